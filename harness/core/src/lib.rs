@@ -1,0 +1,40 @@
+//! Words and traits of ClawRL.
+//!
+//! Everything in the workspace may depend on this crate; it depends on none of ours, does no I/O,
+//! starts no task and knows neither tokio, tch nor YAML. Each word has one meaning, given in
+//! `ARCHITECTURE.md` under "Words".
+//!
+//! Units: time is [`std::time::Duration`], sizes carry `_bytes` or `_mib` in their names, seeds are `u64`.
+
+mod action;
+mod cancel;
+mod env;
+mod fault;
+mod id;
+mod message;
+mod outcome;
+mod plan;
+mod policy;
+mod seed;
+mod sink;
+mod task;
+
+pub use action::{ActionFormat, MalformedAction, parse_calls};
+pub use cancel::CancelToken;
+pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
+pub use fault::{Boundary, Fault, Limit, Retry};
+pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
+pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
+pub use outcome::{
+    CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
+};
+pub use plan::{
+    Determinism, FORMAT_VERSION, PolicySpec, ResolvedLimits, RunPlan, SlotSpec, Split, SuiteRef, Timeouts,
+};
+pub use policy::{Action, FinishReason, Policy, PolicyRequest, SampledTokens};
+pub use seed::{SplitMix64, derive_seed, stable_hash};
+pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
+pub use task::{
+    Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
+    SandboxLimits, Script, TaskSpec, TerminalSpec,
+};

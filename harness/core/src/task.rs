@@ -1,0 +1,277 @@
+//! A task: one immutable row. A template's instance is a task.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ActionFormat, TaskId, ToolCall};
+
+/// A task with everything resolved: no template text, no defaults left to apply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Unique within the plan.
+    pub id: TaskId,
+    /// Name of the suite.
+    pub suite: String,
+    /// Id of the task row in the suite file; all instances of a template share it.
+    pub family: String,
+    /// What the policy is asked to do.
+    pub instruction: String,
+    /// The environment and its settings.
+    pub env: EnvSpec,
+    /// How success is established.
+    pub checks: Vec<CheckSpec>,
+    /// From score to reward.
+    pub reward: RewardMap,
+    /// Actions that solve it, for `validate` and for demonstrations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<Script>,
+    /// Plausible wrong action sequences, for the imperfect demonstrator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistakes: Vec<Script>,
+    /// How replies are read.
+    pub action_format: ActionFormat,
+    /// Turns before the attempt is truncated.
+    pub max_turns: u32,
+    /// Time limits.
+    pub timeouts: crate::Timeouts,
+}
+
+/// Actions in order; each call is one turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Script {
+    /// One per turn.
+    pub calls: Vec<ToolCall>,
+}
+
+/// The environment of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EnvSpec {
+    /// A shell on a pseudo-terminal.
+    Terminal(TerminalSpec),
+}
+
+impl EnvSpec {
+    /// Name of the kind, as in suite files.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Terminal(_) => "terminal",
+        }
+    }
+}
+
+/// Settings of a terminal environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TerminalSpec {
+    /// Program in the sandbox's PATH: `bash`.
+    pub shell: String,
+    /// Files laid into the workspace before anything runs.
+    pub files: Vec<FixtureFile>,
+    /// Commands run before the first observation; one that fails is a setup fault.
+    pub setup: Vec<String>,
+    /// Variables added to the clean environment.
+    pub env: BTreeMap<String, String>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    /// How long a silent program that waits for input is waited for before the step returns `running`.
+    pub idle: Duration,
+    /// Most characters of output an observation shows.
+    pub observation_chars: u32,
+    /// Isolation.
+    pub sandbox: SandboxKind,
+    /// Resource limits.
+    pub limits: SandboxLimits,
+    /// Network.
+    pub network: NetworkPolicy,
+}
+
+/// Isolation of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    /// Namespaces by bubblewrap, with everything the design demands.
+    #[default]
+    Bubblewrap,
+    /// No isolation at all. Must be spelled out, and warns.
+    None,
+}
+
+/// Resource limits of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SandboxLimits {
+    /// Memory of all processes together, tmpfs included.
+    pub memory_mib: u32,
+    /// Size of the workspace and, each, of /tmp and /dev/shm.
+    pub disk_mib: u32,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Hundredths of a CPU. 100 is one core.
+    pub cpu_percent: u32,
+}
+
+impl Default for SandboxLimits {
+    fn default() -> Self {
+        Self { memory_mib: 256, disk_mib: 64, pids: 128, cpu_percent: 100 }
+    }
+}
+
+/// Network of a sandbox (I9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkPolicy {
+    /// Its own empty network namespace: not even loopback to the host.
+    #[default]
+    None,
+    /// The host's network. Must be spelled out, and warns.
+    Host,
+}
+
+/// A file of the workspace. Paths are relative to it and stay inside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FixtureFile {
+    /// Relative path, `/`-separated, no `..`.
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// Content.
+    pub content: FixtureContent,
+}
+
+/// Where a fixture's bytes come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FixtureContent {
+    /// Text in the plan itself.
+    Inline(String),
+    /// A file on the host, with the SHA-256 (hex) it had when the plan was made; anything else is a fault.
+    Host {
+        /// Absolute path.
+        path: PathBuf,
+        /// Hex SHA-256.
+        sha256: String,
+    },
+}
+
+/// A check with its place in the grade.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckSpec {
+    /// Shown in reports.
+    pub label: String,
+    /// Weight in the mean.
+    pub weight: f64,
+    /// What is checked.
+    pub check: Check,
+}
+
+/// What a check looks at. Paths are relative to the workspace; symbolic links are never followed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Check {
+    /// The file's bytes are exactly these.
+    FileEquals {
+        /// Relative path.
+        path: String,
+        /// All of the content.
+        expected: String,
+    },
+    /// The file contains this text.
+    FileContains {
+        /// Relative path.
+        path: String,
+        /// The text.
+        text: String,
+    },
+    /// The file's text matches this regular expression somewhere.
+    FileMatches {
+        /// Relative path.
+        path: String,
+        /// In the syntax of the `regex` crate.
+        regex: String,
+    },
+    /// Nothing is at this path.
+    FileAbsent {
+        /// Relative path.
+        path: String,
+    },
+    /// The permission bits are exactly these.
+    FileMode {
+        /// Relative path.
+        path: String,
+        /// For example 0o644.
+        mode: u32,
+    },
+    /// The owner, as seen inside the sandbox.
+    FileOwner {
+        /// Relative path.
+        path: String,
+        /// User id inside the sandbox.
+        uid: u32,
+    },
+    /// Hash over names, kinds, modes' executable bits, contents and link targets of a folder.
+    TreeHash {
+        /// Relative path of a folder; `.` for the workspace.
+        path: String,
+        /// Hex SHA-256, as `clawrl validate` prints it.
+        sha256: String,
+    },
+    /// A command run by `sh -c` in a fresh sandbox on a copy of the workspace.
+    Command {
+        /// The command.
+        run: String,
+        /// Expected exit code.
+        exit_code: i32,
+        /// Expected standard output, exactly.
+        stdout_equals: Option<String>,
+        /// Text that standard output contains.
+        stdout_contains: Option<String>,
+        /// Its time limit.
+        timeout: Duration,
+    },
+    /// A live probe before anything is stopped: processes in the sandbox whose command line matches.
+    Process {
+        /// Over the command line, arguments joined by spaces.
+        regex: String,
+        /// Whether one must be there or none may be.
+        running: bool,
+    },
+    /// A value inside a JSON file.
+    JsonValue {
+        /// Relative path.
+        path: String,
+        /// JSON pointer (RFC 6901).
+        pointer: String,
+        /// Expected value; numbers compare by value.
+        equals: serde_json::Value,
+    },
+}
+
+/// From score in [0, 1] to reward: `scale * score + offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RewardMap {
+    /// Factor.
+    pub scale: f64,
+    /// Summand.
+    pub offset: f64,
+}
+
+impl Default for RewardMap {
+    /// -1 to 1.
+    fn default() -> Self {
+        Self { scale: 2.0, offset: -1.0 }
+    }
+}
+
+impl RewardMap {
+    /// Applies the map.
+    #[must_use]
+    pub fn apply(self, score: f64) -> f64 {
+        self.scale * score + self.offset
+    }
+}
