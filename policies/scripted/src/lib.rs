@@ -1,1 +1,33 @@
-//! placeholder
+//! Policies that need no model: they validate suites, make demonstrations and repeat recorded runs.
+//!
+//! | policy | plays |
+//! |---|---|
+//! | [`Noop`] | `submit`, at once: must pass no task |
+//! | [`Oracle`] | the task's oracle, then `submit`: must pass every task |
+//! | [`Demonstrator`] | the oracle with a given probability, else one of the task's mistakes |
+//! | [`Random`] | lines drawn from a list |
+//! | [`Replay`] | the replies of a recorded run, verbatim |
+//!
+//! I1. A reply is a function of the policy's construction and of the request's `task`, `attempt.slot`,
+//! `turn`, `seed` and `tools`. No policy keeps state between turns, so the order in which attempts and
+//! their turns arrive, retries and resumes change nothing (I8 of the architecture).
+//! I2. The position in a script is the request's turn index, never the length of the conversation: a
+//! malformed turn counts and a trimmed conversation does not shift what is played.
+//! I3. Where the raw format can say a call, the reply carries it both as a call and as that raw text, so
+//! that demonstrations can be rendered in either form. Reading the text back gives the call.
+//!
+//! Errors: permanent policy faults `no-oracle`, `no-mistakes`, `replay-miss` and `replay-exhausted`.
+//! Cancellation: every reply is ready when it is asked for.
+
+mod demonstrator;
+mod noop;
+mod oracle;
+mod random;
+mod replay;
+mod script;
+
+pub use demonstrator::Demonstrator;
+pub use noop::Noop;
+pub use oracle::Oracle;
+pub use random::Random;
+pub use replay::{Replay, ReplayKey, recorded_action};

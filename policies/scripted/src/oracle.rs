@@ -1,0 +1,31 @@
+//! The policy that knows the answer, because the task brings it.
+
+use clawrl_core::{Action, Boundary, BoxFuture, Fault, Policy, PolicyRequest, Script, TaskSpec};
+
+use crate::script::scripted_action;
+
+/// Plays the task's oracle, one call a turn, then submits.
+///
+/// A task without an oracle is a permanent policy fault `no-oracle`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Oracle;
+
+impl Policy for Oracle {
+    fn name(&self) -> &str {
+        "oracle"
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        let action = oracle_of(request.task).map(|oracle| scripted_action(oracle, &request));
+        Box::pin(std::future::ready(action))
+    }
+}
+
+/// The oracle of a task, or the fault that names the task.
+pub(crate) fn oracle_of(task: &TaskSpec) -> Result<&Script, Fault> {
+    task.oracle.as_ref().ok_or_else(|| {
+        let message =
+            format!("task `{}` has no oracle; add `oracle: {{ commands: [...] }}` to the task", task.id);
+        Fault::permanent(Boundary::Policy, "no-oracle", message)
+    })
+}

@@ -1,0 +1,88 @@
+//! A policy that says again what was said in a recorded run.
+//!
+//! I1. Replies are verbatim: text, calls in the server's own form, finish reason and sampled tokens. What
+//! was malformed then is malformed again, at the same turn.
+//! I2. Nothing is guessed: a slot that was not recorded, another task under a recorded slot, or a turn past
+//! the end of the recording is a permanent fault.
+
+use std::collections::BTreeMap;
+
+use clawrl_core::{
+    Action, Boundary, BoxFuture, Fault, FinishReason, Policy, PolicyRequest, SlotId, TaskId, Turn,
+};
+
+/// What a recording is filed under. The task's id is part of it, so that a plan whose slots have shifted
+/// is noticed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReplayKey {
+    /// The task that was played.
+    pub task: TaskId,
+    /// The slot that was filled.
+    pub slot: SlotId,
+}
+
+/// Plays the recorded replies of the same task and slot, by turn index.
+///
+/// A recording that ended by a limit, rather than by a submission or the environment, is exhausted if the
+/// new run allows more turns: the fault `replay-exhausted` says so.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    recordings: BTreeMap<ReplayKey, Vec<Action>>,
+}
+
+impl Replay {
+    /// One reply a turn for each key; make them with [`recorded_action`].
+    #[must_use]
+    pub fn new(recordings: BTreeMap<ReplayKey, Vec<Action>>) -> Self {
+        Self { recordings }
+    }
+
+    fn recorded(&self, request: &PolicyRequest<'_>) -> Result<Action, Fault> {
+        let key = ReplayKey { task: request.task.id.clone(), slot: request.attempt.slot };
+        let replies = self.recordings.get(&key).ok_or_else(|| {
+            let message = format!(
+                "the recorded run has no attempt at task `{}` in slot {}; replay needs the recorded run's own \
+                 plan (suites, seed and group size)",
+                key.task, key.slot
+            );
+            Fault::permanent(Boundary::Policy, "replay-miss", message)
+        })?;
+        let index = usize::try_from(request.turn).unwrap_or(usize::MAX);
+        replies.get(index).cloned().ok_or_else(|| {
+            let message = format!(
+                "the recording of task `{}` in slot {} has {} turns and turn {} was asked for: the \
+                 environment went another way than when it was recorded",
+                key.task,
+                key.slot,
+                replies.len(),
+                u64::from(request.turn) + 1
+            );
+            Fault::permanent(Boundary::Policy, "replay-exhausted", message)
+        })
+    }
+}
+
+impl Policy for Replay {
+    fn name(&self) -> &str {
+        "replay"
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        Box::pin(std::future::ready(self.recorded(&request)))
+    }
+}
+
+/// The reply that a recorded turn came from.
+///
+/// Takes the message as the policy said it, not the calls that were read from it: a malformed reply has
+/// none of those, and reading it again must fail again.
+#[must_use]
+pub fn recorded_action(turn: &Turn) -> Action {
+    let finish = if turn.flags.reply_truncated { FinishReason::Length } else { FinishReason::Stop };
+    Action {
+        text: turn.reply.joined_text(),
+        tool_calls: turn.reply.tool_calls.clone(),
+        finish,
+        tokens: turn.tokens.clone(),
+    }
+}
