@@ -1,0 +1,46 @@
+# ClawRL: the commands of a checkout. Each sets up what it needs (ci/setup.sh, silent when all is there).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test lint bench clean
+
+# Cargo sizes its own parallelism: make's job slots would reach it as closed descriptors.
+unexport MAKEFLAGS MFLAGS MAKELEVEL
+# Where rustup and `cargo install` put programs, in case this login does not know yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+DEMO_SHELLS ?= 256
+CLAWRL := cargo run --quiet --release --locked --package clawrl --
+
+help: ## What can be made
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+
+setup: ## Install what building and testing needs
+	@ci/setup.sh
+
+demo: ## Run terminal-basics with the oracle and the no-op, in 256 sandboxed shells at once
+	@ci/setup.sh demo
+	cargo build --release --locked --package clawrl --package clawrl-sandbox
+	$(CLAWRL) run tasks/terminal-basics --policy oracle --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
+	$(CLAWRL) run tasks/terminal-basics --policy noop --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
+
+# nextest runs last, so that its summary closes the output.
+test: ## Run all tests
+	@ci/setup.sh
+	cargo test --doc --workspace --locked --quiet
+	cargo nextest run --workspace --locked $(if $(CI),--profile ci)
+
+lint: ## Check formatting, clippy with warnings denied, and the rules of CONTRIBUTING.md
+	@ci/setup.sh
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask tidy
+
+bench: ## Measure one area against its peer: make bench AREA=scheduler
+	@ci/setup.sh
+	@ci/bench/run.sh $(or $(AREA),$(error say which area: make bench AREA=scheduler))
+
+clean: ## Delete what was built; results stay (`clawrl clean` deletes those)
+	cargo clean
