@@ -1,0 +1,132 @@
+//! What may not be written in code: ignored tests, unfinished code, sleeping, `unsafe` without its proof.
+//!
+//! A sleep that is itself the point, a timer, says so: `// timer: why` on its line or the one above. Tests that own
+//! time (tokio's paused clock) sleep as they like, for it takes no time.
+
+use crate::problem::Problem;
+use crate::rust_text::RustText;
+use crate::tree::Tree;
+
+/// How many lines above an `unsafe` its SAFETY comment may begin.
+const PROOF_LINES: usize = 12;
+
+/// Checks every Rust file, tests included.
+pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (path, source) in tree.rust_files() {
+        let text = RustText::new(source);
+        let owns_time = text.code().contains("start_paused") || text.code().contains("time::pause(");
+        let mut in_tests = path.contains("/tests/");
+        let lines: Vec<(usize, &str, &str)> = text.lines().collect();
+        for (index, &(number, code, comment)) in lines.iter().enumerate() {
+            in_tests |= code.trim() == "#[cfg(test)]";
+            let above = &lines[..index];
+            let messages = [
+                ignored_test(code),
+                unfinished(code),
+                unexplained_sleep(code, comment, above).filter(|_| blocks(code) || !(owns_time && in_tests)),
+                unproven_unsafe(code, comment, above),
+            ];
+            problems
+                .extend(messages.into_iter().flatten().map(|message| Problem::new(path, number, message)));
+        }
+    }
+    problems
+}
+
+fn ignored_test(code: &str) -> Option<&'static str> {
+    let code: String = code.split_whitespace().collect();
+    (code.starts_with("#[ignore"))
+        .then_some("no ignored tests; a slow one goes to a module `heavy`, see .config/nextest.toml")
+}
+
+fn unfinished(code: &str) -> Option<&'static str> {
+    ["todo", "unimplemented"]
+        .iter()
+        .any(|name| calls(code, name, "!"))
+        .then_some("unfinished code does not land; write it, or return an error that says what is missing")
+}
+
+fn unexplained_sleep(code: &str, comment: &str, above: &[(usize, &str, &str)]) -> Option<&'static str> {
+    let comment_above = above.last().map_or("", |(_, _, comment)| comment);
+    let explained = [comment, comment_above]
+        .iter()
+        .any(|comment| comment.split_once("timer:").is_some_and(|(_, why)| !why.trim().is_empty()));
+    (calls(code, "sleep", "(") && !explained).then_some(
+        "a sleep does not synchronise; wait for the event, or explain it on this line: `// timer: why`",
+    )
+}
+
+/// No paused clock shortens the sleep of a thread.
+fn blocks(code: &str) -> bool {
+    code.contains("thread::")
+}
+
+fn unproven_unsafe(code: &str, comment: &str, above: &[(usize, &str, &str)]) -> Option<&'static str> {
+    if !(calls(code, "unsafe", "{") || calls(code, "unsafe", "impl")) {
+        return None;
+    }
+    let proven = comment.contains("SAFETY:")
+        || above.iter().rev().take(PROOF_LINES).any(|(_, _, comment)| comment.contains("SAFETY:"));
+    (!proven).then_some("say above it why this is sound: `// SAFETY: ...`")
+}
+
+/// Does `code` hold the word `name`, followed by `next`?
+fn calls(code: &str, name: &str, next: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let is_word = before.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+        is_word && code[at + name.len()..].trim_start().starts_with(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::problems_of;
+
+    /// The lines of `text` that are refused.
+    fn check(text: &str, expected: &[usize]) {
+        let found = problems_of(super::check, &[("a/src/x.rs", text)]);
+        let lines: Vec<usize> = found.iter().filter_map(|p| p.split(':').nth(1)?.parse().ok()).collect();
+        assert_eq!(lines, expected, "{text:?} gives {found:?}");
+    }
+
+    #[test]
+    fn tests_are_not_ignored() {
+        check("#[test]\n#[ignore]\nfn f() {}", &[2]);
+        check("#[ignore = \"slow\"]\nfn f() {}", &[1]);
+        check("// #[ignore]\nfn ignore() {}", &[]);
+    }
+
+    #[test]
+    fn code_is_finished() {
+        check("fn f() { todo!() }", &[1]);
+        check("fn f() { unimplemented!(\"later\") }", &[1]);
+        check("//! todo!\nfn f() { g(\"todo!\") }", &[]);
+    }
+
+    #[test]
+    fn sleeps_are_explained() {
+        check("thread::sleep(x);\ntokio::time::sleep(x).await;", &[1, 2]);
+        check("sleep(x); // timer: the keep-alive itself", &[]);
+        check("// timer: the keep-alive itself\nsleep(x);", &[]);
+        check("sleep(x); // timer:", &[1]);
+        check("sleep_until(x); g(\"sleep(1)\"); oversleep(y);", &[]);
+    }
+
+    #[test]
+    fn tests_that_own_time_may_sleep() {
+        let test = "#[cfg(test)]\n#[tokio::test(start_paused = true)]\nasync fn f() {";
+        check(&format!("{test}\ntokio::time::sleep(x).await; }}"), &[]);
+        check(&format!("{test}\nstd::thread::sleep(x); }}"), &[4]);
+        check(&format!("fn g() {{ sleep(x) }}\n{test} }}"), &[1]);
+    }
+
+    #[test]
+    fn unsafe_code_is_proven() {
+        check("let x = unsafe { f() };", &[1]);
+        check("// SAFETY: f has no condition.\nlet x = unsafe { f() };", &[]);
+        check("unsafe impl Send for X {}", &[1]);
+        check("#![deny(unsafe_code)]", &[]);
+    }
+}

@@ -1,0 +1,231 @@
+//! Which crate may depend on which: the one list, checked against every manifest and against ARCHITECTURE.md.
+//!
+//! I1. Crates are called by their folder: `harness/core` is `core`. I2. A dependency that is not listed is a
+//! problem, in tests as elsewhere. I3. ARCHITECTURE.md holds [`block`] word for word.
+
+use crate::manifest::{self, Dependency, Manifest, Section};
+use crate::problem::Problem;
+use crate::tree::Tree;
+
+/// Who may depend on a crate of ours.
+enum Users {
+    Everyone,
+    /// Everyone, as a dev-dependency and no other way.
+    Tests,
+    These(&'static [&'static str]),
+    Nobody,
+}
+
+/// To add an edge is a design decision: say why in ARCHITECTURE.md, then run `cargo xtask edges`.
+const EDGES: &[(&str, Users)] = &[
+    ("core", Users::Everyone),
+    ("testkit", Users::Tests),
+    ("sandbox", Users::These(&["terminal", "cli", "bench"])),
+    ("config", Users::These(&["cli", "xtask"])),
+    ("scheduler", Users::These(&["cli", "bench"])),
+    ("record", Users::These(&["cli", "bench"])),
+    ("terminal", Users::These(&["cli", "bench"])),
+    ("scripted", Users::These(&["cli", "bench"])),
+    ("cli", Users::Nobody),
+    ("bench", Users::Nobody),
+    ("xtask", Users::Nobody),
+];
+
+/// Crates of others that one crate of ours wraps for all.
+const WRAPPED: &[(&str, &str)] = &[("serde_yaml", "config"), ("axum", "gateway"), ("tch", "torch")];
+
+/// Crates of others that a crate of ours has to do without: (ours, theirs).
+const BARRED: &[(&str, &str)] = &[("core", "tokio"), ("core", "tokio-util")];
+
+/// Where the list is published.
+pub(crate) const PAGE: &str = "ARCHITECTURE.md";
+const BEGIN: &str = "<!-- edges -->";
+const END: &str = "<!-- /edges -->";
+
+/// Checks all of it.
+pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = check_page(tree.text(PAGE));
+    match manifest::crates(tree) {
+        Ok(crates) => problems.extend(check_manifests(&crates)),
+        Err(problem) => problems.push(problem),
+    }
+    problems
+}
+
+fn check_manifests(crates: &[Manifest]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for user in crates {
+        let name = user.short_name();
+        if !EDGES.iter().any(|(listed, _)| *listed == name) {
+            let message = format!("crate `{name}` is not in the list of edges, ci/xtask/src/edges.rs");
+            problems.push(Problem::new(&user.path, 1, message));
+        }
+        for dependency in user.dependencies() {
+            let ours = crates.iter().find(|used| used.package_name() == Some(&dependency.name));
+            let refusal = match ours {
+                Some(used) => refuse_ours(name, used.short_name(), dependency.section),
+                None => refuse_theirs(name, &dependency),
+            };
+            problems.extend(refusal.map(|why| Problem::new(&user.path, dependency.line, why)));
+        }
+    }
+    for (listed, _) in EDGES {
+        if !crates.iter().any(|known| known.short_name() == *listed) {
+            let message = format!("`{listed}` is in the list of edges, but there is no such crate");
+            problems.push(Problem::new("ci/xtask/src/edges.rs", 1, message));
+        }
+    }
+    problems
+}
+
+/// Why `user` may not depend on our crate `used`, if it may not.
+fn refuse_ours(user: &str, used: &str, section: Section) -> Option<String> {
+    let (_, users) = EDGES.iter().find(|(listed, _)| *listed == used)?;
+    let allowed = match users {
+        Users::Everyone => true,
+        Users::Tests => section == Section::Dev,
+        Users::These(names) => names.contains(&user),
+        Users::Nobody => false,
+    };
+    (!allowed).then(|| format!("`{user}` may not depend on `{used}` here; allowed is: {}", line(used, users)))
+}
+
+/// Why `user` may not depend on a crate of others, if it may not.
+fn refuse_theirs(user: &str, dependency: &Dependency) -> Option<String> {
+    let name = dependency.name.as_str();
+    if let Some((_, owner)) = WRAPPED.iter().find(|(theirs, owner)| *theirs == name && *owner != user) {
+        return Some(format!("only `{owner}` may depend on {name}"));
+    }
+    BARRED.contains(&(user, name)).then(|| format!("`{user}` has to do without {name}"))
+}
+
+fn line(used: &str, users: &Users) -> String {
+    let users = match users {
+        Users::Everyone => "all".to_owned(),
+        Users::Tests => "all, as a dev-dependency".to_owned(),
+        Users::These(names) => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        Users::Nobody => "none".to_owned(),
+    };
+    format!("`{used}` <- {users}")
+}
+
+/// The list as ARCHITECTURE.md shows it, markers included.
+pub(crate) fn block() -> String {
+    let lines: String = EDGES.iter().map(|(used, users)| format!("- {}\n", line(used, users))).collect();
+    format!("{BEGIN}\n{lines}{END}")
+}
+
+/// `page` with the block brought up to date; nothing where it has no place for one.
+pub(crate) fn updated(page: &str) -> Option<String> {
+    let begin = page.find(BEGIN)?;
+    let end = begin + page[begin..].find(END)? + END.len();
+    Some(format!("{}{}{}", &page[..begin], block(), &page[end..]))
+}
+
+fn check_page(page: Option<&str>) -> Vec<Problem> {
+    // That the page has to exist is a rule of the documents.
+    let Some(page) = page else { return Vec::new() };
+    let begin = page.lines().position(|text| text == BEGIN).map_or(1, |index| index + 1);
+    match updated(page) {
+        None => vec![Problem::new(PAGE, 1, format!("has no place for the list of edges: {BEGIN} and {END}"))],
+        Some(updated) if updated != page => {
+            vec![Problem::new(PAGE, begin, "the list of edges is not current; run `cargo xtask edges`")]
+        }
+        Some(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crate_at(folder: &str, package: &str, rest: &str) -> (String, String) {
+        (format!("{folder}/Cargo.toml"), format!("[package]\nname = \"{package}\"\n{rest}"))
+    }
+
+    /// `user`'s manifest is `folder` with `dependencies`, beside crates `core`, `record` and `testkit`.
+    fn check(folder: &str, dependencies: &str, expected: &[&str]) {
+        let mut crates: Vec<Manifest> = Vec::new();
+        for (path, text) in [
+            crate_at("harness/core", "clawrl-core", ""),
+            crate_at("harness/record", "clawrl-record", ""),
+            crate_at("harness/testkit", "clawrl-testkit", ""),
+            crate_at(folder, "user", dependencies),
+        ] {
+            crates.extend(Manifest::parse(&path, &text));
+        }
+        let found: Vec<String> = check_manifests(&crates).iter().map(ToString::to_string).collect();
+        let found: Vec<&str> =
+            found.iter().map(String::as_str).filter(|text| text.starts_with(folder)).collect();
+        assert_eq!(found, expected, "{dependencies:?} in {folder}");
+    }
+
+    #[test]
+    fn listed_edges_pass() {
+        check(
+            "harness/cli",
+            "[dependencies]\nclawrl-core.workspace = true\nclawrl-record.workspace = true",
+            &[],
+        );
+        check("envs/terminal", "[dev-dependencies]\nclawrl-testkit.workspace = true", &[]);
+        check("harness/config", "[dependencies]\nserde_yaml.workspace = true", &[]);
+    }
+
+    #[test]
+    fn other_edges_do_not() {
+        check(
+            "harness/scheduler",
+            "[dependencies]\nclawrl-record.workspace = true",
+            &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
+               allowed is: `record` <- `cli`, `bench`"],
+        );
+        check(
+            "harness/scheduler",
+            "[dev-dependencies]\nclawrl-record.workspace = true",
+            &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
+               allowed is: `record` <- `cli`, `bench`"],
+        );
+        check(
+            "envs/terminal",
+            "[dependencies]\nclawrl-testkit.workspace = true",
+            &["envs/terminal/Cargo.toml:4: `terminal` may not depend on `testkit` here; \
+               allowed is: `testkit` <- all, as a dev-dependency"],
+        );
+    }
+
+    #[test]
+    fn wrapped_and_barred_crates_stay_where_they_belong() {
+        check(
+            "harness/record",
+            "[dependencies]\nserde_yaml.workspace = true",
+            &["harness/record/Cargo.toml:4: only `config` may depend on serde_yaml"],
+        );
+        check(
+            "harness/core",
+            "[dependencies]\ntokio.workspace = true",
+            &["harness/core/Cargo.toml:4: `core` has to do without tokio"],
+        );
+    }
+
+    #[test]
+    fn unknown_crates_have_to_be_listed() {
+        check(
+            "envs/moon",
+            "",
+            &["envs/moon/Cargo.toml:1: crate `moon` is not in the list of edges, ci/xtask/src/edges.rs"],
+        );
+    }
+
+    #[test]
+    fn the_page_holds_the_list_word_for_word() {
+        let good = format!("# A\n\n{}\n\nMore.\n", block());
+        assert_eq!(check_page(Some(&good)), []);
+        assert_eq!(updated(&good).as_deref(), Some(good.as_str()));
+
+        let stale = good.replace("`core` <- all", "`core` <- some");
+        assert_eq!(check_page(Some(&stale)).len(), 1);
+        assert_eq!(updated(&stale), Some(good));
+
+        assert_eq!(check_page(Some("# A\n")).len(), 1);
+    }
+}
