@@ -1,0 +1,254 @@
+//! Opening, reading and looking at entries.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, RawDir, ResolveFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+use super::{EntryStat, FileKind, SafeReadError};
+
+/// A folder whose content is not trusted, held by a descriptor: it stays usable when its mount is
+/// detached or its name is gone. Clones share the descriptor.
+///
+/// All operations block; run them on a thread that may.
+#[derive(Debug, Clone)]
+pub struct SafeDir {
+    root: Arc<OwnedFd>,
+}
+
+impl SafeDir {
+    /// Opens a folder. The way to it is trusted and links on it are followed; only what is inside is not.
+    ///
+    /// # Errors
+    /// [`SafeReadError`], with the path as given.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SafeReadError> {
+        let path = path.as_ref();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
+        Self::from_fd(root)
+    }
+
+    /// Takes the descriptor of a folder, opened with `O_PATH` or for reading.
+    ///
+    /// # Errors
+    /// [`SafeReadError::NotFolder`], or [`SafeReadError::NoOpenat2`] where nothing could be done with it.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, SafeReadError> {
+        let here = Path::new(".");
+        let stat = fstat(fd.as_fd()).map_err(|errno| failed(here, errno))?;
+        if stat.kind != FileKind::Folder {
+            return Err(SafeReadError::NotFolder { path: here.into(), kind: stat.kind });
+        }
+        open_beneath(fd.as_fd(), c".", OFlags::PATH, Mode::empty()).map_err(|errno| failed(here, errno))?;
+        Ok(Self { root: Arc::new(fd) })
+    }
+
+    /// All of a regular file. A file that grows while it is read counts with its growth.
+    ///
+    /// # Errors
+    /// [`SafeReadError`]; `TooLarge` above `cap` bytes.
+    pub fn read_file(&self, path: impl AsRef<Path>, cap: u64) -> Result<Vec<u8>, SafeReadError> {
+        let path = clean(path.as_ref())?;
+        let fd = self.open_regular(&path)?;
+        let stat = fstat(fd.as_fd()).map_err(|errno| failed(&path, errno))?;
+        if stat.size > cap {
+            return Err(SafeReadError::TooLarge { path, size: stat.size, cap });
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0));
+        match File::from(fd).take(cap.saturating_add(1)).read_to_end(&mut bytes) {
+            Ok(read) if read as u64 > cap => Err(SafeReadError::TooLarge { path, size: read as u64, cap }),
+            Ok(_) => Ok(bytes),
+            Err(source) => Err(SafeReadError::Io { path, source }),
+        }
+    }
+
+    /// Metadata of an entry itself; a link at the end of the path is described, one before it refused.
+    ///
+    /// # Errors
+    /// [`SafeReadError`]; `Missing` when nothing is there.
+    pub fn stat(&self, path: impl AsRef<Path>) -> Result<EntryStat, SafeReadError> {
+        let path = clean(path.as_ref())?;
+        let fd = self.look_at(&path)?;
+        fstat(fd.as_fd()).map_err(|errno| failed(&path, errno))
+    }
+
+    /// Whether anything is there. A link that points nowhere is something.
+    ///
+    /// # Errors
+    /// [`SafeReadError`] when it cannot be told: a link or an unreadable folder on the way.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool, SafeReadError> {
+        match self.stat(path) {
+            Ok(_) => Ok(true),
+            Err(SafeReadError::Missing { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// A descriptor of the entry that can only be looked at.
+    pub(super) fn look_at(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
+        open_beneath(self.as_fd(), path, OFlags::PATH, Mode::empty())
+            .map_err(|errno| self.refused(path, errno))
+    }
+
+    /// A descriptor of a folder for reading; `path` must be clean.
+    pub(crate) fn open_folder(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
+        let looked_at = fstat(self.look_at(path)?.as_fd()).map_err(|errno| failed(path, errno))?;
+        match looked_at.kind {
+            FileKind::Folder => open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
+                .map_err(|errno| self.refused(path, errno)),
+            FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
+            kind => Err(SafeReadError::NotFolder { path: path.to_owned(), kind }),
+        }
+    }
+
+    fn open_regular(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
+        // Opening a device or a FIFO has effects of its own, so the kind is looked at first. Between the
+        // two looks it may have been swapped, so the second one decides.
+        let regular = |fd: BorrowedFd<'_>| match fstat(fd).map_err(|errno| failed(path, errno))?.kind {
+            FileKind::Regular => Ok(()),
+            FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
+            kind => Err(SafeReadError::NotRegular { path: path.to_owned(), kind }),
+        };
+        regular(self.look_at(path)?.as_fd())?;
+        let fd = open_beneath(self.as_fd(), path, OFlags::RDONLY, Mode::empty())
+            .map_err(|errno| self.refused(path, errno))?;
+        regular(fd.as_fd())?;
+        Ok(fd)
+    }
+
+    /// Names what stood in the way of opening a path.
+    pub(super) fn refused(&self, path: &Path, errno: Errno) -> SafeReadError {
+        match errno {
+            Errno::LOOP => SafeReadError::Symlink { path: self.first_link(path) },
+            other => failed(path, other),
+        }
+    }
+
+    fn first_link(&self, path: &Path) -> PathBuf {
+        let mut prefix = PathBuf::new();
+        for component in path.components() {
+            prefix.push(component);
+            let Ok(fd) = open_beneath(self.as_fd(), &*prefix, OFlags::PATH, Mode::empty()) else { break };
+            if fstat(fd.as_fd()).is_ok_and(|stat| stat.kind == FileKind::Symlink) {
+                return prefix;
+            }
+        }
+        path.to_owned()
+    }
+}
+
+impl AsFd for SafeDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+}
+
+/// For opening a folder so that it can be listed.
+pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// The only way in which anything is opened here.
+pub(crate) fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: impl Arg + Copy,
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
+    const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+        .union(ResolveFlags::NO_SYMLINKS)
+        .union(ResolveFlags::NO_MAGICLINKS)
+        .union(ResolveFlags::NO_XDEV);
+    let mut flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // With O_PATH the kernel accepts no others.
+    if !flags.contains(OFlags::PATH) {
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+    }
+    rustix::io::retry_on_intr(|| rustix::fs::openat2(dir, path, flags, mode, RESOLVE))
+}
+
+/// The names in an open folder, in the order of their bytes. `admit` is asked before each is kept.
+pub(crate) fn listing<E: From<Errno>>(
+    folder: BorrowedFd<'_>,
+    mut admit: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<CString>, E> {
+    let mut names = Vec::new();
+    let mut buffer = Vec::with_capacity(16 * 1024);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
+        let name: &CStr = entry.file_name();
+        if name != c"." && name != c".." {
+            admit()?;
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The path without `.` and doubled slashes, or why it is none that lies beneath.
+pub(crate) fn clean(path: &Path) -> Result<PathBuf, SafeReadError> {
+    let mut cleaned = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => cleaned.push(name),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(SafeReadError::Escape { path: path.to_owned() });
+            }
+        }
+    }
+    if cleaned.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(SafeReadError::Missing { path: path.to_owned() });
+    }
+    Ok(if cleaned.as_os_str().is_empty() { PathBuf::from(".") } else { cleaned })
+}
+
+fn fstat(fd: BorrowedFd<'_>) -> rustix::io::Result<EntryStat> {
+    rustix::fs::fstat(fd).map(|stat| EntryStat::from(&stat))
+}
+
+/// What an error number means for a path.
+pub(crate) fn failed(path: &Path, errno: Errno) -> SafeReadError {
+    let path = path.to_owned();
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => SafeReadError::Missing { path },
+        Errno::LOOP => SafeReadError::Symlink { path },
+        Errno::XDEV => SafeReadError::Escape { path },
+        // What was a regular file a moment ago is now a socket or a device without a driver.
+        Errno::NXIO | Errno::NODEV => SafeReadError::NotRegular { path, kind: FileKind::Unknown },
+        Errno::ACCESS | Errno::PERM | Errno::AGAIN => {
+            SafeReadError::Unreadable { path, source: errno.into() }
+        }
+        Errno::NOSYS => SafeReadError::NoOpenat2,
+        _ => SafeReadError::Io { path, source: io::Error::from(errno) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: Option<&str>) {
+        assert_eq!(clean(Path::new(path)).ok().as_deref(), expected.map(Path::new), "{path:?}");
+    }
+
+    #[test]
+    fn only_paths_beneath_are_clean() {
+        check("a/b", Some("a/b"));
+        check("./a//b/./", Some("a/b"));
+        check(".", Some("."));
+        check("", Some("."));
+        check("..", None);
+        check("a/../b", None);
+        check("/a", None);
+        check("a\0b", None);
+    }
+}

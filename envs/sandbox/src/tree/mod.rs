@@ -1,0 +1,21 @@
+//! Whole trees of a [`SafeDir`](crate::SafeDir): their hash, and their copy into a fresh workspace.
+//!
+//! I1. Everything that holds for `SafeDir` holds here: nothing outside is read, links are never followed,
+//!     only regular files are opened.
+//! I2. Entries, depth and bytes are bounded by [`TreeBounds`]; an error names the bound.
+//! I3. Any depth is walked on a constant stack and a constant number of descriptors.
+//! I4. The hash is a function of names, kinds, executable bits, contents and link targets: it does not
+//!     depend on the machine, the owner, times or the order in which the file system lists names.
+//! I5. A copy has the same hash as its source, unless its report lists what was left out.
+//!
+//! While the tree is still being written the result is some mixture of states, or an error, within I1
+//! and I2. Errors: [`TreeError`]. Cancellation: blocks until done, like every operation of `SafeDir`.
+
+mod bounds;
+mod chain;
+mod copy;
+mod hash;
+mod walk;
+
+pub use bounds::{TreeBound, TreeBounds, TreeError};
+pub use copy::{CopyOptions, CopyReport, SkipReason, Skipped, copy_tree};

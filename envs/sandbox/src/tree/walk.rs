@@ -1,0 +1,145 @@
+//! Depth first over a tree: names of a folder in the order of their bytes, a folder before its content.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, Stat};
+use rustix::io::Errno;
+
+use super::bounds::Budget;
+use super::chain::Chain;
+use super::{TreeBounds, TreeError};
+use crate::safe_dir::{FOLDER, clean, failed, listing, open_beneath};
+use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
+
+/// An entry as the walk comes to it.
+pub(super) struct Entry<'a> {
+    /// The folder it is in.
+    pub(super) folder: BorrowedFd<'a>,
+    /// Its name there.
+    pub(super) name: &'a CStr,
+    /// Its path, relative to where the walk began.
+    pub(super) path: &'a Path,
+    /// As the folder's listing was followed up.
+    pub(super) stat: &'a Stat,
+    /// The same, in our words.
+    pub(super) kind: FileKind,
+}
+
+/// What is done on the way.
+pub(super) trait Visitor {
+    /// A folder was opened; its content follows.
+    fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
+
+    /// Anything that is no folder.
+    fn leaf(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
+
+    /// The content of the folder that was entered last and not left yet is done.
+    fn leave(&mut self, stat: &Stat, path: &Path) -> Result<(), TreeError>;
+
+    /// An entry whose kind or content this process may not see.
+    fn unreadable(&mut self, path: &Path, error: SafeReadError) -> Result<(), TreeError>;
+}
+
+struct Frame {
+    /// Names still to come, last first.
+    pending: Vec<CString>,
+    /// Length of the path of this folder.
+    path_len: usize,
+    /// Of this folder; none for the one where the walk began.
+    stat: Option<Stat>,
+}
+
+/// Walks over the folder at `start`, which itself is not visited.
+pub(super) fn walk(
+    root: &SafeDir,
+    start: &Path,
+    bounds: TreeBounds,
+    visitor: &mut impl Visitor,
+) -> Result<(), TreeError> {
+    let mut budget = Budget::new(bounds);
+    let base = root.open_folder(&clean(start)?)?;
+    let mut path: Vec<u8> = Vec::new();
+    let pending = names(base.as_fd(), &path, &mut budget)?;
+    let mut frames = vec![Frame { pending, path_len: 0, stat: None }];
+    let mut chain = Chain::new(base);
+
+    while let Some(frame) = frames.last_mut() {
+        path.truncate(frame.path_len);
+        let Some(name) = frame.pending.pop() else {
+            if let Some(stat) = frame.stat {
+                visitor.leave(&stat, as_path(&path))?;
+                chain.pop();
+            }
+            frames.pop();
+            continue;
+        };
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name.to_bytes());
+        let here = as_path(&path);
+        budget.level(frames.len() as u64, here)?;
+
+        let folder = chain.folder().map_err(|errno| failed(here, errno))?;
+        let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(errno) => {
+                skip_unreadable(visitor, here, errno)?;
+                continue;
+            }
+        };
+        let kind = EntryStat::from(&stat).kind;
+        let entry = Entry { folder, name: &name, path: here, stat: &stat, kind };
+        if kind != FileKind::Folder {
+            visitor.leaf(&entry, &mut budget)?;
+            continue;
+        }
+        match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
+            Ok(inner) => {
+                visitor.enter(&entry, &mut budget)?;
+                let pending = names(inner.as_fd(), &path, &mut budget)?;
+                chain.push(&name, inner);
+                frames.push(Frame { pending, path_len: path.len(), stat: Some(stat) });
+            }
+            Err(errno) => skip_unreadable(visitor, here, errno)?,
+        }
+    }
+    Ok(())
+}
+
+fn names(folder: BorrowedFd<'_>, path: &[u8], budget: &mut Budget) -> Result<Vec<CString>, TreeError> {
+    let path = if path.is_empty() { Path::new(".") } else { as_path(path) };
+    let mut names =
+        listing(folder, || budget.entry(path).map_err(Stopped::Bound)).map_err(|stopped| match stopped {
+            Stopped::Bound(error) => error,
+            Stopped::Errno(errno) => failed(path, errno).into(),
+        })?;
+    names.reverse();
+    Ok(names)
+}
+
+/// Why a listing ended early.
+enum Stopped {
+    Errno(Errno),
+    Bound(TreeError),
+}
+
+impl From<Errno> for Stopped {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+fn skip_unreadable(visitor: &mut impl Visitor, path: &Path, errno: Errno) -> Result<(), TreeError> {
+    match failed(path, errno) {
+        error @ SafeReadError::Unreadable { .. } => visitor.unreadable(path, error),
+        error => Err(error.into()),
+    }
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
