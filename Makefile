@@ -7,11 +7,11 @@ SHELL := /bin/bash
 .PHONY: help setup demo test lint bench clean
 
 # Cargo sizes its own parallelism: make's job slots would reach it as closed descriptors.
-unexport MAKEFLAGS MFLAGS MAKELEVEL
+unexport MAKEFLAGS MFLAGS
 # Where rustup and `cargo install` put programs, in case this login does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-DEMO_SHELLS ?= 256
+DEMO_SHELLS := 256
 CLAWRL := cargo run --quiet --release --locked --package clawrl --
 
 help: ## What can be made

@@ -162,7 +162,7 @@ install_packages() {
 # Debian 13 and Ubuntu 24.04 do; absent lists of packages are fetched before the answer is no.
 distribution_has_rustup() {
     command -v apt-get >/dev/null && can_be_root || return 1
-    apt-cache show rustup >/dev/null 2>&1 || { update_lists && apt-cache show rustup >/dev/null 2>&1; }
+    [[ -n $(apt-cache madison rustup) ]] || { update_lists && [[ -n $(apt-cache madison rustup) ]]; }
 }
 
 install_rust() {
@@ -221,10 +221,10 @@ check_kernel() {
     elif setting_is kernel/apparmor_restrict_unprivileged_userns 1; then
         advice='AppArmor forbids it; run as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0'
     else
-        advice='inside a container, start it with user namespaces allowed and /proc unmasked
-       (Docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined)'
+        advice='a container has to allow user namespaces and leave /proc unmasked (Docker: --security-opt
+       seccomp=unconfined --security-opt systempaths=unconfined); in a chroot the kernel allows none'
     fi
-    die "$EXIT_KERNEL" "an unprivileged sandbox does not start here: $output" "$advice"
+    die "$EXIT_KERNEL" 'a sandbox does not start here without rights:' "$output" "$advice"
 }
 
 # --- All of it -------------------------------------------------------------------------------------------------
