@@ -1,0 +1,106 @@
+//! Takes attempts from executors that give no sign of life.
+//!
+//! I1. An attempt is taken only if its sign of life is overdue by [`REAP_MARGIN`] at two scans, at least
+//! [`SCAN_GAP`] apart, with no new sign in between: a process that was stopped and goes on must not lose
+//! what is fine. I2. An attempt with an operation under way within its bounds is never taken. I3. An
+//! overdue attempt is taken in the end: the next scan is always set while anything lives.
+//!
+//! This is a backstop. Executors end their own operations on time; only one whose thread is blocked, or that
+//! is gone, is overdue. So a scan may be late by up to the longest operation limit: deadlines are not
+//! announced to the dispatcher, which reads them when the earliest it knows has passed.
+//!
+//! Units: time since the start of the run. Pure; nothing to cancel.
+
+use std::time::Duration;
+
+use clawrl_core::SlotId;
+
+use crate::limits::REAP_MARGIN;
+use crate::vital::Sign;
+
+/// Least time between scans, so that thousands of leases with scattered deadlines cost one scan a second.
+pub(crate) const SCAN_GAP: Duration = Duration::from_secs(1);
+
+/// Knows when to look again.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    next: Duration,
+}
+
+impl Reaper {
+    pub(crate) fn new() -> Self {
+        Self { next: Duration::MAX }
+    }
+
+    /// When the next scan is due; `None` while nothing lives.
+    pub(crate) fn next_scan(&self) -> Option<Duration> {
+        (self.next != Duration::MAX).then_some(self.next)
+    }
+
+    /// A new attempt gave its first sign.
+    pub(crate) fn watch(&mut self, sign: Sign) {
+        self.next = self.next.min(sign.until + REAP_MARGIN);
+    }
+
+    /// Reads the signs of all live attempts, each with what made it suspect at the last scan; gives those to
+    /// take.
+    pub(crate) fn scan<'a>(
+        &mut self,
+        now: Duration,
+        live: impl Iterator<Item = (SlotId, Sign, &'a mut Option<Sign>)>,
+    ) -> Vec<SlotId> {
+        let mut taken = Vec::new();
+        self.next = Duration::MAX;
+        for (slot, sign, suspect) in live {
+            let overdue_at = sign.until + REAP_MARGIN;
+            let overdue = overdue_at <= now;
+            if overdue && *suspect == Some(sign) {
+                taken.push(slot);
+                continue;
+            }
+            *suspect = overdue.then_some(sign);
+            self.next = self.next.min(overdue_at.max(now + SCAN_GAP));
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Phase;
+
+    fn sign(until_secs: u64) -> Sign {
+        Sign { phase: Phase::Step, until: Duration::from_secs(until_secs) }
+    }
+
+    /// Signs of one attempt at each scan the reaper asks for; the scan, counted from 0, that takes it.
+    fn check(signs: &[u64], expected: Option<usize>) {
+        let mut reaper = Reaper::new();
+        reaper.watch(sign(signs[0]));
+        let mut suspect = None;
+        let mut now = Duration::ZERO;
+        for (number, &until) in signs.iter().enumerate() {
+            let next = reaper.next_scan().unwrap();
+            assert!(number == 0 || next >= now + SCAN_GAP);
+            now = next;
+            let taken = reaper.scan(now, std::iter::once((SlotId(1), sign(until), &mut suspect)));
+            if !taken.is_empty() {
+                assert_eq!(Some(number), expected, "signs {signs:?}");
+                assert_eq!(reaper.next_scan(), None);
+                return;
+            }
+        }
+        assert_eq!(expected, None, "signs {signs:?}");
+    }
+
+    #[test]
+    fn only_a_silent_attempt_is_taken() {
+        check(&[10, 10], Some(1));
+        check(&[10, 20, 30, 40], None);
+        check(&[10, 10, 10], Some(1));
+        // Overdue once, but it gave a new sign before the second scan.
+        check(&[10, 11], None);
+        check(&[10, 200, 200, 200], Some(2));
+    }
+}

@@ -1,0 +1,167 @@
+//! A run from its configuration to its report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clawrl_core::SlotId;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::config::{Interrupt, SchedulerConfig, SetupError, check};
+use crate::dispatcher::{Dispatched, Dispatcher};
+use crate::guard::catch_panic;
+use crate::limits::SHUTDOWN_PATIENCE;
+use crate::progress::Progress;
+use crate::report::{RunEnd, RunError, RunReport};
+use crate::shared::Shared;
+use crate::state::{RunState, StateConfig};
+
+/// A run that is ready to start.
+pub struct Scheduler {
+    shared: Arc<Shared>,
+    state: RunState,
+    open_slots: Vec<SlotId>,
+    interrupts: watch::Receiver<Interrupt>,
+    warm_ups: Vec<WarmUp>,
+}
+
+struct WarmUp {
+    kind: &'static str,
+    count: u32,
+    patience: Duration,
+}
+
+impl Scheduler {
+    /// Checks the configuration. Nothing is started.
+    ///
+    /// # Errors
+    /// [`SetupError`] when it cannot run.
+    pub fn new(config: SchedulerConfig) -> Result<Self, SetupError> {
+        let claims = check(&config)?;
+        let warm_ups = warm_ups(&config);
+        let limits = config.plan.limits;
+        let state = RunState::new(StateConfig {
+            claims: claims.by_slot,
+            share: claims.share,
+            open_slots: &config.open_slots,
+            first_numbers: &config.attempt_numbers,
+            first_epoch: config.first_epoch,
+            max_retries: limits.max_retries,
+            max_faults: limits.max_faults,
+            seed: config.plan.seed,
+        });
+        let slots = u32::try_from(config.open_slots.len()).unwrap_or(u32::MAX);
+        let providers = config.providers.into_iter().map(|(kind, config)| (kind, config.provider)).collect();
+        let shared = Shared {
+            plan: config.plan,
+            policy: config.policy,
+            sink: config.sink,
+            providers,
+            progress: Progress::new(slots),
+            started: Instant::now(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            state,
+            open_slots: config.open_slots,
+            interrupts: config.interrupts,
+            warm_ups,
+        })
+    }
+
+    /// A handle to the figures of the run, valid before, during and after it.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.shared.progress.clone()
+    }
+
+    /// Runs to the end: every attempt resolved and recorded, every environment closed, every provider shut
+    /// down. Needs a tokio runtime with time.
+    ///
+    /// Cancellation: raise [`Interrupt`]. Dropping the future aborts all attempts, whose environments are
+    /// dropped; their synchronous backstops end what they started, and leases without resolution stay in
+    /// the journal for a resume.
+    ///
+    /// # Errors
+    /// [`RunError`] when records could not be kept or our own code broke a rule. Everything is closed then,
+    /// too, and the error carries the report.
+    pub async fn run(self) -> Result<RunReport, RunError> {
+        let Self { shared, state, open_slots, mut interrupts, warm_ups } = self;
+        let started = Instant::now();
+        warm_up(&shared, &warm_ups, &mut interrupts).await;
+        let Dispatched { state, mut report, harness_fault, sink_error } =
+            Dispatcher::new(Arc::clone(&shared), state, interrupts).run().await;
+        shut_down(&shared, &mut report).await;
+
+        let tally = state.tally();
+        report.slots = u32::try_from(open_slots.len()).unwrap_or(u32::MAX);
+        report.left_open = open_slots.into_iter().filter(|&slot| state.is_open(slot)).collect();
+        report.left_open.sort_unstable();
+        if report.left_open.is_empty() && matches!(report.end, RunEnd::Drained | RunEnd::Cancelled) {
+            report.end = RunEnd::Completed;
+        }
+        report.closed = tally.closed;
+        report.passed = tally.passed;
+        report.faulted = tally.faulted;
+        report.attempts = tally.attempts;
+        report.retries = tally.retries;
+        report.cancelled = tally.cancelled;
+        report.discarded = tally.discarded;
+        report.steps = shared.progress.steps();
+        report.elapsed = started.elapsed();
+        let report = Box::new(report);
+        match (sink_error, harness_fault) {
+            (Some(source), _) => Err(RunError::Sink { source, report }),
+            (None, Some(fault)) => Err(RunError::Harness { fault, report }),
+            (None, None) => Ok(*report),
+        }
+    }
+}
+
+/// What to make ready for each kind: no more than has use.
+fn warm_ups(config: &SchedulerConfig) -> Vec<WarmUp> {
+    let plan = &config.plan;
+    let of_kind = |kind: &'static str| {
+        let tasks = config.open_slots.iter().filter_map(|slot| plan.slots.get(slot.0 as usize));
+        tasks.map(|slot| plan.task_of(slot)).filter(move |task| task.env.kind() == kind)
+    };
+    let warm_up = |&kind: &&'static str| {
+        let useful = u32::try_from(of_kind(kind).count()).unwrap_or(u32::MAX);
+        let count = plan.limits.prewarm.min(useful).min(plan.limits.concurrency);
+        let patience = of_kind(kind).map(|task| task.timeouts.lease).max().unwrap_or_default();
+        WarmUp { kind, count, patience }
+    };
+    config.providers.keys().map(|kind| warm_up(&kind)).filter(|warm_up| warm_up.count > 0).collect()
+}
+
+/// Makes environments ready. A failure is no end: the leases that meet the same cause report it.
+async fn warm_up(shared: &Shared, warm_ups: &[WarmUp], interrupts: &mut watch::Receiver<Interrupt>) {
+    for &WarmUp { kind, count, patience } in warm_ups {
+        let provider = &shared.providers[kind];
+        let ready = timeout(patience, catch_panic(async { provider.warm_up(count).await }));
+        tokio::select! {
+            ready = ready => match ready {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(fault))) => tracing::warn!(kind, %fault, "not all environments could be made ready"),
+                Ok(Err(panic)) => tracing::warn!(kind, panic, "making environments ready panicked"),
+                Err(_) => tracing::warn!(kind, ?patience, "making environments ready took too long"),
+            },
+            Ok(_) = interrupts.wait_for(|&interrupt| interrupt != Interrupt::None) => return,
+        }
+    }
+}
+
+/// Ends every provider. One that hangs or panics is reported and does not keep the others.
+async fn shut_down(shared: &Shared, report: &mut RunReport) {
+    for (kind, provider) in &shared.providers {
+        report.peak_environments += provider.usage().peak;
+        match timeout(SHUTDOWN_PATIENCE, catch_panic(async { provider.shutdown().await })).await {
+            Ok(Ok(closed)) => report.note_leftovers(closed.leftovers),
+            Ok(Err(text)) => report.note_leftovers(vec![format!("shutting down `{kind}` panicked: {text}")]),
+            Err(_) => {
+                let seconds = SHUTDOWN_PATIENCE.as_secs();
+                report.note_leftovers(vec![format!("shutting down `{kind}` took longer than {seconds} s")]);
+            }
+        }
+    }
+}
