@@ -109,7 +109,8 @@ impl Split {
     /// Whether a task belongs to this split.
     #[must_use]
     pub fn contains(self, family: &str, instruction: &str) -> bool {
-        let held_out = crate::stable_hash(format!("{family}\0{instruction}").as_bytes()) % 5 == 0;
+        let hash = crate::stable_hash(format!("{family}\0{instruction}").as_bytes());
+        let held_out = hash.is_multiple_of(5);
         match self {
             Self::All => true,
             Self::Train => !held_out,

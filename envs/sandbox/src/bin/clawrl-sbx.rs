@@ -1,0 +1,31 @@
+//! `clawrl-sbx`: the spawner and the launcher. Started by `clawrl`, not by people.
+//!
+//! A program of its own, small and without the libraries of `clawrl`, because it is executed once per
+//! sandbox: loading a learner's libraries each time would cost more than the sandbox.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use clawrl_sandbox::spawner::{launch, serve};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let outcome = match (arguments.next().as_deref(), arguments.next()) {
+        (Some("spawner"), None) => own_socket().and_then(serve).map(|()| 0),
+        (Some("launch"), Some(request)) => launch(&request),
+        _ => Err(std::io::Error::other("this program is started by `clawrl`; run `clawrl --help` instead")),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(126)),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "clawrl-sbx: {error}");
+            ExitCode::from(126)
+        }
+    }
+}
+
+/// The socket to the harness is standard input.
+fn own_socket() -> std::io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?)
+}

@@ -1,0 +1,129 @@
+//! A program beside the main one: its pipes, its end.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use clawrl_core::{Boundary, Fault};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use super::start::spawn_fault;
+use crate::spawner::{ExitReport, ExitWatch, LaunchRequest, SpawnerClient};
+use crate::{ExecOutput, ExecSpec};
+
+/// A started program with our ends of its pipes.
+pub(super) struct RunningExec {
+    pid: u32,
+    exit: ExitWatch,
+    input: Option<(pipe::Sender, Vec<u8>)>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+struct Stream {
+    pipe: Option<pipe::Receiver>,
+    kept: Vec<u8>,
+    cap: usize,
+}
+
+/// Starts it on three fresh pipes.
+pub(super) async fn start(
+    spawner: &SpawnerClient,
+    launch: LaunchRequest,
+    spec: &ExecSpec,
+) -> Result<RunningExec, Fault> {
+    let failed = |error: std::io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
+    let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
+    let (their_input, our_input) = make()?;
+    let (our_output, their_output) = make()?;
+    let (our_error, their_error) = make()?;
+    let descriptors = [their_input.as_fd(), their_output.as_fd(), their_error.as_fd()];
+    let process = spawner.spawn(launch, None, &descriptors).await.map_err(spawn_fault)?;
+    let receive = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(failed);
+    let stream = |pipe| Stream { pipe: Some(pipe), kept: Vec::new(), cap: spec.output_cap };
+    Ok(RunningExec {
+        pid: process.pid,
+        exit: process.exit,
+        input: Some((pipe::Sender::from_owned_fd(our_input).map_err(failed)?, spec.input.clone())),
+        stdout: stream(receive(our_output)?),
+        stderr: stream(receive(our_error)?),
+    })
+}
+
+impl RunningExec {
+    /// Host process id of the launcher.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Feeds and reads it until it ends. Safe to drop; then [`RunningExec::give_up`] takes what there is.
+    pub(super) async fn finish(&mut self) -> Result<ExecOutput, Fault> {
+        let Self { exit, input, stdout, stderr, .. } = self;
+        let report = {
+            let feed = async {
+                if let Some((mut pipe, bytes)) = input.take() {
+                    // A program that does not read its input is no fault.
+                    let _ = pipe.write_all(&bytes).await;
+                }
+                std::future::pending::<ExitReport>().await
+            };
+            let read = async {
+                tokio::join!(stdout.read_to_end(), stderr.read_to_end());
+                std::future::pending::<ExitReport>().await
+            };
+            tokio::select! {
+                report = exit.ended() => report,
+                report = feed => report,
+                report = read => report,
+            }
+        };
+        // A daemon it left behind may hold the pipes open: only what is there already is taken.
+        stdout.take_available();
+        stderr.take_available();
+        Ok(self.output(report.code.or(report.signal.map(|signal| 128 + signal))))
+    }
+
+    /// After a kill: waits for the end and takes what there is.
+    pub(super) async fn give_up(&mut self) -> ExecOutput {
+        self.exit.ended().await;
+        self.stdout.take_available();
+        self.stderr.take_available();
+        self.output(None)
+    }
+
+    fn output(&mut self, code: Option<i32>) -> ExecOutput {
+        ExecOutput {
+            code,
+            stdout: std::mem::take(&mut self.stdout.kept),
+            stderr: std::mem::take(&mut self.stderr.kept),
+            ..ExecOutput::default()
+        }
+    }
+}
+
+impl Stream {
+    async fn read_to_end(&mut self) {
+        let mut chunk = [0u8; 8192];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut chunk).await {
+                Ok(0) | Err(_) => self.pipe = None,
+                Ok(read) => self.keep(&chunk[..read]),
+            }
+        }
+    }
+
+    fn take_available(&mut self) {
+        let mut chunk = [0u8; 8192];
+        while let Some(pipe) = &self.pipe {
+            match pipe.try_read(&mut chunk) {
+                Ok(read) if read > 0 && self.kept.len() < self.cap => self.keep(&chunk[..read]),
+                _ => self.pipe = None,
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.cap - self.kept.len();
+        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}

@@ -1,0 +1,278 @@
+//! A running sandbox: files, programs beside the main one, processes, the end.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, BoxFuture, Fault};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::sync::watch;
+
+use super::arguments::{self, WORKSPACE};
+use super::exec;
+use super::start::Shared;
+use crate::cgroup;
+use crate::identity::Identity;
+use crate::procs::{self, ProcessStat};
+use crate::safe_dir::{Owner, SafeDir};
+use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
+use crate::{ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxSpec};
+
+/// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+/// The processes of one sandbox, held by their kill handle. Dropping it kills them.
+#[derive(Debug)]
+pub(super) struct Held {
+    shared: Arc<Shared>,
+    /// A pidfd: of the outer process at first, of the first inside process once that is known.
+    handle: Mutex<Option<OwnedFd>>,
+    /// Becomes true when everything has ended and its id and its place in the count were given back.
+    ended: watch::Receiver<bool>,
+    cgroup: Option<CgroupRequest>,
+    host_id: Option<u32>,
+    first: Option<FirstProcess>,
+}
+
+/// The first process inside, whose end is the end of all.
+#[derive(Debug, Clone, Copy)]
+struct FirstProcess {
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl Held {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        identity: Option<Identity>,
+        cgroup: Option<CgroupRequest>,
+        process: &SpawnedProcess,
+    ) -> Self {
+        let live = shared.live.fetch_add(1, Ordering::AcqRel) + 1;
+        shared.peak.fetch_max(live, Ordering::AcqRel);
+        let host_id = identity.as_ref().map(|identity| identity.id);
+        // The id and the count are given back when the kernel says that everything has ended, not before.
+        let mut exit = process.exit.clone();
+        let watched = Arc::clone(&shared);
+        let (tell_ended, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            exit.ended().await;
+            drop(identity);
+            if watched.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+                watched.all_ended.notify_waiters();
+            }
+            let _ = tell_ended.send(true);
+        });
+        // Its number cannot be reused before the spawner reaps it, which it reports; a process that has
+        // ended already needs no handle.
+        let handle = if process.exit.has_ended() { None } else { open(process.pid) };
+        Self { shared, handle: Mutex::new(handle), ended, cgroup, host_id, first: None }
+    }
+
+    /// Takes the first inside process as the one to kill, after proving that it is a child of the outer one.
+    pub(super) fn pin(&mut self, outer: u32, inner: u32) -> Option<()> {
+        let handle = open(inner)?;
+        let stat = ProcessStat::read(inner).filter(|stat| stat.parent == outer)?;
+        self.first = Some(FirstProcess { pid: inner, start_ticks: stat.start_ticks });
+        *self.lock() = Some(handle);
+        Some(())
+    }
+
+    fn kill_now(&self) {
+        if let Some(handle) = self.lock().as_ref() {
+            // ESRCH: it has ended by itself.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
+        self.handle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn join_target(&self) -> Option<JoinTarget> {
+        let first = self.first?;
+        let inside = (arguments::INSIDE_ID, arguments::INSIDE_ID);
+        Some(JoinTarget { pid: first.pid, start_ticks: first.start_ticks, inside_identity: inside })
+    }
+
+    /// Processes of the sandbox's pid namespace, without its first one.
+    fn processes(&self) -> Vec<ProcessFacts> {
+        let Some(first) = self.first else { return Vec::new() };
+        let Some(namespace) = pid_namespace(first.pid) else { return Vec::new() };
+        let candidates = self.cgroup.as_ref().and_then(cgroup::members).unwrap_or_else(procs::all);
+        candidates
+            .into_iter()
+            .filter(|&pid| pid != first.pid && pid_namespace(pid).as_ref() == Some(&namespace))
+            .filter_map(facts)
+            .collect()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.kill_now();
+    }
+}
+
+fn facts(pid: u32) -> Option<ProcessFacts> {
+    let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie)?;
+    Some(ProcessFacts {
+        host_pid: pid,
+        host_parent: stat.parent,
+        host_group: stat.group,
+        start_ticks: stat.start_ticks,
+        command_line: procs::command_line(pid),
+    })
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+fn pid_namespace(pid: u32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
+}
+
+/// The [`Sandbox`] of this backend.
+#[derive(Debug)]
+pub(super) struct RunningSandbox {
+    held: Arc<Held>,
+    workspace: Arc<SafeDir>,
+    identity: (u32, u32),
+    spec: SandboxSpec,
+}
+
+impl RunningSandbox {
+    pub(super) fn new(held: Held, workspace: SafeDir, identity: (u32, u32), spec: SandboxSpec) -> Self {
+        Self { held: Arc::new(held), workspace: Arc::new(workspace), identity, spec }
+    }
+
+    fn exec_launch(&self, spec: &ExecSpec, target: JoinTarget) -> LaunchRequest {
+        let shared = &self.held.shared;
+        let mut environment = arguments::variables(&self.spec, &shared.config.determinism);
+        environment.extend(spec.command.environment.clone());
+        let mut limits =
+            super::start::resource_limits(&self.spec, shared.config.host.cgroups.limits_memory());
+        limits.push((crate::spawner::ResourceLimit::Processes, u64::from(self.spec.limits.pids)));
+        LaunchRequest {
+            kind: LaunchKind::Descriptors,
+            confinement: Confinement {
+                identity: self.held.host_id.map(|id| (id, id)),
+                cgroup_procs: self.held.cgroup.as_ref().map(cgroup::procs_files).unwrap_or_default(),
+                limits,
+                oom_score: Some(500),
+                filter_calls: true,
+            },
+            join: Some(target),
+            parent: 0,
+            label: String::new(),
+            program: spec.command.program.clone().into(),
+            hidden_arguments: Vec::new(),
+            data: Vec::new(),
+            arguments: spec.command.arguments.clone(),
+            environment,
+            working_folder: Some(WORKSPACE.into()),
+        }
+    }
+}
+
+impl Sandbox for RunningSandbox {
+    fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        if files.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        let workspace = Arc::clone(&self.workspace);
+        let owner = self.held.host_id.map(|id| Owner { uid: id, gid: id });
+        Box::pin(async move {
+            blocking(move || {
+                for file in &files {
+                    workspace.write_file(&file.path, &file.content, file.mode, owner).map_err(|error| {
+                        Fault::permanent(Boundary::Env, "put-file", format!("{}: {error}", file.path))
+                    })?;
+                }
+                Ok(())
+            })
+            .await?
+        })
+    }
+
+    fn workspace(&self) -> Arc<SafeDir> {
+        Arc::clone(&self.workspace)
+    }
+
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+        Box::pin(async move {
+            let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
+            let target = self.held.join_target().ok_or_else(gone)?;
+            let launch = self.exec_launch(&spec, target);
+            let started = Instant::now();
+            let mut running = exec::start(&self.held.shared.spawner, launch, &spec).await?;
+            match tokio::time::timeout_at(spec.deadline.into(), running.finish()).await {
+                Ok(output) => Ok(ExecOutput { duration: started.elapsed(), ..output? }),
+                Err(_) => {
+                    let launcher = running.pid();
+                    let held = Arc::clone(&self.held);
+                    blocking(move || {
+                        let inside = held.processes();
+                        let group = inside.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
+                        kill_each(inside.iter().filter(|p| Some(p.host_group) == group));
+                    })
+                    .await?;
+                    let output = running.give_up().await;
+                    Ok(ExecOutput { code: None, duration: started.elapsed(), ..output })
+                }
+            }
+        })
+    }
+
+    fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
+        let held = Arc::clone(&self.held);
+        Box::pin(async move { blocking(move || held.processes()).await.unwrap_or_default() })
+    }
+
+    fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
+        Box::pin(async move { kill_each(victims.iter()) })
+    }
+
+    fn identity(&self) -> (u32, u32) {
+        self.identity
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            self.held.kill_now();
+            let mut ended = self.held.ended.clone();
+            let ended = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await.is_ok();
+            match ended {
+                // A control group that is still busy is tried again by the spawner, and named at the end of the run.
+                true => Ok(()),
+                false => {
+                    let message = format!(
+                        "sandbox {} has not ended {KILL_LIMIT:?} after it was killed",
+                        self.spec.label
+                    );
+                    Err(Fault::permanent(Boundary::Harness, "sandbox-undead", message))
+                }
+            }
+        })
+    }
+}
+
+/// Kills processes by handle, each only if it is still the one that was seen.
+fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
+    for victim in victims {
+        let Some(handle) = open(victim.host_pid) else { continue };
+        if ProcessStat::read(victim.host_pid).is_some_and(|stat| stat.start_ticks == victim.start_ticks) {
+            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
+        }
+    }
+}
+
+/// Runs blocking work on the runtime's pool; a panic there is a harness fault.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))
+}

@@ -1,0 +1,19 @@
+//! Registering a descriptor with the runtime.
+//!
+//! The one place that does: tokio's constructor is unsafe for types in general, because a type may hand
+//! out a different descriptor each time. An [`OwnedFd`] never does.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::unix::AsyncFd;
+
+/// Makes a descriptor non-blocking and registers it. Call inside a runtime with I/O enabled.
+pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    // SAFETY: an OwnedFd keeps one descriptor open until it is dropped, and returns the same one always;
+    // nobody can replace it inside the AsyncFd, which gives out shared references only.
+    unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)
+}

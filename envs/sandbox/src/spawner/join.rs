@@ -1,0 +1,133 @@
+//! Starting a program inside a running sandbox.
+//!
+//! I1. The joined process is at no moment more powerful than the sandbox: before it runs anything it has
+//! the sandbox's identity, no capabilities, no new privileges and the call filter.
+//! I2. Nothing inside can look into it before exec: it is not dumpable, and its memory belongs to the host's
+//! user namespace, so `/proc/<pid>/exe` and `ptrace` are refused inside.
+//!
+//! The one place with `fork`: a process enters a pid namespace only through a child.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{
+    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, pidfd_open, set_dumpable_behavior,
+    set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, ThreadNameSpaceType, move_into_thread_name_spaces,
+    remove_capability_from_bounding_set, set_capabilities, set_thread_res_gid, set_thread_res_uid,
+};
+
+use super::launch::{named, set_limit};
+use super::protocol::{JoinTarget, LaunchRequest, ResourceLimit};
+use crate::seccomp;
+
+/// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.
+pub(super) fn join_and_run(request: &LaunchRequest, target: JoinTarget) -> io::Result<i32> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
+    let inside_processes =
+        request.confinement.limits.iter().find(|(limit, _)| *limit == ResourceLimit::Processes).map(|l| l.1);
+    let programs = if request.confinement.filter_calls { seccomp::programs()? } else { Vec::new() };
+    enter(target)?;
+    // SAFETY: this process has one thread, so the child may call anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(named("fork", io::Error::last_os_error())),
+        0 => {
+            let error = become_program(request, target, inside_processes, &programs);
+            eprintln_plain(&format!("clawrl-sbx: {error}\n"));
+            std::process::exit(126);
+        }
+        child => wait(child),
+    }
+}
+
+fn enter(target: JoinTarget) -> io::Result<()> {
+    let gone = || io::Error::new(io::ErrorKind::NotFound, "the sandbox is gone");
+    let pid = i32::try_from(target.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
+    // The descriptor pins the process; its start time proves that it is the one that was meant.
+    match crate::procs::ProcessStat::read(target.pid) {
+        Some(stat) if stat.start_ticks == target.start_ticks => {}
+        _ => return Err(gone()),
+    }
+    let all = ThreadNameSpaceType::USER
+        | ThreadNameSpaceType::MOUNT
+        | ThreadNameSpaceType::PROCESS_ID
+        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+        | ThreadNameSpaceType::NETWORK;
+    move_into_thread_name_spaces(pidfd.as_fd(), all)
+        .map_err(|error| named("joining the sandbox", error.into()))
+}
+
+fn become_program(
+    request: &LaunchRequest,
+    target: JoinTarget,
+    inside_processes: Option<u64>,
+    programs: &[seccompiler::BpfProgram],
+) -> io::Error {
+    let prepared = (|| {
+        // A session of its own, so that its process group names everything it starts.
+        rustix::process::setsid()?;
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if let Some(processes) = inside_processes {
+            set_limit(ResourceLimit::Processes, processes)?;
+        }
+        drop_privileges(target.inside_identity)?;
+        // The identity change cleared it.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if let Some(folder) = &request.working_folder {
+            std::env::set_current_dir(folder)?;
+        }
+        programs.iter().try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other))
+    })();
+    if let Err(error) = prepared {
+        return error;
+    }
+    Command::new(&request.program)
+        .args(&request.arguments)
+        .env_clear()
+        .envs(request.environment.iter().map(|(name, value)| (name, value)))
+        .exec()
+}
+
+fn drop_privileges((uid, gid): (u32, u32)) -> io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        // Numbers above the kernel's last capability are refused; those do not exist then.
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(set_capabilities(None, none)?)
+}
+
+fn wait(child: i32) -> io::Result<i32> {
+    let pid = Pid::from_raw(child);
+    loop {
+        match waitpid(pid, WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                let by_signal = status.terminating_signal().map(|signal| 128 + signal);
+                return Ok(status.exit_status().or(by_signal).unwrap_or(126));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes to standard error without the locks and buffers that a forked child must not rely on.
+fn eprintln_plain(text: &str) {
+    let _ = rustix::io::write(std::io::stderr(), text.as_bytes());
+}

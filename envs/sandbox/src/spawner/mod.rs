@@ -1,0 +1,26 @@
+//! The spawner: a small process of our own that starts every sandbox.
+//!
+//! Why a process: `PR_SET_PDEATHSIG` follows the spawning *thread*, and a runtime's blocking threads end
+//! when idle; closing inherited descriptors before exec costs time in proportion to how many the parent
+//! has open. The spawner has one thread, started before any runtime, and keeps no descriptor of a
+//! sandbox, so its spawn cost stays flat however many sandboxes live.
+//!
+//! I1. When the harness is gone (its end of the socket is closed, however it died), the spawner kills
+//! every sandbox, removes their cgroups and ends. When the spawner is killed, the kernel kills every
+//! sandbox through its death signal.
+//! I2. Every `Spawn` gets exactly one `Spawned` or `Failed`, every spawned process exactly one `Exited`.
+
+mod client;
+mod descriptor;
+mod join;
+mod launch;
+mod protocol;
+mod server;
+mod signal_fd;
+
+pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
+pub use launch::launch;
+pub use protocol::{
+    CgroupRequest, Confinement, ExitReport, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
+};
+pub use server::serve;

@@ -1,0 +1,155 @@
+//! What the harness and the spawner say to each other.
+//!
+//! One JSON document per packet of a `SOCK_SEQPACKET` socket pair, descriptors beside it as ancillary
+//! data. Both ends are built from the same source, so there is no version.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// From the harness.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Start something.
+    Spawn {
+        /// Chosen by the harness, unique for the life of the spawner.
+        id: u64,
+        /// What to start, and how.
+        launch: Box<LaunchRequest>,
+        /// Cgroups to create before and to remove after.
+        cgroup: Option<CgroupRequest>,
+    },
+}
+
+/// From the spawner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Response {
+    /// It runs. For a terminal, the PTY master comes as one descriptor.
+    Spawned {
+        /// Of the request.
+        id: u64,
+        /// Process id, not reaped before `Exited` is sent.
+        pid: u32,
+    },
+    /// It could not be started.
+    Failed {
+        /// Of the request.
+        id: u64,
+        /// What failed.
+        message: String,
+    },
+    /// It ended and was reaped.
+    Exited {
+        /// Of the request.
+        id: u64,
+        /// How, and what could not be removed.
+        report: ExitReport,
+    },
+}
+
+/// How a spawned process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitReport {
+    /// Exit code, or `None` when a signal killed it.
+    pub code: Option<i32>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// Cgroups that could not be removed.
+    pub leftovers: Vec<PathBuf>,
+}
+
+/// Cgroups of one sandbox: created by the spawner before the process starts, removed after it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupRequest {
+    /// Folders to create, one per hierarchy, and later to remove.
+    pub folders: Vec<PathBuf>,
+    /// Files to write after creation, in order: limits.
+    pub settings: Vec<(PathBuf, String)>,
+}
+
+/// What `clawrl-sbx launch` does before it becomes the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchRequest {
+    /// On a terminal, or on three descriptors that come with the request.
+    pub kind: LaunchKind,
+    /// Applied before the program starts.
+    pub confinement: Confinement,
+    /// The sandbox to join, or `None` for a program that makes its own.
+    pub join: Option<JoinTarget>,
+    /// Process id of the spawner, filled in by it: a launch that has another parent gives up.
+    pub parent: u32,
+    /// Label shown as the process's name in listings; never the real arguments.
+    pub label: String,
+    /// Program, an absolute path on the host, or inside the sandbox when joining.
+    pub program: PathBuf,
+    /// Arguments passed through a descriptor (`--args`), so that they are not in `/proc/*/cmdline`. Only
+    /// for bubblewrap; empty for others.
+    pub hidden_arguments: Vec<String>,
+    /// Contents handed over as descriptors; each replaces `{fd:N}` in the hidden arguments, N counting from 0.
+    pub data: Vec<String>,
+    /// Arguments on the command line.
+    pub arguments: Vec<String>,
+    /// The whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Working folder inside the sandbox when joining; the host's `/` otherwise.
+    pub working_folder: Option<PathBuf>,
+}
+
+/// Where standard input, output and error go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaunchKind {
+    /// A new terminal.
+    Pty {
+        /// Columns.
+        cols: u16,
+        /// Rows.
+        rows: u16,
+    },
+    /// Descriptors that come with the request: input, output, error.
+    Descriptors,
+}
+
+/// Limits and identity of a started process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// User and group id to become, when the harness is root. Never 0.
+    pub identity: Option<(u32, u32)>,
+    /// `cgroup.procs` files to join.
+    pub cgroup_procs: Vec<PathBuf>,
+    /// Resource limits, soft and hard alike.
+    pub limits: Vec<(ResourceLimit, u64)>,
+    /// `oom_score_adj`: how eagerly the kernel sacrifices it.
+    pub oom_score: Option<i16>,
+    /// Whether the system-call filter is applied: by bubblewrap, or by ourselves when joining.
+    pub filter_calls: bool,
+}
+
+/// Resource limits that we set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResourceLimit {
+    /// Core dumps, bytes.
+    Core,
+    /// Private writable memory of one process, bytes.
+    Data,
+    /// Open descriptors.
+    OpenFiles,
+    /// Locked memory, bytes.
+    LockedMemory,
+    /// Bytes in POSIX message queues.
+    MessageQueues,
+    /// Queued signals.
+    PendingSignals,
+    /// Processes of the user in its user namespace. Only meaningful when joining.
+    Processes,
+}
+
+/// A running sandbox to start something in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinTarget {
+    /// Host process id of the sandbox's first process.
+    pub pid: u32,
+    /// Its start time in clock ticks since boot, against reuse of the id.
+    pub start_ticks: u64,
+    /// User and group id inside.
+    pub inside_identity: (u32, u32),
+}

@@ -1,0 +1,292 @@
+//! The spawner's side: one thread, one loop over the socket and child exits.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+
+use super::descriptor;
+use super::protocol::{CgroupRequest, ExitReport, LaunchKind, LaunchRequest, Request, Response};
+use super::signal_fd::{borrow_master, child_exits};
+
+/// How long the end of a spawner waits for killed sandboxes before it kills harder, and for their cgroups.
+const END_GRACE: Duration = Duration::from_secs(5);
+
+/// Serves the harness at the other end of `socket` until that end is closed, then kills what is left.
+///
+/// # Errors
+/// Only when the loop itself cannot go on; a failed spawn is reported to the harness.
+pub fn serve(socket: OwnedFd) -> io::Result<()> {
+    let exits = child_exits()?;
+    let mut server =
+        Server { socket, children: HashMap::new(), unremoved: Vec::new(), own_binary: own_binary()? };
+    let mut buffer = Vec::new();
+    loop {
+        let (readable, exited) = wait_for(server.socket.as_fd(), exits.as_fd(), None)?;
+        if exited {
+            drain(&exits);
+            server.reap()?;
+        }
+        if readable {
+            match descriptor::receive::<Request>(server.socket.as_fd(), &mut buffer) {
+                Ok(Some((Request::Spawn { id, launch, cgroup }, descriptors))) => {
+                    server.spawn(id, *launch, cgroup, descriptors)?;
+                }
+                // A reset connection is a harness that died with messages unread.
+                Ok(None) => break,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    server.end(&exits)
+}
+
+struct Server {
+    socket: OwnedFd,
+    /// By process id; an entry is removed when the process was reaped.
+    children: HashMap<u32, Child>,
+    /// Folders whose removal was refused, tried again with every exit.
+    unremoved: Vec<PathBuf>,
+    own_binary: PathBuf,
+}
+
+struct Child {
+    id: u64,
+    cgroup: Option<CgroupRequest>,
+}
+
+impl Server {
+    fn spawn(
+        &mut self,
+        id: u64,
+        mut launch: LaunchRequest,
+        cgroup: Option<CgroupRequest>,
+        descriptors: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        launch.parent = std::process::id();
+        let started = create_cgroup(cgroup.as_ref()).and_then(|()| match launch.kind {
+            LaunchKind::Pty { cols, rows } => self.spawn_on_pty(&launch, cols, rows),
+            LaunchKind::Descriptors => self.spawn_on_descriptors(&launch, descriptors).map(|pid| (pid, None)),
+        });
+        match started {
+            Ok((pid, master)) => {
+                self.children.insert(pid, Child { id, cgroup });
+                let master = master.as_ref().and_then(|master| borrow_master(master.as_ref()));
+                self.answer(&Response::Spawned { id, pid }, master.as_slice())
+            }
+            Err(error) => {
+                for folder in remove_cgroup(cgroup.as_ref()) {
+                    self.unremoved.push(folder);
+                }
+                self.answer(&Response::Failed { id, message: error.to_string() }, &[])
+            }
+        }
+    }
+
+    fn spawn_on_pty(
+        &self,
+        launch: &LaunchRequest,
+        cols: u16,
+        rows: u16,
+    ) -> io::Result<(u32, Option<Box<dyn portable_pty::MasterPty + Send>>)> {
+        let size = PtySize { cols, rows, ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).map_err(|error| {
+            io::Error::other(format!(
+                "cannot open a terminal: {error:#}; /proc/sys/kernel/pty/max limits how many there are"
+            ))
+        })?;
+        let mut command = CommandBuilder::from_argv(self.launch_argv(launch)?);
+        command.env_clear();
+        command.cwd("/");
+        let child = pair
+            .slave
+            .spawn_command(command)
+            .map_err(|error| io::Error::other(format!("cannot start the launcher: {error:#}")))?;
+        let pid = child.process_id().ok_or_else(|| io::Error::other("the launcher has no process id"))?;
+        Ok((pid, Some(pair.master)))
+    }
+
+    fn spawn_on_descriptors(&self, launch: &LaunchRequest, descriptors: Vec<OwnedFd>) -> io::Result<u32> {
+        let [input, output, error]: [OwnedFd; 3] = descriptors
+            .try_into()
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
+        let argv = self.launch_argv(launch)?;
+        let child = Command::new(&argv[0])
+            .args(&argv[1..])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(error))
+            .spawn()?;
+        Ok(child.id())
+    }
+
+    fn launch_argv(&self, launch: &LaunchRequest) -> io::Result<Vec<OsString>> {
+        let request = serde_json::to_string(launch)?;
+        Ok(vec![self.own_binary.clone().into(), "launch".into(), request.into()])
+    }
+
+    /// Reaps every child that ended and reports it.
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some((pid, status)) = reap_one(WaitOptions::NOHANG)? {
+            self.unremoved.retain(|folder| !removed(folder));
+            let Some(child) = self.children.remove(&pid) else { continue };
+            let leftovers = remove_cgroup(child.cgroup.as_ref());
+            self.unremoved.extend(leftovers.iter().cloned());
+            let report =
+                ExitReport { code: status.exit_status(), signal: status.terminating_signal(), leftovers };
+            self.answer(&Response::Exited { id: child.id, report }, &[])?;
+        }
+        Ok(())
+    }
+
+    /// The harness is gone: nothing may outlive it (I1).
+    fn end(mut self, exits: &OwnedFd) -> io::Result<()> {
+        let outer: Vec<u32> = self.children.keys().copied().collect();
+        // Killing the first process inside ends the whole namespace before the outer process sees it
+        // end, so that the cgroups are empty by then. Where there is none yet, the outer one is killed.
+        let inner = children_of(&outer);
+        for pid in inner.values().copied().chain(outer.iter().copied().filter(|pid| !inner.contains_key(pid)))
+        {
+            kill(pid);
+        }
+        if !self.wait_for_all(exits, END_GRACE)? {
+            let left: Vec<u32> = self.children.keys().copied().collect();
+            left.into_iter().for_each(kill);
+            self.wait_for_all(exits, END_GRACE)?;
+        }
+        let deadline = Instant::now() + END_GRACE;
+        while !self.unremoved.is_empty() && Instant::now() < deadline {
+            self.unremoved.retain(|folder| !removed(folder));
+            // The kernel tells nobody when a version 1 cgroup becomes empty; nothing else is left to do here.
+            let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+            poll(&mut [], Some(&pause))?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_all(&mut self, exits: &OwnedFd, limit: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + limit;
+        loop {
+            while let Some((pid, _)) = reap_one(WaitOptions::NOHANG)? {
+                if let Some(child) = self.children.remove(&pid) {
+                    self.unremoved.extend(remove_cgroup(child.cgroup.as_ref()));
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.children.is_empty() || left.is_zero() {
+                return Ok(self.children.is_empty());
+            }
+            let (_, exited) = wait_for(exits.as_fd(), exits.as_fd(), Some(left))?;
+            if exited {
+                drain(exits);
+            }
+        }
+    }
+
+    /// The socket is blocking: a slow harness slows the spawner, which is the back-pressure we want.
+    fn answer(&self, response: &Response, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match descriptor::send(self.socket.as_fd(), response, descriptors) {
+            // The harness died; the next receive says so and ends the loop.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Our own program for launching, through the link that stays right when the file is replaced by an update.
+fn own_binary() -> io::Result<PathBuf> {
+    let link = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    // The link is followed by the kernel at exec; reading it here only proves that /proc is there.
+    std::fs::read_link(&link)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot read {}: {error}", link.display())))?;
+    Ok(link)
+}
+
+fn wait_for(
+    first: BorrowedFd<'_>,
+    second: BorrowedFd<'_>,
+    limit: Option<Duration>,
+) -> io::Result<(bool, bool)> {
+    let mut fds =
+        [PollFd::from_borrowed_fd(first, PollFlags::IN), PollFd::from_borrowed_fd(second, PollFlags::IN)];
+    let limit =
+        limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
+    match poll(&mut fds, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok((!fds[0].revents().is_empty(), !fds[1].revents().is_empty()))
+}
+
+fn drain(exits: &OwnedFd) {
+    let mut buffer = [0u8; 1024];
+    while matches!(rustix::io::read(exits, &mut buffer), Ok(read) if read > 0) {}
+}
+
+fn reap_one(options: WaitOptions) -> io::Result<Option<(u32, WaitStatus)>> {
+    match wait(options) {
+        Ok(Some((pid, status))) => Ok(Some((pid.as_raw_nonzero().get() as u32, status))),
+        Ok(None) | Err(rustix::io::Errno::CHILD) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// One child of each of these processes, by one look through /proc.
+fn children_of(parents: &[u32]) -> HashMap<u32, u32> {
+    let mut found = HashMap::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return found };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        if let Some(stat) = crate::procs::ProcessStat::read(pid).filter(|stat| parents.contains(&stat.parent))
+        {
+            found.insert(stat.parent, pid);
+        }
+    }
+    found
+}
+
+fn create_cgroup(cgroup: Option<&CgroupRequest>) -> io::Result<()> {
+    let Some(cgroup) = cgroup else { return Ok(()) };
+    let context = |path: &Path, error: io::Error| {
+        io::Error::new(error.kind(), format!("cgroup {}: {error}", path.display()))
+    };
+    for folder in &cgroup.folders {
+        std::fs::create_dir(folder).map_err(|error| context(folder, error))?;
+    }
+    for (file, value) in &cgroup.settings {
+        std::fs::write(file, value).map_err(|error| context(file, error))?;
+    }
+    Ok(())
+}
+
+/// Removes what can be removed and returns the rest.
+fn remove_cgroup(cgroup: Option<&CgroupRequest>) -> Vec<PathBuf> {
+    let folders = cgroup.map(|cgroup| cgroup.folders.as_slice()).unwrap_or_default();
+    folders.iter().filter(|folder| !removed(folder)).cloned().collect()
+}
+
+fn removed(folder: &Path) -> bool {
+    match std::fs::remove_dir(folder) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}

@@ -1,0 +1,134 @@
+//! What the backend promises when nobody attacks it.
+
+use std::time::Duration;
+
+use clawrl_sandbox::{PutFile, SandboxBackend};
+
+use crate::support::{running, sh, sh_within, start, text, with_backend};
+
+#[test]
+fn a_sandbox_runs_programs_and_ends() {
+    with_backend("basic", |backend| async move {
+        let started = start(&backend, "a").await;
+        let output = sh(started.sandbox.as_ref(), "id -u; pwd; hostname; echo $HOME; cat").await;
+        assert_eq!((output.code, text(&output).as_str()), (Some(0), "1000\n/work\nsandbox\n/home/agent\n"));
+        assert_eq!(backend.live(), 1);
+        started.sandbox.kill().await.unwrap();
+        started.sandbox.kill().await.unwrap();
+        assert_eq!(backend.live(), 0);
+    });
+}
+
+#[test]
+fn exit_codes_and_streams_are_kept_apart() {
+    with_backend("streams", |backend| async move {
+        let started = start(&backend, "a").await;
+        let output = sh(started.sandbox.as_ref(), "echo out; echo err >&2; exit 7").await;
+        assert_eq!(
+            (output.code, &output.stdout[..], &output.stderr[..]),
+            (Some(7), &b"out\n"[..], &b"err\n"[..])
+        );
+        let output = sh(started.sandbox.as_ref(), "kill -SEGV $$").await;
+        assert_eq!(output.code, Some(139));
+        let output = sh(started.sandbox.as_ref(), "head -c 3000000 /dev/zero").await;
+        assert_eq!((output.code, output.stdout.len()), (Some(0), 1 << 20));
+    });
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed_with_its_children() {
+    with_backend("deadline", |backend| async move {
+        let started = start(&backend, "a").await;
+        let output = sh_within(
+            started.sandbox.as_ref(),
+            "echo begun; sleep 1000 & sleep 1000",
+            Duration::from_millis(300),
+        )
+        .await;
+        assert_eq!((output.code, &output.stdout[..]), (None, &b"begun\n"[..]));
+        let left = started.sandbox.processes().await;
+        assert!(left.iter().all(|process| !process.command_line.contains("1000")), "{left:?}");
+    });
+}
+
+#[test]
+fn a_daemon_does_not_hold_a_program_back_and_dies_with_the_sandbox() {
+    with_backend("daemon", |backend| async move {
+        let started = start(&backend, "a").await;
+        let script =
+            r"setsid sleep 4242 & until tr '\0' ' ' </proc/$!/cmdline | grep -q '^sleep 4242'; do :; done";
+        let output = sh(started.sandbox.as_ref(), &format!("{script}; echo started")).await;
+        assert_eq!((output.code, &output.stdout[..]), (Some(0), &b"started\n"[..]));
+        let daemon = started.sandbox.processes().await;
+        let daemon = daemon.iter().find(|process| process.command_line == "sleep 4242").unwrap().clone();
+        started.sandbox.kill().await.unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", daemon.host_pid));
+        assert!(stat.is_err(), "{stat:?}");
+    });
+}
+
+#[test]
+fn files_are_put_for_the_agent_and_read_after_the_end() {
+    with_backend("files", |backend| async move {
+        let started = start(&backend, "a").await;
+        let put = |path: &str, mode: u32, content: &str| PutFile {
+            path: path.to_owned(),
+            mode,
+            content: content.as_bytes().into(),
+        };
+        started.sandbox.put(vec![put("d/run.sh", 0o755, "#!/bin/sh\necho ran > out\n")]).await.unwrap();
+        let output =
+            sh(started.sandbox.as_ref(), "d/run.sh && stat -c '%U %a' d/run.sh && rm d/run.sh").await;
+        assert_eq!(text(&output), "agent 755\n");
+        let workspace = started.sandbox.workspace();
+        started.sandbox.kill().await.unwrap();
+        drop(started);
+        assert_eq!(workspace.read_file("out", 100).unwrap(), b"ran\n");
+        assert!(!workspace.exists("d/run.sh").unwrap());
+    });
+}
+
+#[test]
+fn dropping_ends_a_sandbox() {
+    with_backend("drop", |backend| async move {
+        let sandboxes = [start(&backend, "a").await, start(&backend, "b").await];
+        assert_eq!((backend.live(), backend.peak()), (2, 2));
+        drop(sandboxes);
+        // `with_backend` checks that shutting down finds nothing alive.
+    });
+}
+
+#[test]
+fn dropping_a_start_leaks_nothing() {
+    with_backend("drop-start", |backend| async move {
+        for delay_us in [0, 500, 1000, 2000, 3000, 5000, 8000] {
+            let starting = backend.start(running("a", "sleep infinity"));
+            let _ = tokio::time::timeout(Duration::from_micros(delay_us), starting).await;
+        }
+    });
+}
+
+#[test]
+fn a_main_program_that_ends_ends_the_sandbox() {
+    with_backend("ends", |backend| async move {
+        let started = backend.start(running("a", "exit 3")).await.unwrap();
+        started.sandbox.kill().await.unwrap();
+        assert_eq!(backend.live(), 0);
+    });
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    with_backend("why", |backend| async move {
+        let mut spec = running("a", "true");
+        spec.main.program = "no-such-shell".to_owned();
+        let started = backend.start(spec).await.unwrap();
+        // The program is looked up inside, so its absence shows on the terminal and as the sandbox's end.
+        started.sandbox.kill().await.unwrap();
+        let mut spec = running("a", "true");
+        spec.support_files = vec![("/proc/x".to_owned(), String::new())];
+        let fault = backend.start(spec).await.err().unwrap();
+        assert_eq!(fault.code, "sandbox-start", "{fault}");
+        assert!(fault.message.contains("/proc/x") && fault.message.contains("clawrl doctor"), "{fault}");
+    });
+}
