@@ -1,0 +1,80 @@
+//! All checks of a task.
+
+use clawrl_core::{Boundary, Check, CheckSpec, Fault, Grade};
+use clawrl_sandbox::ProcessFacts;
+
+use super::Evidence;
+use super::command::{CommandRequest, Expected, command};
+use super::files::Files;
+use super::processes::process;
+use super::verdict::{Verdict, invalid};
+
+/// Grades what an attempt left.
+///
+/// # Errors
+/// A [`Fault`] at the grader boundary: the machine failed (retry sound), or a check is one that cannot be
+/// evaluated (`check-invalid`, retry never).
+pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<Grade, Fault> {
+    let mut verdicts = without_commands(checks, evidence).await?;
+    let mut reports = Vec::with_capacity(checks.len());
+    let mut flags: Vec<String> = Vec::new();
+    for (spec, verdict) in checks.iter().zip(verdicts.drain(..)) {
+        let verdict = match verdict {
+            Some(verdict) => verdict,
+            None => run_command(&spec.check, evidence).await?,
+        };
+        for flag in &verdict.flags {
+            if !flags.iter().any(|known| known == flag) {
+                flags.push((*flag).to_owned());
+            }
+        }
+        reports.push(verdict.into_report(spec));
+    }
+    Ok(Grade::from_checks(reports, flags))
+}
+
+/// One blocking pass; `None` stands for a command, whose turn comes later.
+async fn without_commands(
+    checks: &[CheckSpec],
+    evidence: &Evidence<'_>,
+) -> Result<Vec<Option<Verdict>>, Fault> {
+    let files =
+        Files { workspace: evidence.workspace.clone(), uid_map: evidence.uid_map, limits: evidence.limits };
+    let checks: Vec<Check> = checks.iter().map(|spec| spec.check.clone()).collect();
+    let processes = evidence.processes.to_vec();
+    let pass = move || checks.iter().map(|check| look(check, &files, &processes)).collect();
+    tokio::task::spawn_blocking(pass).await.unwrap_or_else(|error| {
+        Err(Fault::permanent(Boundary::Grader, "grader-panicked", format!("a check did not finish: {error}")))
+    })
+}
+
+fn look(check: &Check, files: &Files, processes: &[ProcessFacts]) -> Result<Option<Verdict>, Fault> {
+    match check {
+        Check::FileEquals { path, expected } => files.equals(path, expected),
+        Check::FileContains { path, text } => files.contains(path, text),
+        Check::FileMatches { path, regex } => files.matches(path, regex),
+        Check::FileAbsent { path } => files.absent(path),
+        Check::FileMode { path, mode } => files.mode(path, *mode),
+        Check::FileOwner { path, uid } => files.owner(path, *uid),
+        Check::TreeHash { path, sha256 } => files.tree_hash(path, sha256),
+        Check::Process { regex, running } => process(processes, regex, *running),
+        Check::JsonValue { path, pointer, equals } => files.json_value(path, pointer, equals),
+        Check::Command { .. } => return Ok(None),
+        other => Err(invalid(format_args!("a terminal cannot be checked by {other:?}"))),
+    }
+    .map(Some)
+}
+
+async fn run_command(check: &Check, evidence: &Evidence<'_>) -> Result<Verdict, Fault> {
+    let Check::Command { run, exit_code, stdout_equals, stdout_contains, timeout } = check else {
+        return Err(invalid(format_args!("{check:?} was left for a command")));
+    };
+    let request =
+        CommandRequest { command: run, timeout: *timeout, stdout_cap: evidence.limits.stdout_bytes };
+    let expected = Expected {
+        exit_code: *exit_code,
+        stdout_equals: stdout_equals.as_deref(),
+        stdout_contains: stdout_contains.as_deref(),
+    };
+    command(evidence.commands, request, expected).await
+}

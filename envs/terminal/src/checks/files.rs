@@ -1,0 +1,136 @@
+//! Checks of the workspace's files.
+
+use clawrl_core::Fault;
+use clawrl_sandbox::{EntryStat, FileKind, SafeDir, SafeReadError};
+use memchr::memmem;
+use regex::bytes::Regex;
+
+use super::difference::first_difference;
+use super::quote::quote;
+use super::verdict::{Verdict, invalid, unread, unwalked};
+use super::{CheckLimits, UidMap};
+
+/// Characters shown of a text that was looked for, and of a file's beginning.
+const SHOWN: usize = 50;
+
+/// Files, and how far they are read.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) workspace: SafeDir,
+    pub(super) uid_map: UidMap,
+    pub(super) limits: CheckLimits,
+}
+
+impl Files {
+    pub(super) fn equals(&self, path: &str, expected: &str) -> Result<Verdict, Fault> {
+        self.with_content(path, expected.len(), |found| {
+            Ok(match first_difference(expected.as_bytes(), found) {
+                None => Verdict::pass(format_args!("{} bytes, as expected", found.len())),
+                Some(difference) => Verdict::fail(difference),
+            })
+        })
+    }
+
+    pub(super) fn contains(&self, path: &str, text: &str) -> Result<Verdict, Fault> {
+        self.with_content(path, text.len(), |found| {
+            let wanted = quote(text.as_bytes(), SHOWN);
+            Ok(match memmem::find(found, text.as_bytes()) {
+                Some(_) => Verdict::pass(format_args!("contains {wanted}")),
+                None => Verdict::fail(format_args!("expected {wanted} in it, found {}", beginning(found))),
+            })
+        })
+    }
+
+    pub(super) fn matches(&self, path: &str, regex: &str) -> Result<Verdict, Fault> {
+        let compiled = Regex::new(regex).map_err(|error| invalid(error.to_string().replace('\n', " ")))?;
+        self.with_content(path, 0, |found| {
+            let wanted = quote(regex.as_bytes(), SHOWN);
+            let without_end = found.strip_suffix(b"\n");
+            let matched = compiled.find(found).or_else(|| compiled.find(without_end?));
+            Ok(match matched {
+                Some(text) => {
+                    Verdict::pass(format_args!("{} matches {wanted}", quote(text.as_bytes(), SHOWN)))
+                }
+                None => {
+                    Verdict::fail(format_args!("expected a match of {wanted}, found {}", beginning(found)))
+                }
+            })
+        })
+    }
+
+    pub(super) fn absent(&self, path: &str) -> Result<Verdict, Fault> {
+        match self.workspace.stat(path) {
+            Err(SafeReadError::Missing { .. }) => Ok(Verdict::pass("nothing is there")),
+            Err(other) => unread(other),
+            Ok(EntryStat { kind: FileKind::Regular, size, .. }) => {
+                Ok(Verdict::fail(format_args!("expected nothing, found a regular file of {size} bytes")))
+            }
+            Ok(stat) => Ok(Verdict::fail(format_args!("expected nothing, found {}", stat.kind))),
+        }
+    }
+
+    pub(super) fn mode(&self, path: &str, mode: u32) -> Result<Verdict, Fault> {
+        self.with_stat(path, |stat| {
+            let found = stat.mode;
+            if found == mode {
+                Verdict::pass(format_args!("mode {found:04o}"))
+            } else {
+                Verdict::fail(format_args!("expected mode {mode:04o}, found {found:04o}"))
+            }
+        })
+    }
+
+    pub(super) fn owner(&self, path: &str, uid: u32) -> Result<Verdict, Fault> {
+        self.with_stat(path, |stat| match self.uid_map.inside(stat.uid) {
+            Some(found) if found == uid => Verdict::pass(format_args!("owner {uid}")),
+            Some(found) => Verdict::fail(format_args!("expected owner {uid}, found {found}")),
+            None => Verdict::fail(format_args!(
+                "expected owner {uid}, found an owner unknown inside the sandbox (host uid {})",
+                stat.uid
+            )),
+        })
+    }
+
+    pub(super) fn tree_hash(&self, path: &str, sha256: &str) -> Result<Verdict, Fault> {
+        match self.workspace.tree_hash(path, self.limits.tree) {
+            Ok(found) if found.eq_ignore_ascii_case(sha256) => {
+                Ok(Verdict::pass(format_args!("hash {found}")))
+            }
+            Ok(found) => {
+                let wanted = sha256.get(..12).unwrap_or(sha256);
+                Ok(Verdict::fail(format_args!("expected hash {wanted}…, found {found}")))
+            }
+            Err(error) => unwalked(error),
+        }
+    }
+
+    /// `expected_len` raises the limit: what a check expects is read even when it is larger.
+    pub(super) fn with_content(
+        &self,
+        path: &str,
+        expected_len: usize,
+        judge: impl FnOnce(&[u8]) -> Result<Verdict, Fault>,
+    ) -> Result<Verdict, Fault> {
+        match self.workspace.read_file(path, self.limits.file_bytes.max(expected_len as u64)) {
+            Ok(content) => judge(&content),
+            Err(error) => unread(error),
+        }
+    }
+
+    fn with_stat(&self, path: &str, judge: impl FnOnce(EntryStat) -> Verdict) -> Result<Verdict, Fault> {
+        match self.workspace.stat(path) {
+            Ok(EntryStat { kind: FileKind::Symlink, .. }) => {
+                unread(SafeReadError::Symlink { path: path.into() })
+            }
+            Ok(stat) => Ok(judge(stat)),
+            Err(error) => unread(error),
+        }
+    }
+}
+
+fn beginning(found: &[u8]) -> String {
+    if found.is_empty() {
+        return "an empty file".to_owned();
+    }
+    format!("{} bytes that begin {}", found.len(), quote(found, SHOWN))
+}

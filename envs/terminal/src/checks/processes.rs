@@ -1,0 +1,32 @@
+//! What ran in the sandbox before everything was stopped.
+
+use clawrl_core::Fault;
+use clawrl_sandbox::ProcessFacts;
+use regex::Regex;
+
+use super::quote::quote;
+use super::verdict::{Verdict, invalid};
+
+/// Characters shown of the expression and of a command line.
+const SHOWN: usize = 60;
+
+pub(super) fn process(processes: &[ProcessFacts], regex: &str, running: bool) -> Result<Verdict, Fault> {
+    let compiled = Regex::new(regex).map_err(|error| invalid(error.to_string().replace('\n', " ")))?;
+    let wanted = quote(regex.as_bytes(), SHOWN);
+    let found = processes
+        .iter()
+        .map(|process| process.command_line.as_str())
+        .find(|line| compiled.is_match(line))
+        .map(|line| quote(line.as_bytes(), SHOWN));
+    Ok(match (running, found) {
+        (true, Some(line)) => Verdict::pass(format_args!("{line} matches {wanted}")),
+        (true, None) => Verdict::fail(format_args!(
+            "expected a process that matches {wanted}, found none among {}",
+            processes.len()
+        )),
+        (false, None) => Verdict::pass(format_args!("no process matches {wanted}")),
+        (false, Some(line)) => {
+            Verdict::fail(format_args!("expected no process that matches {wanted}, found {line}"))
+        }
+    })
+}

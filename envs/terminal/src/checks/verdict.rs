@@ -1,0 +1,71 @@
+//! The result of one check, before it has its label and weight.
+
+use std::fmt::Display;
+
+use clawrl_core::{Boundary, CheckReport, CheckSpec, Fault};
+use clawrl_sandbox::{SafeReadError, TreeError};
+
+use super::quote::cut;
+
+/// Characters of a message (I5).
+const MESSAGE_CHARS: usize = 200;
+
+/// Passed or not, why, and what a reader must know besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verdict {
+    passed: bool,
+    message: String,
+    pub(super) flags: Vec<&'static str>,
+}
+
+impl Verdict {
+    pub(super) fn pass(message: impl Display) -> Self {
+        Self { passed: true, message: cut(&message.to_string(), MESSAGE_CHARS), flags: Vec::new() }
+    }
+
+    pub(super) fn fail(message: impl Display) -> Self {
+        Self { passed: false, ..Self::pass(message) }
+    }
+
+    pub(super) fn flagged(mut self, flag: Option<&'static str>) -> Self {
+        self.flags.extend(flag);
+        self
+    }
+
+    pub(super) fn into_report(self, spec: &CheckSpec) -> CheckReport {
+        CheckReport {
+            label: spec.label.clone(),
+            score: if self.passed { 1.0 } else { 0.0 },
+            weight: spec.weight,
+            message: self.message,
+        }
+    }
+}
+
+/// I2 for what could not be read.
+pub(super) fn unread(error: SafeReadError) -> Result<Verdict, Fault> {
+    if !error.is_infrastructure() {
+        return Ok(Verdict::fail(&error).flagged(error.flag()));
+    }
+    Err(match error {
+        SafeReadError::NoOpenat2 => Fault::permanent(Boundary::Grader, "openat2-missing", error.to_string()),
+        other => Fault::transient(Boundary::Grader, "workspace-unreadable", other.to_string()),
+    })
+}
+
+/// I2 for a tree that could not be hashed or copied.
+pub(super) fn unwalked(error: TreeError) -> Result<Verdict, Fault> {
+    match error {
+        TreeError::Read(error) => unread(error),
+        error if error.is_infrastructure() => {
+            Err(Fault::transient(Boundary::Grader, "workspace-copy-failed", error.to_string()))
+        }
+        error => Ok(Verdict::fail(&error).flagged(error.flag())),
+    }
+}
+
+/// A check that no workspace could satisfy. Suites are checked before they run, so this is a plan made
+/// elsewhere.
+pub(super) fn invalid(reason: impl Display) -> Fault {
+    Fault::permanent(Boundary::Grader, "check-invalid", format!("this check cannot be evaluated: {reason}"))
+}
