@@ -101,6 +101,6 @@ mod tests {
         check(&[10, 10, 10], Some(1));
         // Overdue once, but it gave a new sign before the second scan.
         check(&[10, 11], None);
-        check(&[10, 200, 200, 200], Some(2));
+        check(&[10, 200, 200, 200], Some(3));
     }
 }

@@ -1,0 +1,300 @@
+//! The checks, one function each. Each returns the first thing that is wrong.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use clawrl_core::{
+    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, LeaseRequest, Limit, Part, SlotId, StepCtx,
+    StepResult, ToolCall,
+};
+use tokio::time::{Instant, timeout};
+
+use super::Case;
+
+/// What a check says.
+pub(super) type Checked = Result<(), String>;
+
+/// A provider under check.
+pub(super) struct Subject {
+    pub(super) case: Arc<Case>,
+    pub(super) provider: Arc<dyn EnvProvider>,
+}
+
+impl Subject {
+    fn request(&self, number: u32) -> LeaseRequest {
+        LeaseRequest {
+            task: Arc::clone(&self.case.task),
+            attempt: AttemptId { slot: SlotId(number), number: 0 },
+            epoch: Epoch(u64::from(number)),
+            seed: 7,
+            deadline: (Instant::now() + self.case.patience).into_std(),
+            cancel: CancelToken::new(),
+        }
+    }
+
+    fn ctx(&self, seq: u32) -> StepCtx {
+        StepCtx { seq, deadline: (Instant::now() + self.case.patience).into_std(), cancel: CancelToken::new() }
+    }
+
+    /// Lives and is not merely warm.
+    fn in_use(&self) -> u32 {
+        let usage = self.provider.usage();
+        usage.live - usage.warm
+    }
+
+    async fn in_time<T>(&self, what: &str, operation: impl Future<Output = T>) -> Result<T, String> {
+        let patience = self.case.patience;
+        let late = |_| format!("{what} did not return within {patience:?}");
+        timeout(patience, operation).await.map_err(late)
+    }
+
+    async fn lease(&self, number: u32) -> Result<Box<dyn Env>, String> {
+        let leased = self.in_time("lease", self.provider.lease(self.request(number))).await?;
+        leased.map_err(|fault| format!("lease: {fault}"))
+    }
+
+    /// Leases and resets.
+    async fn ready(&self, number: u32) -> Result<Box<dyn Env>, String> {
+        let mut env = self.lease(number).await?;
+        let reset = self.in_time("reset", env.reset(self.ctx(0))).await?;
+        reset.map_err(|fault| format!("reset: {fault}"))?;
+        Ok(env)
+    }
+
+    async fn step(&self, env: &mut dyn Env, calls: &[ToolCall], seq: u32) -> Result<StepResult, String> {
+        let stepped = self.in_time("step", env.step(calls, self.ctx(seq))).await?;
+        stepped.map_err(|fault| format!("step: {fault}"))
+    }
+
+    async fn close(&self, env: &mut dyn Env) -> Checked {
+        let report = self.in_time("close", env.close()).await?;
+        ensure(report.leftovers.is_empty(), || format!("close left {:?}", report.leftovers))
+    }
+
+    fn long_calls(&self) -> Option<&[ToolCall]> {
+        self.case.long_calls.as_deref()
+    }
+
+    /// Nothing is in use. A provider may end things on another thread; it has the case's patience for that.
+    async fn settles(&self, after: &str) -> Checked {
+        let until = Instant::now() + self.case.patience;
+        while self.in_use() > 0 && Instant::now() < until {
+            // The trait has no event for the end of an environment, and its owner is a real process.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        ensure(self.in_use() == 0, || format!("{} still in use after {after}", self.in_use()))
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// C1.
+pub(super) async fn order(subject: &Subject) -> Checked {
+    let mut env = subject.lease(0).await?;
+    ensure(subject.in_use() == 1, || format!("{} in use after one lease", subject.in_use()))?;
+    let observation = subject.in_time("reset", env.reset(subject.ctx(0))).await?;
+    let observation = observation.map_err(|fault| format!("reset: {fault}"))?;
+    ensure(!observation.tools.is_empty(), || "reset offered no tools".to_owned())?;
+    subject.step(&mut *env, &subject.case.quick_calls, 1).await?;
+    let grade = subject.in_time("grade", env.grade(subject.ctx(2))).await?;
+    let grade = grade.map_err(|fault| format!("grade: {fault}"))?;
+    ensure((0.0..=1.0).contains(&grade.score), || format!("score {} is not in [0, 1]", grade.score))?;
+    subject.close(&mut *env).await?;
+    ensure(subject.in_use() == 0, || format!("{} in use after close", subject.in_use()))
+}
+
+/// C2.
+pub(super) async fn close_twice(subject: &Subject) -> Checked {
+    let mut env = subject.ready(0).await?;
+    subject.close(&mut *env).await?;
+    subject.close(&mut *env).await?;
+    drop(env);
+    ensure(subject.in_use() == 0, || format!("{} in use after two closes", subject.in_use()))?;
+
+    let mut unused = subject.lease(1).await?;
+    subject.close(&mut *unused).await?;
+    ensure(subject.in_use() == 0, || "closing before reset leaves something".to_owned())
+}
+
+/// C3.
+pub(super) async fn dropped_step(subject: &Subject) -> Checked {
+    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    let mut env = subject.ready(0).await?;
+    let begun = begin(env.step(calls, subject.ctx(1)), Duration::from_millis(50)).await;
+    ensure(begun.is_none(), || "the long calls returned at once".to_owned())?;
+    let later = subject.in_time("step after a dropped one", env.step(calls, subject.ctx(2))).await?;
+    let refused = matches!(&later, Err(fault) if fault.boundary == Boundary::Harness);
+    ensure(refused, || format!("a step after a dropped one is no harness fault but {later:?}"))?;
+    let graded = subject.in_time("grade after a dropped step", env.grade(subject.ctx(3))).await?;
+    let refused = matches!(&graded, Err(fault) if fault.boundary == Boundary::Harness);
+    ensure(refused, || format!("grading after a dropped step is no harness fault but {graded:?}"))?;
+    subject.close(&mut *env).await?;
+    ensure(subject.in_use() == 0, || format!("{} in use after close", subject.in_use()))
+}
+
+/// C4.
+pub(super) async fn drop_without_close(subject: &Subject) -> Checked {
+    let fresh = subject.lease(0).await?;
+    let ready = subject.ready(1).await?;
+    let mut busy = subject.ready(2).await?;
+    if let Some(calls) = subject.long_calls() {
+        begin(busy.step(calls, subject.ctx(1)), Duration::from_millis(50)).await;
+    }
+    drop((fresh, ready, busy));
+    subject.settles("dropping without close").await
+}
+
+/// C5.
+pub(super) async fn deadline(subject: &Subject) -> Checked {
+    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    let mut env = subject.ready(0).await?;
+    let ctx = StepCtx { deadline: (Instant::now() + Duration::from_millis(300)).into_std(), ..subject.ctx(1) };
+    let stepped = subject.in_time("a step with a near deadline", env.step(calls, ctx)).await?;
+    if let Err(fault) = &stepped {
+        ensure(fault.limit == Some(Limit::Step), || {
+            format!("the fault does not name the step limit: {fault:?}")
+        })?;
+        // It kept its deadline, so it is not broken: the attempt limit may have been the one, and is graded.
+        let graded = subject.in_time("grade after a kept deadline", env.grade(subject.ctx(2))).await?;
+        graded.map_err(|fault| format!("grade after a kept deadline: {fault}"))?;
+    }
+    subject.close(&mut *env).await?;
+    ensure(subject.in_use() == 0, || format!("{} in use after close", subject.in_use()))
+}
+
+/// C6.
+pub(super) async fn cancel(subject: &Subject) -> Checked {
+    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    let mut env = subject.ready(0).await?;
+    let token = CancelToken::new();
+    let far = (Instant::now() + Duration::from_secs(3_600)).into_std();
+    let ctx = StepCtx { deadline: far, cancel: token.clone(), ..subject.ctx(1) };
+    {
+        let mut step = pin!(env.step(calls, ctx));
+        let early = begin(step.as_mut(), Duration::from_millis(50)).await;
+        ensure(early.is_none(), || "the long calls returned at once".to_owned())?;
+        token.cancel();
+        // What it returns does not matter: the attempt is given up.
+        let _ = subject.in_time("a cancelled step", step).await?;
+    }
+    subject.close(&mut *env).await
+}
+
+/// C7.
+pub(super) async fn dropped_lease(subject: &Subject) -> Checked {
+    // At the first poll, and at a few later points of its way.
+    for (number, millis) in [(0, 0), (1, 1), (2, 3), (3, 10)] {
+        let lease = subject.provider.lease(subject.request(number));
+        drop(begin(lease, Duration::from_millis(millis)).await);
+    }
+    subject.settles("dropping lease futures").await?;
+    let mut env = subject.ready(4).await.map_err(|wrong| format!("after dropped leases: {wrong}"))?;
+    subject.close(&mut *env).await
+}
+
+/// C8.
+pub(super) async fn cancelled_lease(subject: &Subject) -> Checked {
+    let request = subject.request(0);
+    request.cancel.cancel();
+    if let Ok(mut env) = subject.in_time("a cancelled lease", subject.provider.lease(request)).await? {
+        subject.close(&mut *env).await?;
+    }
+    subject.settles("a cancelled lease").await
+}
+
+/// C9.
+pub(super) async fn shutdown(subject: &Subject) -> Checked {
+    let mut env = subject.ready(0).await?;
+    let fresh = subject.lease(1).await?;
+    let report = subject.in_time("shutdown", subject.provider.shutdown()).await?;
+    ensure(report.leftovers.is_empty(), || format!("shutdown left {:?}", report.leftovers))?;
+    // Closing what is gone is no error.
+    subject.in_time("close after shutdown", env.close()).await?;
+    drop((env, fresh));
+    subject.settles("shutdown").await
+}
+
+/// C10.
+pub(super) async fn deterministic(subject: &Subject) -> Checked {
+    if !subject.case.deterministic {
+        return Ok(());
+    }
+    let mut seen: Vec<Vec<Vec<Part>>> = Vec::new();
+    for number in 0..2 {
+        let mut env = subject.lease(number).await?;
+        let reset = subject.in_time("reset", env.reset(subject.ctx(0))).await?;
+        let mut parts = vec![reset.map_err(|fault| format!("reset: {fault}"))?.parts];
+        for seq in 1..4 {
+            parts.push(subject.step(&mut *env, &subject.case.quick_calls, seq).await?.observation.parts);
+        }
+        subject.close(&mut *env).await?;
+        seen.push(parts);
+    }
+    ensure(seen[0] == seen[1], || format!("same seed and calls, but {:?} and {:?}", seen[0], seen[1]))
+}
+
+/// C11.
+pub(super) async fn neighbours(subject: &Subject) -> Checked {
+    let mut envs = Vec::new();
+    for number in 0..subject.case.at_once {
+        envs.push(subject.ready(number).await?);
+    }
+    ensure(subject.in_use() == subject.case.at_once, || format!("{} in use", subject.in_use()))?;
+    // Every other one goes, by turns by close and by drop; the rest works on.
+    let mut stay = Vec::new();
+    for (number, mut env) in envs.into_iter().enumerate() {
+        match number % 4 {
+            0 => subject.close(&mut *env).await?,
+            2 => drop(env),
+            _ => stay.push(env),
+        }
+    }
+    for env in &mut stay {
+        subject.step(&mut **env, &subject.case.quick_calls, 1).await?;
+        subject.close(&mut **env).await?;
+    }
+    drop(stay);
+    subject.settles("closing and dropping neighbours").await
+}
+
+/// C12.
+pub(super) async fn warm_up(subject: &Subject) -> Checked {
+    let warmed = subject.in_time("warming up", subject.provider.warm_up(2)).await?;
+    warmed.map_err(|fault| format!("warming up: {fault}"))?;
+    ensure(subject.in_use() == 0, || format!("{} in use after warming up", subject.in_use()))?;
+    let mut env = subject.ready(0).await?;
+    subject.close(&mut *env).await
+}
+
+/// C13.
+pub(super) async fn ending(subject: &Subject) -> Checked {
+    let Some(calls) = &subject.case.ending_calls else { return Ok(()) };
+    let mut env = subject.ready(0).await?;
+    let result = subject.step(&mut *env, calls, 1).await?;
+    ensure(result.end.is_some(), || "the ending calls did not end the episode".to_owned())?;
+    let graded = subject.in_time("grade", env.grade(subject.ctx(2))).await?;
+    graded.map_err(|fault| format!("grade after the end: {fault}"))?;
+    subject.close(&mut *env).await
+}
+
+/// Polls a future for a while; what it returned, if it did.
+async fn begin<F: Future>(future: F, time: Duration) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let first = poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        })
+    })
+    .await;
+    match first {
+        Some(value) => Some(value),
+        None if time.is_zero() => None,
+        None => timeout(time, future).await.ok(),
+    }
+}

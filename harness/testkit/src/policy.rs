@@ -1,0 +1,83 @@
+//! A policy from a closure.
+
+use std::future::pending;
+use std::time::Duration;
+
+use clawrl_core::{Action, BoxFuture, Fault, Policy, PolicyRequest, ToolCall};
+
+use crate::plan::call;
+
+/// What a scripted policy does with a request.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// Answers.
+    Act(Action),
+    /// Answers after this long, without regard for the deadline.
+    ActAfter(Duration, Action),
+    /// Fails.
+    Fault(Fault),
+    /// Panics.
+    Panic,
+    /// Never answers.
+    Hang,
+}
+
+impl Reply {
+    /// Answers with text.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Act(Action { text: text.to_owned(), ..Action::default() })
+    }
+
+    /// Answers with a `run` call.
+    #[must_use]
+    pub fn run(command: &str) -> Self {
+        Self::Act(Action::call(call(command)))
+    }
+
+    /// Answers with a `submit` call.
+    #[must_use]
+    pub fn submit() -> Self {
+        Self::Act(Action::call(ToolCall::new("submit", serde_json::json!({}))))
+    }
+}
+
+/// Replies as its closure says.
+pub struct ScriptedPolicy {
+    reply: Box<dyn Fn(&PolicyRequest<'_>) -> Reply + Send + Sync>,
+}
+
+impl ScriptedPolicy {
+    /// A policy that replies as the closure says.
+    #[must_use]
+    pub fn new(reply: impl Fn(&PolicyRequest<'_>) -> Reply + Send + Sync + 'static) -> Self {
+        Self { reply: Box::new(reply) }
+    }
+
+    /// A policy that runs `steps` commands and then submits.
+    #[must_use]
+    pub fn submits_after(steps: u32) -> Self {
+        Self::new(move |request| if request.turn < steps { Reply::run("true") } else { Reply::submit() })
+    }
+}
+
+impl Policy for ScriptedPolicy {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        Box::pin(async move {
+            match (self.reply)(&request) {
+                Reply::Act(action) => Ok(action),
+                Reply::ActAfter(time, action) => {
+                    tokio::time::sleep(time).await;
+                    Ok(action)
+                }
+                Reply::Fault(fault) => Err(fault),
+                Reply::Panic => panic!("as the script says"),
+                Reply::Hang => pending().await,
+            }
+        })
+    }
+}

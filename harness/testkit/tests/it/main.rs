@@ -1,0 +1,3 @@
+//! The suite against providers that conform and providers that do not.
+
+mod conformance;
