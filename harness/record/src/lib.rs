@@ -1,1 +1,56 @@
-//! placeholder header, replaced below.
+//! The run store: what a run leaves under `results/runs/<run>/`, and how it is read again.
+//!
+//! A run's folder holds its plan and lock file, a journal (plan, leases, resolutions; never steps), one
+//! zstd frame per attempt, metrics and a summary. `results/README.md` documents every byte of it.
+//! The scheduler does not know this crate: both meet at [`clawrl_core::EpisodeSink`].
+//!
+//! I1. A record that was acknowledged survives `kill -9` of the writer (it was written), and a loss of power
+//!     once 50 ms and one `fdatasync` have gone by (it was synced).
+//! I2. The journal is a typed state machine, [`JournalState`]: what would break its rules is never written,
+//!     and never read without an error that names the line. Replaying a journal gives the state its writer had.
+//! I3. A torn tail is cut at resume and reported. Damage before the tail is an error, never skipped.
+//! I4. One process writes a run. A dead owner's lock is free at once.
+//! I5. Readers modify nothing, and work while the run goes on.
+//! I6. Older formats are migrated step by step, newer ones are refused by name.
+//!
+//! Units: `_ms` is milliseconds since 1970 (UTC), `_us` is microseconds, offsets and lengths are bytes.
+//!
+//! Errors: [`RecordError`] for operations on runs, [`Violation`] for the state machine,
+//! [`clawrl_core::SinkError`] towards the scheduler.
+
+mod committer;
+mod entry;
+mod error;
+mod files;
+mod frame;
+mod journal;
+mod line;
+mod lock_file;
+mod logs;
+mod metrics;
+mod migrate;
+mod owner;
+mod resume;
+mod run;
+mod sink;
+mod state;
+mod store;
+mod summary;
+mod table;
+mod writer;
+
+pub use entry::{
+    AttemptSummary, Ending, Entry, Finished, FrameRef, Line, Opened, PhaseMicros, Resumed, RunEnd,
+};
+pub use error::RecordError;
+pub use journal::TailCut;
+pub use lock_file::{LimitNotSet, LockFile};
+pub use metrics::{Metric, MetricRow};
+pub use resume::{ResumeMode, ResumeState};
+pub use run::Run;
+pub use sink::RunSink;
+pub use state::{JournalState, SlotState, SlotStatus, Violation};
+pub use store::{RunInfo, RunState, RunStore};
+pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
+pub use table::render_summary;
+pub use writer::RunWriter;

@@ -1,0 +1,73 @@
+//! What journaling costs: `cargo run --release --example journal_bench [SLOTS]`.
+//!
+//! Attempts of 20 tiny turns, one lease and one resolution each, 1,000 at once on one runtime thread. Prints
+//! processor time of the whole process (caller, writer thread, kernel) per attempt, with the cost of making
+//! the records measured alone and taken off.
+
+// Its output is what it is for.
+#![allow(clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use clawrl_core::EpisodeSink;
+use clawrl_record::{RunEnd, RunWriter};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rustix::time::{ClockId, clock_gettime};
+
+#[allow(dead_code, clippy::unwrap_used)]
+#[path = "../tests/it/fixture.rs"]
+mod fixture;
+
+const AT_ONCE: usize = 1000;
+const TURNS: u32 = 20;
+
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn record(slot: u32) -> clawrl_core::AttemptRecord {
+    let lease = fixture::lease(slot, 0, u64::from(slot) + 1);
+    fixture::record(lease, fixture::finished(1.0), true, TURNS)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let slots: u32 = std::env::args().nth(1).map_or(Ok(20_000), |text| text.parse())?;
+    let before = cpu();
+    for slot in 0..slots {
+        std::hint::black_box(record(slot));
+    }
+    let making = cpu() - before;
+
+    let results = tempfile::tempdir_in(".")?;
+    let plan = fixture::plan("bench", slots);
+    let writer = RunWriter::create(results.path(), &plan, &fixture::lock(&plan))?;
+    let sink = writer.sink();
+    let (before, start) = (cpu(), Instant::now());
+    fixture::block_on(
+        stream::iter(0..slots)
+            .map(|slot| {
+                let sink = &sink;
+                async move {
+                    let record = record(slot);
+                    sink.leased(fixture::lease(slot, 0, u64::from(slot) + 1)).await?;
+                    sink.resolved(record).await
+                }
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>(),
+    )?;
+    let (spent, wall) = (cpu() - before, start.elapsed());
+    let dir = writer.dir().to_owned();
+    writer.finish(RunEnd::Completed)?;
+    let per_attempt = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(slots);
+    let bytes =
+        |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len() / u64::from(slots));
+    println!("attempts               {slots} of {TURNS} turns, {AT_ONCE} at once");
+    println!("making the records     {:.1} us CPU per attempt", per_attempt(making));
+    println!("journaling             {:.1} us CPU per attempt", per_attempt(spent.saturating_sub(making)));
+    println!("throughput             {:.0} attempts/s", f64::from(slots) / wall.as_secs_f64());
+    println!("journal.jsonl          {} bytes per attempt", bytes("journal.jsonl"));
+    println!("trajectories.zst       {} bytes per attempt", bytes("trajectories.zst"));
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The journal's vocabulary: what a line can say.
+//!
+//! A line is a [`Line`]: a time and an [`Entry`]. How it is written, with its checksum, is in `line.rs`; which
+//! entry may follow which is in `state.rs`.
+
+use std::time::Duration;
+
+use clawrl_core::{
+    AttemptId, AttemptRecord, Boundary, CancelReason, Epoch, LeaseRecord, Limit, Outcome, PhaseTimes, SlotId,
+    StopReason,
+};
+use serde::{Deserialize, Serialize};
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// When it was written, milliseconds since 1970 by the host's clock.
+    pub t_ms: u64,
+    /// What happened.
+    pub entry: Entry,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Entry {
+    /// The run began. Always the first line, and only there.
+    Opened(Opened),
+    /// An attempt got its lease.
+    Leased(LeaseRecord),
+    /// An attempt resolved; its frame is in `trajectories.zst`.
+    Resolved(AttemptSummary),
+    /// Every byte before this line, and every frame referenced before it, is on the disk.
+    Synced,
+    /// Another process went on. Attempts that were under way are lost; their slots are open again.
+    Resumed(Resumed),
+    /// Slots that a fault had closed are open again.
+    Reopened {
+        /// The slots.
+        slots: Vec<SlotId>,
+    },
+    /// The run ended in good order.
+    Finished(Finished),
+}
+
+/// The journal's first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Version of the record's schema.
+    pub format: u32,
+    /// Name and version of the program that opened it.
+    pub program: String,
+    /// Hex SHA-256 of `plan.json`, byte by byte.
+    pub plan_sha256: String,
+    /// Number of slots of the plan.
+    pub slots: u32,
+}
+
+/// What a resuming process found and promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Every later lease has this epoch or a higher one; every earlier lease had a lower one.
+    pub first_epoch: Epoch,
+    /// Bytes of a torn tail that were cut before this line was written.
+    pub cut_bytes: u64,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// Every slot is closed.
+    Completed,
+    /// A person asked for the end; slots may be open.
+    Interrupted,
+    /// A limit on faults ended it.
+    TooManyFaults,
+    /// Our own code broke a rule.
+    HarnessFault,
+}
+
+/// The last line of a run that ended in good order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Why.
+    pub end: RunEnd,
+    /// Closed slots, for a reader who only looks at the tail.
+    pub closed: u32,
+    /// Open slots.
+    pub open: u32,
+}
+
+/// Where an attempt's record lies in `trajectories.zst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FrameRef {
+    /// First byte.
+    pub offset: u64,
+    /// Compressed length in bytes.
+    pub len: u64,
+    /// CRC-32 (IEEE) of the compressed bytes.
+    pub crc: u32,
+}
+
+impl FrameRef {
+    /// The first byte after it.
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+}
+
+/// How an attempt ended, without what it did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It ran and was graded.
+    Finished {
+        /// Why it stopped acting.
+        stop: StopReason,
+        /// Weighted mean of the checks, in [0, 1].
+        score: f64,
+        /// Whether every check scored 1.
+        passed: bool,
+        /// What a learner consumes.
+        reward: f64,
+        /// Marks of the grade: `symlink-refused`, `tampered`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        flags: Vec<String>,
+    },
+    /// Something broke. The text is in the frame.
+    Faulted {
+        /// Where.
+        boundary: Boundary,
+        /// Stable name.
+        code: String,
+        /// The time limit that fired, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
+    },
+    /// We chose to stop it.
+    Cancelled(CancelReason),
+}
+
+impl From<&Outcome> for Ending {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Finished { stop, grade, reward } => Self::Finished {
+                stop: stop.clone(),
+                score: grade.score,
+                passed: grade.passed,
+                reward: *reward,
+                flags: grade.flags.clone(),
+            },
+            Outcome::Faulted(fault) => {
+                Self::Faulted { boundary: fault.boundary, code: fault.code.clone(), limit: fault.limit }
+            }
+            Outcome::Cancelled(reason) => Self::Cancelled(*reason),
+        }
+    }
+}
+
+/// [`PhaseTimes`] in whole microseconds: a third of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PhaseMicros {
+    /// From dispatch to the grant of the lease.
+    pub lease: u64,
+    /// Reset.
+    pub setup: u64,
+    /// Sum over turns: waiting for the policy.
+    pub policy: u64,
+    /// Sum over turns: in the environment.
+    pub step: u64,
+    /// Grading.
+    pub grade: u64,
+    /// Closing.
+    pub close: u64,
+}
+
+impl From<&PhaseTimes> for PhaseMicros {
+    fn from(times: &PhaseTimes) -> Self {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            lease: micros(times.lease),
+            setup: micros(times.setup),
+            policy: micros(times.policy),
+            step: micros(times.step),
+            grade: micros(times.grade),
+            close: micros(times.close),
+        }
+    }
+}
+
+/// An attempt as the journal knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptSummary {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its fencing epoch.
+    pub epoch: Epoch,
+    /// Whether it closed its slot.
+    pub closes_slot: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// Number of turns.
+    pub turns: u32,
+    /// Where the time went.
+    pub times_us: PhaseMicros,
+    /// Where the rest is.
+    pub frame: FrameRef,
+}
+
+impl AttemptSummary {
+    /// The summary of a record whose frame lies at `frame`.
+    #[must_use]
+    pub fn new(record: &AttemptRecord, frame: FrameRef) -> Self {
+        Self {
+            attempt: record.attempt,
+            epoch: record.epoch,
+            closes_slot: record.closes_slot,
+            ending: Ending::from(&record.outcome),
+            turns: u32::try_from(record.trajectory.turns.len()).unwrap_or(u32::MAX),
+            times_us: PhaseMicros::from(&record.times),
+            frame,
+        }
+    }
+
+    /// Whether it finished and passed every check.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        matches!(self.ending, Ending::Finished { passed: true, .. })
+    }
+
+    /// Whether something broke.
+    #[must_use]
+    pub fn faulted(&self) -> bool {
+        matches!(self.ending, Ending::Faulted { .. })
+    }
+}

@@ -1,0 +1,67 @@
+//! Names of a run's files, and writing a whole one.
+//!
+//! I1. [`write_atomic`] leaves the old content or the new, also after a loss of power.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::RecordError;
+
+/// Folder of all runs, inside the results folder.
+pub(crate) const RUNS: &str = "runs";
+pub(crate) const PLAN: &str = "plan.json";
+pub(crate) const LOCK: &str = "lock.json";
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+pub(crate) const TRAJECTORIES: &str = "trajectories.zst";
+pub(crate) const METRICS: &str = "metrics.jsonl";
+pub(crate) const SUMMARY: &str = "summary.json";
+pub(crate) const OWNER: &str = "owner.lock";
+
+/// Replaces a file: temporary file beside it, `fsync`, rename, `fsync` of the folder.
+pub(crate) fn write_atomic(path: &Path, content: &[u8]) -> Result<(), RecordError> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let temporary = path.with_file_name(name);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    });
+    if let Err(source) = written {
+        // Nothing refers to it; leaving it behind would only puzzle a reader.
+        let _ = fs::remove_file(&temporary);
+        return Err(RecordError::io("write", path, source));
+    }
+    sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), RecordError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| RecordError::io("write", dir, source))
+}
+
+/// Reads a file; `None` if it is not there.
+pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(RecordError::io("read", path, source)),
+    }
+}
+
+/// Reads a file that must be there.
+pub(crate) fn read(path: PathBuf) -> Result<Vec<u8>, RecordError> {
+    fs::read(&path).map_err(|source| RecordError::io("read", path, source))
+}
+
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}

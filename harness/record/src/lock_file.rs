@@ -1,0 +1,52 @@
+//! `lock.json`: under which circumstances a run was made.
+
+use std::collections::BTreeMap;
+
+use clawrl_core::{Determinism, FORMAT_VERSION, RunPlan};
+use serde::{Deserialize, Serialize};
+
+/// The circumstances of a run, so that another can be compared with it. Written once, when the run is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockFile {
+    /// Version of the record's schema.
+    pub format: u32,
+    /// Name and version of the program.
+    pub program: String,
+    /// Facts about the host, as the caller found them: `kernel`, `cpus`, `memory_mib`, `bubblewrap`, ...
+    pub host: BTreeMap<String, String>,
+    /// What was held fixed in every environment.
+    pub determinism: Determinism,
+    /// SHA-256 (hex) of each suite with its fixtures, by name.
+    pub suites: BTreeMap<String, String>,
+    /// Limits that the plan asks for and this host cannot set.
+    pub limits_not_set: Vec<LimitNotSet>,
+}
+
+/// A limit that could not be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitNotSet {
+    /// `memory_mib`, `pids`, ...
+    pub limit: String,
+    /// Why, for a person.
+    pub reason: String,
+}
+
+impl LockFile {
+    /// What follows from the plan, with what the caller found. `program` is name and version.
+    #[must_use]
+    pub fn new(
+        plan: &RunPlan,
+        program: &str,
+        host: BTreeMap<String, String>,
+        limits_not_set: Vec<LimitNotSet>,
+    ) -> Self {
+        Self {
+            format: FORMAT_VERSION,
+            program: program.to_owned(),
+            host,
+            determinism: plan.determinism.clone(),
+            suites: plan.suites.iter().map(|suite| (suite.name.clone(), suite.sha256.clone())).collect(),
+            limits_not_set,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading a run.
+//!
+//! I1. Nothing is modified, whatever state the run is in.
+//! I2. A run that is under way reads as of the last whole line of its journal; [`Run::open_read`] again for news.
+//! I3. A trajectory is checked against its checksum whenever it is read.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clawrl_core::{AttemptId, AttemptRecord, RunPlan};
+
+use crate::owner::Owner;
+use crate::{AttemptSummary, JournalState, LockFile, MetricRow, RecordError, RunSummary, TailCut};
+use crate::{files, frame, journal, metrics, migrate, resume};
+
+/// A run as it stands.
+#[derive(Debug)]
+pub struct Run {
+    dir: PathBuf,
+    plan: RunPlan,
+    state: Option<JournalState>,
+    tail: Option<TailCut>,
+    running: bool,
+}
+
+impl Run {
+    /// Reads plan and journal of the run in this folder.
+    ///
+    /// # Errors
+    /// [`RecordError::Newer`], [`RecordError::PlanChanged`], [`RecordError::Damaged`],
+    /// [`RecordError::Unreadable`], [`RecordError::Io`].
+    pub fn open_read(dir: &Path) -> Result<Self, RecordError> {
+        // Asked first: if the writer ends in between, the journal is read whole and only called running.
+        let running = Owner::is_held(dir);
+        let (plan, sha256) = resume::read_plan(dir)?;
+        let path = dir.join(files::JOURNAL);
+        let bytes = files::read_optional(&path)?.unwrap_or_default();
+        let journal = journal::replay(&bytes).map_err(|error| resume::journal_error(&path, error))?;
+        if let Some(state) = &journal.state {
+            resume::check_plan(dir, state, &sha256)?;
+        }
+        // While the run is under way, a torn tail is a line being written.
+        let tail = journal.tail.filter(|_| !running);
+        Ok(Self { dir: dir.to_owned(), plan, state: journal.state, tail, running })
+    }
+
+    /// The run's folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What runs.
+    #[must_use]
+    pub fn plan(&self) -> &RunPlan {
+        &self.plan
+    }
+
+    /// What the journal says; `None` if its process died before the first line.
+    #[must_use]
+    pub fn state(&self) -> Option<&JournalState> {
+        self.state.as_ref()
+    }
+
+    /// Whether a process was writing it.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// A torn tail that a resume would cut.
+    #[must_use]
+    pub fn torn_tail(&self) -> Option<&TailCut> {
+        self.tail.as_ref()
+    }
+
+    /// The circumstances it was made under.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`], [`RecordError::Newer`].
+    pub fn lock_file(&self) -> Result<LockFile, RecordError> {
+        let path = self.dir.join(files::LOCK);
+        let bytes = files::read(path.clone())?;
+        migrate::lock(&bytes).map_err(|error| resume::understood(path, error))
+    }
+
+    /// Figures of the run as it stands.
+    #[must_use]
+    pub fn summary(&self) -> RunSummary {
+        match &self.state {
+            Some(state) => RunSummary::new(&self.plan, state),
+            None => RunSummary::unopened(&self.plan),
+        }
+    }
+
+    /// Attempts that resolved, slot by slot.
+    pub fn attempts(&self) -> impl Iterator<Item = &AttemptSummary> {
+        self.state.iter().flat_map(JournalState::attempts)
+    }
+
+    /// Everything recorded about one attempt.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSuchAttempt`], [`RecordError::TrajectoriesDamaged`], [`RecordError::Io`].
+    pub fn trajectory(&self, attempt: AttemptId) -> Result<AttemptRecord, RecordError> {
+        let missing = || RecordError::NoSuchAttempt { run: self.plan.run.clone(), attempt };
+        let summary = self.state.as_ref().and_then(|state| state.attempt(attempt)).ok_or_else(missing)?;
+        self.read(&mut self.open_trajectories()?, summary)
+    }
+
+    /// Everything recorded, in the order it was written, so that the file is read from front to back.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`] when the file cannot be opened; items as [`Run::trajectory`].
+    pub fn trajectories(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<AttemptRecord, RecordError>> + '_, RecordError> {
+        let mut summaries: Vec<&AttemptSummary> = self.attempts().collect();
+        summaries.sort_by_key(|summary| summary.frame.offset);
+        let mut file = if summaries.is_empty() { None } else { Some(self.open_trajectories()?) };
+        Ok(summaries.into_iter().filter_map(move |summary| Some(self.read(file.as_mut()?, summary))))
+    }
+
+    /// The asciicast v2 recording of an attempt's terminal session; `None` if its environment has none.
+    ///
+    /// # Errors
+    /// As [`Run::trajectory`].
+    pub fn cast(&self, attempt: AttemptId) -> Result<Option<String>, RecordError> {
+        Ok(self.trajectory(attempt)?.trajectory.cast)
+    }
+
+    /// Figures over time. A row that is being written is left out.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`].
+    pub fn metrics(&self) -> Result<Vec<MetricRow>, RecordError> {
+        let path = self.dir.join(files::METRICS);
+        let bytes = files::read_optional(&path)?.unwrap_or_default();
+        metrics::parse(&bytes).map_err(|(line, error)| RecordError::Unreadable {
+            path,
+            reason: format!("line {line}: {error}"),
+        })
+    }
+
+    fn open_trajectories(&self) -> Result<File, RecordError> {
+        let path = self.dir.join(files::TRAJECTORIES);
+        File::open(&path).map_err(|source| RecordError::io("read", path, source))
+    }
+
+    fn read(&self, file: &mut File, summary: &AttemptSummary) -> Result<AttemptRecord, RecordError> {
+        let damaged = |reason: String| RecordError::TrajectoriesDamaged {
+            path: self.dir.join(files::TRAJECTORIES),
+            reason: format!("the frame of attempt {}: {reason}", summary.attempt),
+        };
+        let bytes = resume::read_frame(file, summary.frame).map_err(|error| damaged(error.to_string()))?;
+        frame::decode(&bytes, summary.frame).map_err(|error| damaged(error.to_string()))
+    }
+}

@@ -1,0 +1,64 @@
+//! The asynchronous side of the writer thread.
+//!
+//! A call takes a credit (waiting for one if all are out), puts its command into the channel, which has room for
+//! every credit and so never blocks, and waits for the acknowledgement.
+//!
+//! Cancellation: a future dropped before it had its credit leaves nothing; one dropped later may or may not
+//! have its record written.
+
+use std::sync::Arc;
+
+use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
+use crossbeam::channel::Sender;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::MetricRow;
+use crate::committer::{Ack, Command};
+
+/// Commands under way. Four groups' worth: the thread never starves, and what waits here is less than what
+/// the attempts themselves hold, since each waits for its own record.
+pub(crate) const CREDITS: usize = 1024;
+
+/// Takes records for one run; clones share it. Works until the run's [`crate::RunWriter`] is finished, closed
+/// or dropped, and fails with [`SinkError`] afterwards.
+#[derive(Debug, Clone)]
+pub struct RunSink {
+    commands: Sender<Command>,
+    credits: Arc<Semaphore>,
+}
+
+impl RunSink {
+    pub(crate) fn new(commands: Sender<Command>) -> Self {
+        Self { commands, credits: Arc::new(Semaphore::new(CREDITS)) }
+    }
+
+    /// Appends rows to `metrics.jsonl`. Unlike a record, a row may be lost in a crash after this returned.
+    ///
+    /// # Errors
+    /// [`SinkError`] when the file cannot be written.
+    pub async fn metrics(&self, rows: Vec<MetricRow>) -> Result<(), SinkError> {
+        self.submit(|ack| Command::Metrics(rows, ack)).await
+    }
+
+    async fn submit(&self, command: impl FnOnce(Ack) -> Command) -> Result<(), SinkError> {
+        let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| ended())?;
+        let (reply, acknowledged) = oneshot::channel();
+        self.commands.try_send(command(Ack { reply, _credit: credit })).map_err(|_| ended())?;
+        acknowledged.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+impl EpisodeSink for RunSink {
+    fn leased(&self, lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(self.submit(move |ack| Command::Leased(lease, ack)))
+    }
+
+    fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        let record = Box::new(record);
+        Box::pin(self.submit(move |ack| Command::Resolved(record, ack)))
+    }
+}
+
+fn ended() -> SinkError {
+    SinkError { message: "the run's journal is closed; the record was not kept".to_owned() }
+}

@@ -1,0 +1,441 @@
+//! What a journal says, as a typed state machine.
+//!
+//! A journal is a sequence of lines; [`JournalState::open`] takes the first and [`JournalState::apply`] each
+//! further one. The writer applies a line before it writes it, so a journal on disk replays to the state its
+//! writer had.
+//!
+//! I1. A slot has at most one live attempt, and at most one attempt closes it.
+//! I2. Attempts of a slot are numbered from 0 without gaps; their epochs rise. No lease is older than the
+//!     session's first epoch.
+//! I3. A finished attempt closes its slot, a cancelled one never does. Only slots closed by a fault reopen.
+//! I4. A refused line changes nothing.
+//!
+//! Errors: [`Violation`]. Pure; nothing to cancel.
+
+use clawrl_core::{AttemptId, Epoch, LeaseRecord, SlotId};
+use thiserror::Error;
+
+use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened};
+
+/// A line that may not follow what came before it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The first line says something else.
+    #[error("the first line of a journal must be `opened`")]
+    NotOpened,
+    /// A further line opens the run.
+    #[error("the run is opened twice")]
+    OpenedTwice,
+    /// Something happened after the end.
+    #[error("the run is finished; only `resumed` may follow")]
+    AfterFinish,
+    /// The plan has no such slot.
+    #[error("there is no slot {slot}; the plan has {slots}")]
+    NoSuchSlot {
+        /// The slot.
+        slot: SlotId,
+        /// Number of slots.
+        slots: u32,
+    },
+    /// Two live attempts of one slot.
+    #[error("{attempt} got a lease while {live} is under way")]
+    AlreadyLeased {
+        /// The new attempt.
+        attempt: AttemptId,
+        /// The live one.
+        live: AttemptId,
+    },
+    /// A lease for a slot that is closed.
+    #[error("{attempt} got a lease, but its slot is closed")]
+    LeasedWhenClosed {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Attempts are numbered without gaps.
+    #[error("{attempt} got a lease; the next attempt of its slot is number {expected}")]
+    WrongNumber {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The number it should have.
+        expected: u32,
+    },
+    /// A lease or a result from the past.
+    #[error("{attempt} carries epoch {}; its slot is at {}", epoch.0, current.0)]
+    OlderEpoch {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What it carries.
+        epoch: Epoch,
+        /// The lowest that would do for a lease; the live attempt's for a result.
+        current: Epoch,
+    },
+    /// A result with an epoch that was never granted to its attempt.
+    #[error("{attempt} carries epoch {}, but its lease has {}", epoch.0, leased.0)]
+    EpochNotLeased {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What it carries.
+        epoch: Epoch,
+        /// What was granted.
+        leased: Epoch,
+    },
+    /// A result without a lease.
+    #[error("{attempt} resolved without a lease")]
+    NotLeased {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// A second result for a closed slot.
+    #[error("{attempt} resolved, but its slot was closed by {by}")]
+    ClosedTwice {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The attempt that closed it.
+        by: AttemptId,
+    },
+    /// An attempt that ran and was graded closes its slot.
+    #[error("{attempt} finished and does not close its slot")]
+    FinishedLeavesOpen {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// An attempt that we gave up never closes its slot.
+    #[error("{attempt} was cancelled and closes its slot")]
+    CancelledCloses {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// A resuming process promised an epoch that was granted before.
+    #[error("resumed at epoch {}, but {} was granted before", first.0, next.0.saturating_sub(1))]
+    ResumedInThePast {
+        /// What was promised.
+        first: Epoch,
+        /// The lowest that would do.
+        next: Epoch,
+    },
+    /// Only slots closed by a fault reopen.
+    #[error("{slot} reopened, but no fault closed it")]
+    ReopenedUnfaulted {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The end came while attempts were under way.
+    #[error("the run finished while {attempt} was under way")]
+    FinishedWhileLive {
+        /// One of them.
+        attempt: AttemptId,
+    },
+    /// The counts of `finished` are not those of the journal.
+    #[error(
+        "`finished` counts {closed} closed and {open} open slots; the journal has {actual_closed} and {actual_open}"
+    )]
+    WrongCounts {
+        /// As written.
+        closed: u32,
+        /// As written.
+        open: u32,
+        /// As replayed.
+        actual_closed: u32,
+        /// As replayed.
+        actual_open: u32,
+    },
+}
+
+/// Where a slot stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SlotStatus {
+    /// To be filled.
+    #[default]
+    Open,
+    /// An attempt is under way, or was when its process died.
+    Leased(LeaseRecord),
+    /// Filled, or given up because of a fault.
+    Closed {
+        /// Number of the attempt that closed it.
+        by: u32,
+    },
+}
+
+/// A slot and its attempts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SlotState {
+    /// Where it stands.
+    pub status: SlotStatus,
+    /// Number of the next attempt; attempts that got a lease and never resolved count.
+    pub next_number: u32,
+    /// Attempts that resolved, in order.
+    pub attempts: Vec<AttemptSummary>,
+    /// Epoch of the latest lease.
+    epoch: Option<Epoch>,
+}
+
+impl SlotState {
+    /// The attempt that closed the slot.
+    #[must_use]
+    pub fn closing(&self) -> Option<&AttemptSummary> {
+        match self.status {
+            SlotStatus::Closed { by } => self.attempts.iter().rfind(|attempt| attempt.attempt.number == by),
+            SlotStatus::Open | SlotStatus::Leased(_) => None,
+        }
+    }
+
+    /// Attempts that got a lease and never resolved, because their process died.
+    #[must_use]
+    pub fn lost(&self) -> u32 {
+        let live = u32::from(matches!(self.status, SlotStatus::Leased(_)));
+        let resolved = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        self.next_number.saturating_sub(resolved).saturating_sub(live)
+    }
+}
+
+/// The state of a run as its journal tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalState {
+    opened: Opened,
+    started_ms: u64,
+    slots: Vec<SlotState>,
+    /// The lowest epoch a lease may carry in this session.
+    floor: Epoch,
+    /// One more than the highest epoch granted.
+    next_epoch: Epoch,
+    finished: Option<Finished>,
+    resumes: u32,
+    /// Of the sessions before this one.
+    earlier_ms: u64,
+    session_start_ms: u64,
+    last_ms: u64,
+}
+
+impl JournalState {
+    /// The state after the first line.
+    ///
+    /// # Errors
+    /// [`Violation::NotOpened`] if it says anything but `opened`.
+    pub fn open(line: &Line) -> Result<Self, Violation> {
+        let Entry::Opened(opened) = &line.entry else { return Err(Violation::NotOpened) };
+        Ok(Self {
+            opened: opened.clone(),
+            started_ms: line.t_ms,
+            slots: vec![SlotState::default(); opened.slots as usize],
+            floor: Epoch(0),
+            next_epoch: Epoch(1),
+            finished: None,
+            resumes: 0,
+            earlier_ms: 0,
+            session_start_ms: line.t_ms,
+            last_ms: line.t_ms,
+        })
+    }
+
+    /// Takes a further line.
+    ///
+    /// # Errors
+    /// [`Violation`]; the state is then what it was (I4).
+    pub fn apply(&mut self, line: &Line) -> Result<(), Violation> {
+        if self.finished.is_some() && !matches!(line.entry, Entry::Resumed(_) | Entry::Synced) {
+            return Err(Violation::AfterFinish);
+        }
+        match &line.entry {
+            Entry::Opened(_) => return Err(Violation::OpenedTwice),
+            Entry::Leased(lease) => self.lease(*lease)?,
+            Entry::Resolved(summary) => self.resolve(summary)?,
+            Entry::Synced => {}
+            Entry::Resumed(resumed) => self.resume(resumed.first_epoch, line.t_ms)?,
+            Entry::Reopened { slots } => self.reopen(slots)?,
+            Entry::Finished(finished) => self.finish(*finished)?,
+        }
+        self.last_ms = self.last_ms.max(line.t_ms);
+        Ok(())
+    }
+
+    /// What the first line said.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Slots by [`SlotId`].
+    #[must_use]
+    pub fn slots(&self) -> &[SlotState] {
+        &self.slots
+    }
+
+    /// All attempts that resolved, slot by slot.
+    pub fn attempts(&self) -> impl Iterator<Item = &AttemptSummary> {
+        self.slots.iter().flat_map(|slot| &slot.attempts)
+    }
+
+    /// An attempt that resolved.
+    #[must_use]
+    pub fn attempt(&self, attempt: AttemptId) -> Option<&AttemptSummary> {
+        let slot = self.slots.get(attempt.slot.0 as usize)?;
+        slot.attempts.iter().find(|summary| summary.attempt == attempt)
+    }
+
+    /// Slots that are not closed.
+    #[must_use]
+    pub fn open_slots(&self) -> Vec<SlotId> {
+        let open = |slot: &SlotState| !matches!(slot.status, SlotStatus::Closed { .. });
+        self.numbered().filter(|(_, slot)| open(slot)).map(|(id, _)| id).collect()
+    }
+
+    /// Slots that a fault closed.
+    #[must_use]
+    pub fn faulted_slots(&self) -> Vec<SlotId> {
+        let faulted = |slot: &SlotState| slot.closing().is_some_and(AttemptSummary::faulted);
+        self.numbered().filter(|(_, slot)| faulted(slot)).map(|(id, _)| id).collect()
+    }
+
+    /// The end of the run, if it came in good order and nobody resumed since.
+    #[must_use]
+    pub fn finished(&self) -> Option<Finished> {
+        self.finished
+    }
+
+    /// One more than the highest epoch that was granted.
+    #[must_use]
+    pub fn next_epoch(&self) -> Epoch {
+        self.next_epoch
+    }
+
+    /// How often the run was resumed.
+    #[must_use]
+    pub fn resumes(&self) -> u32 {
+        self.resumes
+    }
+
+    /// When the run began, milliseconds since 1970.
+    #[must_use]
+    pub fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    /// Time under way in milliseconds, pauses between sessions left out.
+    #[must_use]
+    pub fn wall_ms(&self) -> u64 {
+        self.earlier_ms + self.last_ms.saturating_sub(self.session_start_ms)
+    }
+
+    /// Closed and open slots.
+    #[must_use]
+    pub fn counts(&self) -> (u32, u32) {
+        let closed =
+            self.slots.iter().filter(|slot| matches!(slot.status, SlotStatus::Closed { .. })).count();
+        let closed = u32::try_from(closed).unwrap_or(u32::MAX);
+        (closed, self.opened.slots.saturating_sub(closed))
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (SlotId, &SlotState)> {
+        (0..).map(SlotId).zip(&self.slots)
+    }
+
+    fn slot(&self, id: SlotId) -> Result<&SlotState, Violation> {
+        let missing = Violation::NoSuchSlot { slot: id, slots: self.opened.slots };
+        self.slots.get(id.0 as usize).ok_or(missing)
+    }
+
+    fn lease(&mut self, lease: LeaseRecord) -> Result<(), Violation> {
+        let LeaseRecord { attempt, epoch } = lease;
+        let slot = self.slot(attempt.slot)?;
+        match slot.status {
+            SlotStatus::Open => {}
+            SlotStatus::Leased(live) => {
+                return Err(Violation::AlreadyLeased { attempt, live: live.attempt });
+            }
+            SlotStatus::Closed { .. } => return Err(Violation::LeasedWhenClosed { attempt }),
+        }
+        let lowest = slot.epoch.map_or(self.floor, |last| self.floor.max(Epoch(last.0.saturating_add(1))));
+        if epoch < lowest {
+            return Err(Violation::OlderEpoch { attempt, epoch, current: lowest });
+        }
+        if attempt.number != slot.next_number {
+            return Err(Violation::WrongNumber { attempt, expected: slot.next_number });
+        }
+        let slot = &mut self.slots[attempt.slot.0 as usize];
+        slot.status = SlotStatus::Leased(lease);
+        slot.next_number += 1;
+        slot.epoch = Some(epoch);
+        self.next_epoch = self.next_epoch.max(Epoch(epoch.0.saturating_add(1)));
+        Ok(())
+    }
+
+    fn resolve(&mut self, summary: &AttemptSummary) -> Result<(), Violation> {
+        let AttemptSummary { attempt, epoch, closes_slot, .. } = *summary;
+        let slot = self.slot(attempt.slot)?;
+        let lease = match slot.status {
+            SlotStatus::Leased(lease) => lease,
+            SlotStatus::Open => return Err(Violation::NotLeased { attempt }),
+            SlotStatus::Closed { by } => {
+                let by = AttemptId { slot: attempt.slot, number: by };
+                return Err(Violation::ClosedTwice { attempt, by });
+            }
+        };
+        if epoch < lease.epoch {
+            return Err(Violation::OlderEpoch { attempt, epoch, current: lease.epoch });
+        }
+        if attempt != lease.attempt {
+            return Err(Violation::NotLeased { attempt });
+        }
+        if epoch != lease.epoch {
+            return Err(Violation::EpochNotLeased { attempt, epoch, leased: lease.epoch });
+        }
+        match summary.ending {
+            Ending::Finished { .. } if !closes_slot => return Err(Violation::FinishedLeavesOpen { attempt }),
+            Ending::Cancelled(_) if closes_slot => return Err(Violation::CancelledCloses { attempt }),
+            _ => {}
+        }
+        let slot = &mut self.slots[attempt.slot.0 as usize];
+        slot.status = if closes_slot { SlotStatus::Closed { by: attempt.number } } else { SlotStatus::Open };
+        slot.attempts.push(summary.clone());
+        Ok(())
+    }
+
+    fn resume(&mut self, first: Epoch, t_ms: u64) -> Result<(), Violation> {
+        if first < self.next_epoch {
+            return Err(Violation::ResumedInThePast { first, next: self.next_epoch });
+        }
+        for slot in &mut self.slots {
+            if matches!(slot.status, SlotStatus::Leased(_)) {
+                slot.status = SlotStatus::Open;
+            }
+        }
+        self.floor = first;
+        self.next_epoch = first;
+        self.finished = None;
+        self.resumes += 1;
+        self.earlier_ms = self.wall_ms();
+        self.session_start_ms = t_ms;
+        self.last_ms = t_ms;
+        Ok(())
+    }
+
+    fn reopen(&mut self, slots: &[SlotId]) -> Result<(), Violation> {
+        for &id in slots {
+            if !self.slot(id)?.closing().is_some_and(AttemptSummary::faulted) {
+                return Err(Violation::ReopenedUnfaulted { slot: id });
+            }
+        }
+        for id in slots {
+            self.slots[id.0 as usize].status = SlotStatus::Open;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, finished: Finished) -> Result<(), Violation> {
+        let live = self.slots.iter().find_map(|slot| match slot.status {
+            SlotStatus::Leased(lease) => Some(lease.attempt),
+            SlotStatus::Open | SlotStatus::Closed { .. } => None,
+        });
+        if let Some(attempt) = live {
+            return Err(Violation::FinishedWhileLive { attempt });
+        }
+        let (actual_closed, actual_open) = self.counts();
+        let Finished { closed, open, .. } = finished;
+        if (closed, open) != (actual_closed, actual_open) {
+            return Err(Violation::WrongCounts { closed, open, actual_closed, actual_open });
+        }
+        self.finished = Some(finished);
+        Ok(())
+    }
+}

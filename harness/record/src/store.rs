@@ -1,0 +1,185 @@
+//! All runs of a results folder.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clawrl_core::{PolicySpec, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::owner::Owner;
+use crate::{AttemptSummary, RecordError, Run, RunEnd, files};
+
+/// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
+const REMOVING: &str = ".removing-";
+
+/// The runs under a results folder.
+#[derive(Debug, Clone)]
+pub struct RunStore {
+    runs: PathBuf,
+}
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// A process writes it now.
+    Running,
+    /// It came to its own end: every slot is closed.
+    Finished,
+    /// It ended with open slots, or its process died. It can be resumed.
+    Interrupted,
+    /// It cannot be read; [`RunInfo::problem`] says why.
+    Damaged,
+}
+
+/// A run in a listing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunInfo {
+    /// Its name.
+    pub run: RunId,
+    /// When it began, milliseconds since 1970.
+    pub started_ms: Option<u64>,
+    /// What it is doing.
+    pub state: RunState,
+    /// Slots of the plan.
+    pub slots: u32,
+    /// Slots that are closed, by a fault or not.
+    pub closed: u32,
+    /// Slots that a fault closed.
+    pub faulted: u32,
+    /// Slots whose episode passed.
+    pub passed: u32,
+    /// Who acts; `None` if the plan cannot be read.
+    pub policy: Option<PolicySpec>,
+    /// Names of the suites.
+    pub suites: Vec<String>,
+    /// Why it is damaged, or what a resume would cut.
+    pub problem: Option<String>,
+}
+
+impl RunStore {
+    /// The runs under this folder. It may be empty or not exist yet.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`] if it is there and no folder, or cannot be read.
+    pub fn open(results_dir: &Path) -> Result<Self, RecordError> {
+        let runs = results_dir.join(files::RUNS);
+        match fs::read_dir(&runs) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(RecordError::io("read", runs, source)),
+            _ => Ok(Self { runs }),
+        }
+    }
+
+    /// All runs, the latest first; those that cannot be read last.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`] if the folder cannot be read. A run that cannot be is listed as damaged.
+    pub fn list(&self) -> Result<Vec<RunInfo>, RecordError> {
+        let mut infos: Vec<RunInfo> = self.names()?.iter().map(|run| self.info(run)).collect();
+        infos.sort_by(|a, b| b.started_ms.cmp(&a.started_ms).then_with(|| a.run.cmp(&b.run)));
+        Ok(infos)
+    }
+
+    /// One run in short. One that cannot be read is described as damaged.
+    #[must_use]
+    pub fn info(&self, run: &RunId) -> RunInfo {
+        match self.run(run) {
+            Ok(opened) => described(run, &opened),
+            Err(error) => RunInfo {
+                run: run.clone(),
+                started_ms: None,
+                state: RunState::Damaged,
+                slots: 0,
+                closed: 0,
+                faulted: 0,
+                passed: 0,
+                policy: None,
+                suites: Vec::new(),
+                problem: Some(error.to_string()),
+            },
+        }
+    }
+
+    /// A run, for reading.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSuchRun`], and as [`Run::open_read`].
+    pub fn run(&self, run: &RunId) -> Result<Run, RecordError> {
+        Run::open_read(&self.existing(run)?)
+    }
+
+    /// Removes a run with everything in it: first from sight, in one step, then from the disk.
+    ///
+    /// # Errors
+    /// [`RecordError::Running`] if a process writes it; [`RecordError::NoSuchRun`]; [`RecordError::Io`].
+    pub fn remove_run(&self, run: &RunId) -> Result<(), RecordError> {
+        let dir = self.existing(run)?;
+        // Held until the folder is gone, so that nobody resumes what is being removed.
+        let _owner = Owner::take(&dir, run)?;
+        let hidden = self.runs.join(format!("{REMOVING}{run}"));
+        remove_tree(&hidden)?;
+        fs::rename(&dir, &hidden).map_err(|source| RecordError::io("remove", &dir, source))?;
+        remove_tree(&hidden)
+    }
+
+    fn existing(&self, run: &RunId) -> Result<PathBuf, RecordError> {
+        let dir = self.runs.join(run.as_str());
+        if dir.is_dir() {
+            Ok(dir)
+        } else {
+            Err(RecordError::NoSuchRun { run: run.clone(), dir: self.runs.clone() })
+        }
+    }
+
+    fn names(&self) -> Result<Vec<RunId>, RecordError> {
+        let failed = |source| RecordError::io("read", &self.runs, source);
+        let entries = match fs::read_dir(&self.runs) {
+            Err(source) if source.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let run = name.to_str().and_then(RunId::new).filter(|_| entry.path().is_dir());
+            names.extend(run);
+        }
+        Ok(names)
+    }
+}
+
+fn remove_tree(dir: &Path) -> Result<(), RecordError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(RecordError::io("remove", dir, error)),
+        _ => Ok(()),
+    }
+}
+
+fn described(run: &RunId, opened: &Run) -> RunInfo {
+    let plan = opened.plan();
+    let state = opened.state();
+    let completed = state.and_then(|state| state.finished()).is_some_and(|end| end.end == RunEnd::Completed);
+    let count = |wanted: fn(&AttemptSummary) -> bool| {
+        let closing = state.iter().flat_map(|state| state.slots()).filter_map(|slot| slot.closing());
+        u32::try_from(closing.filter(|summary| wanted(summary)).count()).unwrap_or(u32::MAX)
+    };
+    RunInfo {
+        run: run.clone(),
+        started_ms: state.map(|state| state.started_ms()),
+        state: match (opened.is_running(), completed) {
+            (true, _) => RunState::Running,
+            (false, true) => RunState::Finished,
+            (false, false) => RunState::Interrupted,
+        },
+        slots: u32::try_from(plan.slots.len()).unwrap_or(u32::MAX),
+        closed: state.map_or(0, |state| state.counts().0),
+        faulted: count(AttemptSummary::faulted),
+        passed: count(AttemptSummary::passed),
+        policy: Some(plan.policy.clone()),
+        suites: plan.suites.iter().map(|suite| suite.name.clone()).collect(),
+        problem: opened
+            .torn_tail()
+            .map(|tail| format!("the last {} bytes of the journal are torn; a resume cuts them", tail.bytes)),
+    }
+}

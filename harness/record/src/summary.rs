@@ -1,0 +1,346 @@
+//! What a run came to: figures per suite, per family and in all.
+//!
+//! I1. Faults never enter a denominator (I2 of the architecture): rates and means are over finished episodes, and
+//!     faults stand beside them.
+//! I2. A figure over nothing is `None`, never 0.
+//! I3. slots = finished + faulted + open, in every row; rows of families add up to their suite's, suites to the total.
+//!
+//! Units: rates and scores in [0, 1], times in microseconds of wall clock, `wall_ms` in milliseconds.
+//!
+//! Source: Wilson (1927) score interval at 95 %. It takes episodes as independent; members of one group share a
+//! task, so over few tasks with many members each the true interval is wider.
+
+use std::collections::BTreeMap;
+
+use clawrl_core::{Boundary, RunId, RunPlan, SlotSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::{AttemptSummary, Ending, JournalState, PhaseMicros, RunEnd, SlotState};
+
+/// Figures of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The run.
+    pub run: RunId,
+    /// Who acts, in a word.
+    pub policy: String,
+    /// How the run ended; `None` while it has not, or when its process died.
+    pub end: Option<RunEnd>,
+    /// When it began, milliseconds since 1970.
+    pub started_ms: Option<u64>,
+    /// Time under way, pauses between sessions left out.
+    pub wall_ms: u64,
+    /// How often it was resumed.
+    pub resumes: u32,
+    /// Everything.
+    pub total: Counts,
+    /// Per suite, in the plan's order.
+    pub suites: Vec<SuiteSummary>,
+    /// Faulted attempts by kind, the most frequent first.
+    pub faults: Vec<FaultCount>,
+    /// Times of finished episodes; `None` without any.
+    pub phases: Option<Phases>,
+}
+
+/// Figures of one suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteSummary {
+    /// Its name.
+    pub suite: String,
+    /// All of it.
+    pub total: Counts,
+    /// Per family, by name.
+    pub families: BTreeMap<String, Counts>,
+}
+
+/// Figures of some slots.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// How many slots.
+    pub slots: u32,
+    /// Slots that are closed: finished and faulted.
+    pub closed: u32,
+    /// Slots closed by an episode that was graded. The denominator of everything below.
+    pub finished: u32,
+    /// Episodes that passed every check.
+    pub passed: u32,
+    /// `passed / finished`, with its interval.
+    pub pass_rate: Option<PassRate>,
+    /// Mean score of finished episodes.
+    pub mean_score: Option<f64>,
+    /// Mean reward of finished episodes.
+    pub mean_reward: Option<f64>,
+    /// Slots closed by a fault.
+    pub faulted: u32,
+    /// Slots that are not closed.
+    pub open: u32,
+    /// Attempts that a fault ended, those that were retried included.
+    pub faulted_attempts: u32,
+    /// Attempts that we gave up.
+    pub cancelled_attempts: u32,
+    /// Attempts whose process died under them.
+    pub lost_attempts: u32,
+    /// Attempts beyond the first of each slot.
+    pub retries: u32,
+    /// Turns of all attempts that resolved.
+    pub turns: u64,
+}
+
+/// A pass rate with its 95 % Wilson interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PassRate {
+    /// The rate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// How often something broke.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultCount {
+    /// Where.
+    pub boundary: Boundary,
+    /// What.
+    pub code: String,
+    /// Attempts it ended.
+    pub attempts: u32,
+    /// Slots it closed.
+    pub slots: u32,
+}
+
+/// Percentiles (nearest rank) of one phase over finished episodes, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhasePercentiles {
+    /// Half take no longer.
+    pub p50_us: u64,
+    /// 95 % take no longer.
+    pub p95_us: u64,
+}
+
+/// Where the time of finished episodes went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phases {
+    /// From dispatch to the grant of the lease.
+    pub lease: PhasePercentiles,
+    /// Reset.
+    pub setup: PhasePercentiles,
+    /// Sum over turns: waiting for the policy.
+    pub policy: PhasePercentiles,
+    /// Sum over turns: in the environment.
+    pub step: PhasePercentiles,
+    /// Grading.
+    pub grade: PhasePercentiles,
+    /// Closing.
+    pub close: PhasePercentiles,
+}
+
+impl PassRate {
+    /// The rate and its interval; `None` out of nothing.
+    #[must_use]
+    pub fn of(passed: u32, finished: u32) -> Option<Self> {
+        if finished == 0 {
+            return None;
+        }
+        // The 97.5 % quantile of the normal distribution.
+        const Z: f64 = 1.959_963_984_540_054;
+        let n = f64::from(finished);
+        let value = f64::from(passed) / n;
+        let centre = value + Z * Z / (2.0 * n);
+        let spread = Z * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();
+        let scale = 1.0 + Z * Z / n;
+        // Rounding must not push the ends past what they bound.
+        let low = ((centre - spread) / scale).clamp(0.0, value);
+        let high = ((centre + spread) / scale).clamp(value, 1.0);
+        Some(Self { value, low, high })
+    }
+}
+
+impl RunSummary {
+    /// Figures of a plan and what its journal says.
+    #[must_use]
+    pub fn new(plan: &RunPlan, state: &JournalState) -> Self {
+        let slots: Vec<&SlotState> = state.slots().iter().collect();
+        Self {
+            end: state.finished().map(|finished| finished.end),
+            started_ms: Some(state.started_ms()),
+            wall_ms: state.wall_ms(),
+            resumes: state.resumes(),
+            ..Self::of_slots(plan, &slots)
+        }
+    }
+
+    /// Figures of a run whose journal has no first line.
+    #[must_use]
+    pub(crate) fn unopened(plan: &RunPlan) -> Self {
+        let untouched = SlotState::default();
+        Self::of_slots(plan, &vec![&untouched; plan.slots.len()])
+    }
+
+    fn of_slots(plan: &RunPlan, slots: &[&SlotState]) -> Self {
+        let mut total = Tally::default();
+        let mut suites: Vec<(Tally, BTreeMap<String, Tally>)> = vec![Default::default(); plan.suites.len()];
+        for (spec, slot) in plan.slots.iter().zip(slots) {
+            total.add(slot);
+            if let Some((suite, families)) = suites.get_mut(spec.suite as usize) {
+                suite.add(slot);
+                families.entry(family(plan, spec)).or_default().add(slot);
+            }
+        }
+        let named = plan.suites.iter().zip(suites).map(|(suite, (all, families))| SuiteSummary {
+            suite: suite.name.clone(),
+            total: all.counts(),
+            families: families.into_iter().map(|(name, tally)| (name, tally.counts())).collect(),
+        });
+        let attempts = || slots.iter().flat_map(|slot| &slot.attempts);
+        Self {
+            run: plan.run.clone(),
+            policy: policy_word(plan),
+            end: None,
+            started_ms: None,
+            wall_ms: 0,
+            resumes: 0,
+            total: total.counts(),
+            suites: named.collect(),
+            faults: fault_counts(attempts()),
+            phases: phases(attempts()),
+        }
+    }
+}
+
+fn family(plan: &RunPlan, spec: &SlotSpec) -> String {
+    plan.tasks.get(spec.task.0 as usize).map_or_else(String::new, |task| task.family.clone())
+}
+
+/// The policy's name in the plan: `oracle`, `demonstrator`, ...
+fn policy_word(plan: &RunPlan) -> String {
+    match serde_json::to_value(&plan.policy) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Object(map)) => map.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Sums on the way to [`Counts`].
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    counts: Counts,
+    score_sum: f64,
+    reward_sum: f64,
+}
+
+impl Tally {
+    fn add(&mut self, slot: &SlotState) {
+        let counts = &mut self.counts;
+        counts.slots += 1;
+        match slot.closing().map(|closing| &closing.ending) {
+            Some(Ending::Finished { score, passed, reward, .. }) => {
+                counts.finished += 1;
+                counts.passed += u32::from(*passed);
+                self.score_sum += score;
+                self.reward_sum += reward;
+            }
+            Some(Ending::Faulted { .. }) => counts.faulted += 1,
+            Some(Ending::Cancelled(_)) | None => counts.open += 1,
+        }
+        for attempt in &slot.attempts {
+            counts.faulted_attempts += u32::from(attempt.faulted());
+            counts.cancelled_attempts += u32::from(matches!(attempt.ending, Ending::Cancelled(_)));
+            counts.turns += u64::from(attempt.turns);
+        }
+        counts.lost_attempts += slot.lost();
+        counts.retries += slot.next_number.saturating_sub(1);
+    }
+
+    fn counts(self) -> Counts {
+        let mut counts = self.counts;
+        counts.closed = counts.finished + counts.faulted;
+        let mean = |sum: f64| (counts.finished > 0).then(|| sum / f64::from(counts.finished));
+        counts.mean_score = mean(self.score_sum);
+        counts.mean_reward = mean(self.reward_sum);
+        counts.pass_rate = PassRate::of(counts.passed, counts.finished);
+        counts
+    }
+}
+
+fn fault_counts<'a>(attempts: impl Iterator<Item = &'a AttemptSummary>) -> Vec<FaultCount> {
+    let mut by_kind: BTreeMap<(Boundary, &str), (u32, u32)> = BTreeMap::new();
+    for attempt in attempts {
+        if let Ending::Faulted { boundary, code, .. } = &attempt.ending {
+            let (attempts, slots) = by_kind.entry((*boundary, code)).or_default();
+            *attempts += 1;
+            *slots += u32::from(attempt.closes_slot);
+        }
+    }
+    let counts = by_kind.into_iter().map(|((boundary, code), (attempts, slots))| FaultCount {
+        boundary,
+        code: code.to_owned(),
+        attempts,
+        slots,
+    });
+    let mut counts: Vec<FaultCount> = counts.collect();
+    counts.sort_by_key(|count| std::cmp::Reverse(count.attempts));
+    counts
+}
+
+fn phases<'a>(attempts: impl Iterator<Item = &'a AttemptSummary>) -> Option<Phases> {
+    let finished = attempts.filter(|attempt| matches!(attempt.ending, Ending::Finished { .. }));
+    let times: Vec<PhaseMicros> = finished.map(|attempt| attempt.times_us).collect();
+    if times.is_empty() {
+        return None;
+    }
+    let of = |phase: fn(&PhaseMicros) -> u64| {
+        let mut sorted: Vec<u64> = times.iter().map(phase).collect();
+        sorted.sort_unstable();
+        let rank = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];
+        PhasePercentiles { p50_us: rank(50), p95_us: rank(95) }
+    };
+    Some(Phases {
+        lease: of(|times| times.lease),
+        setup: of(|times| times.setup),
+        policy: of(|times| times.policy),
+        step: of(|times| times.step),
+        grade: of(|times| times.grade),
+        close: of(|times| times.close),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Reference values: R 4.3, `prop.test(x, n, correct = FALSE)$conf.int`.
+    #[test]
+    fn wilson_intervals() {
+        let check = |passed, finished, low: f64, high: f64| {
+            let rate = PassRate::of(passed, finished).unwrap();
+            assert!(
+                (rate.low - low).abs() < 5e-5 && (rate.high - high).abs() < 5e-5,
+                "{passed}/{finished}: {rate:?}"
+            );
+        };
+        check(5, 10, 0.2366, 0.7634);
+        check(0, 10, 0.0, 0.2775);
+        check(10, 10, 0.7225, 1.0);
+        check(81, 263, 0.2553, 0.3662);
+    }
+
+    #[test]
+    fn i2_nothing_is_not_zero() {
+        assert_eq!(PassRate::of(0, 0), None);
+        assert_eq!(Tally::default().counts().mean_reward, None);
+        assert_eq!(phases(std::iter::empty()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_hold_their_rate(finished in 1u32..100_000, share in 0.0..=1.0f64) {
+            let passed = (f64::from(finished) * share) as u32;
+            let rate = PassRate::of(passed, finished).unwrap();
+            prop_assert!(0.0 <= rate.low && rate.low <= rate.value && rate.value <= rate.high && rate.high <= 1.0);
+        }
+    }
+}

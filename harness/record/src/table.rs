@@ -1,0 +1,143 @@
+//! A run's summary as a table for terminals: plain text, aligned, at most 100 columns for usual names.
+
+use std::fmt::Write;
+
+use crate::{Counts, PhasePercentiles, RunSummary};
+
+const HEADINGS: [&str; 9] =
+    ["suite / family", "slots", "done", "passed", "rate", "95 % interval", "reward", "faults", "open"];
+
+/// The table, each line ended by a newline.
+#[must_use]
+pub fn render_summary(summary: &RunSummary) -> String {
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    for suite in &summary.suites {
+        rows.push(row(suite.suite.clone(), &suite.total));
+        rows.extend(suite.families.iter().map(|(family, counts)| row(format!("  {family}"), counts)));
+    }
+    if summary.suites.len() > 1 {
+        rows.push(row("total".to_owned(), &summary.total));
+    }
+    let mut text = aligned(&rows);
+    let total = &summary.total;
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(
+        text,
+        "\n{} turns in {}; retries {}, cancelled {}, lost {}; resumed {}",
+        total.turns,
+        seconds(summary.wall_ms.saturating_mul(1000)),
+        total.retries,
+        total.cancelled_attempts,
+        total.lost_attempts,
+        match summary.resumes {
+            1 => "once".to_owned(),
+            0 => "never".to_owned(),
+            times => format!("{times} times"),
+        },
+    );
+    if let Some(phases) = &summary.phases {
+        let phase = |name: &str, times: PhasePercentiles| {
+            [name.to_owned(), seconds(times.p50_us), seconds(times.p95_us)]
+        };
+        let rows = [
+            ["phase".to_owned(), "p50".to_owned(), "p95".to_owned()],
+            phase("lease", phases.lease),
+            phase("setup", phases.setup),
+            phase("policy", phases.policy),
+            phase("step", phases.step),
+            phase("grade", phases.grade),
+            phase("close", phases.close),
+        ];
+        let _ = write!(text, "\n{}", aligned(&rows));
+    }
+    if !summary.faults.is_empty() {
+        let mut rows = vec![["fault".to_owned(), "attempts".to_owned(), "slots".to_owned()]];
+        rows.extend(summary.faults.iter().map(|fault| {
+            [
+                format!("{}/{}", fault.boundary, fault.code),
+                fault.attempts.to_string(),
+                fault.slots.to_string(),
+            ]
+        }));
+        let _ = write!(text, "\n{}", aligned(&rows));
+    }
+    text
+}
+
+fn row(name: String, counts: &Counts) -> [String; 9] {
+    let na = || "n/a".to_owned();
+    [
+        name,
+        counts.slots.to_string(),
+        counts.finished.to_string(),
+        counts.passed.to_string(),
+        counts.pass_rate.map_or_else(na, |rate| percent(rate.value)),
+        counts.pass_rate.map_or_else(na, |rate| format!("{} to {}", percent(rate.low), percent(rate.high))),
+        counts.mean_reward.map_or_else(na, |reward| format!("{reward:.3}")),
+        counts.faulted.to_string(),
+        counts.open.to_string(),
+    ]
+}
+
+/// One decimal, and never rounded up to 100 % or down to 0 %.
+fn percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
+    let tenths = if share > 0.0 { tenths.max(1.0) } else { tenths };
+    format!("{:.1} %", tenths / 10.0)
+}
+
+/// Three digits with a fitting unit.
+fn seconds(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        1_000_000..600_000_000 => format!("{:.1} s", micros as f64 / 1e6),
+        _ => format!("{:.1} min", micros as f64 / 60e6),
+    }
+}
+
+/// First column to the left, the others to the right, two spaces between.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(column, (cell, width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            })
+            .collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_never_claim_too_much() {
+        let check = |share, expected: &str| assert_eq!(percent(share), expected);
+        check(0.0, "0.0 %");
+        check(1e-9, "0.1 %");
+        check(0.5, "50.0 %");
+        check(0.9999, "99.9 %");
+        check(1.0, "100.0 %");
+    }
+
+    #[test]
+    fn times_have_fitting_units() {
+        let check = |micros, expected: &str| assert_eq!(seconds(micros), expected);
+        check(0, "0 us");
+        check(999, "999 us");
+        check(1_500, "1.5 ms");
+        check(12_300_000, "12.3 s");
+        check(6_000_000_000, "100.0 min");
+    }
+}
