@@ -189,7 +189,8 @@ install_rust() {
 
 install_nextest() {
     have_nextest && return
-    local -a command=(cargo install --locked cargo-nextest --version "$NEXTEST_VERSION")
+    local -a command=(cargo install --locked cargo-nextest --version "$NEXTEST_VERSION"
+        --no-default-features --features default-no-update)
     may_download || die "$EXIT_INSTALL" "CARGO_NET_OFFLINE forbids to install cargo-nextest; run: ${command[*]}"
     say "building cargo-nextest $NEXTEST_VERSION, once; this takes some minutes"
     "${command[@]}" --quiet >&2 9>&- || die "$EXIT_INSTALL" "this failed: ${command[*]}"

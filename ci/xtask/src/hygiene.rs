@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::tree::Tree;
 
 /// First folders of paths that hold somebody's own files.
-const PERSONAL: [&str; 4] = ["home", "root", "Users", "work"];
+const PERSONAL: [&str; 3] = ["home", "root", "Users"];
 /// The home of every sandboxed shell, the same on all machines.
 const SANDBOX_HOME: &str = "/home/agent";
 
@@ -36,9 +36,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
 /// The first absolute path in `line` that leads into somebody's own folder.
 fn machine_path(line: &str) -> Option<&str> {
     line.match_indices('/').find_map(|(at, _)| {
-        // Within a longer path, a URL or an expanded variable the slash begins nothing.
-        let begins =
-            line[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && !"._-~}$)>/".contains(c));
+        // Within a longer path, a URL, a pattern or an expanded variable the slash begins nothing.
+        let begins = line[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| !c.is_alphanumeric() && !"._-~}$)]>*?/".contains(c));
         let path = &line[at..];
         let end = path.find(|c: char| !c.is_alphanumeric() && !"/._-".contains(c)).unwrap_or(path.len());
         let (folder, inside) = path[1..end].split_once('/')?;
@@ -81,6 +83,7 @@ mod tests {
         check("a.md", &format!("see {personal}\n"), &[&message]);
         check("a.md", &format!("see \"{personal}\".\n"), &[&message.replace("see ", "")]);
         check("a.md", "at https://example.org/home/ada and src/home/ada and /home\n", &[]);
+        check("a.sh", "ls /proc/*/root/x /proc/[0-9]*/root/x $HOME/root/x\n", &[]);
         check("a.md", "in a sandbox, /home/agent/x\n", &[]);
     }
 }

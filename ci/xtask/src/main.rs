@@ -1,11 +1,11 @@
-//! The repository's own tool: `cargo xtask tidy` checks its rules, `cargo xtask edges` writes the list of
-//! dependency edges into ARCHITECTURE.md.
+//! The repository's own tool: `cargo xtask tidy` checks its rules, `cargo xtask generate` writes its generated files.
 //!
 //! Exit codes: 0 all well. 1 rules are broken. 2 wrong usage, or files that cannot be read or written.
 
 mod code;
 mod docs;
 mod edges;
+mod generated;
 mod hygiene;
 mod manifest;
 mod modules;
@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::problem::Problem;
 use crate::tree::{Tree, TreeError};
 
-const USAGE: &str = "usage: cargo xtask tidy | edges";
+const USAGE: &str = "usage: cargo xtask tidy | generate";
 
 /// Why a command could not do its work.
 #[derive(Debug, Error)]
@@ -32,8 +32,8 @@ enum Failure {
     Usage,
     #[error(transparent)]
     Tree(#[from] TreeError),
-    #[error("{0} is missing, or has no place for what is generated")]
-    NoPlace(&'static str),
+    #[error("cannot write {path}")]
+    Write { path: &'static str, source: std::io::Error },
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -52,7 +52,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     let root = tree::find_root(&std::env::current_dir()?)?;
     match arguments {
         [command] if command == "tidy" => tidy(&root),
-        [command] if command == "edges" => write_edges(&root),
+        [command] if command == "generate" => generate(&root),
         _ => Err(Failure::Usage),
     }
 }
@@ -60,8 +60,15 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
 /// Prints every broken rule, in the order of files.
 fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     let tree = Tree::read(root)?;
-    let rules: [fn(&Tree) -> Vec<Problem>; 6] =
-        [edges::check, workspace::check, modules::check, code::check, hygiene::check, docs::check];
+    let rules: [fn(&Tree) -> Vec<Problem>; 7] = [
+        edges::check,
+        workspace::check,
+        modules::check,
+        code::check,
+        generated::check,
+        hygiene::check,
+        docs::check,
+    ];
     let mut problems: Vec<Problem> = rules.iter().flat_map(|rule| rule(&tree)).collect();
     problems.sort();
     let mut out = std::io::stdout().lock();
@@ -80,9 +87,22 @@ fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-fn write_edges(root: &Path) -> Result<ExitCode, Failure> {
-    let path = root.join(edges::PAGE);
-    let page = std::fs::read_to_string(&path).ok().as_deref().and_then(edges::updated);
-    std::fs::write(&path, page.ok_or(Failure::NoPlace(edges::PAGE))?)?;
+/// Writes what is not current, and says which files that were.
+fn generate(root: &Path) -> Result<ExitCode, Failure> {
+    let tree = Tree::read(root)?;
+    let mut out = std::io::stdout().lock();
+    for generated::Generated { path, text } in generated::files(&tree) {
+        if tree.text(path) != Some(&text) {
+            write_file(&root.join(path), &text).map_err(|source| Failure::Write { path, source })?;
+            writeln!(out, "{path}")?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, text)
 }

@@ -115,6 +115,8 @@ fn closes(rest: &[char], hashes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
     use super::*;
 
     fn check(source: &str, code: &str, comments: &str) {
@@ -146,5 +148,20 @@ mod tests {
     fn lifetimes_and_raw_identifiers_are_code() {
         check("fn f<'a>(x: &'a str) { r#loop() }", "fn f<'a>(x: &'a str) { r#loop() }", "");
         check("raw_for\"x\"", "raw_for", "");
+    }
+
+    proptest! {
+        /// I1, for whatever a file may hold: the pieces that open and close things, in any order.
+        #[test]
+        fn every_character_keeps_its_place(source in "([rb#'\"/*\\\\\na ]|.){0,40}") {
+            let text = RustText::new(&source);
+            for half in [&text.code, &text.comments] {
+                prop_assert_eq!(half.chars().count(), source.chars().count());
+                let kept = half.chars().zip(source.chars()).all(|(kept, c)| kept == c || (kept == ' ' && c != '\n'));
+                prop_assert!(kept, "{:?} gives {:?}", source, half);
+            }
+            let twice = text.code.chars().zip(text.comments.chars()).any(|(a, b)| !a.is_whitespace() && !b.is_whitespace());
+            prop_assert!(!twice, "{:?} is code and comment", source);
+        }
     }
 }
