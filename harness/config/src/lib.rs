@@ -1,1 +1,39 @@
-//! placeholder header, replaced below.
+//! Suites of ClawRL: the only crate that knows YAML.
+//!
+//! A suite file goes through three forms. As written, with the place of every value ([`json_schema`] describes
+//! it to editors); a wrong shape stops at the first error. Checked: a [`Suite`], with every mistake found at
+//! once ([`load_suite`]). Resolved: a [`clawrl_core::RunPlan`], with arguments, templates and what the host has
+//! room for settled ([`resolve_plan`]); the only thing that runs.
+//!
+//! I1. The same files, options and seed give the same plan on every machine.
+//! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
+//! I3. Nothing outside a suite's folder is read.
+//!
+//! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
+//! for [`new_suite`] and [`new_task`]; nothing to cancel.
+
+mod bounds;
+mod capacity;
+mod check;
+mod draw;
+mod file;
+mod fill;
+mod fixture;
+mod parse;
+mod problem;
+mod read;
+mod resolve;
+mod row;
+mod schema;
+mod select;
+mod source;
+mod suggest;
+mod suite;
+mod text;
+mod value;
+
+pub use capacity::{HostCapacity, Resource, ResourceBound};
+pub use problem::{ConfigError, Problem, ProblemReport};
+pub use resolve::{PlanOptions, resolve_plan};
+pub use schema::{json_schema, json_schema_text};
+pub use suite::{Family, Suite, load_suite, load_suites};

@@ -1,0 +1,38 @@
+//! The largest and smallest values that a suite may ask for. One place for the checks and for the schema.
+
+/// Newest version of the suite format that this program reads.
+pub(crate) const FORMAT: i64 = 1;
+/// Bytes of a suite file or of a list in a text file.
+pub(crate) const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
+pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
+/// Files in one fixture folder.
+pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
+/// Tasks that one template makes.
+pub(crate) const MAX_INSTANCES: i64 = 10_000;
+/// Combinations up to which a template without `instances` makes them all.
+pub(crate) const ALL_BY_DEFAULT: usize = 64;
+/// Turns of an attempt when nothing else is said.
+pub(crate) const DEFAULT_TURNS: u32 = 30;
+pub(crate) const MAX_TURNS: i64 = 10_000;
+pub(crate) const MAX_GROUP: i64 = 1_024;
+/// A day.
+pub(crate) const MAX_TIMEOUT_SECS: f64 = 86_400.0;
+/// Columns and rows: below, full-screen programs give up; above, observations are useless.
+pub(crate) const MIN_SCREEN: i64 = 8;
+pub(crate) const MAX_SCREEN: i64 = 500;
+pub(crate) const MAX_IDLE_MILLIS: i64 = 600_000;
+pub(crate) const MIN_OBSERVATION: i64 = 100;
+pub(crate) const MAX_OBSERVATION: i64 = 1_000_000;
+/// A shell and the sandbox's own process need about this much to start.
+pub(crate) const MIN_MEMORY_MIB: i64 = 16;
+/// One tebibyte.
+pub(crate) const MAX_MIB: i64 = 1 << 20;
+/// The sandbox's own processes, a shell and a pipeline.
+pub(crate) const MIN_PIDS: i64 = 8;
+pub(crate) const MAX_PIDS: i64 = 32_768;
+/// 256 cores.
+pub(crate) const MAX_CPU_PERCENT: i64 = 25_600;
+pub(crate) const MAX_UID: i64 = 65_534;
+/// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
+pub(crate) const MAX_SLOTS: u64 = 10_000_000;

@@ -1,0 +1,172 @@
+//! How many attempts a host can have under way at once.
+//!
+//! Two figures for every resource, both from what the host has free and what a sandboxed shell really takes,
+//! not from the caps that a task may reach:
+//!
+//! - the *comfortable* number, from which the default follows;
+//! - the *possible* number, above which an explicit wish is refused, because leases would fail.
+//!
+//! | resource | comfortable | possible |
+//! |---|---|---|
+//! | cpus | 32 attempts a core | no bound |
+//! | memory | half of what is available, 8 MiB an attempt, and room for one task's cap | all but 64 MiB, 2 MiB an attempt |
+//! | pseudo-terminals | all but 16, one an attempt | all, one an attempt |
+//! | processes | half of what is free, 8 an attempt | all, 4 an attempt |
+//! | open files | half, 4 an attempt | all but 64, 3 an attempt |
+//!
+//! Pure: the caller probes the host.
+
+use serde::{Deserialize, Serialize};
+
+/// What a host has free, as probed by the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapacity {
+    /// Cores that this process may use.
+    pub cpus: u32,
+    /// Memory that can be had without swapping.
+    pub memory_available_mib: u64,
+    /// Pseudo-terminals that can still be opened.
+    pub ptys_free: u64,
+    /// Processes and threads that can still be started, by the tightest of the limits.
+    pub pids_free: u64,
+    /// Descriptors that this process may have open.
+    pub open_files: u64,
+}
+
+/// A resource that bounds concurrency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Cores.
+    Cpus,
+    /// Memory.
+    Memory,
+    /// Pseudo-terminals.
+    PseudoTerminals,
+    /// Processes.
+    Processes,
+    /// Open files.
+    OpenFiles,
+}
+
+/// A resource and the number of attempts it is enough for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ResourceBound {
+    /// The resource.
+    pub resource: Resource,
+    /// Attempts at once.
+    pub attempts: u64,
+}
+
+/// Attempts under way per core when most of them wait for a shell or a policy.
+const ATTEMPTS_PER_CPU: u64 = 32;
+
+impl HostCapacity {
+    /// The comfortable number of every resource. `largest_memory_mib` is the highest cap of the plan's tasks.
+    #[must_use]
+    pub fn comfortable(&self, largest_memory_mib: u32) -> [ResourceBound; 5] {
+        let memory = (self.memory_available_mib / 2).saturating_sub(u64::from(largest_memory_mib) / 2);
+        bounds([
+            u64::from(self.cpus).saturating_mul(ATTEMPTS_PER_CPU),
+            memory / 8,
+            self.ptys_free.saturating_sub(16),
+            self.pids_free / 2 / 8,
+            self.open_files / 2 / 4,
+        ])
+    }
+
+    /// The possible number of every resource.
+    #[must_use]
+    pub fn possible(&self) -> [ResourceBound; 5] {
+        bounds([
+            u64::MAX,
+            self.memory_available_mib.saturating_sub(64) / 2,
+            self.ptys_free,
+            self.pids_free / 4,
+            self.open_files.saturating_sub(64) / 3,
+        ])
+    }
+}
+
+fn bounds(attempts: [u64; 5]) -> [ResourceBound; 5] {
+    use Resource::{Cpus, Memory, OpenFiles, Processes, PseudoTerminals};
+    let resources = [Cpus, Memory, PseudoTerminals, Processes, OpenFiles];
+    std::array::from_fn(|at| ResourceBound { resource: resources[at], attempts: attempts[at] })
+}
+
+/// The tightest of several bounds; the first of equals.
+pub(crate) fn tightest(bounds: [ResourceBound; 5]) -> ResourceBound {
+    bounds
+        .into_iter()
+        .fold(bounds[0], |least, bound| if bound.attempts < least.attempts { bound } else { least })
+}
+
+impl Resource {
+    /// In words, for a sentence.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Cpus => "CPU cores",
+            Self::Memory => "available memory",
+            Self::PseudoTerminals => "free pseudo-terminals",
+            Self::Processes => "free processes",
+            Self::OpenFiles => "open files",
+        }
+    }
+
+    /// How to get more of it.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Cpus => "use a machine with more cores",
+            Self::Memory => "free some memory or use a larger machine",
+            Self::PseudoTerminals => "raise `sysctl kernel.pty.max`",
+            Self::Processes => {
+                "raise `ulimit -u`, `sysctl kernel.pid_max` or the pids limit of the container"
+            }
+            Self::OpenFiles => "raise `ulimit -n`",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> HostCapacity {
+        HostCapacity {
+            cpus: 2,
+            memory_available_mib: 12_000,
+            ptys_free: 4_000,
+            pids_free: 30_000,
+            open_files: 65_536,
+        }
+    }
+
+    fn check(host: HostCapacity, comfortable: (Resource, u64), possible: (Resource, u64)) {
+        let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
+        assert_eq!(pair(tightest(host.comfortable(256))), comfortable, "comfortable for {host:?}");
+        assert_eq!(pair(tightest(host.possible())), possible, "possible for {host:?}");
+    }
+
+    #[test]
+    fn the_scarcest_resource_is_named() {
+        check(host(), (Resource::Cpus, 64), (Resource::PseudoTerminals, 4_000));
+        check(
+            HostCapacity { open_files: 256, ..host() },
+            (Resource::OpenFiles, 32),
+            (Resource::OpenFiles, 64),
+        );
+        check(
+            HostCapacity { memory_available_mib: 512, ..host() },
+            (Resource::Memory, 16),
+            (Resource::Memory, 224),
+        );
+        check(HostCapacity { pids_free: 100, ..host() }, (Resource::Processes, 6), (Resource::Processes, 25));
+        check(
+            HostCapacity { ptys_free: 10, ..host() },
+            (Resource::PseudoTerminals, 0),
+            (Resource::PseudoTerminals, 10),
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Numbers within bounds, and time limits that fit each other.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clawrl_core::{Limit, RewardMap, Timeouts};
+
+use super::Checker;
+use crate::bounds;
+use crate::file::{Located, RewardFile, SettingsRef};
+use crate::problem::Problem;
+use crate::row::Settings;
+
+impl Checker {
+    /// A whole number within bounds, or the default.
+    pub(super) fn whole(
+        &mut self,
+        key: &str,
+        number: Option<&Located<i64>>,
+        bounds: RangeInclusive<i64>,
+        default: u32,
+    ) -> u32 {
+        let Some(number) = number else { return default };
+        match u32::try_from(number.value) {
+            Ok(value) if bounds.contains(&number.value) => value,
+            _ => {
+                let (low, high) = bounds.into_inner();
+                let message = format!("`{key}` cannot be {}", number.value);
+                let nearest = number.value.clamp(low, high);
+                let help = format!("write a number from {low} to {high}, such as `{key}: {nearest}`");
+                self.problem(number.span, message, "out of bounds", help);
+                default
+            }
+        }
+    }
+
+    /// A time in seconds, or `None` if it is not given or makes no sense.
+    pub(super) fn seconds(&mut self, key: &str, number: Option<&Located<f64>>) -> Option<Duration> {
+        let number = number?;
+        if number.value > 0.0 && number.value <= bounds::MAX_TIMEOUT_SECS {
+            return Some(Duration::from_secs_f64(number.value));
+        }
+        let message = format!("`{key}` cannot be {}", number.value);
+        let help = format!("write seconds above 0 and up to {} (a day)", bounds::MAX_TIMEOUT_SECS);
+        self.problem(number.span, message, "out of bounds", help);
+        None
+    }
+
+    pub(super) fn settings(&mut self, file: SettingsRef<'_>) -> Settings {
+        Settings {
+            group_size: self.whole("group_size", file.group_size, 1..=bounds::MAX_GROUP, 8),
+            max_turns: self.whole("max_turns", file.max_turns, 1..=bounds::MAX_TURNS, bounds::DEFAULT_TURNS),
+            action_format: file.action_format.map(Into::into).unwrap_or_default(),
+            reward: self.reward(file.reward),
+            timeouts: self.timeouts(file),
+        }
+    }
+
+    fn reward(&mut self, file: Option<&RewardFile>) -> RewardMap {
+        let RewardMap { scale, offset } = RewardMap::default();
+        let Some(file) = file else { return RewardMap { scale, offset } };
+        if let Some(scale) =
+            file.scale.as_ref().filter(|scale| !(scale.value > 0.0 && scale.value.is_finite()))
+        {
+            let message = format!("`scale` cannot be {}", scale.value);
+            let help = "write a number above 0: a higher score must mean a higher reward";
+            self.problem(scale.span, message, "out of bounds", help);
+        }
+        if let Some(offset) = file.offset.as_ref().filter(|offset| !offset.value.is_finite()) {
+            let message = format!("`offset` cannot be {}", offset.value);
+            self.problem(offset.span, message, "out of bounds", "write a finite number, such as -1");
+        }
+        RewardMap {
+            scale: file.scale.as_ref().map_or(scale, |scale| scale.value),
+            offset: file.offset.as_ref().map_or(offset, |offset| offset.value),
+        }
+    }
+
+    /// Every limit has its own clock, but those within an attempt cannot outlast it. Where only the attempt's
+    /// is given, the defaults of the others shrink to it.
+    fn timeouts(&mut self, file: SettingsRef<'_>) -> Timeouts {
+        let default = Timeouts::default();
+        let given = |checker: &mut Self, limit: Limit, number: Option<&Located<f64>>| {
+            checker.seconds(limit.key(), number)
+        };
+        let attempt = given(self, Limit::Attempt, file.attempt).unwrap_or(default.attempt);
+        let mut within = |limit: Limit, number: Option<&Located<f64>>, default: Duration| {
+            let Some(value) = given(self, limit, number) else { return default.min(attempt) };
+            if let (Some(number), true) = (number, value > attempt) {
+                self.outlasts(limit, number, attempt, file.attempt);
+            }
+            value
+        };
+        let setup = within(Limit::Setup, file.setup, default.setup);
+        let step = within(Limit::Step, file.step, default.step);
+        let policy = within(Limit::Policy, file.policy, default.policy);
+        Timeouts {
+            lease: given(self, Limit::Lease, file.lease).unwrap_or(default.lease),
+            setup,
+            step,
+            policy,
+            grade: given(self, Limit::Grade, file.grade).unwrap_or(default.grade),
+            close: given(self, Limit::Close, file.close).unwrap_or(default.close),
+            attempt,
+        }
+    }
+
+    fn outlasts(
+        &mut self,
+        limit: Limit,
+        number: &Located<f64>,
+        attempt: Duration,
+        attempt_given: Option<&Located<f64>>,
+    ) {
+        let key = limit.key();
+        let attempt = attempt.as_secs_f64();
+        let message =
+            format!("`{key}` is {} s, longer than the whole attempt may take ({attempt} s)", number.value);
+        let help = format!(
+            "lower it to at most {attempt}, or write `attempt_timeout_secs: {}` or more",
+            number.value
+        );
+        let problem = Problem::new(message, help).at(&self.findings.source, number.span, "can never fire");
+        self.findings.push(match attempt_given {
+            Some(attempt) => problem.and_at(attempt.span, "the attempt ends here"),
+            None => problem,
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! The terminal environment of a task: fixtures read, limits within bounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clawrl_core::{FixtureFile, Limit, NetworkPolicy, SandboxKind, SandboxLimits, Timeouts};
+
+use super::Checker;
+use crate::bounds;
+use crate::file::{FileEntry, FilesFile, Located, NetworkFile, SandboxFile, Scalar, TerminalFile, Text};
+use crate::fixture::FixtureError;
+use crate::problem::Finding;
+use crate::row::{FileRow, FileSource, FilesRow, TerminalRow};
+use crate::source::Span;
+use crate::value;
+
+impl Checker {
+    pub(super) fn terminal(&mut self, file: TerminalFile, timeouts: &Timeouts) -> TerminalRow {
+        self.warn_of_open_doors(&file);
+        let screen = bounds::MIN_SCREEN..=bounds::MAX_SCREEN;
+        let cols = self.whole("cols", file.cols.as_ref(), screen.clone(), 80);
+        let rows = self.whole("rows", file.rows.as_ref(), screen, 24);
+        let idle = self.whole("idle_millis", file.idle_millis.as_ref(), 1..=bounds::MAX_IDLE_MILLIS, 500);
+        let idle = Duration::from_millis(u64::from(idle));
+        if let (Some(number), true) = (&file.idle_millis, idle >= timeouts.step) {
+            let step = timeouts.step.as_secs_f64();
+            let message =
+                format!("`idle_millis` is {}, as long as a whole step may take ({step} s)", number.value);
+            let help = format!("lower it, or raise `{}`", Limit::Step.key());
+            self.problem(number.span, message, "never comes to it", help);
+        }
+        let default = SandboxLimits::default();
+        let mib = bounds::MAX_MIB;
+        let limits = SandboxLimits {
+            memory_mib: self.whole(
+                "memory_mib",
+                file.memory_mib.as_ref(),
+                bounds::MIN_MEMORY_MIB..=mib,
+                default.memory_mib,
+            ),
+            disk_mib: self.whole("disk_mib", file.disk_mib.as_ref(), 1..=mib, default.disk_mib),
+            pids: self.whole("pids", file.pids.as_ref(), bounds::MIN_PIDS..=bounds::MAX_PIDS, default.pids),
+            cpu_percent: self.whole(
+                "cpu_percent",
+                file.cpu_percent.as_ref(),
+                1..=bounds::MAX_CPU_PERCENT,
+                default.cpu_percent,
+            ),
+        };
+        let observation = bounds::MIN_OBSERVATION..=bounds::MAX_OBSERVATION;
+        TerminalRow {
+            observation_chars: self.whole(
+                "observation_chars",
+                file.observation_chars.as_ref(),
+                observation,
+                4_000,
+            ),
+            size: (u16::try_from(cols).unwrap_or(80), u16::try_from(rows).unwrap_or(24)),
+            idle,
+            limits,
+            sandbox: match file.sandbox.as_deref() {
+                Some(SandboxFile::None) => SandboxKind::None,
+                Some(SandboxFile::Bubblewrap) | None => SandboxKind::Bubblewrap,
+            },
+            network: match file.network.as_deref() {
+                Some(NetworkFile::Host) => NetworkPolicy::Host,
+                Some(NetworkFile::None) | None => NetworkPolicy::None,
+            },
+            files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
+            shell: file.shell,
+            setup: file.setup.unwrap_or_default(),
+            vars: file.vars.map(|vars| vars.0).unwrap_or_default(),
+        }
+    }
+
+    fn warn_of_open_doors(&mut self, file: &TerminalFile) {
+        if let Some(Located { value: SandboxFile::None, span }) = file.sandbox {
+            let finding = Finding {
+                message: "this task runs on the host itself, without a sandbox".to_owned(),
+                label: "no isolation",
+                help: "remove the line unless every command of the policy is trusted".to_owned(),
+            };
+            self.findings.warn(span, finding);
+        }
+        if let Some(Located { value: NetworkFile::Host, span }) = file.network {
+            let finding = Finding {
+                message: "this task has the network of the host".to_owned(),
+                label: "not isolated",
+                help: "remove the line unless the task needs it; the default is no network at all".to_owned(),
+            };
+            self.findings.warn(span, finding);
+        }
+    }
+
+    fn files(&mut self, files: Located<FilesFile>) -> FilesRow {
+        match files.value {
+            FilesFile::Folder(path) => {
+                let path = Text { value: path, span: files.span };
+                FilesRow::Folder(self.folder(&path).unwrap_or_default())
+            }
+            FilesFile::Map(entries) => {
+                let rows = entries.0.into_iter().filter_map(|(path, entry)| self.entry(path, entry));
+                FilesRow::Map(rows.collect())
+            }
+        }
+    }
+
+    fn folder(&mut self, path: &Text) -> Option<Arc<[FixtureFile]>> {
+        if !self.fixture_path(path, value::relative_path) {
+            return None;
+        }
+        if let Some(known) = self.folders.get(&path.value) {
+            return Some(Arc::clone(known));
+        }
+        match self.fixtures.folder(path) {
+            Ok(files) => {
+                let files: Arc<[FixtureFile]> = files.into();
+                self.folders.insert(path.value.clone(), Arc::clone(&files));
+                Some(files)
+            }
+            Err(error) => {
+                self.fixture_problem(path.span, error);
+                None
+            }
+        }
+    }
+
+    fn entry(&mut self, path: Text, entry: Located<FileEntry>) -> Option<FileRow> {
+        let fields = match entry.value {
+            FileEntry::Content(scalar) => {
+                let value = match scalar {
+                    Scalar::Text(text) => text,
+                    // A number or truth value is meant as it stands in the file.
+                    _ => self.findings.source.slice(entry.span).to_owned(),
+                };
+                let content = Text { value, span: entry.span };
+                return Some(FileRow { path, source: FileSource::Content(content), mode: None });
+            }
+            FileEntry::Fields(fields) => fields,
+        };
+        let source = match (fields.content, fields.host) {
+            (Some(content), None) => FileSource::Content(content),
+            (None, Some(host)) => {
+                if !self.fixture_path(&host, value::file_path) {
+                    return None;
+                }
+                match self.fixtures.file(&host) {
+                    Ok(file) => FileSource::Host(file),
+                    Err(error) => {
+                        self.fixture_problem(host.span, error);
+                        return None;
+                    }
+                }
+            }
+            _ => {
+                self.problem(
+                    path.span,
+                    format!("the file `{}` needs either `content` or `host`", path.value),
+                    "none, or both",
+                    "write `{ content: \"text\" }` for text given here, `{ host: fixtures/file.bin }` for a file beside the suite",
+                );
+                return None;
+            }
+        };
+        Some(FileRow { path, source, mode: fields.mode })
+    }
+
+    fn fixture_path(&mut self, path: &Text, rule: fn(&str) -> Result<(), value::BadValue>) -> bool {
+        if !self.plain(path, "the path of a fixture") {
+            return false;
+        }
+        match rule(path) {
+            Ok(()) => true,
+            Err(bad) => {
+                self.bad_value(path.span, bad, "this path");
+                false
+            }
+        }
+    }
+
+    fn fixture_problem(&mut self, span: Span, error: FixtureError) {
+        self.problem(span, error.message, "named here", error.help);
+    }
+}

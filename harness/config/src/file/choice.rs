@@ -1,0 +1,189 @@
+//! Where the values of template variables come from.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::located::{Located, Scalar};
+
+/// A list that templates draw from.
+#[derive(Debug)]
+pub(crate) enum NamedListFile {
+    Literal(Vec<Located<Scalar>>),
+    Lines(LinesFields),
+}
+
+/// A list in a text file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinesFields {
+    /// A text file in the suite's folder: one entry a line, empty lines left out.
+    pub(crate) lines: Located<String>,
+}
+
+impl<'de> Deserialize<'de> for NamedListFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = NamedListFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of values, or `lines:` and a text file")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(NamedListFile::Literal)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(NamedListFile::Lines)
+            }
+        }
+
+        deserializer.deserialize_any(ListVisitor)
+    }
+}
+
+impl JsonSchema for NamedListFile {
+    fn schema_name() -> Cow<'static, str> {
+        "NamedList".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A named list: its values, or a text file with one value a line.",
+            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<LinesFields>()]
+        })
+    }
+}
+
+/// What a variable may be.
+#[derive(Debug)]
+pub(crate) enum ChoiceFile {
+    Literal(Vec<Located<Scalar>>),
+    Fields(Box<ChoiceFields>),
+}
+
+/// One of `from`, `range` and `sample`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChoiceFields {
+    /// Name of a list under `vars`; the variable is one of its entries.
+    pub(crate) from: Option<Located<String>>,
+    /// Smallest and largest whole number, both included.
+    #[schemars(length(equal = 2))]
+    pub(crate) range: Option<Located<Vec<Located<i64>>>>,
+    /// Several distinct entries of a list; the variable is a list.
+    pub(crate) sample: Option<SampleFields>,
+    /// Variables of this template whose values this one must not take.
+    #[serde(default)]
+    pub(crate) distinct_from: Vec<Located<String>>,
+}
+
+/// Several distinct entries of a list, in random order.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SampleFields {
+    /// Name of a list under `vars`.
+    pub(crate) from: Located<String>,
+    /// Fewest and most entries, both included.
+    #[schemars(length(equal = 2))]
+    pub(crate) count: Located<Vec<Located<i64>>>,
+}
+
+impl<'de> Deserialize<'de> for ChoiceFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ChoiceVisitor;
+
+        impl<'de> Visitor<'de> for ChoiceVisitor {
+            type Value = ChoiceFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices, or `from:`, `range:` or `sample:`")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(ChoiceFile::Literal)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(ChoiceFile::Fields)
+            }
+        }
+
+        deserializer.deserialize_any(ChoiceVisitor)
+    }
+}
+
+impl JsonSchema for ChoiceFile {
+    fn schema_name() -> Cow<'static, str> {
+        "Choice".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What a variable may be: one of a list, of a named list, of a range of whole numbers, or several entries of a named list.",
+            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<ChoiceFields>()]
+        })
+    }
+}
+
+/// How many tasks a template makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum InstancesFile {
+    Count(i64),
+    All,
+}
+
+impl<'de> Deserialize<'de> for InstancesFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InstancesVisitor;
+
+        impl Visitor<'_> for InstancesVisitor {
+            type Value = InstancesFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number, or `all`")
+            }
+
+            fn visit_i64<E>(self, count: i64) -> Result<Self::Value, E> {
+                Ok(InstancesFile::Count(count))
+            }
+
+            fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
+                Ok(InstancesFile::Count(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                if text == "all" {
+                    return Ok(InstancesFile::All);
+                }
+                Err(E::invalid_value(serde::de::Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_any(InstancesVisitor)
+    }
+}
+
+impl JsonSchema for InstancesFile {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Instances".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [
+            { "type": "integer", "minimum": 1, "maximum": crate::bounds::MAX_INSTANCES },
+            { "const": "all" }
+        ] })
+    }
+}

@@ -1,0 +1,18 @@
+//! The suite file exactly as written: types, spans and nothing else.
+//!
+//! What is read here has the right shape; whether it makes sense is asked in [`crate::check`]. The doc
+//! comments of these types are the descriptions in the JSON schema, so they speak to authors of suites.
+
+mod check;
+mod choice;
+mod located;
+mod script;
+mod suite;
+mod terminal;
+
+pub(crate) use check::{CheckFile, CommandFile, JsonValueFile, ProcessFile};
+pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
+pub(crate) use located::{Located, Scalar, Text};
+pub(crate) use script::{ActionFile, ScriptFile};
+pub(crate) use suite::{DefaultsFile, RewardFile, SettingsRef, SuiteFile, TaskFile};
+pub(crate) use terminal::{FileEntry, FilesFile, NetworkFile, SandboxFile, TerminalFile};

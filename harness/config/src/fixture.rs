@@ -1,0 +1,275 @@
+//! Files beside a suite: reading, walking, hashing.
+//!
+//! I1. Nothing outside the suite's folder is read, and no symbolic link is followed.
+//! I2. The result does not depend on the order in which the file system lists names.
+//!
+//! Errors: sentences for a diagnostic; the caller knows the place.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clawrl_core::{FixtureContent, FixtureFile};
+use sha2::{Digest, Sha256};
+
+use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_TEXT_BYTES};
+
+/// Why a fixture cannot be used, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FixtureError {
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+fn error(message: impl Into<String>, help: impl Into<String>) -> FixtureError {
+    FixtureError { message: message.into(), help: help.into() }
+}
+
+/// The files that a suite uses, each read once, with their hashes.
+#[derive(Debug)]
+pub(crate) struct Fixtures {
+    folder: PathBuf,
+    /// Hex SHA-256 by path relative to the folder.
+    hashes: BTreeMap<String, String>,
+}
+
+/// A fixture with the permission bits it has on the host.
+#[derive(Debug, Clone)]
+pub(crate) struct HostFile {
+    pub(crate) content: FixtureContent,
+    pub(crate) mode: u32,
+}
+
+impl Fixtures {
+    /// Nothing used yet.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), hashes: BTreeMap::new() }
+    }
+
+    /// Adds a file whose bytes are already here: the suite itself.
+    pub(crate) fn add(&mut self, relative: &str, bytes: &[u8]) {
+        self.hashes.insert(relative.to_owned(), hex(&Sha256::digest(bytes)));
+    }
+
+    /// The entries of a text file: its lines, without empty ones.
+    pub(crate) fn lines(&mut self, relative: &str) -> Result<Vec<String>, FixtureError> {
+        let path = self.resolve(relative, Kind::File)?;
+        let size = fs::metadata(&path).map_err(|cause| unreadable(relative, &cause))?.len();
+        if size > MAX_TEXT_BYTES {
+            return Err(error(
+                format!("`{relative}` is too large for a list: {size} bytes"),
+                format!("keep lists below {MAX_TEXT_BYTES} bytes"),
+            ));
+        }
+        let bytes = fs::read(&path).map_err(|cause| unreadable(relative, &cause))?;
+        self.add(relative, &bytes);
+        let text = String::from_utf8(bytes).map_err(|_| {
+            error(format!("`{relative}` is not UTF-8 text"), "save the list as UTF-8, one entry a line")
+        })?;
+        Ok(text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// One file.
+    pub(crate) fn file(&mut self, relative: &str) -> Result<HostFile, FixtureError> {
+        let path = self.resolve(relative, Kind::File)?;
+        self.read(relative, &path)
+    }
+
+    /// Every file below a folder, by path. Paths in the result are relative to it. Empty folders are left
+    /// out, as git leaves them out.
+    pub(crate) fn folder(&mut self, relative: &str) -> Result<Vec<FixtureFile>, FixtureError> {
+        let root = self.resolve(relative, Kind::Folder)?;
+        let mut paths = Vec::new();
+        walk(&root, "", &mut paths)?;
+        paths.sort();
+        if paths.is_empty() {
+            return Err(error(
+                format!("the folder `{relative}` has no files"),
+                "put files into it, or remove `files:`",
+            ));
+        }
+        let relative = relative.trim_end_matches('/');
+        let files = paths.into_iter().map(|path| {
+            let HostFile { content, mode } = self.read(&format!("{relative}/{path}"), &root.join(&path))?;
+            Ok(FixtureFile { path, mode, content })
+        });
+        files.collect()
+    }
+
+    /// Hex SHA-256 over everything used: of the text that `sha256sum` prints for the files in order of path.
+    pub(crate) fn sha256(&self) -> String {
+        let listing = self.hashes.iter().fold(String::new(), |mut listing, (path, hash)| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(listing, "{hash}  {path}");
+            listing
+        });
+        hex(&Sha256::digest(listing.as_bytes()))
+    }
+
+    fn read(&mut self, relative: &str, path: &Path) -> Result<HostFile, FixtureError> {
+        let unreadable = |cause: &std::io::Error| unreadable(relative, cause);
+        let mut file = fs::File::open(path).map_err(|cause| unreadable(&cause))?;
+        let metadata = file.metadata().map_err(|cause| unreadable(&cause))?;
+        let mode = metadata.permissions().mode() & 0o777;
+        if metadata.len() <= MAX_INLINE_BYTES {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(|cause| unreadable(&cause))?;
+            self.add(relative, &bytes);
+            if let Ok(text) = String::from_utf8(bytes) {
+                return Ok(HostFile { content: FixtureContent::Inline(text), mode });
+            }
+        } else {
+            let mut hasher = Sha256::new();
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                match file.read(&mut buffer).map_err(|cause| unreadable(&cause))? {
+                    0 => break,
+                    count => hasher.update(&buffer[..count]),
+                }
+            }
+            self.hashes.insert(relative.to_owned(), hex(&hasher.finalize()));
+        }
+        let sha256 = self.hashes.get(relative).cloned().unwrap_or_default();
+        Ok(HostFile { content: FixtureContent::Host { path: path.to_owned(), sha256 }, mode })
+    }
+
+    /// The absolute path of something in the suite's folder, with no symbolic link on the way (I1).
+    fn resolve(&self, relative: &str, wanted: Kind) -> Result<PathBuf, FixtureError> {
+        let mut path = self.folder.clone();
+        let mut kind = Kind::Folder;
+        for part in relative.trim_end_matches('/').split('/') {
+            path.push(part);
+            kind = match fs::symlink_metadata(&path) {
+                Ok(metadata) => Kind::of(&metadata),
+                Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+                    let what = if wanted == Kind::File { "file" } else { "folder" };
+                    let help =
+                        format!("create it in the suite's folder, or correct the path; {}", siblings(&path));
+                    return Err(error(format!("there is no {what} `{relative}` beside the suite"), help));
+                }
+                Err(cause) => return Err(unreadable(relative, &cause)),
+            };
+            if kind == Kind::Link {
+                return Err(symlink(relative));
+            }
+        }
+        match (kind, wanted) {
+            (kind, wanted) if kind == wanted => Ok(path),
+            (Kind::Folder, _) => Err(error(
+                format!("`{relative}` is a folder, a file is wanted here"),
+                "name a file in it; a whole folder goes under `files:` directly",
+            )),
+            (Kind::File, _) => Err(error(
+                format!("`{relative}` is a file, a folder is wanted here"),
+                format!("name a folder, or lay out one file: `files: {{ name: {{ host: {relative} }} }}`"),
+            )),
+            _ => Err(special(relative)),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+    Link,
+    Special,
+}
+
+impl Kind {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let kind = metadata.file_type();
+        if kind.is_symlink() {
+            Self::Link
+        } else if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_file() {
+            Self::File
+        } else {
+            Self::Special
+        }
+    }
+}
+
+fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), FixtureError> {
+    let folder = root.join(below);
+    let shown = if below.is_empty() { "." } else { below };
+    let entries = fs::read_dir(&folder).map_err(|cause| unreadable(shown, &cause))?;
+    for entry in entries {
+        let entry = entry.map_err(|cause| unreadable(shown, &cause))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            let lossy = name.to_string_lossy();
+            return Err(error(
+                format!("the file name `{lossy}` in the fixture folder is not UTF-8"),
+                "rename it; a task can create such a file in `setup`",
+            ));
+        };
+        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        let metadata = fs::symlink_metadata(entry.path()).map_err(|cause| unreadable(&path, &cause))?;
+        match Kind::of(&metadata) {
+            Kind::File => paths.push(path),
+            Kind::Folder => walk(root, &path, paths)?,
+            Kind::Link => return Err(symlink(&path)),
+            Kind::Special => return Err(special(&path)),
+        }
+        if paths.len() > MAX_FIXTURE_FILES {
+            return Err(error(
+                format!("the fixture folder has more than {MAX_FIXTURE_FILES} files"),
+                "pack them into an archive and unpack it in `setup`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn symlink(path: &str) -> FixtureError {
+    error(
+        format!("`{path}` is a symbolic link; fixtures are plain files and folders"),
+        "replace it by the file it points to, or create the link in `setup` with `ln -s`",
+    )
+}
+
+fn special(path: &str) -> FixtureError {
+    error(
+        format!("`{path}` is neither a file nor a folder"),
+        "remove it from the fixtures; a task can create such a thing in `setup`",
+    )
+}
+
+fn unreadable(path: &str, cause: &std::io::Error) -> FixtureError {
+    let reason = cause.kind();
+    error(format!("`{path}` cannot be read: {reason}"), "make it readable for this user, or correct the path")
+}
+
+/// The names beside a missing path, so that a slip can be seen.
+fn siblings(missing: &Path) -> String {
+    let mut names: Vec<String> = missing
+        .parent()
+        .and_then(|folder| fs::read_dir(folder).ok())
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let wanted = missing.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if let Some(near) = crate::suggest::nearest(wanted, names.iter().map(String::as_str)) {
+        return format!("there is `{near}`");
+    }
+    match names.as_slice() {
+        [] => "its folder is empty".to_owned(),
+        names => {
+            format!("its folder has {}", crate::suggest::listed(names.iter().take(8).map(String::as_str)))
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

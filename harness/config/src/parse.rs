@@ -1,0 +1,318 @@
+//! From the text of a suite file to its types, and from the parser's errors to words for authors.
+//!
+//! Stops at the first error: after a wrong shape, later findings would be guesses.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_yaml::{Error as YamlError, Options};
+
+use crate::bounds;
+use crate::file::{Located, SuiteFile};
+use crate::problem::{ConfigError, Problem};
+use crate::schema::homes_of_key;
+use crate::source::{Source, Span};
+use crate::suggest::{did_you_mean, listed};
+
+/// Kinds of environment that the design names and this version does not have.
+const LATER_KINDS: [&str; 5] = ["gui", "swe", "toolcall", "process", "http"];
+
+/// Reads the types. One problem at most.
+pub(crate) fn parse(source: &Arc<Source>) -> Result<SuiteFile, ConfigError> {
+    let read = |error: YamlError| -> ConfigError { translate(source, &error).into() };
+    // Text that is no YAML makes for misleading findings about keys, so it is asked about first.
+    serde_yaml::from_str_with_options::<IgnoredAny>(&source.text, options()).map_err(read)?;
+    refuse_newer_format(source)?;
+    serde_yaml::from_str_with_options(&source.text, options()).map_err(read)
+}
+
+fn options() -> Options {
+    serde_yaml::options! {
+        // `yes`, `no`, `on` and `off` are words that tasks use, not truth values.
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+/// A newer file has keys that this program does not know; the format is then the error to report.
+fn refuse_newer_format(source: &Arc<Source>) -> Result<(), ConfigError> {
+    #[derive(Deserialize)]
+    struct Peek {
+        format: Option<Located<i64>>,
+    }
+    let Ok(Peek { format: Some(format) }) = serde_yaml::from_str_with_options(&source.text, options()) else {
+        return Ok(());
+    };
+    if *format > bounds::FORMAT {
+        let message = format!("this suite has format {}, newer than this program reads", *format);
+        let help = format!(
+            "update clawrl, or write the suite for `format: {}` and set the number to that",
+            bounds::FORMAT
+        );
+        let label = format!("formats up to {} are known", bounds::FORMAT);
+        return Err(Problem::new(message, help).at(source, format.span, label).into());
+    }
+    Ok(())
+}
+
+/// What was wrong, a label for the place, and what to do.
+struct Words {
+    message: String,
+    label: String,
+    help: String,
+    /// A better place than the parser's.
+    span: Option<Span>,
+}
+
+fn words(message: impl Into<String>, label: impl Into<String>, help: impl Into<String>) -> Words {
+    Words { message: message.into(), label: label.into(), help: help.into(), span: None }
+}
+
+fn translate(source: &Arc<Source>, error: &YamlError) -> Problem {
+    let span = place(source, error);
+    let Words { message, label, help, span: better } = describe(source, error, span);
+    Problem::new(message, help).at(source, widen(source, better.unwrap_or(span)), label)
+}
+
+/// The place of a parser error. Syntax errors know line and column only.
+fn place(source: &Source, error: &YamlError) -> Span {
+    let Some(location) = error.location() else { return Span::default() };
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    match (location.span().byte_offset(), location.span().byte_len()) {
+        (Some(start), Some(len)) if location.line() > 0 => source.clamp(number(start), number(len)),
+        _ => source.clamp(source.offset(number(location.line()), number(location.column())), 1),
+    }
+}
+
+/// An empty span cannot be underlined: the character before it is where something is missing.
+fn widen(source: &Source, span: Span) -> Span {
+    if span.len > 0 || source.text.is_empty() {
+        return span;
+    }
+    let before = source.text[..span.start].trim_end();
+    let last = before.chars().next_back().map_or(0, char::len_utf8);
+    Span { start: before.len() - last, len: last.max(1) }
+}
+
+fn describe(source: &Source, error: &YamlError, span: Span) -> Words {
+    match error {
+        YamlError::AliasError { error, .. } => describe(source, error, span),
+        YamlError::Eof { .. } => words(
+            "the suite file is empty",
+            "nothing here",
+            "start with `clawrl new suite NAME`, which writes a suite that runs",
+        ),
+        YamlError::MultipleDocuments { .. } => words(
+            "the file has more than one YAML document",
+            "a second document starts here",
+            "remove the `---` line; put further suites into files of their own",
+        ),
+        YamlError::SerdeUnknownField { field, expected, .. } => unknown_field(field, expected),
+        YamlError::SerdeUnknownVariant { variant, expected, .. } => words(
+            format!("{}`{variant}` is none of the values allowed here", subject(source, span)),
+            "not known",
+            format!(
+                "{}write one of {}",
+                did_you_mean(variant, expected.iter().copied()),
+                listed(expected.iter().copied())
+            ),
+        ),
+        YamlError::SerdeMissingField { field, .. } => missing_field(field),
+        YamlError::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("this");
+            words(
+                format!("the key `{key}` is given twice"),
+                "the second one",
+                "keep one of the two; YAML has no way to say which counts",
+            )
+        }
+        YamlError::InvalidScalar { ty, .. } => wrong_type(source, span, type_name(ty)),
+        YamlError::InvalidBooleanStrict { .. } => wrong_type(source, span, "`true` or `false`"),
+        YamlError::NullIntoString { .. } => wrong_type(source, span, "text"),
+        YamlError::Unexpected { expected, .. } => wrong_type(source, span, type_name(expected)),
+        YamlError::SerdeInvalidType { expected, .. } | YamlError::SerdeInvalidValue { expected, .. } => {
+            let value = value_after_key(source, span);
+            Words { span: Some(value), ..wrong_type(source, value, expected) }
+        }
+        YamlError::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
+            wrong_type(source, span, "one of a few words")
+        }
+        YamlError::UnknownAnchor { .. } => words(
+            "this alias names an anchor that does not exist",
+            "no such anchor above",
+            "write `&name` before the value that it stands for, above this line; or quote a text that starts with `*`",
+        ),
+        _ => syntax(source, error, span),
+    }
+}
+
+fn unknown_field(field: &str, expected: &[&str]) -> Words {
+    if expected == ["terminal"] {
+        let message = if LATER_KINDS.contains(&field) {
+            format!("environments of kind `{field}` are not in this version")
+        } else {
+            format!("there is no kind of environment `{field}`")
+        };
+        return words(
+            message,
+            "not available",
+            "this version has only `terminal`: write `env: { terminal: {} }`",
+        );
+    }
+    let suggestion = did_you_mean(field, expected.iter().copied());
+    let elsewhere = homes_of_key(field);
+    let elsewhere = if suggestion.is_empty() && !elsewhere.is_empty() {
+        format!("`{field}` belongs under {}; ", elsewhere.join(" or "))
+    } else {
+        String::new()
+    };
+    words(
+        format!("there is no key `{field}` here"),
+        "unknown key",
+        format!("{suggestion}{elsewhere}the keys here are {}", listed(expected.iter().copied())),
+    )
+}
+
+fn missing_field(field: &str) -> Words {
+    let example = match field {
+        "format" => "write `format: 1` as the first line",
+        "suite" => "name the suite: `suite: my-suite`",
+        "tasks" => "add `tasks:` with at least one `- id: my-task` below it",
+        "id" => "give the task a name: `id: my-task`",
+        "instruction" => "say what the policy is asked to do: `instruction: Write hello into out.txt.`",
+        "checks" => {
+            "say how success is established: `checks: [{ file_equals: { path: out.txt, expected: \"hello\\n\" } }]`"
+        }
+        "path" => "name a file of the workspace: `path: out.txt`",
+        "expected" => "give the file's whole content: `expected: \"hello\\n\"`",
+        "lines" => "name a text file beside the suite: `lines: fixtures/names.txt`",
+        "from" => "name a list under `vars`: `from: words`",
+        "count" => "say how many: `count: [2, 4]`",
+        "run" => "give the command: `run: sh tests.sh`",
+        "pointer" => "give a JSON pointer: `pointer: /a/0`, or `pointer: \"\"` for the whole file",
+        "equals" => "give the expected value: `equals: 3`",
+        "mode" => "give the permission bits: `mode: \"0644\"`",
+        "regex" => "give a regular expression in single quotes: `regex: '^ok$'`",
+        "sha256" => "give the 64 hex digits that `clawrl validate` prints",
+        "uid" => "give the user id inside the sandbox: `uid: 1000`",
+        "text" => "give the text: `text: hello`",
+        _ => "",
+    };
+    let help = if example.is_empty() { format!("add `{field}:`") } else { example.to_owned() };
+    words(format!("the key `{field}` is missing"), format!("this needs `{field}`"), help)
+}
+
+/// What the parser calls its types, in words for people.
+fn type_name(ty: &str) -> &str {
+    match ty {
+        "i64" | "i32" | "i16" | "u64" | "u32" | "u16" | "u8" => "a whole number",
+        "f64" | "f32" => "a number",
+        "bool" => "`true` or `false`",
+        "string scalar" => "text",
+        "sequence start" => "a list",
+        "mapping start" => "a map of keys",
+        other => other,
+    }
+}
+
+fn wrong_type(source: &Source, span: Span, expected: &str) -> Words {
+    let found = found(source, span);
+    let line = source.text[span.start..].lines().next().unwrap_or_default();
+    let help = if expected == "text" && line.starts_with("{{") {
+        "put a template into quotes: \"{{ name }}\"; YAML takes a bare `{` for the start of a map".to_owned()
+    } else {
+        match expected {
+            "a list" => "write `[first, second]`, or one entry a line, each after `- `".to_owned(),
+            "a map of keys" => "write `key: value` lines, indented below".to_owned(),
+            "a whole number" => "write a whole number without quotes or unit, such as 10".to_owned(),
+            "a number" => "write a number without quotes or unit, such as 2.5".to_owned(),
+            "text" => "write text, in quotes if it has one of `: # { } [ ] , & *` in it".to_owned(),
+            expected => format!("write {expected}"),
+        }
+    };
+    let subject = subject(source, span);
+    let message = if subject.is_empty() {
+        format!("expected {expected}, found {found}")
+    } else {
+        format!("{subject}expected {expected}, found {found}")
+    };
+    words(message, format!("expected {expected}"), help)
+}
+
+/// What stands at a place, in words.
+fn found(source: &Source, span: Span) -> String {
+    let rest = &source.text[span.start..];
+    let line = rest.lines().next().unwrap_or_default();
+    let text = source.slice(span).trim();
+    if span.len == 0 && rest.starts_with(':') {
+        return "nothing".to_owned();
+    }
+    if rest.starts_with('[') || line.starts_with("- ") {
+        return "a list".to_owned();
+    }
+    let after = rest.get(text.len()..).unwrap_or_default();
+    if rest.starts_with('{') || after.starts_with(": ") || after.starts_with(":\n") {
+        return "a map of keys".to_owned();
+    }
+    match text {
+        "" | "~" | "null" => "nothing".to_owned(),
+        text => {
+            let mut short: String = text.lines().next().unwrap_or_default().chars().take(40).collect();
+            if short.len() < text.len() {
+                short.push('…');
+            }
+            format!("`{short}`")
+        }
+    }
+}
+
+/// ``key `max_turns`: `` when the place is the value of a key on the same line.
+fn subject(source: &Source, span: Span) -> String {
+    let line_start = source.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let before = source.text[line_start..span.start].trim_end();
+    // The place of a value that is missing is its key's colon.
+    let at_colon = span.len == 0 && source.text[span.start..].starts_with(':');
+    let before = if at_colon { Some(before) } else { before.strip_suffix(':') };
+    let Some(before) = before else { return String::new() };
+    let key: String = before.chars().rev().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    if key.is_empty() { String::new() } else { format!("`{}`: ", key.chars().rev().collect::<String>()) }
+}
+
+/// Errors of our own visitors carry the place of the key; the value follows it.
+fn value_after_key(source: &Source, span: Span) -> Span {
+    let rest = &source.text[span.end()..];
+    let Some(after) = rest.strip_prefix(':') else { return span };
+    let skipped = after.len() - after.trim_start_matches([' ', '\n', '\r', '\t']).len();
+    let start = span.end() + 1 + skipped;
+    let line = source.text[start..].lines().next().unwrap_or_default();
+    let len = line.find([',', '#', '}', ']']).unwrap_or(line.len());
+    let is_container = line.starts_with(['[', '{']) || line.starts_with("- ");
+    source.clamp(start, if is_container { 1 } else { line[..len].trim_end().len() })
+}
+
+/// Not YAML at all.
+fn syntax(source: &Source, error: &YamlError, span: Span) -> Words {
+    let reason = error.to_string();
+    let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason).to_owned();
+    let line_start = source.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let line = source.text[line_start..].lines().next().unwrap_or_default();
+    let indentation = &line[..line.len() - line.trim_start().len()];
+    let next_is_tabbed = source.text[span.start..].lines().nth(1).is_some_and(|next| next.starts_with('\t'));
+    let help = if indentation.contains('\t') || next_is_tabbed {
+        "indent with spaces; YAML does not allow tabs there"
+    } else if reason.contains("mapping values are not allowed") {
+        "put text that contains `: ` into quotes, and line up the keys of one map in the same column"
+    } else if reason.contains("quoted scalar") || reason.contains("quote") {
+        "close the quotation mark; write `''` for a single quote inside single quotes, `\\\"` inside double ones"
+    } else if reason.contains("unexpected character") {
+        "put text that starts with `@`, `` ` ``, `%`, `*`, `&` or `!` into quotes"
+    } else if reason.contains("indent") || reason.contains("block collection") {
+        "line up the keys of one map, and the dashes of one list, in the same column"
+    } else if reason.contains("alias") || reason.contains("budget") {
+        "write the values out instead of using so many aliases"
+    } else {
+        "check quotes, brackets and indentation on this line and the one above"
+    };
+    words(format!("this is not valid YAML: {reason}"), "the parser stopped here", help)
+}

@@ -1,0 +1,282 @@
+//! What is wrong with a suite, for the person who wrote it.
+//!
+//! I1. A [`ConfigError`] holds at least one problem. I2. Every problem says what to do in its help.
+//! I3. Problems of files point at a place in them: file, line, column and a labelled span.
+
+use std::fmt;
+use std::sync::Arc;
+
+use miette::{Diagnostic, LabeledSpan, Severity, SourceCode};
+use serde::Serialize;
+
+use crate::source::{Source, Span};
+
+/// One thing that is wrong, where, and what to write instead.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    message: String,
+    help: String,
+    severity: Severity,
+    source: Option<Arc<Source>>,
+    /// The first is the place of the problem.
+    labels: Vec<(Span, String)>,
+}
+
+/// A problem as data, for `--json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProblemReport {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// The file as the user named it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// From 1, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+}
+
+impl Problem {
+    /// A problem of no particular place: arguments, or a file that cannot be read at all.
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            help: help.into(),
+            severity: Severity::Error,
+            source: None,
+            labels: Vec::new(),
+        }
+    }
+
+    /// Points at a place.
+    pub(crate) fn at(mut self, source: &Arc<Source>, span: Span, label: impl Into<String>) -> Self {
+        self.source = Some(Arc::clone(source));
+        self.labels.push((source.visible(span), label.into()));
+        self
+    }
+
+    /// Points at a second place of the same file.
+    pub(crate) fn and_at(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.labels.push((span, label.into()));
+        self
+    }
+
+    pub(crate) fn as_warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
+    /// What is wrong, in one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn help_text(&self) -> &str {
+        &self.help
+    }
+
+    /// File as the user named it, line and column from 1; `None` for problems of arguments.
+    #[must_use]
+    pub fn location(&self) -> Option<(&str, usize, usize)> {
+        let source = self.source.as_deref()?;
+        let (line, column) = source.line_column(self.labels.first()?.0);
+        Some((&source.shown, line, column))
+    }
+
+    /// The problem as data.
+    #[must_use]
+    pub fn report(&self) -> ProblemReport {
+        let location = self.location();
+        ProblemReport {
+            message: self.message.clone(),
+            help: self.help.clone(),
+            severity: if self.severity == Severity::Warning { "warning" } else { "error" },
+            file: location.map(|(file, _, _)| file.to_owned()),
+            line: location.map(|(_, line, _)| line),
+            column: location.map(|(_, _, column)| column),
+        }
+    }
+
+    fn sort_key(&self) -> (Option<String>, usize) {
+        let file = self.source.as_ref().map(|source| source.shown.clone());
+        (file, self.labels.first().map_or(0, |(span, _)| span.start))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn severity(&self) -> Option<Severity> {
+        Some(self.severity)
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(&self.help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.source.as_deref().map(|source| source.named() as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        if self.labels.is_empty() {
+            return None;
+        }
+        Some(Box::new(self.labels.iter().enumerate().map(|(index, (span, label))| {
+            let label = Some(label.clone()).filter(|label| !label.is_empty());
+            if index == 0 {
+                LabeledSpan::new_primary_with_span(label, *span)
+            } else {
+                LabeledSpan::new_with_span(label, *span)
+            }
+        })))
+    }
+}
+
+/// Everything that is wrong with suites or with the arguments of a plan, in order of place.
+#[derive(Debug, Clone)]
+pub struct ConfigError {
+    /// Never empty (I1).
+    problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    /// Sorted by place. `None` without problems.
+    pub(crate) fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
+        problems.sort_by_key(Problem::sort_key);
+        (!problems.is_empty()).then_some(Self { problems })
+    }
+
+    /// The problems, at least one.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    fn only(&self) -> Option<&Problem> {
+        match self.problems.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem] }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.only() {
+            Some(problem) => problem.fmt(f),
+            None => {
+                write!(f, "{} problems", self.problems.len())?;
+                let mut files: Vec<_> =
+                    self.problems.iter().map(|problem| problem.location().map(|(file, _, _)| file)).collect();
+                files.dedup();
+                match files.as_slice() {
+                    [Some(file)] => write!(f, " in {file}"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Diagnostic for ConfigError {
+    fn severity(&self) -> Option<Severity> {
+        Some(Severity::Error)
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.only().and_then(Diagnostic::help)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.only().and_then(Diagnostic::source_code)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.only().and_then(Diagnostic::labels)
+    }
+
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        if self.only().is_some() {
+            return None;
+        }
+        Some(Box::new(self.problems.iter().map(|problem| problem as &dyn Diagnostic)))
+    }
+}
+
+/// Gathers the problems and warnings of one file.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    pub(crate) source: Arc<Source>,
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+/// The parts of a problem at a place, in the order in which they are read.
+pub(crate) struct Finding<'a> {
+    pub(crate) message: String,
+    pub(crate) label: &'a str,
+    pub(crate) help: String,
+}
+
+impl Findings {
+    pub(crate) fn new(source: &Arc<Source>) -> Self {
+        Self { source: Arc::clone(source), problems: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Adds a problem at a place.
+    pub(crate) fn add(&mut self, span: Span, finding: Finding<'_>) {
+        let problem = Problem::new(finding.message, finding.help).at(&self.source, span, finding.label);
+        self.push(problem);
+    }
+
+    /// Adds a problem, unless the same one was found before: instances of a template repeat theirs.
+    pub(crate) fn push(&mut self, problem: Problem) {
+        let place = |problem: &Problem| problem.labels.first().map(|(span, _)| *span);
+        let same = |known: &Problem| known.message == problem.message && place(known) == place(&problem);
+        if !self.problems.iter().any(same) {
+            self.problems.push(problem);
+        }
+    }
+
+    pub(crate) fn warn(&mut self, span: Span, finding: Finding<'_>) {
+        let problem =
+            Problem::new(finding.message, finding.help).at(&self.source, span, finding.label).as_warning();
+        self.warnings.push(problem);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// The warnings, if there are no problems.
+    pub(crate) fn finish(self) -> Result<Vec<Problem>, ConfigError> {
+        match ConfigError::from_problems(self.problems) {
+            Some(error) => Err(error),
+            None => Ok(self.warnings),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! From a path to the text of a suite file.
+//!
+//! Errors: one problem; at a place where the file could be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::bounds::MAX_TEXT_BYTES;
+use crate::problem::{ConfigError, Problem};
+use crate::source::Source;
+use crate::suggest::{listed, nearest};
+
+/// Name of the file in a suite's folder.
+pub(crate) const SUITE_FILE: &str = "suite.yaml";
+
+/// Reads a suite file, or the one in a folder.
+pub(crate) fn read(path: &Path) -> Result<Arc<Source>, ConfigError> {
+    let shown = if path.is_dir() { in_folder(path)? } else { path.to_owned() };
+    let metadata = fs::metadata(&shown).map_err(|cause| missing(&shown, &cause))?;
+    if !metadata.is_file() {
+        let message = format!("`{}` is not a file", shown.display());
+        return Err(Problem::new(message, "name a suite.yaml, or the folder that holds it").into());
+    }
+    if metadata.len() > MAX_TEXT_BYTES {
+        let message = format!("`{}` is too large for a suite: {} bytes", shown.display(), metadata.len());
+        let help = format!(
+            "keep it below {MAX_TEXT_BYTES} bytes: move long lists into text files (`lines:`) and contents into fixtures"
+        );
+        return Err(Problem::new(message, help).into());
+    }
+    let unreadable = |cause: std::io::Error| {
+        let message = format!("`{}` cannot be read: {}", shown.display(), cause.kind());
+        Problem::new(message, "make it readable for this user")
+    };
+    let bytes = fs::read(&shown).map_err(unreadable)?;
+    let absolute = fs::canonicalize(&shown).map_err(unreadable)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Arc::new(Source::new(&shown, absolute, text))),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let source = Arc::new(Source::new(&shown, absolute, text));
+            let help = "save the file as UTF-8; `iconv -f latin1 -t utf-8` converts an old one";
+            let problem = Problem::new("the suite file is not UTF-8 text", help);
+            let span = source.clamp(at, '\u{fffd}'.len_utf8());
+            Err(problem.at(&source, span, "the first byte that is not").into())
+        }
+    }
+}
+
+fn in_folder(folder: &Path) -> Result<PathBuf, Problem> {
+    let path = folder.join(SUITE_FILE);
+    if path.exists() {
+        return Ok(path);
+    }
+    let others: Vec<String> = names_in(folder)
+        .into_iter()
+        .filter(|name| {
+            let extension = Path::new(name).extension();
+            extension.is_some_and(|extension| extension == "yaml" || extension == "yml")
+        })
+        .collect();
+    let help = if others.is_empty() {
+        "name a suite's folder, or write a suite with `clawrl new suite NAME`".to_owned()
+    } else {
+        let names = listed(others.iter().take(8).map(String::as_str));
+        format!("rename the suite file to `{SUITE_FILE}`, or name it: there is {names}")
+    };
+    Err(Problem::new(format!("the folder `{}` has no {SUITE_FILE}", folder.display()), help))
+}
+
+fn missing(path: &Path, cause: &std::io::Error) -> Problem {
+    if cause.kind() != std::io::ErrorKind::NotFound {
+        let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
+        return Problem::new(message, "make it and the folders above readable for this user");
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = names_in(folder);
+    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let help = match nearest(wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{}`?", path.with_file_name(near).display()),
+        None => "name a suite.yaml or its folder; `clawrl new suite NAME` writes a new one".to_owned(),
+    };
+    Problem::new(format!("there is no suite at `{}`", path.display()), help)
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,414 @@
+//! From suites, arguments and probes to the plan that runs.
+//!
+//! I1. The plan is a function of its inputs. I2. A task's values, id and seeds depend on (plan seed, suite,
+//! task id, index, repeat, member) only: not on filters, limits, the other tasks or the other suites.
+//! I3. Slots are in order of suite, task, repeat, member; the members of a group are adjacent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clawrl_core::{
+    Determinism, FORMAT_VERSION, GroupId, PolicySpec, ResolvedLimits, RunId, RunPlan, SlotId, SlotSpec,
+    Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+};
+use minijinja::Value;
+
+use crate::bounds::MAX_SLOTS;
+use crate::capacity::{HostCapacity, Resource, ResourceBound, tightest};
+use crate::fill::{Filler, assignments, task_id};
+use crate::problem::{ConfigError, Findings, Problem};
+use crate::row::{Instances, Row};
+use crate::select::{Selection, spread_evenly};
+use crate::suggest::{did_you_mean, listed};
+use crate::suite::{Suite, duplicate_names};
+use crate::text::engine;
+
+/// What a run is asked to do, with everything probed that has to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// Name of the run.
+    pub run: RunId,
+    /// Root of all seeds.
+    pub seed: u64,
+    /// Who acts.
+    pub policy: PolicySpec,
+    /// Members of a group: slots with the same task and environment seed. At least 1.
+    pub group_size: u32,
+    /// Environment seeds for each task. At least 1.
+    pub repeats: u32,
+    /// Part of the tasks.
+    pub split: Split,
+    /// Patterns of task ids, `*` standing for any text; a task takes part if one of them matches its whole id,
+    /// with or without the suite before it and the index after it. Empty for all tasks.
+    pub filter: Vec<String>,
+    /// At most this many tasks of each suite, spread evenly over its families. `None` for all.
+    pub limit: Option<u32>,
+    /// Attempts under way at once. `None` for a number that suits the host.
+    pub concurrency: Option<u32>,
+    /// Environments made ready before the first dispatch, at most as many as run at once.
+    pub prewarm: u32,
+    /// Further attempts after a fault whose retry is sound.
+    pub max_retries: u32,
+    /// Faulted slots after which the run is given up. `None` for never.
+    pub max_faults: Option<u32>,
+    /// What the host has free.
+    pub host: HostCapacity,
+    /// Shares of suites by name; 1 for those that are not named.
+    pub weights: BTreeMap<String, u32>,
+}
+
+impl PlanOptions {
+    /// A plan for all tasks, once each, without retries or warm environments.
+    #[must_use]
+    pub fn new(run: RunId, policy: PolicySpec, host: HostCapacity) -> Self {
+        Self {
+            run,
+            seed: 0,
+            policy,
+            group_size: 1,
+            repeats: 1,
+            split: Split::All,
+            filter: Vec::new(),
+            limit: None,
+            concurrency: None,
+            prewarm: 0,
+            max_retries: 0,
+            max_faults: None,
+            host,
+            weights: BTreeMap::new(),
+        }
+    }
+}
+
+/// Chooses the values of templates, lays out slots and settles concurrency.
+///
+/// # Errors
+/// Arguments that do not fit each other, the suites or the host; and values that turn out wrong in an instance
+/// that was not tried when the suite was loaded.
+pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, ConfigError> {
+    let mut problems = duplicate_names(suites);
+    problems.extend(argument_problems(suites, options));
+    raise(problems)?;
+
+    let mut selection = Selection::new(&options.filter);
+    let mut tasks = Vec::new();
+    let mut slots = Slots::new(options);
+    let mut problems = Vec::new();
+    for (position, suite) in suites.iter().enumerate() {
+        match suite_tasks(suite, options, &mut selection) {
+            Ok(found) => {
+                for task in found {
+                    slots.add(&task, position)?;
+                    tasks.push(Arc::new(task));
+                }
+            }
+            Err(error) => problems.extend_from_slice(error.problems()),
+        }
+    }
+    problems.extend(selection_problems(suites, options, &selection, tasks.is_empty()));
+    raise(problems)?;
+
+    let slots = slots.list;
+    let concurrency = concurrency(&tasks, slots.len(), options)?.attempts;
+    Ok(RunPlan {
+        format: FORMAT_VERSION,
+        run: options.run.clone(),
+        seed: options.seed,
+        suites: suites.iter().map(|suite| suite_ref(suite, options)).collect(),
+        policy: options.policy.clone(),
+        tasks,
+        slots,
+        limits: ResolvedLimits {
+            concurrency,
+            prewarm: options.prewarm.min(concurrency),
+            max_retries: options.max_retries,
+            max_faults: options.max_faults,
+        },
+        determinism: Determinism::default(),
+    })
+}
+
+fn raise(problems: Vec<Problem>) -> Result<(), ConfigError> {
+    match ConfigError::from_problems(problems) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn suite_ref(suite: &Suite, options: &PlanOptions) -> SuiteRef {
+    SuiteRef {
+        name: suite.name().to_owned(),
+        path: suite.path().to_owned(),
+        sha256: suite.sha256().to_owned(),
+        weight: options.weights.get(suite.name()).copied().unwrap_or(1),
+    }
+}
+
+/// What is wrong with the arguments by themselves.
+fn argument_problems(suites: &[Suite], options: &PlanOptions) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut at_least_one = |value: Option<u32>, argument: &str| {
+        if value == Some(0) {
+            let help = format!("write `{argument} 1` or more, or leave it out");
+            problems.push(Problem::new(format!("`{argument}` cannot be 0"), help));
+        }
+    };
+    at_least_one(Some(options.group_size), "--group-size");
+    at_least_one(Some(options.repeats), "--repeats");
+    at_least_one(options.limit, "--limit");
+    at_least_one(options.concurrency, "--concurrency");
+    at_least_one(options.max_faults, "--max-faults");
+    if suites.is_empty() {
+        problems.push(Problem::new("no suite is given", "name at least one suite file or folder"));
+    }
+    for (name, weight) in &options.weights {
+        let known = || suites.iter().map(Suite::name);
+        if !known().any(|suite| suite == name) {
+            let help = format!("{}suites of this run are {}", did_you_mean(name, known()), listed(known()));
+            problems.push(Problem::new(format!("a weight is given for `{name}`, which does not run"), help));
+        }
+        if *weight == 0 {
+            let message = format!("the weight of `{name}` cannot be 0");
+            problems.push(Problem::new(message, "write 1 or more, or leave the suite out of the run"));
+        }
+    }
+    match &options.policy {
+        PolicySpec::Demonstrator { oracle_percent } if *oracle_percent > 100 => {
+            let message =
+                format!("the demonstrator cannot play the oracle in {oracle_percent} % of the attempts");
+            problems.push(Problem::new(message, "write a number from 0 to 100"));
+        }
+        PolicySpec::Random { actions } if actions.is_empty() => {
+            let message = "the random policy has no actions to choose from";
+            problems.push(Problem::new(message, "write one action a line into its file"));
+        }
+        _ => {}
+    }
+    problems
+}
+
+/// The selected tasks of a suite, in order.
+fn suite_tasks(
+    suite: &Suite,
+    options: &PlanOptions,
+    selection: &mut Selection,
+) -> Result<Vec<TaskSpec>, ConfigError> {
+    let engine = engine();
+    let mut findings = Findings::new(&suite.source);
+    let mut filler = Filler::new(&engine, &mut findings);
+    let mut rows: Vec<Vec<(&Row, Option<usize>, Value)>> = Vec::new();
+    for row in &suite.rows {
+        let seed = derive_seed(
+            options.seed,
+            "instances",
+            &[stable_hash(task_id(suite.name(), row, None).0.as_bytes())],
+        );
+        let mut chosen = Vec::new();
+        for (index, assignment) in assignments(row, seed).iter().enumerate() {
+            let index = (row.instances != Instances::Plain).then_some(index);
+            if !selection.takes(suite.name(), &row.id, index) {
+                continue;
+            }
+            let Some(values) = filler.values(row, assignment) else { continue };
+            let is_in_split = options.split == Split::All
+                || filler
+                    .instruction(row, &values)
+                    .is_some_and(|instruction| options.split.contains(&row.id, &instruction));
+            if is_in_split {
+                chosen.push((row, index, values));
+            }
+        }
+        rows.push(chosen);
+    }
+    if let Some(limit) = options.limit {
+        spread_evenly(&mut rows, limit as usize);
+    }
+    let mut tasks = Vec::new();
+    let mut checked: Vec<&Row> = Vec::new();
+    for (row, index, values) in rows.iter().flatten() {
+        if !checked.iter().any(|&known| std::ptr::eq(known, *row)) {
+            checked.push(*row);
+        }
+        tasks.extend(filler.task(suite.name(), row, *index, values));
+    }
+    for row in checked {
+        if let Some(problem) = policy_problem(suite, row, &options.policy) {
+            findings.push(problem);
+        }
+    }
+    findings.finish()?;
+    Ok(tasks)
+}
+
+/// What a scripted policy needs and the row does not have.
+fn policy_problem(suite: &Suite, row: &Row, policy: &PolicySpec) -> Option<Problem> {
+    let needs_oracle = match policy {
+        PolicySpec::Oracle => true,
+        PolicySpec::Demonstrator { oracle_percent } => *oracle_percent > 0,
+        _ => false,
+    };
+    let needs_mistakes =
+        matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
+    let (message, help) = if needs_oracle && row.oracle.is_none() {
+        (
+            format!("the task `{}` has no oracle to play", row.id.value),
+            "add `oracle: { commands: [...] }`, or leave the task out by `--filter`",
+        )
+    } else if needs_mistakes && row.mistakes.is_empty() {
+        (
+            format!("the task `{}` has no mistakes for the demonstrator", row.id.value),
+            "add `mistakes:` with a list of commands, or leave the task out by `--filter`",
+        )
+    } else {
+        return None;
+    };
+    Some(Problem::new(message, help).at(&suite.source, row.id.span, "in this task"))
+}
+
+fn selection_problems(
+    suites: &[Suite],
+    options: &PlanOptions,
+    selection: &Selection,
+    is_empty: bool,
+) -> Vec<Problem> {
+    let families: Vec<String> = suites
+        .iter()
+        .flat_map(|suite| suite.rows.iter().map(|row| task_id(suite.name(), row, None).0))
+        .collect();
+    let mut problems: Vec<Problem> = selection
+        .unused()
+        .map(|pattern| {
+            let ids =
+                || families.iter().flat_map(|id| [id.as_str(), id.split_once('/').map_or("", |(_, id)| id)]);
+            let near = did_you_mean(pattern, ids().filter(|id| !id.is_empty()));
+            let some = listed(families.iter().take(6).map(String::as_str));
+            let more = if families.len() > 6 { ", ..." } else { "" };
+            let help = format!("{near}`*` stands for any text; tasks are {some}{more}");
+            Problem::new(format!("no task matches the filter `{pattern}`"), help)
+        })
+        .collect();
+    if is_empty && problems.is_empty() && !suites.is_empty() {
+        let part = match options.split {
+            Split::All => "the filter leaves no task",
+            Split::Train => "no task is in the training part of these suites",
+            Split::HeldOut => "no task is in the held-out part of these suites",
+        };
+        problems.push(Problem::new(part, "leave out `--split`, or choose suites with more tasks"));
+    }
+    problems
+}
+
+/// Lays out slots, task by task.
+struct Slots<'a> {
+    options: &'a PlanOptions,
+    list: Vec<SlotSpec>,
+    tasks: u32,
+    groups: u32,
+}
+
+impl<'a> Slots<'a> {
+    fn new(options: &'a PlanOptions) -> Self {
+        Self { options, list: Vec::new(), tasks: 0, groups: 0 }
+    }
+
+    fn add(&mut self, task: &TaskSpec, suite: usize) -> Result<(), Problem> {
+        let PlanOptions { seed, repeats, group_size, .. } = *self.options;
+        let wanted = self.list.len() as u64 + u64::from(repeats) * u64::from(group_size);
+        if wanted > MAX_SLOTS {
+            let message = format!("the plan has more than {MAX_SLOTS} slots (tasks x repeats x group size)");
+            return Err(Problem::new(
+                message,
+                "lower `--repeats` or `--group-size`, or run the suites one by one",
+            ));
+        }
+        let name = stable_hash(task.id.0.as_bytes());
+        for repeat in 0..u64::from(repeats) {
+            let env_seed = derive_seed(seed, "env", &[name, repeat]);
+            for member in 0..group_size {
+                self.list.push(SlotSpec {
+                    // Both fit: the number of slots is bounded above.
+                    id: SlotId(self.list.len() as u32),
+                    task: TaskIndex(self.tasks),
+                    suite: suite as u32,
+                    group: GroupId(self.groups),
+                    member,
+                    env_seed,
+                    policy_seed: derive_seed(seed, "policy", &[name, repeat, u64::from(member)]),
+                });
+            }
+            self.groups += 1;
+        }
+        self.tasks += 1;
+        Ok(())
+    }
+}
+
+/// A number of attempts at once, and what decided it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Concurrency {
+    pub(crate) attempts: u32,
+    /// `None` when it was asked for, or when there are no more slots.
+    pub(crate) bound: Option<Resource>,
+}
+
+/// The wish if it is possible; otherwise as many as the host comfortably has room for, and never more than
+/// there are slots.
+pub(crate) fn concurrency(
+    tasks: &[Arc<TaskSpec>],
+    slots: usize,
+    options: &PlanOptions,
+) -> Result<Concurrency, Problem> {
+    let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(1);
+    let largest = tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0);
+    if u64::from(largest) > options.host.memory_available_mib {
+        let message = format!(
+            "a task may use {largest} MiB of memory, and the host has {} MiB available",
+            options.host.memory_available_mib
+        );
+        return Err(Problem::new(message, "lower `memory_mib` of the task, or free some memory"));
+    }
+    let possible = tightest(options.host.possible());
+    if let Some(wish) = options.concurrency {
+        let needed = wish.min(slots);
+        if u64::from(needed) > possible.attempts {
+            return Err(impossible(needed, possible, &options.host));
+        }
+        return Ok(Concurrency { attempts: needed, bound: None });
+    }
+    if possible.attempts == 0 {
+        return Err(impossible(1, possible, &options.host));
+    }
+    let comfortable = tightest(options.host.comfortable(largest));
+    let fits = u32::try_from(comfortable.attempts).unwrap_or(u32::MAX).max(1);
+    Ok(if fits >= slots {
+        Concurrency { attempts: slots, bound: None }
+    } else {
+        Concurrency { attempts: fits, bound: Some(comfortable.resource) }
+    })
+}
+
+fn memory_mib(task: &TaskSpec) -> u32 {
+    match &task.env {
+        clawrl_core::EnvSpec::Terminal(terminal) => terminal.limits.memory_mib,
+        _ => 0,
+    }
+}
+
+fn impossible(wish: u32, bound: ResourceBound, host: &HostCapacity) -> Problem {
+    let has = match bound.resource {
+        Resource::Cpus => format!("{} cores", host.cpus),
+        Resource::Memory => format!("{} MiB of memory available", host.memory_available_mib),
+        Resource::PseudoTerminals => format!("{} free pseudo-terminals", host.ptys_free),
+        Resource::Processes => format!("room for {} processes", host.pids_free),
+        Resource::OpenFiles => format!("a limit of {} open files", host.open_files),
+    };
+    let message =
+        format!("{wish} attempts at once are too many: this host has {has}, enough for {}", bound.attempts);
+    let remedy = bound.resource.remedy();
+    let help = if bound.attempts == 0 {
+        remedy.to_owned()
+    } else {
+        format!("write `--concurrency {}` or less, or {remedy}", bound.attempts)
+    };
+    Problem::new(message, help)
+}

@@ -1,0 +1,177 @@
+//! The text of one suite file, and places in it.
+//!
+//! I1. A [`Span`] always lies inside its source and on character boundaries.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use miette::{NamedSource, SourceSpan};
+
+/// A place in a source: byte offset and length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl Span {
+    pub(crate) fn end(self) -> usize {
+        self.start + self.len
+    }
+}
+
+impl From<Span> for SourceSpan {
+    fn from(span: Span) -> Self {
+        Self::new(span.start.into(), span.len)
+    }
+}
+
+/// A suite file as read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// As the user wrote it, for display.
+    pub(crate) shown: String,
+    /// The folder that relative paths start from.
+    pub(crate) folder: PathBuf,
+    /// Absolute path of the file.
+    pub(crate) path: PathBuf,
+    pub(crate) text: Arc<str>,
+    named: NamedSource<Arc<str>>,
+}
+
+impl Source {
+    pub(crate) fn new(shown: &Path, path: PathBuf, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let shown = shown.display().to_string();
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let named = NamedSource::new(&shown, Arc::clone(&text)).with_language("yaml");
+        Self { shown, folder, path, text, named }
+    }
+
+    pub(crate) fn named(&self) -> &NamedSource<Arc<str>> {
+        &self.named
+    }
+
+    /// The text of a span.
+    pub(crate) fn slice(&self, span: Span) -> &str {
+        self.text.get(span.start..span.end()).unwrap_or_default()
+    }
+
+    /// A span clamped into the text, so that a location of the parser can never be out of bounds (I1).
+    pub(crate) fn clamp(&self, start: usize, len: usize) -> Span {
+        let floor = |mut at: usize| {
+            at = at.min(self.text.len());
+            while !self.text.is_char_boundary(at) {
+                at -= 1;
+            }
+            at
+        };
+        let end = floor(start.saturating_add(len));
+        let start = floor(start);
+        Span { start, len: end.saturating_sub(start) }
+    }
+
+    /// A span that can be underlined. The parser gives block lists and maps none; their first word stands for
+    /// them.
+    pub(crate) fn visible(&self, span: Span) -> Span {
+        if span.len > 0 {
+            return span;
+        }
+        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let rest = self.text.get(span.start..).unwrap_or_default();
+        let len = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        Span { start: span.start, len }
+    }
+
+    /// Line and column, both from 1; columns count characters.
+    pub(crate) fn line_column(&self, span: Span) -> (usize, usize) {
+        let before = &self.text[..self.clamp(span.start, 0).start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    /// The byte offset of a line and column, both from 1.
+    pub(crate) fn offset(&self, line: usize, column: usize) -> usize {
+        let start: usize = self.text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let rest = &self.text[start.min(self.text.len())..];
+        start + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>()
+    }
+
+    /// The part of a span that a range of the parsed text came from.
+    ///
+    /// Quotes, escapes and the indentation of block scalars stand between the two, so the wanted piece is
+    /// looked up by its text: the occurrence with the same number of equal pieces before it. The whole span
+    /// when that fails.
+    pub(crate) fn locate(&self, whole: Span, parsed: &str, wanted: Range<usize>) -> Span {
+        let Some(piece) = parsed.get(wanted.clone()).map(str::trim).filter(|piece| !piece.is_empty()) else {
+            return whole;
+        };
+        let skipped = parsed[..wanted.start].matches(piece).count();
+        match self.slice(whole).match_indices(piece).nth(skipped) {
+            Some((at, _)) => Span { start: whole.start + at, len: piece.len() },
+            None => whole,
+        }
+    }
+
+    /// The part of a span in which a template names a variable, or all of it.
+    pub(crate) fn locate_name(&self, whole: Span, name: &str) -> Span {
+        let text = self.slice(whole);
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let mut inside_from = 0;
+        while let Some(open) = text[inside_from..].find("{{").or_else(|| text[inside_from..].find("{%")) {
+            let from = inside_from + open;
+            let to = text[from..]
+                .find("}}")
+                .or_else(|| text[from..].find("%}"))
+                .map_or(text.len(), |close| from + close + 2);
+            for (at, _) in text[from..to].match_indices(name) {
+                let at = from + at;
+                let before = text[..at].chars().next_back();
+                let after = text[at + name.len()..].chars().next();
+                if !before.is_some_and(|c| is_word(c) || c == '.') && !after.is_some_and(is_word) {
+                    return Span { start: whole.start + at, len: name.len() };
+                }
+            }
+            inside_from = to;
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::new(Path::new("s.yaml"), PathBuf::from("s.yaml"), text)
+    }
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let source = source("é: 1\nb: ü x\n");
+        let at = source.text.find('x').unwrap_or_default();
+        assert_eq!(source.line_column(Span { start: at, len: 1 }), (2, 6));
+        assert_eq!(source.offset(2, 6), at);
+        assert_eq!(source.line_column(Span::default()), (1, 1));
+    }
+
+    #[test]
+    fn spans_are_clamped_into_the_text() {
+        let source = source("é");
+        assert_eq!(source.clamp(1, 1), Span { start: 0, len: 2 });
+        assert_eq!(source.clamp(9, 9), Span { start: 2, len: 0 });
+    }
+
+    #[test]
+    fn pieces_are_found_behind_quotes_and_indentation() {
+        let text = "a: 'x {{ y }} {{ y | z }}'";
+        let whole = Span { start: 3, len: text.len() - 3 };
+        let parsed = "x {{ y }} {{ y | z }}";
+        let found = source(text).locate(whole, parsed, 13..18);
+        assert_eq!(&text[found.start..found.end()], "y | z");
+        let found = source(text).locate_name(whole, "z");
+        assert_eq!(&text[found.start..found.end()], "z");
+        assert_eq!(source(text).locate_name(whole, "x"), whole);
+    }
+}

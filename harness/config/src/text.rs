@@ -1,0 +1,175 @@
+//! Templates in strings: compiling, the variables they name, and rendering.
+//!
+//! I1. Rendering is a function of text and values: no clock, no randomness, no files.
+//! I2. An undefined variable is an error, never empty text.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, Value};
+
+/// Whether a string has to be rendered at all.
+pub(crate) fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%") || text.contains("{#")
+}
+
+/// The expression of a string that is exactly one `{{ expression }}`; its value keeps its type.
+pub(crate) fn only_expression(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let inner = inner.strip_prefix('-').unwrap_or(inner);
+    let inner = inner.strip_suffix('-').unwrap_or(inner).trim();
+    (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
+}
+
+/// Why a template failed, with the place in its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextError {
+    pub(crate) message: String,
+    pub(crate) help: String,
+    /// Bytes of the template's text; empty when the place is not known.
+    pub(crate) range: Range<usize>,
+}
+
+/// The template engine in the mode that suites use.
+pub(crate) fn engine<'s>() -> Environment<'s> {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Strict);
+    engine.set_auto_escape_callback(|_| AutoEscape::None);
+    // Whether a file ends with a newline matters to checks.
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    engine.set_syntax(syntax.expect("only custom delimiters can be wrong"));
+    // Without it errors do not know their place.
+    engine.set_debug(true);
+    // It prints the engine's own state, which is no function of the values.
+    engine.remove_global("debug");
+    engine
+}
+
+/// Compiled templates of the strings of a suite, kept for the next instance.
+pub(crate) struct Renderer<'e, 's> {
+    engine: &'e Environment<'s>,
+    templates: HashMap<&'s str, Template<'e, 's>>,
+    expressions: HashMap<&'s str, Expression<'e, 's>>,
+}
+
+impl<'e, 's> Renderer<'e, 's> {
+    pub(crate) fn new(engine: &'e Environment<'s>) -> Self {
+        Self { engine, templates: HashMap::new(), expressions: HashMap::new() }
+    }
+
+    /// The variables that a string names and does not set itself.
+    pub(crate) fn variables(&mut self, text: &'s str) -> Result<BTreeSet<String>, TextError> {
+        if !is_template(text) {
+            return Ok(BTreeSet::new());
+        }
+        let names = self.template(text)?.undeclared_variables(false);
+        let globals: BTreeSet<&str> = self.engine.globals().map(|(name, _)| name).collect();
+        Ok(names.into_iter().filter(|name| !globals.contains(name.as_str())).collect())
+    }
+
+    /// Renders to text.
+    pub(crate) fn text(&mut self, text: &'s str, values: &Value) -> Result<String, TextError> {
+        if !is_template(text) {
+            return Ok(text.to_owned());
+        }
+        self.template(text)?.render(values).map_err(|error| explain(&error, 0))
+    }
+
+    /// Renders to a value: one expression keeps its type, anything else is text.
+    pub(crate) fn value(&mut self, text: &'s str, values: &Value) -> Result<Value, TextError> {
+        let Some(source) = only_expression(text) else {
+            return self.text(text, values).map(Value::from);
+        };
+        let shift = source.as_ptr() as usize - text.as_ptr() as usize;
+        if !self.expressions.contains_key(source) {
+            let compiled = self.engine.compile_expression(source).map_err(|error| explain(&error, shift))?;
+            self.expressions.insert(source, compiled);
+        }
+        let value = self.expressions[source].eval(values).map_err(|error| explain(&error, shift))?;
+        if value.is_undefined() {
+            let message = "the expression has no value".to_owned();
+            let help = "check the names and indexes in it against the variables of the task".to_owned();
+            return Err(TextError { message, help, range: shift..shift + source.len() });
+        }
+        Ok(value)
+    }
+
+    fn template(&mut self, text: &'s str) -> Result<&Template<'e, 's>, TextError> {
+        if !self.templates.contains_key(text) {
+            let compiled = self.engine.template_from_str(text).map_err(|error| explain(&error, 0))?;
+            self.templates.insert(text, compiled);
+        }
+        Ok(&self.templates[text])
+    }
+}
+
+fn explain(error: &Error, shift: usize) -> TextError {
+    let detail = error.detail().unwrap_or_default();
+    let reason = if detail.is_empty() { error.kind().to_string() } else { detail.to_owned() };
+    let (message, help) = match error.kind() {
+        ErrorKind::SyntaxError => (
+            format!("the template does not parse: {reason}"),
+            "close every `{{` with `}}` and every `{% if %}` with `{% endif %}`; to write two braces as text, say `{{ '{{' }}`",
+        ),
+        ErrorKind::UndefinedError => (
+            format!("the template uses a value that is not there: {reason}"),
+            "check the names and indexes in it against the variables of the task",
+        ),
+        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => (
+            format!("the template engine does not know this: {reason}"),
+            "the built-in filters of minijinja are there: `length`, `join(', ')`, `upper`, `sort`, `first`, `replace(a, b)`, ...",
+        ),
+        _ => (
+            format!("the template cannot be rendered: {reason}"),
+            "check the types: choices written as numbers are numbers, those in quotes are text; `| int` and `| string` convert",
+        ),
+    };
+    let range = error.range().map_or(0..0, |range| range.start + shift..range.end + shift);
+    TextError { message, help: help.to_owned(), range }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Value {
+        Value::from_pairs([("n", Value::from(3)), ("word", Value::from("ab"))])
+    }
+
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let engine = engine();
+        let got = Renderer::new(&engine).text(text, &values());
+        let got = got.as_deref().map_err(|error| &text[error.range.clone()]);
+        assert_eq!(got, expected, "{text}");
+    }
+
+    #[test]
+    fn rendering_is_strict_and_keeps_newlines() {
+        check("plain\n", Ok("plain\n"));
+        check("{{ word }}\n", Ok("ab\n"));
+        check("{{ n + 1 }}<&>", Ok("4<&>"));
+        check("a {{ wrod }}", Err("wrod"));
+        check("{{ n + word }}", Err("n + word"));
+        check("{{ word | nope }}", Err("nope"));
+    }
+
+    #[test]
+    fn one_expression_keeps_its_type() {
+        let engine = engine();
+        let mut renderer = Renderer::new(&engine);
+        let mut check = |text, expected: Value| assert_eq!(renderer.value(text, &values()), Ok(expected));
+        check("{{ n }}", Value::from(3));
+        check(" {{- n * 2 -}} ", Value::from(6));
+        check("{{ n }} ", Value::from(3));
+        check("{{ n }}{{ n }}", Value::from("33"));
+        check("x{{ n }}", Value::from("x3"));
+    }
+
+    #[test]
+    fn named_variables_leave_out_what_the_engine_gives() {
+        let engine = engine();
+        let names = Renderer::new(&engine).variables("{% for i in range(n) %}{{ i }}{{ word }}{% endfor %}");
+        assert_eq!(names, Ok(["n", "word"].map(str::to_owned).into()));
+    }
+}

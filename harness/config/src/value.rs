@@ -1,0 +1,331 @@
+//! Rules for single values: names, paths, modes, patterns, keys. Each says what is wrong and what to write.
+
+use regex::Regex;
+
+/// What is wrong with a value, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadValue {
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+fn bad<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, BadValue> {
+    Err(BadValue { message: message.into(), help: help.into() })
+}
+
+/// Keys by name. Besides these: one printable character, `C-` with a letter or one of `[ \ ] ^ _ @`, `M-`
+/// with one printable character, and F1 to F12.
+pub(crate) const KEY_NAMES: [&str; 16] = [
+    "Enter",
+    "Tab",
+    "Escape",
+    "Space",
+    "Backspace",
+    "Delete",
+    "Insert",
+    "Up",
+    "Down",
+    "Left",
+    "Right",
+    "Home",
+    "End",
+    "PageUp",
+    "PageDown",
+    "BTab",
+];
+
+/// Signals that can be sent to the foreground job.
+pub(crate) const SIGNALS: [&str; 6] = ["INT", "TERM", "KILL", "TSTP", "CONT", "QUIT"];
+
+/// Words that the template language keeps for itself.
+const RESERVED: [&str; 18] = [
+    "and", "or", "not", "in", "is", "if", "elif", "else", "for", "endfor", "endif", "set", "true", "false",
+    "none", "loop", "self", "range",
+];
+
+/// Ids of suites and tasks.
+pub(crate) fn id(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=64).contains(&text.len()) && text.chars().all(allowed) {
+        return Ok(());
+    }
+    let message = format!("`{text}` is not a name for a suite or task");
+    if text.is_empty() || text.len() > 64 {
+        return bad(message, "use 1 to 64 lower-case letters, digits and dashes");
+    }
+    let mut fixed: String =
+        text.to_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect::<String>();
+    while fixed.contains("--") {
+        fixed = fixed.replace("--", "-");
+    }
+    let fixed = fixed.trim_matches('-');
+    let example = if fixed.is_empty() { "my-task" } else { fixed };
+    bad(message, format!("use lower-case letters, digits and dashes: `{example}`"))
+}
+
+/// Names of variables and lists.
+pub(crate) fn variable_name(name: &str) -> Result<(), BadValue> {
+    let mut chars = name.chars();
+    let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if !starts || !chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return bad(
+            format!("`{name}` cannot be the name of a variable"),
+            "use letters, digits and `_`, not starting with a digit: templates must be able to say it",
+        );
+    }
+    if RESERVED.contains(&name.to_lowercase().as_str()) {
+        return bad(
+            format!("`{name}` is a word of the template language"),
+            format!("choose another name, such as `{name}_value`"),
+        );
+    }
+    Ok(())
+}
+
+/// Paths inside a folder: the workspace, or the suite's.
+pub(crate) fn relative_path(path: &str) -> Result<(), BadValue> {
+    let shown = if path.is_empty() { "an empty path" } else { path };
+    if path.is_empty() {
+        return bad("the path is empty", "name a file or folder, such as `out/result.txt`");
+    }
+    if path.starts_with('/') {
+        return bad(
+            format!("`{shown}` is an absolute path"),
+            format!("write it relative, without the leading slash: `{}`", path.trim_start_matches('/')),
+        );
+    }
+    if path.split('/').any(|part| part == "..") {
+        return bad(
+            format!("`{shown}` leaves its folder by `..`"),
+            "name something inside; paths start from the workspace, fixtures from the suite's folder",
+        );
+    }
+    if path.contains(['\0', '\n']) || path.split('/').any(|part| part.len() > 255) || path.len() > 4096 {
+        return bad(
+            "the path has a line break, a zero byte or an overlong part",
+            "use names of at most 255 bytes on one line; mind the newline at the end of `|` blocks",
+        );
+    }
+    if path != "." && path.trim_end_matches('/').split('/').any(|part| part.is_empty() || part == ".") {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        return bad(
+            format!("`{shown}` is a roundabout way to write a path"),
+            format!("write `{}`", parts.join("/")),
+        );
+    }
+    Ok(())
+}
+
+/// The path of a file: relative, and not a folder's.
+pub(crate) fn file_path(path: &str) -> Result<(), BadValue> {
+    relative_path(path)?;
+    if path == "." || path.ends_with('/') {
+        return bad(format!("`{path}` names a folder, a file is wanted"), "name a file in it");
+    }
+    Ok(())
+}
+
+/// Octal permission bits.
+pub(crate) fn mode(text: &str) -> Result<u32, BadValue> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let fits = (3..=4).contains(&digits.len()) && digits.chars().all(|c| ('0'..='7').contains(&c));
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if fits => Ok(mode),
+        _ => bad(
+            format!("`{text}` is no file mode"),
+            "write three octal digits after a zero, in quotes: \"0644\" for data, \"0755\" for programs",
+        ),
+    }
+}
+
+/// Regular expressions.
+pub(crate) fn regex(text: &str) -> Result<(), BadValue> {
+    match Regex::new(text) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let error = error.to_string();
+            let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            bad(
+                format!("this regular expression does not compile: {reason}"),
+                "escape special characters by a backslash, in single quotes: '\\(', '\\.'; look-around and back-references are not there",
+            )
+        }
+    }
+}
+
+/// JSON pointers (RFC 6901).
+pub(crate) fn json_pointer(text: &str) -> Result<(), BadValue> {
+    if !text.is_empty() && !text.starts_with('/') {
+        let path = text.trim_start_matches(['$', '.']).replace(['.', '['], "/").replace(']', "");
+        return bad(
+            format!("`{text}` is no JSON pointer"),
+            format!("start with a slash: `/{path}`; \"\" is the whole file"),
+        );
+    }
+    let mut rest = text;
+    while let Some(at) = rest.find('~') {
+        rest = &rest[at + 1..];
+        if !rest.starts_with(['0', '1']) {
+            return bad(
+                format!("`{text}` has a lone `~`"),
+                "write `~0` for a tilde and `~1` for a slash inside a name",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// SHA-256 in hex.
+pub(crate) fn sha256(text: &str) -> Result<(), BadValue> {
+    if text.len() == 64 && text.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)) {
+        return Ok(());
+    }
+    let what = if text.len() == 64 {
+        "has other characters than 0-9 and a-f".to_owned()
+    } else {
+        format!("has {} characters instead of 64", text.chars().count())
+    };
+    bad(
+        format!("this SHA-256 {what}"),
+        "write 64 lower-case hex digits; `clawrl validate` prints the hash that the oracle leaves",
+    )
+}
+
+/// Permission bits of a file that is laid out: no set-user-id, set-group-id or sticky bit.
+pub(crate) fn fixture_mode(text: &str) -> Result<u32, BadValue> {
+    match mode(text)? {
+        mode if mode <= 0o777 => Ok(mode),
+        _ => bad(
+            format!("`{text}` has bits that files of the workspace cannot have"),
+            "use the last three digits only, such as \"0755\"; set others in `setup` with `chmod`",
+        ),
+    }
+}
+
+/// Names of keys, separated by spaces.
+pub(crate) fn keys(text: &str) -> Result<(), BadValue> {
+    if text.split_whitespace().next().is_none() {
+        return bad("no key is named", "name keys separated by spaces: `keys: \"Escape : q Enter\"`");
+    }
+    for name in text.split_whitespace() {
+        if !is_key(name) {
+            let near = crate::suggest::did_you_mean(name, KEY_NAMES);
+            let letters = if name.chars().count() > 1 && near.is_empty() {
+                "to type several letters use `text:` instead; "
+            } else {
+                ""
+            };
+            return bad(
+                format!("there is no key `{name}`"),
+                format!(
+                    "{near}{letters}keys are {}, F1 to F12, `C-c`, `M-x` and single characters",
+                    crate::suggest::listed(KEY_NAMES)
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_key(name: &str) -> bool {
+    let single = |text: &str| {
+        let mut chars = text.chars();
+        matches!((chars.next(), chars.next()), (Some(c), None) if !c.is_control())
+    };
+    if single(name) || KEY_NAMES.contains(&name) {
+        return true;
+    }
+    if let Some(control) = name.strip_prefix("C-") {
+        return single(control) && control.chars().all(|c| c.is_ascii_alphabetic() || "[\\]^_@".contains(c));
+    }
+    if let Some(meta) = name.strip_prefix("M-") {
+        return single(meta);
+    }
+    name.strip_prefix('F').is_some_and(|number| (1..=12).any(|n: u8| n.to_string() == number))
+}
+
+/// Names of signals.
+pub(crate) fn signal(text: &str) -> Result<(), BadValue> {
+    if SIGNALS.contains(&text) {
+        return Ok(());
+    }
+    let plain = text.to_uppercase();
+    let plain = plain.strip_prefix("SIG").unwrap_or(&plain);
+    bad(
+        format!("`{text}` is no signal that can be sent"),
+        format!(
+            "{}signals are {}",
+            crate::suggest::did_you_mean(plain, SIGNALS),
+            crate::suggest::listed(SIGNALS)
+        ),
+    )
+}
+
+/// Names of environment variables.
+pub(crate) fn env_name(name: &str) -> Result<(), BadValue> {
+    let mut chars = name.chars();
+    let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if starts && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(());
+    }
+    bad(
+        format!("`{name}` cannot be the name of an environment variable"),
+        "use letters, digits and `_`, not starting with a digit",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T>(rule: impl Fn(&str) -> Result<T, BadValue>, good: &[&str], wrong: &[&str]) {
+        for text in good {
+            assert!(rule(text).is_ok(), "{text:?} should be accepted");
+        }
+        for text in wrong {
+            assert!(rule(text).is_err(), "{text:?} should be refused");
+        }
+    }
+
+    #[test]
+    fn names() {
+        check(id, &["a", "a-1", "terminal-basics"], &["", "A", "a_b", "a b", "ä", &"x".repeat(65)]);
+        check(variable_name, &["n", "_a", "Word2"], &["", "2a", "a-b", "for", "True", "é"]);
+        check(env_name, &["PATH", "_x1"], &["", "1A", "A-B", "A=B"]);
+        assert!(id("My Task!").is_err_and(|bad| bad.help.ends_with("`my-task`")));
+    }
+
+    #[test]
+    fn paths_stay_inside() {
+        check(
+            relative_path,
+            &["a", "a/b.txt", ".hidden", ".", "dir/", "a..b"],
+            &["", "/a", "..", "a/../b", "a//b", "./a", "a/.", "a\nb", "a\0b"],
+        );
+        check(file_path, &["a", "a/b"], &[".", "a/"]);
+    }
+
+    #[test]
+    fn modes_are_octal() {
+        check(mode, &["0644", "755", "0o600", "000", "1777"], &["", "64", "0888", "rw-", "07777", "+644"]);
+        assert_eq!(mode("0755"), Ok(0o755));
+    }
+
+    #[test]
+    fn patterns_and_hashes() {
+        check(regex, &["^a$", r"\d+"], &["(", "a{2", r"\1"]);
+        check(json_pointer, &["", "/a/0", "/a~1b"], &["a", "/a~", "/~2", "$.a"]);
+        check(sha256, &[&"0a".repeat(32)], &["", "abc", &"0A".repeat(32), &"zz".repeat(32)]);
+    }
+
+    #[test]
+    fn keys_and_signals() {
+        check(
+            keys,
+            &["Escape : q Enter", "C-c", "M-x F12 é", "C-["],
+            &["", "Entr", "C-", "C-cc", "F13", "F0"],
+        );
+        check(signal, &["INT", "KILL"], &["SIGINT", "int", "HUP"]);
+        assert!(signal("SIGINT").is_err_and(|bad| bad.help.starts_with("did you mean `INT`?")));
+    }
+}

@@ -1,0 +1,56 @@
+//! What authors of broken suites read. One snapshot for each file in `broken/`.
+
+use std::path::{Path, PathBuf};
+
+use clawrl_config::{ConfigError, load_suite};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+
+/// As on a terminal of 100 columns, without colours.
+pub(crate) fn rendered(diagnostic: &dyn Diagnostic) -> String {
+    let mut text = String::new();
+    GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
+        .with_width(100)
+        .with_links(false)
+        .render_report(&mut text, diagnostic)
+        .unwrap();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+pub(crate) fn failure(path: &Path) -> ConfigError {
+    match load_suite(path) {
+        Ok(_) => panic!("{} should be refused", path.display()),
+        Err(error) => error,
+    }
+}
+
+fn broken_files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir("tests/it/broken")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_broken_suite_is_explained() {
+    let files = broken_files();
+    assert!(files.len() >= 45, "only {} broken suites", files.len());
+    for path in files {
+        let error = failure(&path);
+        for problem in error.problems() {
+            let (file, line, column) = problem.location().expect("a place in the file");
+            assert_eq!(file, path.to_str().unwrap());
+            assert!(line >= 1 && column >= 1);
+            assert!(!problem.help_text().is_empty(), "{problem} has no help");
+        }
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = rendered(&error);
+        let root = env!("CARGO_MANIFEST_DIR");
+        assert!(!text.contains(root), "{name} shows an absolute path");
+        insta::with_settings!({ snapshot_path => "broken", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(name, text);
+        });
+    }
+}

@@ -1,0 +1,4 @@
+//! Integration tests of the crate, one binary.
+
+mod diagnostics;
+mod plans;
