@@ -9,11 +9,13 @@
 //! Limits. The attempt limit during acting truncates the episode ([`StopReason::TimeLimit`]), which is then
 //! graded; during setup, before the policy had a turn, it is a fault, because a score would be noise. Any
 //! other limit is a fault. An environment enforces its deadline itself; one that is not back
-//! [`OPERATION_GRACE`] after it is lost: a fault `deadline-ignored` at the environment's boundary that names
+//! [`Patience::operation_grace`] after it is lost: a fault `deadline-ignored` at the environment's boundary that names
 //! the limit, and the environment is only closed.
 //!
 //! Cancellation: the attempt's token. Waiting for an environment or a policy ends at once; an environment has
-//! [`OPERATION_GRACE`] to return; closing is shielded.
+//! [`Patience::operation_grace`] to return; closing is shielded.
+//!
+//! [`Patience::operation_grace`]: crate::Patience::operation_grace
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::conversation::{Conversation, opening_prompt, reply_message};
 use crate::guard::{Ended, Guard, OnCancel, catch_panic, drop_caught};
-use crate::limits::{Bound, MALFORMED_IN_A_ROW, OPERATION_GRACE, RECORD_PATIENCE};
+use crate::limits::{Bound, MALFORMED_IN_A_ROW};
 use crate::progress::{Phase, Progress};
 use crate::shared::Shared;
 use crate::state::Grant;
@@ -155,7 +157,7 @@ impl<'a> Attempt<'a> {
             Err(halt) => halt.into(),
         };
         // Until the record is kept, the executor is not the one that could be late.
-        self.pulse.enter(Phase::Record, Instant::now() + 2 * RECORD_PATIENCE);
+        self.pulse.enter(Phase::Record, Instant::now() + 2 * self.shared.patience.record);
         let Self { times, trajectory, leftovers, pulse, .. } = self;
         (Driven { ending, times, trajectory, leftovers }, pulse)
     }
@@ -342,7 +344,7 @@ impl<'a> Attempt<'a> {
     async fn close(&mut self, mut env: Box<dyn Env>) {
         let started = Instant::now();
         let until = started + self.task.timeouts.close;
-        self.pulse.enter(Phase::Close, until + OPERATION_GRACE);
+        self.pulse.enter(Phase::Close, until);
         let attempt = self.grant.attempt;
         match self.guard.run(until, OnCancel::Shield, async { env.close().await }).await {
             Ended::Done(report) => {
@@ -384,12 +386,13 @@ impl<'a> Attempt<'a> {
         if bound.limit == Limit::Attempt && bound.deadline <= started {
             return Err(Halt::AttemptLimit);
         }
+        let grace = self.shared.patience.operation_grace;
         let (until, on_cancel) = if drop_is_harmless {
             (bound.deadline, OnCancel::Drop)
         } else {
-            (bound.deadline + OPERATION_GRACE, OnCancel::Wait(OPERATION_GRACE))
+            (bound.deadline + grace, OnCancel::Wait(grace))
         };
-        self.pulse.enter(phase, until + OPERATION_GRACE);
+        self.pulse.enter(phase, until);
         let ended = self.guard.run(until, on_cancel, future).await;
         let took = started.elapsed();
         self.shared.progress.took(phase, took);
@@ -402,7 +405,7 @@ impl<'a> Attempt<'a> {
             }
             Ended::Done(Err(fault)) => Err(Halt::Fault(fault)),
             Ended::Cancelled => Err(Halt::Cancelled),
-            Ended::Overdue if !drop_is_harmless => Err(Halt::Fault(deadline_ignored(boundary, bound))),
+            Ended::Overdue if !drop_is_harmless => Err(Halt::Fault(deadline_ignored(boundary, bound, grace))),
             Ended::Overdue if bound.limit == Limit::Attempt => Err(Halt::AttemptLimit),
             Ended::Overdue => Err(Halt::Fault(Fault::limit(boundary, bound.limit, bound.length))),
             Ended::Panicked(text) => Err(Halt::Fault(panicked(boundary, phase.name(), &text))),
@@ -415,10 +418,10 @@ fn env_operation(phase: Phase, boundary: Boundary, own: Limit, bound: Bound) -> 
     Operation { phase, boundary, own, bound, drop_is_harmless: false }
 }
 
-fn deadline_ignored(boundary: Boundary, bound: Bound) -> Fault {
+fn deadline_ignored(boundary: Boundary, bound: Bound, grace: Duration) -> Fault {
     let message = format!(
-        "no return {:.0} s after the deadline set by `{}` ({:.1} s); the environment was given up",
-        OPERATION_GRACE.as_secs_f64(),
+        "no return {:.1} s after the deadline set by `{}` ({:.1} s); the environment was given up",
+        grace.as_secs_f64(),
         bound.limit.key(),
         bound.length.as_secs_f64(),
     );

@@ -7,6 +7,7 @@ use clawrl_core::{EnvProvider, EpisodeSink, Epoch, Policy, RunPlan, SlotId};
 use rustc_hash::FxHashSet;
 use tokio::sync::watch;
 
+use crate::limits::Patience;
 use crate::share::{Claim, FairShare, KindIndex, SuiteIndex};
 
 /// Everything a [`crate::Scheduler`] needs.
@@ -27,6 +28,8 @@ pub struct SchedulerConfig {
     pub sink: Arc<dyn EpisodeSink>,
     /// Raised by whoever hears Ctrl-C. Dropping the sender means that nobody will.
     pub interrupts: watch::Receiver<Interrupt>,
+    /// [`Patience::default`] but in tests.
+    pub patience: Patience,
 }
 
 /// A provider with its permits.

@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::config::Interrupt;
 use crate::event::{Answer, Event};
 use crate::executor::{execute, record_lost};
-use crate::limits::{OPERATION_GRACE, RECORD_PATIENCE, TAIL_PATIENCE};
 use crate::progress::Phase;
 use crate::reaper::Reaper;
 use crate::report::{RunEnd, RunReport};
@@ -73,6 +72,7 @@ struct Live {
 impl Dispatcher {
     pub(crate) fn new(shared: Arc<Shared>, state: RunState, interrupts: watch::Receiver<Interrupt>) -> Self {
         let (events, inbox) = mpsc::channel(EVENTS);
+        let reaper = Reaper::new(shared.patience);
         Self {
             shared,
             state,
@@ -84,7 +84,7 @@ impl Dispatcher {
             inbox,
             interrupts,
             interruptible: true,
-            reaper: Reaper::new(),
+            reaper,
             cancelled: false,
             harness_fault: None,
             sink_error: None,
@@ -144,7 +144,7 @@ impl Dispatcher {
     fn launch_all(&mut self) {
         while let Some(grant) = self.state.grant() {
             let token = CancelToken::new();
-            let until = self.now() + RECORD_PATIENCE + OPERATION_GRACE;
+            let until = self.now() + self.shared.patience.record;
             let sign = Sign { phase: Phase::Journal, until };
             let vital = Arc::new(Vital::new(sign));
             self.reaper.watch(sign);
@@ -281,7 +281,7 @@ impl Dispatcher {
             let task =
                 self.tasks.spawn(record_lost(shared, grant, closes_slot, Outcome::Faulted(fault), events));
             self.own(task.id(), grant);
-            let until = self.now() + RECORD_PATIENCE + OPERATION_GRACE;
+            let until = self.now() + self.shared.patience.record;
             let sign = Sign { phase: Phase::Record, until };
             self.reaper.watch(sign);
             // Not the old one: a late executor would still write into that.
@@ -299,7 +299,7 @@ impl Dispatcher {
     async fn finish(mut self) -> Dispatched {
         // Executors that end on their own, and results that come after their attempt was resolved without
         // them: those are answered, so that nobody waits for the patience to end.
-        let patience = sleep_until(Instant::now() + TAIL_PATIENCE);
+        let patience = sleep_until(Instant::now() + self.shared.patience.tail);
         tokio::pin!(patience);
         while !self.tasks.is_empty() {
             tokio::select! {

@@ -14,7 +14,6 @@ use tokio::time::{Instant, timeout};
 use crate::attempt::{Attempt, Driven, Ending, Pulse};
 use crate::event::{Answer, Event};
 use crate::guard::catch_panic;
-use crate::limits::RECORD_PATIENCE;
 use crate::shared::Shared;
 use crate::state::{Grant, Resolution};
 use crate::vital::Vital;
@@ -31,7 +30,7 @@ pub(crate) async fn execute(
     let (slot, epoch) = (grant.attempt.slot, grant.epoch);
     let pulse = Pulse::new(&shared, &vital);
     let lease = LeaseRecord { attempt: grant.attempt, epoch };
-    if let Err(error) = kept(async { shared.sink.leased(lease).await }).await {
+    if let Err(error) = kept(&shared, async { shared.sink.leased(lease).await }).await {
         send(&events, Event::NotRecorded { slot, epoch, error }).await;
         return;
     }
@@ -74,7 +73,7 @@ pub(crate) async fn record_lost(
 
 async fn record_and_report(shared: &Shared, record: AttemptRecord, events: &mpsc::Sender<Event>) {
     let (slot, epoch) = (record.attempt.slot, record.epoch);
-    let event = match kept(async { shared.sink.resolved(record).await }).await {
+    let event = match kept(shared, async { shared.sink.resolved(record).await }).await {
         Ok(()) => Event::Recorded { slot, epoch },
         Err(error) => Event::NotRecorded { slot, epoch, error },
     };
@@ -82,15 +81,16 @@ async fn record_and_report(shared: &Shared, record: AttemptRecord, events: &mpsc
 }
 
 /// Waits until the sink kept something. Hanging and panicking are ways to fail.
-async fn kept(operation: impl Future<Output = Result<(), SinkError>>) -> Result<(), SinkError> {
-    match timeout(RECORD_PATIENCE, catch_panic(operation)).await {
+async fn kept(
+    shared: &Shared,
+    operation: impl Future<Output = Result<(), SinkError>>,
+) -> Result<(), SinkError> {
+    let patience = shared.patience.record;
+    match timeout(patience, catch_panic(operation)).await {
         Ok(Ok(result)) => result,
         Ok(Err(text)) => Err(SinkError { message: format!("the record's writer panicked: {text}") }),
         Err(_) => Err(SinkError {
-            message: format!(
-                "the record took nothing for {} s; is the disk there?",
-                RECORD_PATIENCE.as_secs()
-            ),
+            message: format!("the record took nothing for {} s; is the disk there?", patience.as_secs()),
         }),
     }
 }

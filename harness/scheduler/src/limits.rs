@@ -8,22 +8,38 @@ use std::time::Duration;
 use clawrl_core::Limit;
 use tokio::time::Instant;
 
-/// How long past its deadline an environment may take to return before it counts as lost. It enforces the
-/// deadline itself; this covers its clean-up of what it interrupted.
-pub const OPERATION_GRACE: Duration = Duration::from_secs(5);
+/// How long the scheduler waits for what has no limit in the plan. These are not settings of a run: they
+/// bound misbehaviour, and the defaults are right wherever programs run at normal speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long past its deadline, or after a cancellation, an environment may take to return before it
+    /// counts as lost. It enforces the deadline itself; this covers its clean-up of what it interrupted.
+    pub operation_grace: Duration,
+    /// How long past deadline and grace an attempt may give no sign of life before it is taken from its
+    /// executor. Only an executor whose thread is blocked, or that is gone, gets here.
+    pub reap_margin: Duration,
+    /// Least time between two looks at signs of life; a silent attempt is taken at the second.
+    pub reap_scan_gap: Duration,
+    /// How long one record may take to be kept. A store that hangs ends the run: going on would lose results.
+    pub record: Duration,
+    /// How long the end of a run waits for executors whose attempts have been resolved without them.
+    pub tail: Duration,
+    /// How long a provider may take to end everything it provided.
+    pub shutdown: Duration,
+}
 
-/// How long past deadline and grace an attempt may give no sign of life before it is taken from its
-/// executor. Only an executor whose thread is blocked, or that is gone, gets here.
-pub const REAP_MARGIN: Duration = Duration::from_secs(30);
-
-/// How long one record may take to be kept. A store that hangs ends the run: going on would lose results.
-pub const RECORD_PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long the end of a run waits for executors whose attempts have been resolved without them.
-pub const TAIL_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long a provider may take to end everything it provided.
-pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(60);
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            operation_grace: Duration::from_secs(5),
+            reap_margin: Duration::from_secs(30),
+            reap_scan_gap: Duration::from_secs(1),
+            record: Duration::from_secs(60),
+            tail: Duration::from_secs(10),
+            shutdown: Duration::from_secs(60),
+        }
+    }
+}
 
 /// Malformed replies in a row that end an attempt.
 pub const MALFORMED_IN_A_ROW: u32 = 3;
@@ -74,9 +90,11 @@ mod tests {
     /// A semantics lock: to change one is to decide.
     #[test]
     fn constants() {
-        let seconds = [OPERATION_GRACE, REAP_MARGIN, RECORD_PATIENCE, TAIL_PATIENCE, SHUTDOWN_PATIENCE]
+        let Patience { operation_grace, reap_margin, reap_scan_gap, record, tail, shutdown } =
+            Patience::default();
+        let seconds = [operation_grace, reap_margin, reap_scan_gap, record, tail, shutdown]
             .map(|duration| duration.as_secs());
-        assert_eq!(seconds, [5, 30, 60, 10, 60]);
+        assert_eq!(seconds, [5, 30, 1, 60, 10, 60]);
         assert_eq!(MALFORMED_IN_A_ROW, 3);
         assert_eq!(crate::CONTEXT_BUDGET_CHARS, 65_536);
     }

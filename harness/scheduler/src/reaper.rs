@@ -1,7 +1,7 @@
 //! Takes attempts from executors that give no sign of life.
 //!
-//! I1. An attempt is taken only if its sign of life is overdue by [`REAP_MARGIN`] at two scans, at least
-//! [`SCAN_GAP`] apart, with no new sign in between: a process that was stopped and goes on must not lose
+//! I1. An attempt is taken only if its sign of life is overdue by `reap_margin` at two scans, at least
+//! `reap_scan_gap` apart, with no new sign in between: a process that was stopped and goes on must not lose
 //! what is fine. I2. An attempt with an operation under way within its bounds is never taken. I3. An
 //! overdue attempt is taken in the end: the next scan is always set while anything lives.
 //!
@@ -15,21 +15,22 @@ use std::time::Duration;
 
 use clawrl_core::SlotId;
 
-use crate::limits::REAP_MARGIN;
+use crate::limits::Patience;
 use crate::vital::Sign;
-
-/// Least time between scans, so that thousands of leases with scattered deadlines cost one scan a second.
-pub(crate) const SCAN_GAP: Duration = Duration::from_secs(1);
 
 /// Knows when to look again.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     next: Duration,
+    margin: Duration,
+    /// Thousands of leases with scattered deadlines cost one scan in this time.
+    scan_gap: Duration,
 }
 
 impl Reaper {
-    pub(crate) fn new() -> Self {
-        Self { next: Duration::MAX }
+    pub(crate) fn new(patience: Patience) -> Self {
+        let Patience { reap_margin, reap_scan_gap, .. } = patience;
+        Self { next: Duration::MAX, margin: reap_margin, scan_gap: reap_scan_gap }
     }
 
     /// When the next scan is due; `None` while nothing lives.
@@ -39,7 +40,7 @@ impl Reaper {
 
     /// A new attempt gave its first sign.
     pub(crate) fn watch(&mut self, sign: Sign) {
-        self.next = self.next.min(sign.until + REAP_MARGIN);
+        self.next = self.next.min(sign.until + self.margin);
     }
 
     /// Reads the signs of all live attempts, each with what made it suspect at the last scan; gives those to
@@ -52,14 +53,14 @@ impl Reaper {
         let mut taken = Vec::new();
         self.next = Duration::MAX;
         for (slot, sign, suspect) in live {
-            let overdue_at = sign.until + REAP_MARGIN;
+            let overdue_at = sign.until + self.margin;
             let overdue = overdue_at <= now;
             if overdue && *suspect == Some(sign) {
                 taken.push(slot);
                 continue;
             }
             *suspect = overdue.then_some(sign);
-            self.next = self.next.min(overdue_at.max(now + SCAN_GAP));
+            self.next = self.next.min(overdue_at.max(now + self.scan_gap));
         }
         taken
     }
@@ -76,13 +77,13 @@ mod tests {
 
     /// Signs of one attempt at each scan the reaper asks for; the scan, counted from 0, that takes it.
     fn check(signs: &[u64], expected: Option<usize>) {
-        let mut reaper = Reaper::new();
+        let mut reaper = Reaper::new(Patience::default());
         reaper.watch(sign(signs[0]));
         let mut suspect = None;
         let mut now = Duration::ZERO;
         for (number, &until) in signs.iter().enumerate() {
             let next = reaper.next_scan().unwrap();
-            assert!(number == 0 || next >= now + SCAN_GAP);
+            assert!(number == 0 || next >= now + Duration::from_secs(1));
             now = next;
             let taken = reaper.scan(now, std::iter::once((SlotId(1), sign(until), &mut suspect)));
             if !taken.is_empty() {

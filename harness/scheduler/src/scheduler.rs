@@ -10,7 +10,6 @@ use tokio::time::{Instant, timeout};
 use crate::config::{Interrupt, SchedulerConfig, SetupError, check};
 use crate::dispatcher::{Dispatched, Dispatcher};
 use crate::guard::catch_panic;
-use crate::limits::SHUTDOWN_PATIENCE;
 use crate::progress::Progress;
 use crate::report::{RunEnd, RunError, RunReport};
 use crate::shared::Shared;
@@ -58,6 +57,7 @@ impl Scheduler {
             sink: config.sink,
             providers,
             progress: Progress::new(slots),
+            patience: config.patience,
             started: Instant::now(),
         };
         Ok(Self {
@@ -125,13 +125,13 @@ fn warm_ups(config: &SchedulerConfig) -> Vec<WarmUp> {
         let tasks = config.open_slots.iter().filter_map(|slot| plan.slots.get(slot.0 as usize));
         tasks.map(|slot| plan.task_of(slot)).filter(move |task| task.env.kind() == kind)
     };
-    let warm_up = |&kind: &&'static str| {
+    let warm_up = |kind: &'static str| {
         let useful = u32::try_from(of_kind(kind).count()).unwrap_or(u32::MAX);
         let count = plan.limits.prewarm.min(useful).min(plan.limits.concurrency);
         let patience = of_kind(kind).map(|task| task.timeouts.lease).max().unwrap_or_default();
         WarmUp { kind, count, patience }
     };
-    config.providers.keys().map(|kind| warm_up(&kind)).filter(|warm_up| warm_up.count > 0).collect()
+    config.providers.keys().copied().map(warm_up).filter(|warm_up| warm_up.count > 0).collect()
 }
 
 /// Makes environments ready. A failure is no end: the leases that meet the same cause report it.
@@ -155,11 +155,11 @@ async fn warm_up(shared: &Shared, warm_ups: &[WarmUp], interrupts: &mut watch::R
 async fn shut_down(shared: &Shared, report: &mut RunReport) {
     for (kind, provider) in &shared.providers {
         report.peak_environments += provider.usage().peak;
-        match timeout(SHUTDOWN_PATIENCE, catch_panic(async { provider.shutdown().await })).await {
+        match timeout(shared.patience.shutdown, catch_panic(async { provider.shutdown().await })).await {
             Ok(Ok(closed)) => report.note_leftovers(closed.leftovers),
             Ok(Err(text)) => report.note_leftovers(vec![format!("shutting down `{kind}` panicked: {text}")]),
             Err(_) => {
-                let seconds = SHUTDOWN_PATIENCE.as_secs();
+                let seconds = shared.patience.shutdown.as_secs();
                 report.note_leftovers(vec![format!("shutting down `{kind}` took longer than {seconds} s")]);
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clawrl_core::{EnvProvider, EpisodeSink, Policy, RunPlan, TaskSpec};
 use tokio::time::Instant;
 
+use crate::limits::Patience;
 use crate::progress::Progress;
 
 /// Read by executors, made by the scheduler.
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn EpisodeSink>,
     pub(crate) providers: BTreeMap<&'static str, Arc<dyn EnvProvider>>,
     pub(crate) progress: Progress,
+    pub(crate) patience: Patience,
     pub(crate) started: Instant,
 }
 

@@ -36,7 +36,11 @@ impl Subject {
     }
 
     fn ctx(&self, seq: u32) -> StepCtx {
-        StepCtx { seq, deadline: (Instant::now() + self.case.patience).into_std(), cancel: CancelToken::new() }
+        StepCtx {
+            seq,
+            deadline: (Instant::now() + self.case.patience).into_std(),
+            cancel: CancelToken::new(),
+        }
     }
 
     /// Lives and is not merely warm.
@@ -153,7 +157,8 @@ pub(super) async fn drop_without_close(subject: &Subject) -> Checked {
 pub(super) async fn deadline(subject: &Subject) -> Checked {
     let Some(calls) = subject.long_calls() else { return Ok(()) };
     let mut env = subject.ready(0).await?;
-    let ctx = StepCtx { deadline: (Instant::now() + Duration::from_millis(300)).into_std(), ..subject.ctx(1) };
+    let ctx =
+        StepCtx { deadline: (Instant::now() + Duration::from_millis(300)).into_std(), ..subject.ctx(1) };
     let stepped = subject.in_time("a step with a near deadline", env.step(calls, ctx)).await?;
     if let Err(fault) = &stepped {
         ensure(fault.limit == Some(Limit::Step), || {

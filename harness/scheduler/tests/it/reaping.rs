@@ -1,0 +1,91 @@
+//! A policy that blocks its thread: the attempt is taken from its executor, and what comes late is discarded.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use clawrl_core::{Boundary, Outcome, Timeouts};
+use clawrl_scheduler::{Patience, RunEnd};
+use clawrl_testkit::{PlanShape, Reply, ScriptedPolicy};
+
+use crate::stage::Stage;
+
+/// A gate that one thread waits at until another opens it.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.opened.wait(open).unwrap();
+        }
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+fn stage(retries: u32) -> Stage {
+    let mut shape = PlanShape::flat(3, 3);
+    shape.limits.max_retries = retries;
+    shape.timeouts = Timeouts { policy: Duration::from_millis(50), ..Timeouts::default() };
+    let mut stage = Stage::new(&shape, |_| Vec::new());
+    stage.patience = Patience {
+        operation_grace: Duration::from_millis(50),
+        reap_margin: Duration::from_millis(50),
+        reap_scan_gap: Duration::from_millis(50),
+        // The first look at an attempt is when its journaling would be overdue.
+        record: Duration::from_millis(500),
+        ..Patience::default()
+    };
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_blocked_executor_loses_its_attempt() {
+    let gate = Arc::new(Gate::default());
+    let mut stage = stage(1);
+    let at_gate = Arc::clone(&gate);
+    stage.policy = Arc::new(ScriptedPolicy::new(move |request| {
+        match (request.attempt.slot.0, request.attempt.number) {
+            (0, 0) => at_gate.pass(),
+            // The retry runs, so the attempt was taken: now the first executor goes on, too late.
+            (0, _) => at_gate.open(),
+            _ => {}
+        }
+        Reply::submit()
+    }));
+    let report = stage.run().await.unwrap();
+    assert_eq!((report.end, report.closed, report.passed), (RunEnd::Completed, 3, 3));
+    assert_eq!((report.reaped, report.retries, report.lost_executors), (1, 1, 0));
+    assert_eq!(stage.sink.violations(), Vec::<String>::new());
+    let first = stage.sink.records().into_iter().find(|record| matches!(record.outcome, Outcome::Faulted(_)));
+    let Some(Outcome::Faulted(fault)) = first.map(|record| record.outcome) else { panic!("no fault") };
+    assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Policy, "reaped"));
+    assert_eq!(stage.usage(), 0, "the environment was dropped");
+}
+
+/// The end of the run does not wait for a thread that never comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_tail_does_not_wait_for_a_blocked_thread() {
+    let gate = Arc::new(Gate::default());
+    let mut stage = stage(0);
+    stage.patience.tail = Duration::from_millis(100);
+    let at_gate = Arc::clone(&gate);
+    stage.policy = Arc::new(ScriptedPolicy::new(move |request| {
+        if request.attempt.slot.0 == 0 {
+            at_gate.pass();
+        }
+        Reply::submit()
+    }));
+    let report = stage.run().await.unwrap();
+    assert_eq!((report.end, report.closed, report.faulted), (RunEnd::Completed, 3, 1));
+    assert_eq!((report.reaped, report.lost_executors), (1, 1));
+    // So that the runtime can end.
+    gate.open();
+}
