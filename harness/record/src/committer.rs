@@ -23,6 +23,9 @@ use crate::logs::{LogError, LogFile, Logs};
 use crate::{AttemptSummary, Entry, Finished, FrameRef, JournalState, Line, MetricRow, RecordError, RunEnd};
 use crate::{Violation, line};
 
+#[cfg(test)]
+mod tests;
+
 /// The promise against loss of power.
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -70,6 +73,8 @@ pub(crate) struct Target<F> {
     pub(crate) logs: Logs<F>,
     pub(crate) metrics: Option<File>,
     pub(crate) state: JournalState,
+    /// [`SYNC_INTERVAL`]; tests choose others.
+    pub(crate) sync_interval: Duration,
 }
 
 /// The thread's own data.
@@ -113,14 +118,14 @@ impl<F: LogFile> Committer<F> {
         loop {
             let first = match self.unsynced_since {
                 None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(since) => commands.recv_deadline(since + SYNC_INTERVAL),
+                Some(since) => commands.recv_deadline(since + self.target.sync_interval),
             };
             let next = match first {
                 Ok(first) => self.commit(first, commands, &mut refused),
                 Err(RecvTimeoutError::Timeout) => Next::GoOn,
                 Err(RecvTimeoutError::Disconnected) => Next::End,
             };
-            let due = self.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_INTERVAL);
+            let due = self.unsynced_since.is_some_and(|since| since.elapsed() >= self.target.sync_interval);
             if due || next == Next::End {
                 self.sync();
             }
@@ -141,8 +146,8 @@ impl<F: LogFile> Committer<F> {
         let now_ms = now_ms();
         let mut next = Next::GoOn;
         let mut command = Some(first);
-        for _ in 0..GROUP_COMMANDS {
-            let Some(taken) = command.take() else { break };
+        let mut room = GROUP_COMMANDS;
+        while let Some(taken) = command {
             match taken {
                 Command::Leased(lease, ack) => {
                     let added = self.add(now_ms, Entry::Leased(lease));
@@ -163,10 +168,10 @@ impl<F: LogFile> Committer<F> {
                 }
                 Command::Close => next = Next::End,
             }
-            if next == Next::End || self.frames.len() + self.lines.len() >= GROUP_BYTES {
-                break;
-            }
-            command = queue.try_recv().ok();
+            room -= 1;
+            // What is taken from the queue is always handled: fullness is looked at before, not after.
+            let full = room == 0 || self.frames.len() + self.lines.len() >= GROUP_BYTES;
+            command = if full || next == Next::End { None } else { queue.try_recv().ok() };
         }
         self.write();
         next

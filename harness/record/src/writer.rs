@@ -16,7 +16,7 @@ use crossbeam::channel::{Sender, bounded};
 
 use serde::Serialize;
 
-use crate::committer::{Command, Committer, Ended, Target, now_ms};
+use crate::committer::{Command, Committer, Ended, SYNC_INTERVAL, Target, now_ms};
 use crate::logs::{LogError, Logs};
 use crate::owner::Owner;
 use crate::resume::Repaired;
@@ -115,7 +115,14 @@ impl RunWriter {
     ) -> Result<Self, RecordError> {
         let metrics = open_metrics(&dir)?;
         let run = plan.run.clone();
-        let target = Target { run: run.clone(), dir: dir.clone(), logs, metrics: Some(metrics), state };
+        let target = Target {
+            run: run.clone(),
+            dir: dir.clone(),
+            logs,
+            metrics: Some(metrics),
+            state,
+            sync_interval: SYNC_INTERVAL,
+        };
         let failed = |source| RecordError::io("start the writer thread of", &dir, source);
         let committer = Committer::new(target).map_err(failed)?;
         // One place more than there are credits: the command that ends the thread needs none.
