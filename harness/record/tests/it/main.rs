@@ -6,6 +6,7 @@
 mod child;
 mod disk;
 mod fixture;
+mod formats;
 mod kill;
 mod resuming;
 mod store;
