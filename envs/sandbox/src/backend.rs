@@ -41,10 +41,8 @@ pub struct SandboxCommand {
 pub struct StartedSandbox {
     /// The sandbox.
     pub sandbox: Box<dyn Sandbox>,
-    /// The master of its terminal, not blocking.
+    /// The master of its terminal, not blocking. Nothing of the main program's output was read yet.
     pub terminal: OwnedFd,
-    /// What the main program had already printed: it comes before everything read from `terminal`.
-    pub early_output: Vec<u8>,
 }
 
 /// A file to lay into the workspace.

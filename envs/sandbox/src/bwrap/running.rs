@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use tokio::sync::watch;
 
 use super::arguments::{self, WORKSPACE};
 use super::exec;
-use super::start::Shared;
+use super::start::{Live, Shared};
 use crate::cgroup;
 use crate::identity::Identity;
 use crate::procs::{self, ProcessStat};
@@ -23,12 +22,28 @@ use crate::{ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxSpec};
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
+/// Ends a sandbox: a pidfd of the outer process at first, of the first inside process once that is known.
+#[derive(Debug, Default)]
+pub(super) struct KillHandle(Mutex<Option<OwnedFd>>);
+
+impl KillHandle {
+    pub(super) fn kill(&self) {
+        if let Some(handle) = self.lock().as_ref() {
+            // ESRCH: it has ended by itself.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
 /// The processes of one sandbox, held by their kill handle. Dropping it kills them.
 #[derive(Debug)]
 pub(super) struct Held {
     shared: Arc<Shared>,
-    /// A pidfd: of the outer process at first, of the first inside process once that is known.
-    handle: Mutex<Option<OwnedFd>>,
+    handle: Arc<KillHandle>,
     /// Becomes true when everything has ended and its id and its place in the count were given back.
     ended: watch::Receiver<bool>,
     cgroup: Option<CgroupRequest>,
@@ -46,13 +61,22 @@ struct FirstProcess {
 impl Held {
     pub(super) fn new(
         shared: Arc<Shared>,
+        live: Live,
         identity: Option<Identity>,
         cgroup: Option<CgroupRequest>,
         process: &SpawnedProcess,
     ) -> Self {
-        let live = shared.live.fetch_add(1, Ordering::AcqRel) + 1;
-        shared.peak.fetch_max(live, Ordering::AcqRel);
         let host_id = identity.as_ref().map(|identity| identity.id);
+        // Its number cannot be reused before the spawner reaps it, which it reports; a process that has
+        // ended already needs no handle.
+        let pidfd = if process.exit.has_ended() { None } else { open(process.pid) };
+        let handle = Arc::new(KillHandle(Mutex::new(pidfd)));
+        shared.remember(process.pid, &handle);
+        if shared.is_closing() {
+            // The end of the run did not know this one yet.
+            handle.kill();
+        }
+        let pid = process.pid;
         // The id and the count are given back when the kernel says that everything has ended, not before.
         let mut exit = process.exit.clone();
         let watched = Arc::clone(&shared);
@@ -60,15 +84,11 @@ impl Held {
         tokio::spawn(async move {
             exit.ended().await;
             drop(identity);
-            if watched.live.fetch_sub(1, Ordering::AcqRel) == 1 {
-                watched.all_ended.notify_waiters();
-            }
+            watched.forget(pid);
+            drop(live);
             let _ = tell_ended.send(true);
         });
-        // Its number cannot be reused before the spawner reaps it, which it reports; a process that has
-        // ended already needs no handle.
-        let handle = if process.exit.has_ended() { None } else { open(process.pid) };
-        Self { shared, handle: Mutex::new(handle), ended, cgroup, host_id, first: None }
+        Self { shared, handle, ended, cgroup, host_id, first: None }
     }
 
     /// Takes the first inside process as the one to kill, after proving that it is a child of the outer one.
@@ -76,19 +96,8 @@ impl Held {
         let handle = open(inner)?;
         let stat = ProcessStat::read(inner).filter(|stat| stat.parent == outer)?;
         self.first = Some(FirstProcess { pid: inner, start_ticks: stat.start_ticks });
-        *self.lock() = Some(handle);
+        *self.handle.lock() = Some(handle);
         Some(())
-    }
-
-    fn kill_now(&self) {
-        if let Some(handle) = self.lock().as_ref() {
-            // ESRCH: it has ended by itself.
-            let _ = pidfd_send_signal(handle, Signal::KILL);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
-        self.handle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn join_target(&self) -> Option<JoinTarget> {
@@ -112,7 +121,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.kill_now();
+        self.handle.kill();
     }
 }
 
@@ -242,7 +251,7 @@ impl Sandbox for RunningSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            self.held.kill_now();
+            self.held.handle.kill();
             let mut ended = self.held.ended.clone();
             let ended = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await.is_ok();
             match ended {

@@ -1,9 +1,10 @@
 //! Starting a sandbox: request to the spawner, bubblewrap's report on the terminal, the ready mark.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId};
@@ -11,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::arguments::{self, INSIDE_ID, READY, WORKSPACE};
 use super::host::HostReport;
-use super::running::{Held, RunningSandbox};
+use super::running::{Held, KillHandle, RunningSandbox};
 use crate::cgroup::{self, CgroupRoot};
 use crate::identity::IdentityPool;
 use crate::readiness::watched;
@@ -23,6 +24,9 @@ use crate::{SandboxBackend, SandboxSpec, StartedSandbox};
 
 /// A sandbox that is not ready by then is given up. Generous: a loaded machine starts hundreds at once.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long `shutdown` waits for what it killed.
+const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// bubblewrap's report and its complaints are far smaller; more means that something else is talking.
 const MAX_PREAMBLE_BYTES: usize = 16 * 1024;
@@ -53,9 +57,11 @@ pub(super) struct Shared {
     pub(super) config: BubblewrapConfig,
     pub(super) cgroups: CgroupRoot,
     identities: Option<IdentityPool>,
-    pub(super) live: AtomicU32,
-    pub(super) peak: AtomicU32,
-    pub(super) all_ended: Notify,
+    /// By outer process id: what `shutdown` kills although somebody still holds it.
+    running: Mutex<HashMap<u32, Weak<KillHandle>>>,
+    live: AtomicU32,
+    peak: AtomicU32,
+    all_ended: Notify,
     next: AtomicU64,
     starts: tokio::sync::Semaphore,
 }
@@ -76,6 +82,7 @@ impl BubblewrapBackend {
             identities: config.host.root.then(IdentityPool::of_this_process),
             config,
             cgroups,
+            running: Mutex::new(HashMap::new()),
             live: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             all_ended: Notify::new(),
@@ -93,6 +100,7 @@ impl BubblewrapBackend {
 
     async fn start_now(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         let _permit = shared.starts.acquire().await.map_err(|_| ended())?;
+        let live = Live::new(&shared);
         let identity = match &shared.identities {
             Some(pool) => Some(pool.take().ok_or_else(|| {
                 Fault::transient(
@@ -129,7 +137,7 @@ impl BubblewrapBackend {
         };
         let process = shared.spawner.spawn(launch, cgroup.clone(), &[]).await.map_err(spawn_fault)?;
         // From here on the guard ends the sandbox whatever happens.
-        let mut held = Held::new(Arc::clone(&shared), identity, cgroup, &process);
+        let mut held = Held::new(Arc::clone(&shared), live, identity, cgroup, &process);
         let SpawnedProcess { pid, master, .. } = process;
         let terminal = master
             .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
@@ -145,11 +153,45 @@ impl BubblewrapBackend {
         })?;
         let identity = (host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0), INSIDE_ID);
         let sandbox = RunningSandbox::new(held, workspace, identity, spec);
-        Ok(StartedSandbox {
-            sandbox: Box::new(sandbox),
-            terminal: ready.terminal,
-            early_output: ready.early_output,
-        })
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: ready.terminal })
+    }
+}
+
+/// One in the count of what exists, from before its start until the kernel says that all of it has ended.
+#[derive(Debug)]
+pub(super) struct Live(Arc<Shared>);
+
+impl Live {
+    fn new(shared: &Arc<Shared>) -> Self {
+        let live = shared.live.fetch_add(1, Ordering::AcqRel) + 1;
+        shared.peak.fetch_max(live, Ordering::AcqRel);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if self.0.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.all_ended.notify_waiters();
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn is_closing(&self) -> bool {
+        self.starts.is_closed()
+    }
+
+    pub(super) fn remember(&self, outer: u32, handle: &Arc<KillHandle>) {
+        self.running().insert(outer, Arc::downgrade(handle));
+    }
+
+    pub(super) fn forget(&self, outer: u32) {
+        self.running().remove(&outer);
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<u32, Weak<KillHandle>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,12 +218,14 @@ impl SandboxBackend for BubblewrapBackend {
     fn shutdown(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
             self.shared.starts.close();
+            let running: Vec<_> = self.shared.running().values().filter_map(Weak::upgrade).collect();
+            running.iter().for_each(|handle| handle.kill());
             loop {
                 let ended = self.shared.all_ended.notified();
                 if self.live() == 0 {
                     break;
                 }
-                if tokio::time::timeout(START_LIMIT, ended).await.is_err() {
+                if tokio::time::timeout(END_LIMIT, ended).await.is_err() {
                     break;
                 }
             }
@@ -216,8 +260,6 @@ struct Ready {
     terminal: OwnedFd,
     /// Host process id of the first inside process, from bubblewrap's report.
     first_process: u32,
-    /// What the main program had already printed when the mark was read.
-    early_output: Vec<u8>,
 }
 
 /// Reads the terminal until the ready mark.
@@ -225,10 +267,12 @@ async fn until_ready(terminal: OwnedFd) -> Result<Ready, Fault> {
     let failed = |error: io::Error| Fault::transient(Boundary::Provider, "terminal", error.to_string());
     let terminal = watched(terminal).map_err(failed)?;
     let mut preamble = Vec::new();
-    let mut chunk = [0u8; 512];
+    let mut chunk = [0u8; READY.len()];
     loop {
+        // Never more than what the mark may still lack, so that nothing behind it is taken.
+        let wanted = READY.len() - begun(&preamble, READY.as_bytes());
         let mut ready = terminal.readable().await.map_err(failed)?;
-        let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref().as_fd(), &mut chunk)?));
+        let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref().as_fd(), &mut chunk[..wanted])?));
         match read {
             Ok(Ok(read)) if read > 0 => preamble.extend_from_slice(&chunk[..read]),
             // A terminal whose last process is gone gives EIO, or the end of the file.
@@ -237,11 +281,10 @@ async fn until_ready(terminal: OwnedFd) -> Result<Ready, Fault> {
             Ok(Err(error)) => return Err(failed(error)),
             Err(_would_block) => continue,
         }
-        if let Some(at) = find(&preamble, READY.as_bytes()) {
-            let report = String::from_utf8_lossy(&preamble[..at]);
-            let first_process = first_process(&report).ok_or_else(|| not_started(&preamble))?;
-            let early_output = preamble.split_off(at + READY.len());
-            return Ok(Ready { terminal: terminal.into_inner(), first_process, early_output });
+        if let Some(report) = preamble.strip_suffix(READY.as_bytes()) {
+            let first_process =
+                first_process(&String::from_utf8_lossy(report)).ok_or_else(|| not_started(&preamble))?;
+            return Ok(Ready { terminal: terminal.into_inner(), first_process });
         }
         if preamble.len() > MAX_PREAMBLE_BYTES {
             return Err(not_started(&preamble));
@@ -249,8 +292,9 @@ async fn until_ready(terminal: OwnedFd) -> Result<Ready, Fault> {
     }
 }
 
-fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    text.windows(pattern.len()).position(|window| window == pattern)
+/// Length of the longest end of `text` that is a proper beginning of `mark`.
+fn begun(text: &[u8], mark: &[u8]) -> usize {
+    (1..mark.len()).rev().find(|&length| text.ends_with(&mark[..length])).unwrap_or(0)
 }
 
 /// `"child-pid": N` in bubblewrap's report.
@@ -293,6 +337,18 @@ mod tests {
     fn the_report_is_read_with_terminal_line_ends() {
         assert_eq!(first_process("{\r\n    \"child-pid\": 2164,\r\n    \"net-namespace\": 4026"), Some(2164));
         assert_eq!(first_process("bwrap: nothing"), None);
+    }
+
+    #[test]
+    fn a_mark_is_never_read_past() {
+        let check =
+            |text: &str, expected: usize| assert_eq!(begun(text.as_bytes(), b"abac"), expected, "{text}");
+        check("", 0);
+        check("xa", 1);
+        check("xaba", 3);
+        check("ababa", 3);
+        check("abab", 2);
+        check("abax", 0);
     }
 
     #[test]

@@ -40,3 +40,4 @@ mod tests;
 pub use command::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
 pub use evaluate::evaluate;
 pub use evidence::{CheckLimits, Evidence, UidMap};
+pub(crate) use processes::processes_hold;

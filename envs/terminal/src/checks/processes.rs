@@ -1,6 +1,6 @@
 //! What ran in the sandbox before everything was stopped.
 
-use clawrl_core::Fault;
+use clawrl_core::{Check, CheckSpec, Fault};
 use clawrl_sandbox::ProcessFacts;
 use regex::Regex;
 
@@ -9,6 +9,16 @@ use super::verdict::{Verdict, invalid};
 
 /// Characters shown of the expression and of a command line.
 const SHOWN: usize = 60;
+
+/// Whether every process check holds for what runs now. A check that cannot be evaluated does not.
+pub(crate) fn processes_hold(checks: &[CheckSpec], processes: &[ProcessFacts]) -> bool {
+    checks.iter().all(|spec| match &spec.check {
+        Check::Process { regex, running } => {
+            process(processes, regex, *running).is_ok_and(|verdict| verdict.holds())
+        }
+        _ => true,
+    })
+}
 
 pub(super) fn process(processes: &[ProcessFacts], regex: &str, running: bool) -> Result<Verdict, Fault> {
     let compiled = Regex::new(regex).map_err(|error| invalid(error.to_string().replace('\n', " ")))?;

@@ -27,6 +27,10 @@ impl Verdict {
         Self { passed: false, ..Self::pass(message) }
     }
 
+    pub(super) fn holds(&self) -> bool {
+        self.passed
+    }
+
     pub(super) fn flagged(mut self, flag: Option<&'static str>) -> Self {
         self.flags.extend(flag);
         self

@@ -1,0 +1,291 @@
+//! One terminal for one episode.
+//!
+//! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then
+//! commands on copies in fresh sandboxes. I2. A step future that was dropped poisons the environment.
+//! I3. The same seed and the same actions give the same observations, as far as the programs do.
+//!
+//! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{
+    Boundary, BoxFuture, Check, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation,
+    Part, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall,
+};
+use clawrl_sandbox::{ProcessFacts, Sandbox, ShellError, StepEnd, StepLimits, StepOutput};
+
+use crate::checks::{CheckLimits, Evidence, UidMap, evaluate, processes_hold};
+use crate::grading::FreshSandboxes;
+use crate::observe::Observed;
+use crate::provider::{ReadyTerminal, Shared};
+use crate::tools::{self, Call};
+
+/// How long a process check that does not hold is looked at again.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// The [`Env`] of kind `terminal`.
+pub(crate) struct TerminalEnv {
+    shared: Arc<Shared>,
+    terminal: Option<ReadyTerminal>,
+    task: Arc<TaskSpec>,
+    label: String,
+    seed: u64,
+    /// Set while an operation runs: what finds it set was preceded by one that was dropped.
+    busy: bool,
+    cast: Option<String>,
+}
+
+impl TerminalEnv {
+    pub(crate) fn new(shared: Arc<Shared>, terminal: ReadyTerminal, request: &LeaseRequest) -> Self {
+        Self {
+            shared,
+            terminal: Some(terminal),
+            task: Arc::clone(&request.task),
+            label: format!("{}.{}", request.attempt, request.epoch.0),
+            seed: request.seed,
+            busy: false,
+            cast: None,
+        }
+    }
+
+    fn spec(task: &TaskSpec) -> Result<&TerminalSpec, Fault> {
+        match &task.env {
+            EnvSpec::Terminal(spec) => Ok(spec),
+            other => {
+                let message = format!("a terminal was leased for a task of kind `{}`", other.kind());
+                Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
+            }
+        }
+    }
+
+    /// Starts an operation: refuses after a dropped one and after `close`.
+    fn begin(&mut self) -> Result<(), Fault> {
+        if self.busy {
+            let message = "an operation was dropped half-way; the environment can only be closed";
+            return Err(Fault::permanent(Boundary::Harness, "poisoned", message));
+        }
+        if self.terminal.is_none() {
+            return Err(Fault::permanent(Boundary::Harness, "closed", "the environment was closed"));
+        }
+        self.busy = true;
+        Ok(())
+    }
+
+    fn terminal(&mut self) -> Result<&mut ReadyTerminal, Fault> {
+        self.terminal
+            .as_mut()
+            .ok_or_else(|| Fault::permanent(Boundary::Harness, "closed", "the environment was closed"))
+    }
+
+    async fn prepare(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = Self::spec(&task)?;
+        let shared = Arc::clone(&self.shared);
+        let files = if spec.files.is_empty() {
+            Vec::new()
+        } else {
+            let task = Arc::clone(&task);
+            let read = move || shared.fixtures.read(&Self::spec(&task)?.files);
+            tokio::task::spawn_blocking(read)
+                .await
+                .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))??
+        };
+        let variables = self.variables(spec);
+        let terminal = self.terminal()?;
+        terminal.sandbox.put(files).await?;
+        for command in std::iter::once(&variables).chain(&spec.setup) {
+            let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
+            let output = terminal
+                .session
+                .run(command, limits)
+                .await
+                .map_err(|error| setup_fault(command, &error.to_string()))?;
+            match output.end {
+                StepEnd::Completed { exit_code: Some(0) } => {}
+                StepEnd::TimedOut { .. } => {
+                    return Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup));
+                }
+                StepEnd::Cancelled => {
+                    return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
+                }
+                end => return Err(setup_fault(command, &format!("{end:?}: {}", output.text))),
+            }
+        }
+        Ok(Observation { parts: Vec::<Part>::new(), tools: tools::specs(), ..Observation::default() })
+    }
+
+    /// One line of shell that sets what depends on the task or the seed. `RANDOM` is bash's own generator.
+    fn variables(&self, spec: &TerminalSpec) -> String {
+        let mut line = format!("RANDOM={}", self.seed & 0x7fff);
+        if self.shared.determinism.python_hash_seed.is_none() {
+            line.push_str(&format!("; export PYTHONHASHSEED={}", self.seed as u32));
+        }
+        for (name, value) in &spec.env {
+            line.push_str(&format!("; export {name}={}", quoted(value)));
+        }
+        line
+    }
+
+    async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        let mut observed = Observed::default();
+        let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
+        for call in calls {
+            let session = &mut self.terminal()?.session;
+            let result = match tools::understand(call) {
+                Err(error) => {
+                    observed.refused(&error);
+                    continue;
+                }
+                Ok(Call::Submit) => {
+                    observed.submitted();
+                    break;
+                }
+                Ok(Call::Run(command)) => session.run(command, limits).await,
+                Ok(Call::Keys(keys)) => session.send_keys(keys, limits).await,
+                Ok(Call::Text(text)) => session.send_text(text, limits).await,
+                Ok(Call::Wait(duration)) => session.wait(duration, limits).await,
+                Ok(Call::Signal(signal)) => session.signal(signal, limits).await,
+            };
+            match result {
+                Ok(output) => observed.step(output),
+                // The agent asked for what cannot be done; it is told.
+                Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => observed.not_done(&error),
+                Err(ShellError::Gone) => observed.step(gone()),
+                Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", chain(&error))),
+            }
+            if observed.ended() {
+                break;
+            }
+        }
+        Ok(observed.into_result())
+    }
+
+    async fn judge(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = Self::spec(&task)?;
+        let shared = Arc::clone(&self.shared);
+        let commands = FreshSandboxes {
+            backend: shared.backend(spec.sandbox)?.as_ref(),
+            spec,
+            label: format!("{}-check", self.label),
+            workspace: self.terminal()?.sandbox.workspace(),
+            deadline: ctx.deadline,
+        };
+        let sandbox = &self.terminal()?.sandbox;
+        let processes = probed(sandbox.as_ref(), &task).await;
+        sandbox.kill().await?;
+        let (host, inside) = sandbox.identity();
+        let evidence = Evidence {
+            workspace: &commands.workspace,
+            processes: &processes,
+            commands: &commands,
+            uid_map: UidMap { host, inside },
+            limits: CheckLimits::default(),
+        };
+        let graded = tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+            graded = tokio::time::timeout_at(ctx.deadline.into(), evaluate(&task.checks, &evidence)) => {
+                graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, task.timeouts.grade)))
+            }
+        };
+        graded
+    }
+}
+
+impl Env for TerminalEnv {
+    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.prepare(ctx).await;
+            self.busy = false;
+            result
+        })
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        calls: &'a [ToolCall],
+        ctx: StepCtx,
+    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.act(calls, ctx).await;
+            self.busy = false;
+            result
+        })
+    }
+
+    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.judge(ctx).await;
+            self.busy = false;
+            result
+        })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            let mut leftovers = Vec::new();
+            if let Some(terminal) = self.terminal.take() {
+                self.cast = Some(terminal.session.cast());
+                if let Err(fault) = terminal.sandbox.kill().await {
+                    leftovers.push(fault.message);
+                }
+            }
+            CloseReport { leftovers, cast: self.cast.take() }
+        })
+    }
+}
+
+/// The processes, if a check asks. A program that the agent just started or killed is given a moment to become
+/// what it is going to be: between fork and exec it is still a shell by name.
+async fn probed(sandbox: &dyn Sandbox, task: &TaskSpec) -> Vec<ProcessFacts> {
+    if !task.checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
+        return Vec::new();
+    }
+    let until = Instant::now() + SETTLE;
+    loop {
+        let processes = sandbox.processes().await;
+        if processes_hold(&task.checks, &processes) || Instant::now() >= until {
+            return processes;
+        }
+        // timer: the kernel tells nobody about an exec in another process.
+        tokio::time::sleep(SETTLE / 20).await;
+    }
+}
+
+fn setup_fault(command: &str, what: &str) -> Fault {
+    let what: String = what.chars().take(500).collect();
+    Fault::permanent(Boundary::Env, "setup-failed", format!("setup command `{command}` failed: {what}"))
+}
+
+/// What a step on a shell that is gone comes to.
+fn gone() -> StepOutput {
+    StepOutput {
+        end: StepEnd::ShellExited,
+        text: String::new(),
+        full_text: None,
+        screen: None,
+        folder: None,
+        duration: Duration::ZERO,
+        notes: Vec::new(),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// A word that the shell reads as exactly this text.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,122 @@
+//! From a step of the shell to what the policy sees and what the record keeps.
+//!
+//! The text is the output, then one line in brackets that says how the step ended: `[exit 0]`,
+//! `[still running]`. The same line always means the same, so that it can be learned.
+
+use clawrl_core::{MalformedAction, Observation, Part, StepResult, StopReason};
+use clawrl_sandbox::{ShellError, StepEnd, StepNote, StepOutput};
+use serde_json::{Map, Value};
+
+/// The next state after some calls of one action.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    texts: Vec<String>,
+    full_texts: Vec<String>,
+    facts: Map<String, Value>,
+    cut: bool,
+    end: Option<StopReason>,
+}
+
+impl Observed {
+    /// Whether the episode ended, so that further calls of the action are not run.
+    pub(crate) fn ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(crate) fn submitted(&mut self) {
+        self.end = Some(StopReason::Submitted);
+    }
+
+    /// The call was not understood; nothing was done.
+    pub(crate) fn refused(&mut self, error: &MalformedAction) {
+        self.push(format!("[error: {error}]"), None);
+        self.facts.insert("refused".to_owned(), error.reason.clone().into());
+    }
+
+    /// The shell could not do it; nothing was done.
+    pub(crate) fn not_done(&mut self, error: &ShellError) {
+        self.push(format!("[error: {error}]"), None);
+        self.facts.insert("refused".to_owned(), error.to_string().into());
+    }
+
+    pub(crate) fn step(&mut self, output: StepOutput) {
+        let ending = match output.end {
+            StepEnd::Completed { exit_code: Some(code) } => {
+                self.facts.insert("exit_code".to_owned(), code.into());
+                format!("[exit {code}]")
+            }
+            StepEnd::Completed { exit_code: None } => {
+                self.facts.insert("exit_code".to_owned(), Value::Null);
+                "[exit unknown]".to_owned()
+            }
+            StepEnd::Running => "[still running]".to_owned(),
+            StepEnd::Incomplete => "[the shell waits for the rest of the command]".to_owned(),
+            StepEnd::TimedOut { shell_lost: false } => "[timed out and killed]".to_owned(),
+            StepEnd::TimedOut { shell_lost: true } => {
+                self.end = Some(StopReason::Ended("shell-lost".to_owned()));
+                "[timed out and killed, and the shell with it]".to_owned()
+            }
+            StepEnd::ShellExited => {
+                self.end = Some(StopReason::Ended("shell-exited".to_owned()));
+                "[the shell has exited]".to_owned()
+            }
+            StepEnd::Cancelled => "[cancelled]".to_owned(),
+        };
+        self.facts.insert("end".to_owned(), end_name(output.end).into());
+        if let Some(folder) = &output.folder {
+            self.facts.insert("folder".to_owned(), folder.clone().into());
+        }
+        if !output.notes.is_empty() {
+            let names: Vec<Value> = output.notes.iter().map(|note| note.name().into()).collect();
+            self.facts.insert("notes".to_owned(), names.into());
+        }
+        let mut text = output.text;
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        for note in output.notes.iter().filter_map(|&note| remark(note)) {
+            text.push_str(note);
+            text.push('\n');
+        }
+        text.push_str(&ending);
+        self.cut |= output.full_text.is_some();
+        self.push(text, output.full_text);
+    }
+
+    pub(crate) fn into_result(self) -> StepResult {
+        let observation = Observation {
+            parts: vec![Part::Text { text: self.texts.join("\n") }],
+            tools: Vec::new(),
+            facts: self.facts,
+            full_text: self.cut.then(|| self.full_texts.join("\n")),
+        };
+        StepResult { observation, end: self.end }
+    }
+
+    fn push(&mut self, text: String, full_text: Option<String>) {
+        self.full_texts.push(full_text.unwrap_or_else(|| text.clone()));
+        self.texts.push(text);
+    }
+}
+
+fn end_name(end: StepEnd) -> &'static str {
+    match end {
+        StepEnd::Completed { .. } => "completed",
+        StepEnd::Running => "running",
+        StepEnd::Incomplete => "incomplete",
+        StepEnd::TimedOut { .. } => "timed_out",
+        StepEnd::ShellExited => "shell_exited",
+        StepEnd::Cancelled => "cancelled",
+    }
+}
+
+/// What the policy must know to go on; the rest of the notes is for the record.
+fn remark(note: StepNote) -> Option<&'static str> {
+    match note {
+        StepNote::TypedIntoProgram => Some("[a program was running: the command was typed into it]"),
+        StepNote::InputUnread => Some("[some of the input was not read]"),
+        StepNote::NothingRunning => Some("[nothing is running]"),
+        StepNote::MarksLost => Some("[the prompt was changed: the exit code is unknown]"),
+        _ => None,
+    }
+}

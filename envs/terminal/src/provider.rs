@@ -1,0 +1,260 @@
+//! Provides terminals: sandboxes with a shell at its prompt, some of them made ahead.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{
+    Boundary, BoxFuture, CancelToken, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault,
+    LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
+};
+use clawrl_sandbox::{
+    CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, ShellConfig,
+    ShellSession, StepLimits, WarmMarks, WarmPool, bash_arguments, rc_script, terminal_environment,
+};
+
+use crate::env::TerminalEnv;
+use crate::fixtures::FixtureReader;
+
+/// Where bash's start file is, inside.
+const START_FILE: &str = "/etc/clawrl.bashrc";
+
+/// A shell that shows no prompt by then is given up.
+const PROMPT_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a provider is made of.
+pub struct TerminalConfig {
+    /// One backend for each isolation that may be asked for.
+    pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    /// When to make terminals ahead.
+    pub marks: WarmMarks,
+    /// The terminals of the plan's tasks; [`EnvProvider::warm_up`] divides by how often each occurs.
+    pub expected: Vec<TerminalSpec>,
+    /// What is held fixed.
+    pub determinism: Determinism,
+    /// Most memory of one session's recording; 0 records nothing.
+    pub cast_bytes: usize,
+}
+
+/// What two tasks must have in common to share a pool of terminals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TerminalKind {
+    sandbox: SandboxKind,
+    size: (u16, u16),
+    idle: Duration,
+    observation_chars: u32,
+    limits: SandboxLimits,
+    network: NetworkPolicy,
+}
+
+impl TerminalKind {
+    fn of(spec: &TerminalSpec) -> Self {
+        Self {
+            sandbox: spec.sandbox,
+            size: spec.size,
+            idle: spec.idle,
+            observation_chars: spec.observation_chars,
+            limits: spec.limits,
+            network: spec.network,
+        }
+    }
+}
+
+/// A sandbox with a shell at its prompt.
+pub(crate) struct ReadyTerminal {
+    /// Declared first, so dropped first: hanging the terminal up while the sandbox lives would wake the shell for
+    /// nothing.
+    pub(crate) sandbox: Box<dyn Sandbox>,
+    pub(crate) session: ShellSession,
+}
+
+/// What environments share with their provider.
+pub(crate) struct Shared {
+    pub(crate) backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    pub(crate) determinism: Determinism,
+    pub(crate) fixtures: FixtureReader,
+    cast_bytes: usize,
+}
+
+/// The [`EnvProvider`] of kind `terminal`.
+pub struct TerminalProvider {
+    shared: Arc<Shared>,
+    pool: WarmPool<TerminalKind, ReadyTerminal>,
+    expected: Vec<TerminalSpec>,
+}
+
+impl TerminalProvider {
+    /// A provider with an empty pool.
+    #[must_use]
+    pub fn new(config: TerminalConfig) -> Self {
+        let shared = Arc::new(Shared {
+            backends: config.backends,
+            determinism: config.determinism,
+            fixtures: FixtureReader::default(),
+            cast_bytes: config.cast_bytes,
+        });
+        let making = Arc::clone(&shared);
+        let make = move |kind| -> BoxFuture<'static, Result<ReadyTerminal, Fault>> {
+            let shared = Arc::clone(&making);
+            Box::pin(async move { shared.make(kind).await })
+        };
+        Self { shared, pool: WarmPool::new(config.marks, make), expected: config.expected }
+    }
+}
+
+impl EnvProvider for TerminalProvider {
+    fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
+        Box::pin(async move {
+            let EnvSpec::Terminal(spec) = &request.task.env else {
+                let message = format!("a terminal provider cannot provide `{}`", request.task.env.kind());
+                return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
+            };
+            if spec.shell != "bash" {
+                let message = format!("the shell `{}` is not supported; terminals run bash", spec.shell);
+                return Err(Fault::permanent(Boundary::Provider, "shell-unsupported", message));
+            }
+            let kind = TerminalKind::of(spec);
+            let leased = tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up")),
+                leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
+                    let waited = Limit::Lease;
+                    leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, waited, request.task.timeouts.lease)))
+                }
+            }?;
+            let env: Box<dyn Env> = Box::new(TerminalEnv::new(Arc::clone(&self.shared), leased, &request));
+            Ok(env)
+        })
+    }
+
+    fn usage(&self) -> ProviderUsage {
+        let backends = || self.shared.backends.values();
+        ProviderUsage {
+            live: backends().map(|backend| backend.live()).sum(),
+            warm: self.pool.ready(),
+            peak: backends().map(|backend| backend.peak()).sum(),
+        }
+    }
+
+    fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let shares = divided(count, &self.expected);
+            // All are started before the first is awaited.
+            let fills: Vec<_> = shares.iter().map(|(kind, count)| self.pool.fill(kind, *count)).collect();
+            let mut first_fault = Ok(());
+            for fill in fills {
+                first_fault = first_fault.and(fill.await);
+            }
+            first_fault
+        })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.pool.close();
+            let mut leftovers = Vec::new();
+            for backend in self.shared.backends.values() {
+                leftovers.extend(backend.shutdown().await);
+            }
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}
+
+/// Divides a number among kinds by how often they occur; the most frequent gets what is left over.
+fn divided(count: u32, expected: &[TerminalSpec]) -> Vec<(TerminalKind, u32)> {
+    let mut occurrences: Vec<(TerminalKind, u64)> = Vec::new();
+    for kind in expected.iter().map(TerminalKind::of) {
+        match occurrences.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, number)) => *number += 1,
+            None => occurrences.push((kind, 1)),
+        }
+    }
+    occurrences.sort_by_key(|&(_, number)| std::cmp::Reverse(number));
+    let total: u64 = occurrences.iter().map(|(_, number)| number).sum();
+    let mut shares: Vec<(TerminalKind, u32)> = occurrences
+        .iter()
+        .map(|&(kind, number)| (kind, (u64::from(count) * number / total.max(1)) as u32))
+        .collect();
+    let given: u32 = shares.iter().map(|(_, share)| share).sum();
+    if let Some(first) = shares.first_mut() {
+        first.1 += count - given;
+    }
+    shares
+}
+
+impl Shared {
+    pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
+            Fault::permanent(Boundary::Harness, "no-backend", message)
+        })
+    }
+
+    async fn make(&self, kind: TerminalKind) -> Result<ReadyTerminal, Fault> {
+        let mut random = [0u8; 16];
+        getrandom::fill(&mut random)
+            .map_err(|error| Fault::permanent(Boundary::Harness, "no-randomness", error.to_string()))?;
+        let nonce = Nonce::from_bytes(random);
+        let spec = SandboxSpec {
+            label: "terminal".to_owned(),
+            main: SandboxCommand {
+                program: "bash".to_owned(),
+                arguments: bash_arguments(START_FILE),
+                environment: terminal_environment().into_iter().collect(),
+            },
+            size: kind.size,
+            support_files: vec![(START_FILE.to_owned(), rc_script(&nonce))],
+            limits: kind.limits,
+            network: kind.network,
+        };
+        let started = self.backend(kind.sandbox)?.start(spec).await?;
+        let config = ShellConfig {
+            size: kind.size,
+            idle: kind.idle,
+            observation_chars: kind.observation_chars as usize,
+            cast: CastConfig { cap_bytes: self.cast_bytes, input: false },
+            ..ShellConfig::new(nonce)
+        };
+        let no_prompt = |error: String| Fault::transient(Boundary::Provider, "no-prompt", error);
+        let pty = Pty::from_master(started.terminal).map_err(|error| no_prompt(error.to_string()))?;
+        let limits = StepLimits { deadline: Instant::now() + PROMPT_LIMIT, cancel: &CancelToken::new() };
+        let session = ShellSession::start(pty, config, Arc::new(DirectKiller), limits)
+            .await
+            .map_err(|error| no_prompt(error.to_string()))?;
+        Ok(ReadyTerminal { sandbox: started.sandbox, session })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(memory_mib: u32) -> TerminalSpec {
+        TerminalSpec {
+            shell: "bash".to_owned(),
+            files: Vec::new(),
+            setup: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            size: (80, 24),
+            idle: Duration::from_millis(500),
+            observation_chars: 4000,
+            sandbox: SandboxKind::Bubblewrap,
+            limits: SandboxLimits { memory_mib, ..SandboxLimits::default() },
+            network: NetworkPolicy::None,
+        }
+    }
+
+    #[test]
+    fn warm_ones_are_divided_by_occurrence_without_loss() {
+        let check = |count: u32, memories: &[u32], expected: &[u32]| {
+            let specs: Vec<TerminalSpec> = memories.iter().map(|&memory| spec(memory)).collect();
+            let shares: Vec<u32> = divided(count, &specs).into_iter().map(|(_, share)| share).collect();
+            assert_eq!(shares, expected, "{count} over {memories:?}");
+        };
+        check(10, &[1, 1, 1], &[10]);
+        check(10, &[1, 2, 1], &[7, 3]);
+        check(0, &[1, 2], &[0, 0]);
+        check(5, &[], &[]);
+    }
+}

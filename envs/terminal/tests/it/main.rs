@@ -1,0 +1,7 @@
+//! The terminal environment with real shells in real sandboxes.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod episode;
+mod support;
