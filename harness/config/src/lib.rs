@@ -27,8 +27,10 @@ mod row;
 mod schema;
 mod select;
 mod source;
+mod starter;
 mod suggest;
 mod suite;
+mod summary;
 mod text;
 mod value;
 
@@ -36,4 +38,6 @@ pub use capacity::{HostCapacity, Resource, ResourceBound};
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, resolve_plan};
 pub use schema::{json_schema, json_schema_text};
+pub use starter::{new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
+pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};

@@ -67,7 +67,7 @@ impl Problem {
         self
     }
 
-    pub(crate) fn as_warning(mut self) -> Self {
+    pub(crate) fn into_warning(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
@@ -264,7 +264,7 @@ impl Findings {
 
     pub(crate) fn warn(&mut self, span: Span, finding: Finding<'_>) {
         let problem =
-            Problem::new(finding.message, finding.help).at(&self.source, span, finding.label).as_warning();
+            Problem::new(finding.message, finding.help).at(&self.source, span, finding.label).into_warning();
         self.warnings.push(problem);
     }
 

@@ -28,15 +28,15 @@ pub(crate) fn homes_of_key(key: &str) -> Vec<&'static str> {
     let definitions = schema["$defs"].as_object().into_iter().flatten();
     for (name, definition) in definitions {
         let home = match name.as_str() {
-            "DefaultsFile" => "`defaults:`",
-            "TaskFile" => "a task",
-            "TerminalFile" => "`env: terminal:`",
-            "CheckFile" => "an entry of `checks:`",
-            "RewardFile" => "`reward:`",
-            "ChoiceFields" => "a variable of `template:`",
-            "ActionFile" => "an entry of `actions:`",
-            "CommandFile" => "`command:`",
-            "ScriptFields" => "`oracle:`",
+            "Defaults" => "`defaults:`",
+            "Task" => "a task",
+            "Terminal" => "`env: terminal:`",
+            "Check" => "an entry of `checks:`",
+            "Reward" => "`reward:`",
+            "ChoiceMap" => "a variable of `template:`",
+            "Action" => "an entry of `actions:`",
+            "Command" => "`command:`",
+            "ScriptMap" => "`oracle:`",
             _ => continue,
         };
         if has_key(definition) {

@@ -7,7 +7,7 @@ use clawrl_core::{Limit, RewardMap, Timeouts};
 
 use super::Checker;
 use crate::bounds;
-use crate::file::{Located, RewardFile, SettingsRef};
+use crate::file::{Located, SettingsRef};
 use crate::problem::Problem;
 use crate::row::Settings;
 
@@ -51,29 +51,29 @@ impl Checker {
             group_size: self.whole("group_size", file.group_size, 1..=bounds::MAX_GROUP, 8),
             max_turns: self.whole("max_turns", file.max_turns, 1..=bounds::MAX_TURNS, bounds::DEFAULT_TURNS),
             action_format: file.action_format.map(Into::into).unwrap_or_default(),
-            reward: self.reward(file.reward),
+            reward: self.reward(file),
             timeouts: self.timeouts(file),
         }
     }
 
-    fn reward(&mut self, file: Option<&RewardFile>) -> RewardMap {
-        let RewardMap { scale, offset } = RewardMap::default();
-        let Some(file) = file else { return RewardMap { scale, offset } };
-        if let Some(scale) =
-            file.scale.as_ref().filter(|scale| !(scale.value > 0.0 && scale.value.is_finite()))
-        {
-            let message = format!("`scale` cannot be {}", scale.value);
-            let help = "write a number above 0: a higher score must mean a higher reward";
-            self.problem(scale.span, message, "out of bounds", help);
+    fn reward(&mut self, file: SettingsRef<'_>) -> RewardMap {
+        let mut reward = RewardMap::default();
+        if let Some(scale) = file.reward_scale {
+            reward.scale = scale.value;
+            if !(scale.value > 0.0 && scale.value.is_finite()) {
+                let message = format!("`scale` cannot be {}", scale.value);
+                let help = "write a number above 0: a higher score must mean a higher reward";
+                self.problem(scale.span, message, "out of bounds", help);
+            }
         }
-        if let Some(offset) = file.offset.as_ref().filter(|offset| !offset.value.is_finite()) {
-            let message = format!("`offset` cannot be {}", offset.value);
-            self.problem(offset.span, message, "out of bounds", "write a finite number, such as -1");
+        if let Some(offset) = file.reward_offset {
+            reward.offset = offset.value;
+            if !offset.value.is_finite() {
+                let message = format!("`offset` cannot be {}", offset.value);
+                self.problem(offset.span, message, "out of bounds", "write a finite number, such as -1");
+            }
         }
-        RewardMap {
-            scale: file.scale.as_ref().map_or(scale, |scale| scale.value),
-            offset: file.offset.as_ref().map_or(offset, |offset| offset.value),
-        }
+        reward
     }
 
     /// Every limit has its own clock, but those within an attempt cannot outlast it. Where only the attempt's

@@ -9,6 +9,7 @@ use crate::bounds;
 /// One check: exactly one kind, and optionally a label and a weight. Paths are relative to the workspace.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Check")]
 pub(crate) struct CheckFile {
     /// The file's content is exactly this.
     pub(crate) file_equals: Option<FileEqualsFile>,
@@ -39,6 +40,7 @@ pub(crate) struct CheckFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileEquals")]
 pub(crate) struct FileEqualsFile {
     /// The file.
     pub(crate) path: Text,
@@ -48,6 +50,7 @@ pub(crate) struct FileEqualsFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileContains")]
 pub(crate) struct FileContainsFile {
     /// The file.
     pub(crate) path: Text,
@@ -57,6 +60,7 @@ pub(crate) struct FileContainsFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileMatches")]
 pub(crate) struct FileMatchesFile {
     /// The file.
     pub(crate) path: Text,
@@ -66,6 +70,7 @@ pub(crate) struct FileMatchesFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileAbsent")]
 pub(crate) struct FileAbsentFile {
     /// Where nothing may be.
     pub(crate) path: Text,
@@ -73,6 +78,7 @@ pub(crate) struct FileAbsentFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileMode")]
 pub(crate) struct FileModeFile {
     /// The file.
     pub(crate) path: Text,
@@ -82,6 +88,7 @@ pub(crate) struct FileModeFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileOwner")]
 pub(crate) struct FileOwnerFile {
     /// The file.
     pub(crate) path: Text,
@@ -92,6 +99,7 @@ pub(crate) struct FileOwnerFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TreeHash")]
 pub(crate) struct TreeHashFile {
     /// The folder; `.` for the workspace.
     pub(crate) path: Text,
@@ -102,6 +110,7 @@ pub(crate) struct TreeHashFile {
 /// A command run by `sh -c` after everything of the agent was stopped.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Command")]
 pub(crate) struct CommandFile {
     /// The command.
     pub(crate) run: Text,
@@ -120,6 +129,7 @@ pub(crate) struct CommandFile {
 /// Looked up in the sandbox before anything is stopped.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Process")]
 pub(crate) struct ProcessFile {
     /// A regular expression over the command line, arguments joined by spaces.
     pub(crate) regex: Text,
@@ -129,6 +139,7 @@ pub(crate) struct ProcessFile {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "JsonValue")]
 pub(crate) struct JsonValueFile {
     /// The file.
     pub(crate) path: Text,

@@ -20,6 +20,7 @@ pub(crate) enum NamedListFile {
 /// A list in a text file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "LinesMap")]
 pub(crate) struct LinesFields {
     /// A text file in the suite's folder: one entry a line, empty lines left out.
     pub(crate) lines: Located<String>,
@@ -72,6 +73,7 @@ pub(crate) enum ChoiceFile {
 /// One of `from`, `range` and `sample`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ChoiceMap")]
 pub(crate) struct ChoiceFields {
     /// Name of a list under `vars`; the variable is one of its entries.
     pub(crate) from: Option<Located<String>>,
@@ -88,6 +90,7 @@ pub(crate) struct ChoiceFields {
 /// Several distinct entries of a list, in random order.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SampleMap")]
 pub(crate) struct SampleFields {
     /// Name of a list under `vars`.
     pub(crate) from: Located<String>,

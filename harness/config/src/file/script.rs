@@ -21,6 +21,7 @@ pub(crate) enum ScriptFile {
 /// One of `commands` and `actions`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ScriptMap")]
 pub(crate) struct ScriptFields {
     /// Shell commands, each one turn.
     pub(crate) commands: Option<Vec<Text>>,
@@ -31,6 +32,7 @@ pub(crate) struct ScriptFields {
 /// One action: exactly one kind.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Action")]
 pub(crate) struct ActionFile {
     /// Runs a command.
     pub(crate) run: Option<Text>,

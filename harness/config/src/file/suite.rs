@@ -84,7 +84,8 @@ macro_rules! with_settings {
                     group_size: self.group_size.as_ref(),
                     max_turns: self.max_turns.as_ref(),
                     action_format: self.action_format,
-                    reward: self.reward.as_ref(),
+                    reward_scale: self.reward.as_ref().and_then(|reward| reward.scale.as_ref()),
+                    reward_offset: self.reward.as_ref().and_then(|reward| reward.offset.as_ref()),
                     lease: self.lease_timeout_secs.as_ref(),
                     setup: self.setup_timeout_secs.as_ref(),
                     step: self.step_timeout_secs.as_ref(),
@@ -104,7 +105,8 @@ pub(crate) struct SettingsRef<'a> {
     pub(crate) group_size: Option<&'a Located<i64>>,
     pub(crate) max_turns: Option<&'a Located<i64>>,
     pub(crate) action_format: Option<ActionFormatFile>,
-    pub(crate) reward: Option<&'a RewardFile>,
+    pub(crate) reward_scale: Option<&'a Located<f64>>,
+    pub(crate) reward_offset: Option<&'a Located<f64>>,
     pub(crate) lease: Option<&'a Located<f64>>,
     pub(crate) setup: Option<&'a Located<f64>>,
     pub(crate) step: Option<&'a Located<f64>>,
@@ -121,7 +123,8 @@ impl<'a> SettingsRef<'a> {
             group_size: self.group_size.or(below.group_size),
             max_turns: self.max_turns.or(below.max_turns),
             action_format: self.action_format.or(below.action_format),
-            reward: self.reward.or(below.reward),
+            reward_scale: self.reward_scale.or(below.reward_scale),
+            reward_offset: self.reward_offset.or(below.reward_offset),
             lease: self.lease.or(below.lease),
             setup: self.setup.or(below.setup),
             step: self.step.or(below.step),
@@ -137,6 +140,7 @@ with_settings! {
     /// Settings of all tasks that do not give their own.
     #[derive(Debug, Default, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
+    #[schemars(rename = "Defaults")]
     struct DefaultsFile {}
 }
 
@@ -144,6 +148,7 @@ with_settings! {
     /// One task, or a template of many.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
+    #[schemars(rename = "Task")]
     struct TaskFile {
         /// Name of the task, unique in the suite: lower-case letters, digits and dashes.
         #[schemars(regex(pattern = "^[a-z0-9-]+$"))]
@@ -194,6 +199,7 @@ impl From<ActionFormatFile> for ActionFormat {
 /// Reward = scale * score + offset, for scores from 0 to 1.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Reward")]
 pub(crate) struct RewardFile {
     /// Factor. Default: 2.
     pub(crate) scale: Option<Located<f64>>,
@@ -204,6 +210,7 @@ pub(crate) struct RewardFile {
 /// The environment of a task: exactly one kind.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Env")]
 pub(crate) struct EnvFile {
     /// A shell on a pseudo-terminal, in a sandbox.
     #[serde(default, deserialize_with = "terminal")]

@@ -14,6 +14,7 @@ use crate::bounds;
 /// A shell on a pseudo-terminal.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Terminal")]
 pub(crate) struct TerminalFile {
     /// Program in the sandbox. Default: bash.
     pub(crate) shell: Option<Text>,
@@ -110,6 +111,7 @@ pub(crate) enum FileEntry {
 /// A file with its mode.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FileWithMode")]
 pub(crate) struct FileFields {
     /// The whole content, a template.
     pub(crate) content: Option<Text>,

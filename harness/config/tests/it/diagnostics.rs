@@ -12,7 +12,7 @@ pub(crate) fn rendered(diagnostic: &dyn Diagnostic) -> String {
         .with_width(100)
         .with_links(false)
         .render_report(&mut text, diagnostic)
-        .unwrap();
+        .expect("writing to a string");
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -25,8 +25,8 @@ pub(crate) fn failure(path: &Path) -> ConfigError {
 
 fn broken_files() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir("tests/it/broken")
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("the folder of broken suites")
+        .map(|entry| entry.expect("its entries").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
     files.sort();

@@ -1,4 +1,7 @@
 //! Integration tests of the crate, one binary.
 
 mod diagnostics;
+mod files;
 mod plans;
+mod schema;
+mod starters;

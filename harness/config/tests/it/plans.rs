@@ -1,9 +1,15 @@
 //! What good suites become.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use clawrl_config::{HostCapacity, PlanOptions, Suite, load_suite, resolve_plan};
-use clawrl_core::{PolicySpec, RunId, RunPlan};
+use clawrl_config::{HostCapacity, PlanOptions, Suite, describe_plan, load_suite, resolve_plan};
+use clawrl_core::{EnvSpec, PolicySpec, RunId, RunPlan, Split, TaskSpec};
+use proptest::prelude::*;
+
+use crate::diagnostics::rendered;
 
 pub(crate) fn host() -> HostCapacity {
     HostCapacity {
@@ -16,31 +22,318 @@ pub(crate) fn host() -> HostCapacity {
 }
 
 pub(crate) fn options() -> PlanOptions {
-    PlanOptions::new(RunId::new("test").unwrap(), PolicySpec::Noop, host())
+    PlanOptions::new(RunId::new("test").expect("a good name"), PolicySpec::Noop, host())
 }
 
 pub(crate) fn load(path: &str) -> Suite {
     match load_suite(Path::new(path)) {
         Ok(suite) => suite,
-        Err(error) => panic!("{}", crate::diagnostics::rendered(&error)),
+        Err(error) => panic!("{}", rendered(&error)),
     }
 }
 
-pub(crate) fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
+fn everything() -> [Suite; 1] {
+    [load("tests/it/good/everything")]
+}
+
+fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
     match resolve_plan(suites, options) {
         Ok(plan) => plan,
-        Err(error) => panic!("{}", crate::diagnostics::rendered(&error)),
+        Err(error) => panic!("{}", rendered(&error)),
     }
+}
+
+/// Without the folder of this checkout, and without the umask that it was made under.
+fn portable(text: &str) -> String {
+    let root = std::fs::canonicalize(".").expect("the folder of the crate");
+    let root = root.to_str().expect("a UTF-8 path");
+    text.replace(root, "ROOT")
+        .replace("\"mode\": 436", "\"mode\": 420")
+        .replace("\"mode\": 509", "\"mode\": 493")
+}
+
+fn pretty(task: &TaskSpec) -> String {
+    portable(&serde_json::to_string_pretty(task).expect("JSON"))
 }
 
 #[test]
 fn every_key_of_the_format_arrives_in_the_plan() {
-    let suite = load("tests/it/good/everything");
-    assert!(suite.warnings().is_empty());
-    let plan = plan(&[suite], &options());
-    let drawn = serde_json::to_string_pretty(&plan.tasks[0]).unwrap();
-    let root = std::fs::canonicalize(".").unwrap();
-    insta::assert_snapshot!("everything_drawn_0", drawn.replace(root.to_str().unwrap(), "ROOT"));
-    let every_one = serde_json::to_string_pretty(&plan.tasks[5]).unwrap();
-    insta::assert_snapshot!("everything_every_one_0", every_one);
+    let suites = everything();
+    assert!(suites[0].warnings().is_empty());
+    let plan = plan(&suites, &options());
+    insta::assert_snapshot!("everything_drawn_0", pretty(&plan.tasks[0]));
+    insta::assert_snapshot!("everything_every_one_0", pretty(&plan.tasks[5]));
+}
+
+#[test]
+fn ids_name_suite_family_and_instance() {
+    let plan = plan(&everything(), &options());
+    let ids: Vec<&str> = plan.tasks.iter().map(|task| task.id.0.as_str()).collect();
+    assert_eq!(ids[..3], ["everything/drawn#0", "everything/drawn#1", "everything/drawn#2"]);
+    assert_eq!(ids[5..11].len(), 6, "every combination of two sides and three numbers");
+    assert_eq!(ids[5..7], ["everything/every-one#0", "everything/every-one#1"]);
+    assert_eq!(ids.last(), Some(&"everything/plain"));
+    assert_eq!(ids.len(), 5 + 6 + 90 + 1);
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+}
+
+#[test]
+fn a_plan_survives_json() {
+    let options = PlanOptions { group_size: 2, repeats: 2, max_faults: Some(3), ..options() };
+    let plan = plan(&everything(), &options);
+    let json = serde_json::to_string(&plan).expect("JSON");
+    assert_eq!(serde_json::from_str::<RunPlan>(&json).expect("a plan"), plan);
+}
+
+/// I3 of the plan: suite, task, repeat, member; groups adjacent, with one environment seed.
+#[test]
+fn slots_are_in_order_and_groups_adjacent() {
+    let suites = [load("tests/it/good/minimal"), load("tests/it/good/everything")];
+    let options = PlanOptions { group_size: 3, repeats: 2, ..options() };
+    let plan = plan(&suites, &options);
+    assert_eq!(plan.slots.len(), plan.tasks.len() * 6);
+    let mut policy_seeds = BTreeSet::new();
+    let mut env_seeds = BTreeSet::new();
+    for (at, slot) in plan.slots.iter().enumerate() {
+        assert_eq!(slot.id.0 as usize, at);
+        assert_eq!(slot.group.0 as usize, at / 3);
+        assert_eq!(slot.member as usize, at % 3);
+        assert_eq!(slot.task.0 as usize, at / 6);
+        assert_eq!(slot.suite, u32::from(slot.task.0 > 0));
+        assert_eq!(slot.env_seed, plan.slots[at - at % 3].env_seed);
+        env_seeds.insert(slot.env_seed);
+        policy_seeds.insert(slot.policy_seed);
+    }
+    assert_eq!(env_seeds.len(), plan.slots.len() / 3);
+    assert_eq!(policy_seeds.len(), plan.slots.len());
+}
+
+/// I2 of the plan: what else runs does not change a task or its seeds.
+#[test]
+fn tasks_do_not_depend_on_what_else_is_selected() {
+    let suites = [load("tests/it/good/everything"), load("tests/it/good/minimal")];
+    let all = plan(&suites, &PlanOptions { seed: 7, ..options() });
+    let by_id: BTreeMap<_, _> = all
+        .slots
+        .iter()
+        .map(|slot| {
+            (all.task_of(slot).id.clone(), (all.task_of(slot).clone(), slot.env_seed, slot.policy_seed))
+        })
+        .collect();
+    let selections = [
+        PlanOptions { filter: vec!["drawn#3".to_owned(), "minimal/*".to_owned()], seed: 7, ..options() },
+        PlanOptions { limit: Some(3), seed: 7, ..options() },
+        PlanOptions { split: Split::HeldOut, seed: 7, ..options() },
+    ];
+    for options in selections {
+        let some = plan(&suites, &options);
+        assert!(some.tasks.len() < all.tasks.len());
+        for slot in &some.slots {
+            let task = some.task_of(slot);
+            assert_eq!(by_id[&task.id], (task.clone(), slot.env_seed, slot.policy_seed));
+        }
+    }
+}
+
+#[test]
+fn filters_limits_and_splits_select() {
+    let suites = everything();
+    let ids = |options: PlanOptions| {
+        let plan = plan(&suites, &options);
+        plan.tasks.iter().map(|task| task.id.0.replace("everything/", "")).collect::<Vec<_>>().join(" ")
+    };
+    let filter = |patterns: &[&str]| PlanOptions {
+        filter: patterns.iter().map(|&pattern| pattern.to_owned()).collect(),
+        ..options()
+    };
+    assert_eq!(ids(filter(&["plain"])), "plain");
+    assert_eq!(ids(filter(&["everything/pl*", "every-one#5"])), "every-one#5 plain");
+    assert_eq!(ids(filter(&["drawn"])), "drawn#0 drawn#1 drawn#2 drawn#3 drawn#4");
+    assert_eq!(
+        ids(PlanOptions { limit: Some(6), ..options() }),
+        "drawn#0 drawn#1 every-one#0 every-one#1 all-of-many#0 plain"
+    );
+    let train = plan(&suites, &PlanOptions { split: Split::Train, ..options() });
+    let held_out = plan(&suites, &PlanOptions { split: Split::HeldOut, ..options() });
+    assert_eq!(train.tasks.len() + held_out.tasks.len(), 102);
+    assert!(train.tasks.iter().all(|task| Split::Train.contains(&task.family, &task.instruction)));
+}
+
+#[test]
+fn instances_are_distinct_and_follow_the_seed() {
+    let suites = everything();
+    let drawn = |seed| {
+        let options = PlanOptions { seed, filter: vec!["drawn".to_owned()], ..options() };
+        let plan = plan(&suites, &options);
+        plan.tasks.iter().map(|task| task.instruction.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+    assert_eq!(drawn(1).iter().collect::<BTreeSet<_>>().len(), 5);
+}
+
+#[test]
+fn settings_fall_back_key_by_key() {
+    let plan = plan(&everything(), &options());
+    let (drawn, plain) = (&plan.tasks[0], plan.tasks.last().expect("tasks"));
+    assert_eq!((drawn.max_turns, plain.max_turns), (8, 12));
+    assert_eq!((drawn.reward.scale, drawn.reward.offset), (2.0, 0.0));
+    assert_eq!(drawn.timeouts.step, Duration::from_secs(20));
+    assert_eq!(drawn.timeouts.attempt, Duration::from_secs(150));
+    let (EnvSpec::Terminal(drawn), EnvSpec::Terminal(plain)) = (&drawn.env, &plain.env) else {
+        panic!("terminals");
+    };
+    assert_eq!((drawn.limits.memory_mib, plain.limits.memory_mib), (128, 64));
+    assert_eq!((drawn.size, plain.size), ((120, 30), (100, 24)));
+    assert_eq!(plain.env["GREETING"], "hello");
+    assert!(!drawn.env.contains_key("GREETING"), "a task's own map replaces that of the defaults");
+}
+
+#[test]
+fn default_limits_shrink_to_a_short_attempt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("suite.yaml");
+    let text = std::fs::read_to_string("tests/it/good/minimal/suite.yaml").expect("a suite");
+    std::fs::write(&path, format!("{text}    attempt_timeout_secs: 20\n")).expect("a file");
+    let suite = load(path.to_str().expect("a UTF-8 path"));
+    let timeouts = plan(&[suite], &options()).tasks[0].timeouts;
+    let twenty = Duration::from_secs(20);
+    assert_eq!([timeouts.setup, timeouts.step, timeouts.policy, timeouts.attempt], [twenty; 4]);
+    assert_eq!(timeouts.grade, Duration::from_secs(60));
+}
+
+#[test]
+fn concurrency_follows_the_host() {
+    let suites = everything();
+    let attempts = |options: PlanOptions| plan(&suites, &options).limits.concurrency;
+    assert_eq!(attempts(options()), 64, "32 for each of two cores");
+    assert_eq!(attempts(PlanOptions { limit: Some(3), ..options() }), 3, "no more than slots");
+    assert_eq!(attempts(PlanOptions { concurrency: Some(100), ..options() }), 100);
+    assert_eq!(attempts(PlanOptions { concurrency: Some(100), limit: Some(3), ..options() }), 3);
+    let small = HostCapacity { open_files: 256, ..host() };
+    assert_eq!(attempts(PlanOptions { host: small, ..options() }), 32);
+    let prewarm = plan(&suites, &PlanOptions { prewarm: 500, ..options() }).limits.prewarm;
+    assert_eq!(prewarm, 64, "no more ready than can run");
+}
+
+#[test]
+fn plans_are_described_for_people_and_scripts() {
+    let suites = [load("tests/it/good/everything"), load("tests/it/good/minimal")];
+    let options = PlanOptions {
+        group_size: 2,
+        repeats: 2,
+        filter: vec!["drawn".to_owned(), "plain".to_owned(), "hello".to_owned()],
+        max_retries: 1,
+        max_faults: Some(10),
+        weights: [("minimal".to_owned(), 3)].into(),
+        concurrency: Some(16),
+        prewarm: 8,
+        ..options()
+    };
+    let made = plan(&suites, &options);
+    let summary = describe_plan(&made, &suites, &options);
+    insta::assert_snapshot!("summary_text", portable(&summary.to_string()));
+    let json = serde_json::to_string_pretty(&summary).expect("JSON");
+    insta::assert_snapshot!("summary_json", portable(&json));
+    assert_eq!(made.suites[1].weight, 3);
+
+    let options = PlanOptions { filter: vec!["all-of-many".to_owned()], ..super::plans::options() };
+    let summary = describe_plan(&plan(&suites[..1], &options), &suites[..1], &options);
+    assert!(summary.concurrency.reason.starts_with("what the CPU cores of this host comfortably hold"));
+}
+
+#[test]
+fn impossible_wishes_are_explained() {
+    let suites = everything();
+    let mut text = String::new();
+    let mut refused = |what: &str, options: PlanOptions| {
+        let error = resolve_plan(&suites, &options).expect_err(what);
+        assert!(error.problems().iter().all(|problem| !problem.help_text().is_empty()));
+        write!(text, "# {what}\n{}\n", rendered(&error)).expect("writing to a string");
+    };
+    refused(
+        "zeros",
+        PlanOptions {
+            group_size: 0,
+            repeats: 0,
+            limit: Some(0),
+            concurrency: Some(0),
+            max_faults: Some(0),
+            ..options()
+        },
+    );
+    refused("filter without a match", PlanOptions { filter: vec!["drwan".to_owned()], ..options() });
+    refused(
+        "weights",
+        PlanOptions {
+            weights: [("everythin".to_owned(), 2), ("everything".to_owned(), 0)].into(),
+            ..options()
+        },
+    );
+    refused("oracle without one", PlanOptions { policy: PolicySpec::Oracle, ..options() });
+    refused(
+        "demonstrator without mistakes",
+        PlanOptions {
+            policy: PolicySpec::Demonstrator { oracle_percent: 35 },
+            filter: vec!["plain".to_owned()],
+            ..options()
+        },
+    );
+    refused(
+        "demonstrator above 100",
+        PlanOptions { policy: PolicySpec::Demonstrator { oracle_percent: 101 }, ..options() },
+    );
+    refused(
+        "random without actions",
+        PlanOptions { policy: PolicySpec::Random { actions: vec![] }, ..options() },
+    );
+    let crowd = PlanOptions { concurrency: Some(5_000), repeats: 100, ..options() };
+    refused("too many terminals", crowd.clone());
+    refused(
+        "too many files",
+        PlanOptions { host: HostCapacity { open_files: 1_024, ..host() }, ..crowd.clone() },
+    );
+    refused(
+        "too many processes",
+        PlanOptions { host: HostCapacity { pids_free: 800, ..host() }, ..crowd.clone() },
+    );
+    refused(
+        "too little memory",
+        PlanOptions { host: HostCapacity { memory_available_mib: 1_000, ..host() }, ..crowd },
+    );
+    refused(
+        "less memory than one task",
+        PlanOptions { host: HostCapacity { memory_available_mib: 100, ..host() }, ..options() },
+    );
+    refused("no terminal left", PlanOptions { host: HostCapacity { ptys_free: 0, ..host() }, ..options() });
+    refused("too many slots", PlanOptions { repeats: 1_000_000, ..options() });
+    insta::assert_snapshot!("impossible_wishes", text);
+}
+
+#[test]
+fn a_hundred_thousand_slots_are_laid_out_quickly() {
+    let suites = everything();
+    let started = Instant::now();
+    let plan = plan(&suites, &PlanOptions { repeats: 1_000, ..options() });
+    assert_eq!(plan.slots.len(), 102_000);
+    // A bound for a busy machine and a debug build; it takes about a tenth of it.
+    assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// I1 and I2 of the plan for any seed: a plan is repeatable, and its tasks keep the rules of the suite.
+    #[test]
+    fn plans_are_functions_of_their_seed(seed: u64) {
+        let suites = everything();
+        let options = PlanOptions { seed, filter: vec!["drawn".to_owned()], ..options() };
+        let first = plan(&suites, &options);
+        prop_assert_eq!(&first, &plan(&suites, &options));
+        for task in &first.tasks {
+            let (word, other) = task.instruction["Write ".len()..].split_once(" (not ").expect("two words");
+            let (other, _) = other.split_once(") into ").expect("a file");
+            prop_assert_ne!(word, other);
+        }
+    }
 }

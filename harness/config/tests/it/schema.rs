@@ -1,0 +1,214 @@
+//! The schema for editors says what the parser does.
+
+use clawrl_config::{json_schema, json_schema_text, load_suite};
+use serde_json::{Value, json};
+
+/// Enough of JSON Schema for ours: what is wrong with a value, by path.
+fn violations(schema: &Value, root: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root.pointer(reference.trim_start_matches('#')).expect("references lead somewhere");
+        violations(target, root, value, path, found);
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        let Some(choices) = schema[keyword].as_array() else { continue };
+        let fitting = choices.iter().filter(|choice| {
+            let mut inside = Vec::new();
+            violations(choice, root, value, path, &mut inside);
+            inside.is_empty()
+        });
+        let fitting = fitting.count();
+        if fitting == 0 || (keyword == "oneOf" && fitting > 1) {
+            found.push(format!("{path}: fits {fitting} of {keyword}"));
+        }
+    }
+    if let Some(types) = schema.get("type") {
+        let types: Vec<&str> = match types {
+            Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+            one => one.as_str().into_iter().collect(),
+        };
+        let actual = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_i64() => "integer",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let fits = types.contains(&actual) || (actual == "integer" && types.contains(&"number"));
+        if !fits {
+            found.push(format!("{path}: {actual} is not {types:?}"));
+        }
+    }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        found.push(format!("{path}: {value} is not one of {allowed:?}"));
+    }
+    if let Some(constant) = schema.get("const")
+        && constant != value
+    {
+        found.push(format!("{path}: {value} is not {constant}"));
+    }
+    if let Some(number) = value.as_f64() {
+        if schema["minimum"].as_f64().is_some_and(|least| number < least) {
+            found.push(format!("{path}: {number} is too small"));
+        }
+        if schema["maximum"].as_f64().is_some_and(|most| number > most) {
+            found.push(format!("{path}: {number} is too large"));
+        }
+    }
+    if let Value::Array(entries) = value {
+        let length = entries.len() as u64;
+        if schema["minItems"].as_u64().is_some_and(|least| length < least)
+            || schema["maxItems"].as_u64().is_some_and(|most| length > most)
+        {
+            found.push(format!("{path}: {length} entries"));
+        }
+        if schema["items"].is_object() {
+            for (at, entry) in entries.iter().enumerate() {
+                violations(&schema["items"], root, entry, &format!("{path}/{at}"), found);
+            }
+        }
+    }
+    if let Value::Object(map) = value {
+        for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !map.contains_key(key) {
+                found.push(format!("{path}: no {key}"));
+            }
+        }
+        for (key, inner) in map {
+            let inside = format!("{path}/{key}");
+            match (schema["properties"].get(key), &schema["additionalProperties"]) {
+                (Some(property), _) => violations(property, root, inner, &inside, found),
+                (None, Value::Bool(false)) => found.push(format!("{inside}: unknown")),
+                (None, others @ Value::Object(_)) => violations(others, root, inner, &inside, found),
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+fn check(path: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("a suite");
+    let options = serde_yaml::options! { strict_booleans: true };
+    let value: Value = serde_yaml::from_str_with_options(&text, options).expect("YAML");
+    let schema = json_schema();
+    let mut found = Vec::new();
+    violations(&schema, &schema, &value, "", &mut found);
+    found
+}
+
+#[test]
+fn good_suites_fit_the_schema() {
+    for suite in ["minimal", "everything"] {
+        assert_eq!(check(&format!("tests/it/good/{suite}/suite.yaml")), [""; 0], "{suite}");
+    }
+}
+
+#[test]
+fn wrong_shapes_do_not_fit_the_schema() {
+    for name in [
+        "unknown-key-typo",
+        "unknown-check",
+        "unknown-env-gui",
+        "unknown-variant",
+        "missing-instruction",
+        "missing-expected",
+        "format-missing",
+        "type-number",
+        "type-list",
+        "type-text",
+        "type-choice",
+        "type-instances",
+        "numbers-out-of-bounds",
+        "limits-out-of-bounds",
+        "range-one-number",
+    ] {
+        assert!(!check(&format!("tests/it/broken/{name}.yaml")).is_empty(), "{name}");
+    }
+}
+
+/// An unknown key makes the parser list the keys that it knows: for every kind of map, those of the schema.
+#[test]
+fn parser_and_schema_know_the_same_keys() {
+    let task = |inside: &str| {
+        format!("format: 1\nsuite: s\ntasks:\n  - id: t\n    instruction: i\n    checks: []\n    {inside}\n")
+    };
+    let check =
+        |kind: &str| task("zzz: 1").replace("checks: []", &format!("checks: [{{ {kind}: {{ zzz: 1 }} }}]"));
+    let places = [
+        ("", "zzz: 1\n".to_owned()),
+        ("Defaults", "format: 1\nsuite: s\ndefaults: { zzz: 1 }\ntasks: []\n".to_owned()),
+        ("LinesMap", "format: 1\nsuite: s\nvars: { l: { zzz: 1 } }\ntasks: []\n".to_owned()),
+        ("Task", task("zzz: 1")),
+        ("Env", task("env: { zzz: 1 }")),
+        ("Terminal", task("env: { terminal: { zzz: 1 } }")),
+        ("FileWithMode", task("env: { terminal: { files: { f: { zzz: 1 } } } }")),
+        ("Reward", task("reward: { zzz: 1 }")),
+        ("ChoiceMap", task("template: { v: { zzz: 1 } }")),
+        ("SampleMap", task("template: { v: { sample: { zzz: 1 } } }")),
+        ("ScriptMap", task("oracle: { zzz: 1 }")),
+        ("Action", task("oracle: { actions: [{ zzz: 1 }] }")),
+        ("Check", task("zzz: 1").replace("checks: []", "checks: [{ zzz: 1 }]")),
+        ("FileEquals", check("file_equals")),
+        ("FileContains", check("file_contains")),
+        ("FileMatches", check("file_matches")),
+        ("FileAbsent", check("file_absent")),
+        ("FileMode", check("file_mode")),
+        ("FileOwner", check("file_owner")),
+        ("TreeHash", check("tree_hash")),
+        ("Command", check("command")),
+        ("Process", check("process")),
+        ("JsonValue", check("json_value")),
+    ];
+    let schema = json_schema();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("suite.yaml");
+    for (name, text) in &places {
+        std::fs::write(&path, text).expect("a file");
+        let error = load_suite(&path).expect_err("an unknown key");
+        let help = error.problems()[0].help_text().to_owned();
+        let definition = if name.is_empty() { &schema } else { &schema["$defs"][name] };
+        let keys: Vec<&str> =
+            definition["properties"].as_object().expect(name).keys().map(String::as_str).collect();
+        assert_eq!(definition["additionalProperties"], json!(false), "{name}");
+        if *name == "Env" {
+            assert_eq!(keys, ["terminal"]);
+            continue;
+        }
+        let (_, listed) = help.split_once("the keys here are ").expect("a list of keys");
+        let mut listed: Vec<&str> = listed.split(", ").map(|key| key.trim_matches('`')).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, keys, "{name}");
+    }
+    // Nothing in the schema was left out above.
+    let maps = schema["$defs"].as_object().expect("definitions").iter();
+    let maps: Vec<&str> = maps
+        .filter(|(_, definition)| definition["properties"].is_object())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut named: Vec<&str> = places.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+    named.sort_unstable();
+    assert_eq!(maps, named);
+}
+
+#[test]
+fn every_key_is_described() {
+    let schema = json_schema();
+    let definitions = schema["$defs"].as_object().expect("definitions").iter();
+    for (name, definition) in definitions.chain([(&"the suite".to_owned(), &schema)]) {
+        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+            let described = property["description"].as_str().is_some_and(|words| !words.is_empty());
+            assert!(described, "{name}.{key} has no description");
+        }
+    }
+}
+
+#[test]
+fn the_text_is_the_schema_and_ends_its_last_line() {
+    let text = json_schema_text();
+    assert!(text.ends_with("}\n"));
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), json_schema());
+    assert_eq!(json_schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
