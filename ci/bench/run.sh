@@ -1,0 +1,7 @@
+#!/bin/sh
+# Measures one area against its peer: ci/bench/run.sh AREA [options]; `ci/bench/run.sh --help` lists the areas.
+# Prints a table; raw rows are appended to results/bench/AREA.jsonl.
+set -eu
+cd "$(dirname "$0")/../.."
+cargo build --quiet --release --locked --package clawrl-bench
+exec "${CARGO_TARGET_DIR:-target}/release/clawrl-bench" "$@"

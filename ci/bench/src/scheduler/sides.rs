@@ -1,0 +1,167 @@
+//! The two sides of the comparison.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clawrl_core::{
+    AttemptId, AttemptRecord, BoxFuture, CancelToken, EnvProvider, EpisodeSink, Epoch, Fault, LeaseRecord,
+    LeaseRequest, Policy, PolicyRequest, RunPlan, SinkError, StepCtx, parse_calls,
+};
+use clawrl_record::{LockFile, RunEnd, RunWriter};
+use clawrl_scheduler::{Interrupt, Patience, ProviderConfig, RunReport, Scheduler, SchedulerConfig};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::null::{NullPolicy, NullProvider, plan};
+use crate::cpu::{Cost, measure};
+
+type Measured = Result<Cost, Box<dyn Error>>;
+
+/// Our side, recording to disk under `out`. The folder is removed afterwards.
+pub(crate) fn scheduler_with_journal(slots: u32, steps: u32, out: &Path) -> Measured {
+    let folder = tempfile::tempdir_in(out)?;
+    let plan = Arc::new(plan(slots, steps));
+    let lock = LockFile::new(&plan, "clawrl-bench", BTreeMap::new(), Vec::new());
+    let writer = RunWriter::create(folder.path(), &plan, &lock)?;
+    let runtime = runtime()?;
+    let (ended, cost) = measure(|| -> Result<RunReport, Box<dyn Error>> {
+        let report = run(&runtime, &plan, steps, Arc::new(writer.sink()))?;
+        writer.finish(RunEnd::Completed)?;
+        Ok(report)
+    });
+    check(&ended?, slots, steps)?;
+    Ok(cost)
+}
+
+/// Our side without its record.
+pub(crate) fn scheduler_without_journal(slots: u32, steps: u32) -> Measured {
+    let plan = Arc::new(plan(slots, steps));
+    let runtime = runtime()?;
+    let (ended, cost) = measure(|| run(&runtime, &plan, steps, Arc::new(Nowhere)));
+    check(&ended?, slots, steps)?;
+    Ok(cost)
+}
+
+fn run(
+    runtime: &Runtime,
+    plan: &Arc<RunPlan>,
+    steps: u32,
+    sink: Arc<dyn EpisodeSink>,
+) -> Result<RunReport, Box<dyn Error>> {
+    let (_nobody, interrupts) = watch::channel(Interrupt::None);
+    let provider: Arc<dyn EnvProvider> = Arc::new(NullProvider);
+    let config = SchedulerConfig {
+        plan: Arc::clone(plan),
+        open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
+        first_epoch: Epoch(1),
+        attempt_numbers: BTreeMap::new(),
+        providers: BTreeMap::from([("terminal", ProviderConfig::from(provider))]),
+        policy: Arc::new(NullPolicy { steps }),
+        sink,
+        interrupts,
+        patience: Patience::default(),
+    };
+    Ok(runtime.block_on(Scheduler::new(config)?.run())?)
+}
+
+/// A measurement of anything but the whole work is none.
+fn check(report: &RunReport, slots: u32, steps: u32) -> Result<(), Box<dyn Error>> {
+    let whole = report.passed == slots && report.steps == u64::from(slots) * u64::from(steps);
+    if whole { Ok(()) } else { Err(format!("not all of the work was done: {report:?}").into()) }
+}
+
+/// The other side: the same operations of the same environments and policy, awaited in plain tasks.
+pub(crate) fn bare(slots: u32, steps: u32) -> Measured {
+    let plan = Arc::new(plan(slots, steps));
+    let policy: Arc<dyn Policy> = Arc::new(NullPolicy { steps });
+    let provider: Arc<dyn EnvProvider> = Arc::new(NullProvider);
+    let runtime = runtime()?;
+    let (ended, cost) = measure(|| {
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for slot in 0..slots {
+                tasks.spawn(episode(Arc::clone(&plan), Arc::clone(&policy), Arc::clone(&provider), slot));
+            }
+            let mut stepped = 0;
+            while let Some(ended) = tasks.join_next().await {
+                stepped += ended??;
+            }
+            Ok::<u64, Box<dyn Error>>(stepped)
+        })
+    });
+    if ended? == u64::from(slots) * u64::from(steps) {
+        Ok(cost)
+    } else {
+        Err("not all of the work was done".into())
+    }
+}
+
+async fn episode(
+    plan: Arc<RunPlan>,
+    policy: Arc<dyn Policy>,
+    provider: Arc<dyn EnvProvider>,
+    number: u32,
+) -> Result<u64, Fault> {
+    let slot = &plan.slots[number as usize];
+    let task = plan.task_of(slot);
+    let attempt = AttemptId { slot: slot.id, number: 0 };
+    let cancel = CancelToken::new();
+    let deadline = Instant::now() + task.timeouts.attempt;
+    let request = LeaseRequest {
+        task: Arc::clone(task),
+        attempt,
+        epoch: Epoch(1),
+        seed: slot.env_seed,
+        deadline,
+        cancel: cancel.clone(),
+    };
+    let mut env = provider.lease(request).await?;
+    let ctx = |seq| StepCtx { seq, deadline, cancel: cancel.clone() };
+    let tools = env.reset(ctx(0)).await?.tools;
+    let mut steps = 0;
+    for turn in 0..task.max_turns {
+        let request = PolicyRequest {
+            attempt,
+            task,
+            conversation: &[],
+            tools: &tools,
+            turn,
+            seed: u64::from(turn),
+            deadline,
+            cancel: &cancel,
+        };
+        let action = policy.act(request).await?;
+        // An environment takes calls, so whoever drives it must read them from the reply.
+        let Ok(calls) = parse_calls(&action.text, &action.tool_calls, task.action_format, &tools) else {
+            break;
+        };
+        steps += 1;
+        if env.step(&calls, ctx(turn + 1)).await?.end.is_some() {
+            break;
+        }
+    }
+    env.grade(ctx(task.max_turns + 1)).await?;
+    env.close().await;
+    Ok(steps)
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().enable_time().build()
+}
+
+/// Takes records and forgets them.
+struct Nowhere;
+
+impl EpisodeSink for Nowhere {
+    fn leased(&self, _lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resolved(&self, _record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(async { Ok(()) })
+    }
+}

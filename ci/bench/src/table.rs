@@ -1,0 +1,81 @@
+//! Medians, spreads, and a table of them.
+
+use std::fmt::Write;
+
+/// Several measurements of one thing.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    sorted: Vec<f64>,
+}
+
+impl Sample {
+    pub(crate) fn new(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        Self { sorted: values }
+    }
+
+    /// Of an even number, the mean of the middle two; of none, not a number.
+    pub(crate) fn median(&self) -> f64 {
+        let half = self.sorted.len() / 2;
+        match self.sorted.len() {
+            0 => f64::NAN,
+            even if even.is_multiple_of(2) => f64::midpoint(self.sorted[half - 1], self.sorted[half]),
+            _ => self.sorted[half],
+        }
+    }
+
+    /// Median, least and greatest: `3.1 (3.0-3.4)`.
+    pub(crate) fn summary(&self) -> String {
+        let ends = self.sorted.first().zip(self.sorted.last());
+        ends.map_or_else(
+            || "-".to_owned(),
+            |(least, greatest)| format!("{:.2} ({least:.2}-{greatest:.2})", self.median()),
+        )
+    }
+}
+
+/// Columns padded to their widest cell, the first to the left, the others to the right.
+pub(crate) fn render(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            let padding = " ".repeat(widths[column] - cell.chars().count());
+            let padded = if column == 0 { format!("{cell}{padding}") } else { format!("{padding}{cell}") };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{gap}{padded}");
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(values: &[f64], median: f64, summary: &str) {
+        let sample = Sample::new(values.to_vec());
+        assert_eq!(sample.median(), median, "{values:?}");
+        assert_eq!(sample.summary(), summary, "{values:?}");
+    }
+
+    #[test]
+    fn medians() {
+        check(&[3.0, 1.0, 2.0], 2.0, "2.00 (1.00-3.00)");
+        check(&[4.0, 1.0], 2.5, "2.50 (1.00-4.00)");
+        assert!(Sample::new(Vec::new()).median().is_nan());
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows =
+            [vec!["a", "b"], vec!["long", "12"]].map(|row| row.into_iter().map(str::to_owned).collect());
+        assert_eq!(render(&rows), "a      b\nlong  12\n");
+    }
+}
