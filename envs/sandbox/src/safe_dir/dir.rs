@@ -193,6 +193,15 @@ pub(crate) fn listing<E: From<Errno>>(
     Ok(names)
 }
 
+/// The target of a link, whose kind was looked at before.
+pub(crate) fn read_link(folder: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result<CString, SafeReadError> {
+    rustix::fs::readlinkat(folder, name, Vec::new()).map_err(|errno| match errno {
+        // It is none any more.
+        Errno::INVAL => SafeReadError::Changed { path: path.to_owned() },
+        other => failed(path, other),
+    })
+}
+
 /// The path without `.` and doubled slashes, or why it is none that lies beneath.
 pub(crate) fn clean(path: &Path) -> Result<PathBuf, SafeReadError> {
     let mut cleaned = PathBuf::new();
@@ -223,7 +232,7 @@ pub(crate) fn failed(path: &Path, errno: Errno) -> SafeReadError {
         Errno::LOOP => SafeReadError::Symlink { path },
         Errno::XDEV => SafeReadError::Escape { path },
         // What was a regular file a moment ago is now a socket or a device without a driver.
-        Errno::NXIO | Errno::NODEV => SafeReadError::NotRegular { path, kind: FileKind::Unknown },
+        Errno::NXIO | Errno::NODEV => SafeReadError::Changed { path },
         Errno::ACCESS | Errno::PERM | Errno::AGAIN => {
             SafeReadError::Unreadable { path, source: errno.into() }
         }

@@ -55,6 +55,12 @@ pub enum SafeReadError {
         /// The path asked for.
         path: PathBuf,
     },
+    /// It became something else between two looks: whoever writes the folder is still running.
+    #[error("{path:?} changed while it was read")]
+    Changed {
+        /// The path asked for.
+        path: PathBuf,
+    },
     /// It is there, and this process may not read it: its permission bits, those of a folder on the way,
     /// or a lease that its writer holds. Root reads files regardless of their bits.
     #[error("{path:?} cannot be read: {source}")]
@@ -92,6 +98,7 @@ impl SafeReadError {
             Self::NotRegular { .. } | Self::NotFolder { .. } => Some("not-regular"),
             Self::TooLarge { .. } => Some("too-large"),
             Self::Escape { .. } => Some("escape-refused"),
+            Self::Changed { .. } => Some("changed-while-read"),
             Self::Unreadable { .. } => Some("unreadable"),
             Self::Missing { .. } | Self::NoOpenat2 | Self::Io { .. } => None,
         }

@@ -16,7 +16,7 @@ use super::bounds::Budget;
 use super::chain::Chain;
 use super::walk::{Entry, Visitor, walk};
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, write_failed};
+use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
 /// How a tree is copied.
@@ -169,8 +169,7 @@ impl Copy {
 
     fn symlink(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError> {
         let path = entry.path;
-        let target = rustix::fs::readlinkat(entry.folder, entry.name, Vec::new())
-            .map_err(|errno| failed(path, errno))?;
+        let target = read_link(entry.folder, entry.name, entry.path)?;
         budget.bytes(target.as_bytes().len() as u64, path)?;
         let _acting = self.acting(path)?;
         self.chain

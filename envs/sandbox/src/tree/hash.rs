@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::bounds::Budget;
 use super::walk::{Entry, Visitor, walk};
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{failed, open_beneath};
+use crate::safe_dir::{failed, open_beneath, read_link};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 impl SafeDir {
@@ -113,8 +113,7 @@ impl Visitor for Manifest {
                 self.add(if executable { 'x' } else { 'f' }, entry.path, content.as_bytes(), budget)
             }
             FileKind::Symlink => {
-                let target = rustix::fs::readlinkat(entry.folder, entry.name, Vec::new())
-                    .map_err(|errno| failed(entry.path, errno))?;
+                let target = read_link(entry.folder, entry.name, entry.path)?;
                 let mut detail = format!("{}:", target.as_bytes().len()).into_bytes();
                 detail.extend_from_slice(target.as_bytes());
                 self.add('l', entry.path, &detail, budget)

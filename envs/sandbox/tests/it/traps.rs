@@ -9,9 +9,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clawrl_sandbox::SafeDir;
-use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mkdirat, mknodat, openat};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, RenameFlags, makedev, mkdirat, mknodat, openat, renameat_with,
+};
 
 /// A scratch folder with a `workspace` and, beside it, an `outside` that nothing may touch.
 pub(crate) struct Scratch {
@@ -23,7 +26,8 @@ pub(crate) const SECRET: &[u8] = b"outside secret\n";
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        let base = tempfile::tempdir().unwrap();
+        // On a tmpfs where there is one, as a sandbox's workspace is; it is also quicker.
+        let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         // Others may pass through, so that tests can act as another user.
         fs::set_permissions(base.path(), PermissionsExt::from_mode(0o755)).unwrap();
         fs::create_dir(base.path().join("workspace")).unwrap();
@@ -105,4 +109,29 @@ pub(crate) fn is_root(left_out: &str) -> bool {
         println!("note: not root, so this is not tested here: {left_out}");
     }
     root
+}
+
+/// Swaps two names without a moment in which one of them is missing, until the reader is done.
+pub(crate) fn while_swapping(first: PathBuf, second: PathBuf, rounds: usize, mut reader: impl FnMut()) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, &first, CWD, &second, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let _stop = SetOnDrop(&done);
+        for _ in 0..rounds {
+            reader();
+        }
+    });
+}
+
+/// Ends the other thread of a test also when this one panics.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -17,7 +17,7 @@ use clawrl_sandbox::{
 use proptest::prelude::*;
 use rustix::process::Resource;
 
-use crate::traps::{SECRET, Scratch, is_root};
+use crate::traps::{SECRET, Scratch, is_root, while_swapping};
 
 fn hash(scratch: &Scratch) -> String {
     scratch.dir().tree_hash(".", TreeBounds::default()).unwrap()
@@ -242,6 +242,36 @@ fn i1_links_are_not_entered() {
     let of_file = scratch.dir().tree_hash("folder/file", TreeBounds::default());
     assert!(matches!(of_file, Err(TreeError::Read(SafeReadError::NotFolder { .. }))));
     assert_eq!(fs::read(scratch.outside("secret")).unwrap(), SECRET);
+}
+
+#[test]
+fn i1_a_tree_that_changes_while_it_is_walked_does_not_lead_out() {
+    let source = Scratch::new();
+    source.file("folder/secret", "inside");
+    source.link(source.outside(""), "folder-link");
+    source.file("secret", "inside");
+    source.link(source.outside("secret"), "secret-link");
+    let (mut copied, mut refused) = (0, 0);
+    let mut walk = || {
+        let destination = Scratch::new();
+        match copy_tree(&source.dir(), &destination.dir(), CopyOptions::default()) {
+            Ok(_) => copied += 1,
+            // What was a file or folder in the listing was a link when it was opened.
+            Err(TreeError::Read(
+                SafeReadError::Symlink { .. } | SafeReadError::Missing { .. } | SafeReadError::Changed { .. },
+            )) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+        for path in ["folder/secret", "secret", "folder-link/secret", "secret-link"] {
+            if let Ok(content) = destination.dir().read_file(path, 100) {
+                assert_eq!(content, b"inside", "{path}");
+            }
+        }
+    };
+    while_swapping(source.path("folder"), source.path("folder-link"), 100, &mut walk);
+    while_swapping(source.path("secret"), source.path("secret-link"), 100, &mut walk);
+    assert_eq!(copied + refused, 200);
+    assert!(copied > 0, "all {refused} walks were refused");
 }
 
 #[test]
