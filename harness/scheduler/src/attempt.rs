@@ -36,6 +36,9 @@ use crate::shared::Shared;
 use crate::state::Grant;
 use crate::vital::{Sign, Vital};
 
+/// Turns that room is made for at once. Growing by doubling would copy the turns of most episodes thrice.
+const TURNS_AHEAD: u32 = 32;
+
 /// How an attempt ended, before the dispatcher judged it.
 #[derive(Debug)]
 pub(crate) enum Ending {
@@ -213,6 +216,7 @@ impl<'a> Attempt<'a> {
         self.times.setup = took;
         self.trajectory.prompt = opening_prompt(&self.task.instruction, &observation);
         self.trajectory.reset = observation;
+        self.trajectory.turns.reserve(self.task.max_turns.min(TURNS_AHEAD) as usize);
         Ok(())
     }
 

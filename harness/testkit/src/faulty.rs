@@ -99,6 +99,8 @@ pub struct FaultyProvider {
 struct Notes {
     violations: Mutex<Vec<String>>,
     leases: Mutex<Vec<AttemptId>>,
+    /// Counts asked for, each with the number of leases before it.
+    warm_ups: Mutex<Vec<(u32, usize)>>,
 }
 
 impl fmt::Debug for FaultyProvider {
@@ -118,6 +120,12 @@ impl FaultyProvider {
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         lock(&self.notes.violations).clone()
+    }
+
+    /// Calls of `warm_up`: how many were asked for, and how many leases had been asked for before.
+    #[must_use]
+    pub fn warm_ups(&self) -> Vec<(u32, usize)> {
+        lock(&self.notes.warm_ups).clone()
     }
 
     /// Attempts that asked for a lease, in order.
@@ -155,8 +163,12 @@ impl EnvProvider for FaultyProvider {
         self.live.usage()
     }
 
-    fn warm_up(&self, _count: u32) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async { Ok(()) })
+    fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let leases = lock(&self.notes.leases).len();
+            lock(&self.notes.warm_ups).push((count, leases));
+            Ok(())
+        })
     }
 
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
