@@ -10,13 +10,23 @@
 //! I4. Killing a sandbox ends every process in it, daemons included.
 
 mod backend;
+mod blocking;
 mod bwrap;
+mod cast;
 mod cgroup;
+mod exec;
 mod identity;
+mod live;
+mod local;
+mod pool;
 mod procs;
+mod pty;
 mod readiness;
+mod ready;
 mod safe_dir;
+mod screen;
 mod seccomp;
+mod shell;
 pub mod spawner;
 mod sweep;
 mod tree;
@@ -26,7 +36,17 @@ pub use backend::{
     StartedSandbox,
 };
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
+pub use cast::CastRecorder;
 pub use cgroup::CgroupHost;
+pub use local::LocalBackend;
+pub use pool::{Maker, WarmMarks, WarmPool};
+pub use pty::{LineMode, Pty, PtyRead};
 pub use safe_dir::{EntryStat, FileKind, Owner, SafeDir, SafeReadError, SafeWriteError};
+pub use screen::ScreenView;
+pub use shell::{
+    CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce,
+    ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput,
+    UnknownSignal, bash_arguments, is_known_key, parse_keys, rc_script, terminal_environment,
+};
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tree::{CopyOptions, CopyReport, SkipReason, Skipped, TreeBound, TreeBounds, TreeError, copy_tree};

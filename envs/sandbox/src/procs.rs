@@ -1,4 +1,11 @@
-//! Facts about processes from /proc.
+//! Processes: facts from /proc, and their end by handle.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::ProcessFacts;
 
 /// The fields of `/proc/<pid>/stat` that we need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +18,8 @@ pub(crate) struct ProcessStat {
     pub(crate) start_ticks: u64,
     /// Whether it has ended and waits to be reaped.
     pub(crate) zombie: bool,
+    /// Whether it is stopped by a signal.
+    pub(crate) stopped: bool,
 }
 
 impl ProcessStat {
@@ -22,12 +31,13 @@ impl ProcessStat {
     /// The name in parentheses may itself contain parentheses and spaces; the last `)` ends it.
     fn parse(stat: &str) -> Option<Self> {
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-        let zombie = matches!(fields.next()?, "Z" | "X");
+        let state = fields.next()?;
+        let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
         // Field 22 of the file; three of those after the name are consumed.
         let start_ticks = fields.nth(16)?.parse().ok()?;
-        Some(Self { parent, group, start_ticks, zombie })
+        Some(Self { parent, group, start_ticks, zombie, stopped })
     }
 }
 
@@ -44,6 +54,66 @@ pub(crate) fn all() -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// What a check and a kill need to know of a process; `None` for one that has ended.
+pub(crate) fn facts(pid: u32) -> Option<ProcessFacts> {
+    let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie)?;
+    Some(ProcessFacts {
+        host_pid: pid,
+        host_parent: stat.parent,
+        host_group: stat.group,
+        start_ticks: stat.start_ticks,
+        command_line: command_line(pid),
+    })
+}
+
+/// A handle that stays with this process, whoever gets its number later.
+pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+/// Kills processes by handle, each only if it is still the one that was seen.
+pub(crate) fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
+    for victim in victims {
+        let Some(handle) = open(victim.host_pid) else { continue };
+        if ProcessStat::read(victim.host_pid).is_some_and(|stat| stat.start_ticks == victim.start_ticks) {
+            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
+        }
+    }
+}
+
+/// Kills whatever has this number now. Only for numbers that cannot have been reused.
+pub(crate) fn kill(pid: u32) {
+    if let Some(handle) = open(pid) {
+        // ESRCH: it has ended by itself.
+        let _ = pidfd_send_signal(handle, Signal::KILL);
+    }
+}
+
+/// Kills a process together with its children, of which it may be about to make one.
+///
+/// It is stopped first, so that no child is born between the look for children and its end: a child of
+/// bubblewrap that lost its parent in its first moments would wait for it for ever. Blocks for some
+/// milliseconds. Only for numbers that cannot have been reused.
+pub(crate) fn kill_family(parent: u32) {
+    let Some(handle) = open(parent) else { return };
+    let _ = pidfd_send_signal(&handle, Signal::STOP);
+    let until = Instant::now() + STOP_LIMIT;
+    while ProcessStat::read(parent).is_some_and(|stat| !stat.stopped && !stat.zombie)
+        && Instant::now() < until
+    {
+        std::thread::yield_now();
+    }
+    for child in all() {
+        if ProcessStat::read(child).is_some_and(|stat| stat.parent == parent) {
+            kill(child);
+        }
+    }
+    let _ = pidfd_send_signal(&handle, Signal::KILL);
+}
+
+/// A process stops when its system call ends, which takes microseconds.
+const STOP_LIMIT: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,7 +121,8 @@ mod tests {
     #[test]
     fn odd_names_do_not_shift_fields() {
         let line = "12 (a ) R 1 (b) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
-        let expected = ProcessStat { parent: 7, group: 12, start_ticks: 987_654, zombie: false };
+        let expected =
+            ProcessStat { parent: 7, group: 12, start_ticks: 987_654, zombie: false, stopped: false };
         assert_eq!(ProcessStat::parse(line), Some(expected));
         assert_eq!(ProcessStat::parse("12 (a"), None);
     }

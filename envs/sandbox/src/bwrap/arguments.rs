@@ -4,16 +4,14 @@ use std::path::Path;
 
 use clawrl_core::{Determinism, NetworkPolicy};
 
-use crate::SandboxSpec;
+use crate::ready::READY;
+use crate::{SandboxCommand, SandboxSpec};
 
 /// Folder of the workspace inside every sandbox.
 pub(super) const WORKSPACE: &str = "/work";
 
 /// User and group id inside every sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;
-
-/// Printed on the terminal by the first program inside, when everything of the sandbox is in place.
-pub(crate) const READY: &str = "\u{1e}clawrl-ready\u{1e}";
 
 const HOME: &str = "/home/agent";
 
@@ -63,7 +61,7 @@ pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
 }
 
 /// The variables of every program in a sandbox: never one of the host's.
-pub(crate) fn variables(spec: &SandboxSpec, determinism: &Determinism) -> Vec<(String, String)> {
+pub(crate) fn variables(command: &SandboxCommand, determinism: &Determinism) -> Vec<(String, String)> {
     let fixed = [
         ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned()),
         ("HOME", HOME.to_owned()),
@@ -77,7 +75,7 @@ pub(crate) fn variables(spec: &SandboxSpec, determinism: &Determinism) -> Vec<(S
         ("SOURCE_DATE_EPOCH", determinism.source_date_epoch.to_string()),
     ];
     let hash_seed = determinism.python_hash_seed.map(|seed| ("PYTHONHASHSEED".to_owned(), seed.to_string()));
-    let own = spec.main.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let own = command.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
     fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(hash_seed).chain(own).collect()
 }
 
@@ -94,7 +92,7 @@ impl List {
 
     fn environment(&mut self, spec: &SandboxSpec, determinism: &Determinism) {
         self.add(&["--clearenv"]);
-        for (name, value) in variables(spec, determinism) {
+        for (name, value) in variables(&spec.main, determinism) {
             self.add(&["--setenv", &name, &value]);
         }
     }

@@ -6,10 +6,10 @@
 //! counts per user namespace and therefore means this sandbox only there.
 
 mod arguments;
-mod exec;
 mod host;
 mod running;
 mod start;
 
+pub(crate) use arguments::variables;
 pub use host::{HostReport, probe_host};
 pub use start::{BubblewrapBackend, BubblewrapConfig};

@@ -1,19 +1,21 @@
 //! A running sandbox: files, programs beside the main one, processes, the end.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use super::arguments::{self, WORKSPACE};
-use super::exec;
-use super::start::{Live, Shared};
+use super::start::Shared;
+use crate::blocking::{blocking, put_files};
 use crate::cgroup;
+use crate::exec;
 use crate::identity::Identity;
+use crate::live::Live;
 use crate::procs::{self, ProcessStat};
 use crate::safe_dir::{Owner, SafeDir};
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
@@ -22,19 +24,40 @@ use crate::{ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxSpec};
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// Ends a sandbox: a pidfd of the outer process at first, of the first inside process once that is known.
-#[derive(Debug, Default)]
-pub(super) struct KillHandle(Mutex<Option<OwnedFd>>);
+/// Ends a sandbox.
+#[derive(Debug)]
+pub(super) struct KillHandle(Mutex<Target>);
+
+#[derive(Debug)]
+enum Target {
+    /// Being started: the outer process is all that is known.
+    Outer(u32),
+    /// A handle of the first inside process, whose end is the end of all.
+    First(OwnedFd),
+    /// It has ended; the numbers may belong to others now.
+    Gone,
+}
 
 impl KillHandle {
     pub(super) fn kill(&self) {
-        if let Some(handle) = self.lock().as_ref() {
-            // ESRCH: it has ended by itself.
-            let _ = pidfd_send_signal(handle, Signal::KILL);
+        match &*self.lock() {
+            Target::First(handle) => {
+                // ESRCH: it has ended by itself.
+                let _ = pidfd_send_signal(handle, Signal::KILL);
+            }
+            Target::Outer(pid) => procs::kill_family(*pid),
+            Target::Gone => {}
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
+    /// The same, but leaves one that is being started to whoever starts it.
+    pub(super) fn kill_started(&self) {
+        if matches!(&*self.lock(), Target::First(_)) {
+            self.kill();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Target> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -67,22 +90,16 @@ impl Held {
         process: &SpawnedProcess,
     ) -> Self {
         let host_id = identity.as_ref().map(|identity| identity.id);
-        // Its number cannot be reused before the spawner reaps it, which it reports; a process that has
-        // ended already needs no handle.
-        let pidfd = if process.exit.has_ended() { None } else { open(process.pid) };
-        let handle = Arc::new(KillHandle(Mutex::new(pidfd)));
+        let handle = Arc::new(KillHandle(Mutex::new(Target::Outer(process.pid))));
         shared.remember(process.pid, &handle);
-        if shared.is_closing() {
-            // The end of the run did not know this one yet.
-            handle.kill();
-        }
         let pid = process.pid;
         // The id and the count are given back when the kernel says that everything has ended, not before.
         let mut exit = process.exit.clone();
-        let watched = Arc::clone(&shared);
+        let (watched, killer) = (Arc::clone(&shared), Arc::clone(&handle));
         let (tell_ended, ended) = watch::channel(false);
         tokio::spawn(async move {
             exit.ended().await;
+            *killer.lock() = Target::Gone;
             drop(identity);
             watched.forget(pid);
             drop(live);
@@ -93,10 +110,18 @@ impl Held {
 
     /// Takes the first inside process as the one to kill, after proving that it is a child of the outer one.
     pub(super) fn pin(&mut self, outer: u32, inner: u32) -> Option<()> {
-        let handle = open(inner)?;
+        let handle = procs::open(inner)?;
         let stat = ProcessStat::read(inner).filter(|stat| stat.parent == outer)?;
         self.first = Some(FirstProcess { pid: inner, start_ticks: stat.start_ticks });
-        *self.handle.lock() = Some(handle);
+        let mut target = self.handle.lock();
+        if !matches!(*target, Target::Gone) {
+            *target = Target::First(handle);
+        }
+        drop(target);
+        if self.shared.is_closing() {
+            // The end of the run left this one to us.
+            self.handle.kill();
+        }
         Some(())
     }
 
@@ -114,7 +139,7 @@ impl Held {
         candidates
             .into_iter()
             .filter(|&pid| pid != first.pid && pid_namespace(pid).as_ref() == Some(&namespace))
-            .filter_map(facts)
+            .filter_map(procs::facts)
             .collect()
     }
 }
@@ -123,21 +148,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.handle.kill();
     }
-}
-
-fn facts(pid: u32) -> Option<ProcessFacts> {
-    let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie)?;
-    Some(ProcessFacts {
-        host_pid: pid,
-        host_parent: stat.parent,
-        host_group: stat.group,
-        start_ticks: stat.start_ticks,
-        command_line: procs::command_line(pid),
-    })
-}
-
-fn open(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
 fn pid_namespace(pid: u32) -> Option<PathBuf> {
@@ -160,7 +170,7 @@ impl RunningSandbox {
 
     fn exec_launch(&self, spec: &ExecSpec, target: JoinTarget) -> LaunchRequest {
         let shared = &self.held.shared;
-        let mut environment = arguments::variables(&self.spec, &shared.config.determinism);
+        let mut environment = arguments::variables(&self.spec.main, &shared.config.determinism);
         environment.extend(spec.command.environment.clone());
         let mut limits =
             super::start::resource_limits(&self.spec, shared.config.host.cgroups.limits_memory());
@@ -194,17 +204,7 @@ impl Sandbox for RunningSandbox {
         }
         let workspace = Arc::clone(&self.workspace);
         let owner = self.held.host_id.map(|id| Owner { uid: id, gid: id });
-        Box::pin(async move {
-            blocking(move || {
-                for file in &files {
-                    workspace.write_file(&file.path, &file.content, file.mode, owner).map_err(|error| {
-                        Fault::permanent(Boundary::Env, "put-file", format!("{}: {error}", file.path))
-                    })?;
-                }
-                Ok(())
-            })
-            .await?
-        })
+        Box::pin(put_files(workspace, files, owner))
     }
 
     fn workspace(&self) -> Arc<SafeDir> {
@@ -216,23 +216,15 @@ impl Sandbox for RunningSandbox {
             let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
             let target = self.held.join_target().ok_or_else(gone)?;
             let launch = self.exec_launch(&spec, target);
-            let started = Instant::now();
-            let mut running = exec::start(&self.held.shared.spawner, launch, &spec).await?;
-            match tokio::time::timeout_at(spec.deadline.into(), running.finish()).await {
-                Ok(output) => Ok(ExecOutput { duration: started.elapsed(), ..output? }),
-                Err(_) => {
-                    let launcher = running.pid();
-                    let held = Arc::clone(&self.held);
-                    blocking(move || {
-                        let inside = held.processes();
-                        let group = inside.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
-                        kill_each(inside.iter().filter(|p| Some(p.host_group) == group));
-                    })
-                    .await?;
-                    let output = running.give_up().await;
-                    Ok(ExecOutput { code: None, duration: started.elapsed(), ..output })
-                }
-            }
+            exec::run(&self.held.shared.spawner, launch, &spec, |launcher| {
+                let held = Arc::clone(&self.held);
+                blocking(move || {
+                    let inside = held.processes();
+                    let group = inside.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
+                    procs::kill_each(inside.iter().filter(|p| Some(p.host_group) == group));
+                })
+            })
+            .await
         })
     }
 
@@ -242,7 +234,7 @@ impl Sandbox for RunningSandbox {
     }
 
     fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
-        Box::pin(async move { kill_each(victims.iter()) })
+        Box::pin(async move { procs::kill_each(victims.iter()) })
     }
 
     fn identity(&self) -> (u32, u32) {
@@ -267,21 +259,4 @@ impl Sandbox for RunningSandbox {
             }
         })
     }
-}
-
-/// Kills processes by handle, each only if it is still the one that was seen.
-fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
-    for victim in victims {
-        let Some(handle) = open(victim.host_pid) else { continue };
-        if ProcessStat::read(victim.host_pid).is_some_and(|stat| stat.start_ticks == victim.start_ticks) {
-            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
-        }
-    }
-}
-
-/// Runs blocking work on the runtime's pool; a panic there is a harness fault.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))
 }

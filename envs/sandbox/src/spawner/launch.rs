@@ -16,7 +16,7 @@ use rustix::process::{
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::join::join_and_run;
-use super::protocol::{Confinement, LaunchRequest, ResourceLimit};
+use super::protocol::{Confinement, LaunchKind, LaunchRequest, ResourceLimit};
 use crate::seccomp;
 
 /// Confines this process as `request` (JSON) says and becomes its program.
@@ -35,6 +35,13 @@ pub fn launch(request: &str) -> io::Result<i32> {
     }
     if let Some(target) = request.join {
         return join_and_run(&request, target);
+    }
+    if request.kind == LaunchKind::Descriptors {
+        // A session of its own, so that its process group names everything it starts; on a terminal it has one.
+        rustix::process::setsid()?;
+    }
+    if let Some(folder) = &request.working_folder {
+        std::env::set_current_dir(folder).map_err(|error| named(&folder.display().to_string(), error))?;
     }
     let (arguments, kept) = visible_arguments(&request)?;
     let error = Command::new(&request.program)

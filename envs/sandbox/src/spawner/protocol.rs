@@ -91,7 +91,7 @@ pub struct LaunchRequest {
     pub arguments: Vec<String>,
     /// The whole environment.
     pub environment: Vec<(String, String)>,
-    /// Working folder inside the sandbox when joining; the host's `/` otherwise.
+    /// Working folder, inside the sandbox when joining; the host's `/` when `None`.
     pub working_folder: Option<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
 //! The spawner's side: one thread, one loop over the socket and child exits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{WaitOptions, WaitStatus, wait};
 
 use super::descriptor;
 use super::protocol::{CgroupRequest, ExitReport, LaunchKind, LaunchRequest, Request, Response};
 use super::signal_fd::{borrow_master, child_exits};
+use crate::procs::{self, ProcessStat};
 
 /// How long the end of a spawner waits for killed sandboxes before it kills harder, and for their cgroups.
 const END_GRACE: Duration = Duration::from_secs(5);
@@ -151,17 +152,15 @@ impl Server {
 
     /// The harness is gone: nothing may outlive it (I1).
     fn end(mut self, exits: &OwnedFd) -> io::Result<()> {
-        let outer: Vec<u32> = self.children.keys().copied().collect();
+        let outer: HashSet<u32> = self.children.keys().copied().collect();
         // Killing the first process inside ends the whole namespace before the outer process sees it
-        // end, so that the cgroups are empty by then. Where there is none yet, the outer one is killed.
+        // end, so that the cgroups are empty by then.
         let inner = children_of(&outer);
-        for pid in inner.values().copied().chain(outer.iter().copied().filter(|pid| !inner.contains_key(pid)))
-        {
-            kill(pid);
-        }
+        inner.values().copied().for_each(procs::kill);
+        outer.iter().copied().filter(|pid| !inner.contains_key(pid)).for_each(procs::kill_family);
         if !self.wait_for_all(exits, END_GRACE)? {
             let left: Vec<u32> = self.children.keys().copied().collect();
-            left.into_iter().for_each(kill);
+            left.into_iter().for_each(procs::kill_family);
             self.wait_for_all(exits, END_GRACE)?;
         }
         let deadline = Instant::now() + END_GRACE;
@@ -241,23 +240,11 @@ fn reap_one(options: WaitOptions) -> io::Result<Option<(u32, WaitStatus)>> {
     }
 }
 
-fn kill(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
-        let _ = kill_process(pid, Signal::KILL);
-    }
-}
-
 /// One child of each of these processes, by one look through /proc.
-fn children_of(parents: &[u32]) -> HashMap<u32, u32> {
+fn children_of(parents: &HashSet<u32>) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return found };
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        if let Some(stat) = crate::procs::ProcessStat::read(pid).filter(|stat| parents.contains(&stat.parent))
-        {
+    for pid in procs::all() {
+        if let Some(stat) = ProcessStat::read(pid).filter(|stat| parents.contains(&stat.parent)) {
             found.insert(stat.parent, pid);
         }
     }

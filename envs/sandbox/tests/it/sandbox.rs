@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clawrl_sandbox::{PutFile, SandboxBackend};
+use clawrl_sandbox::{LocalBackend, PutFile, SandboxBackend};
 
 use crate::support::{running, sh, sh_within, start, text, with_backend};
 
@@ -131,4 +131,37 @@ fn what_cannot_start_says_why() {
         assert_eq!(fault.code, "sandbox-start", "{fault}");
         assert!(fault.message.contains("/proc/x") && fault.message.contains("clawrl doctor"), "{fault}");
     });
+}
+
+#[test]
+fn without_isolation_everything_still_ends() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
+    let spawner = crate::support::spawner();
+    runtime.block_on(async {
+        let client = clawrl_sandbox::spawner::SpawnerClient::attach(spawner).unwrap();
+        let run = clawrl_core::RunId::new("test-local").unwrap();
+        let backend = LocalBackend::new(client, &run, clawrl_core::Determinism::default());
+        let mut spec = running("a", "cat /etc/support; sleep infinity");
+        spec.support_files = vec![("/etc/support".to_owned(), "here".to_owned())];
+        let started = backend.start(spec).await.unwrap();
+        let sandbox = started.sandbox.as_ref();
+        let file = PutFile { path: "in/f".to_owned(), mode: 0o600, content: b"hello\n".as_slice().into() };
+        sandbox.put(vec![file]).await.unwrap();
+        let output = sh(sandbox, "cat in/f; pwd; setsid sleep 4343 & echo $TZ").await;
+        let said = text(&output);
+        assert!(said.starts_with("hello\n") && said.contains("/work\n") && said.contains("UTC\n"), "{said}");
+        let slow = sh_within(sandbox, "sleep 1000", Duration::from_millis(200)).await;
+        assert_eq!(slow.code, None);
+        assert_eq!(backend.live(), 1);
+        sandbox.kill().await.unwrap();
+        assert!(sandbox.processes().await.is_empty());
+        assert_eq!(sandbox.workspace().read_file("in/f", 100).unwrap(), b"hello\n");
+        drop(started);
+        let forgotten = backend.start(running("b", "sleep infinity")).await.unwrap();
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+        assert_eq!(backend.live(), 0);
+        drop(forgotten);
+    });
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains("clawrl-test-local")));
 }

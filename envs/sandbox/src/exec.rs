@@ -1,18 +1,48 @@
-//! A program beside the main one: its pipes, its end.
+//! A program beside the main one: its pipes, its deadline, its end.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use clawrl_core::{Boundary, Fault};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::start::spawn_fault;
-use crate::spawner::{ExitReport, ExitWatch, LaunchRequest, SpawnerClient};
+use crate::procs;
+use crate::spawner::{ExitReport, ExitWatch, LaunchRequest, SpawnerClient, SpawnerError};
 use crate::{ExecOutput, ExecSpec};
 
+/// Runs a program to its end or its deadline. At the deadline `kill` gets the launcher's process id and ends the
+/// program with what it started; the launcher itself is then killed here, in case it had not come that far.
+pub(crate) async fn run<F: Future<Output = Result<(), Fault>>>(
+    spawner: &SpawnerClient,
+    launch: LaunchRequest,
+    spec: &ExecSpec,
+    kill: impl FnOnce(u32) -> F,
+) -> Result<ExecOutput, Fault> {
+    let started = Instant::now();
+    let mut running = start(spawner, launch, spec).await?;
+    let output = match tokio::time::timeout_at(spec.deadline.into(), running.finish()).await {
+        Ok(output) => output,
+        Err(_) => {
+            kill(running.pid).await?;
+            procs::kill(running.pid);
+            running.give_up().await
+        }
+    };
+    Ok(ExecOutput { duration: started.elapsed(), ..output })
+}
+
+/// What a refusal of the spawner means for whoever asked.
+pub(crate) fn spawn_fault(error: SpawnerError) -> Fault {
+    match error {
+        SpawnerError::Gone => Fault::permanent(Boundary::Harness, "spawner-gone", error.to_string()),
+        other => Fault::transient(Boundary::Provider, "spawn", other.to_string()),
+    }
+}
+
 /// A started program with our ends of its pipes.
-pub(super) struct RunningExec {
+struct RunningExec {
     pid: u32,
     exit: ExitWatch,
     input: Option<(pipe::Sender, Vec<u8>)>,
@@ -27,7 +57,7 @@ struct Stream {
 }
 
 /// Starts it on three fresh pipes.
-pub(super) async fn start(
+async fn start(
     spawner: &SpawnerClient,
     launch: LaunchRequest,
     spec: &ExecSpec,
@@ -51,13 +81,8 @@ pub(super) async fn start(
 }
 
 impl RunningExec {
-    /// Host process id of the launcher.
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
-    }
-
     /// Feeds and reads it until it ends. Safe to drop; then [`RunningExec::give_up`] takes what there is.
-    pub(super) async fn finish(&mut self) -> Result<ExecOutput, Fault> {
+    async fn finish(&mut self) -> ExecOutput {
         let Self { exit, input, stdout, stderr, .. } = self;
         let report = {
             let feed = async {
@@ -80,11 +105,11 @@ impl RunningExec {
         // A daemon it left behind may hold the pipes open: only what is there already is taken.
         stdout.take_available();
         stderr.take_available();
-        Ok(self.output(report.code.or(report.signal.map(|signal| 128 + signal))))
+        self.output(report.code.or(report.signal.map(|signal| 128 + signal)))
     }
 
     /// After a kill: waits for the end and takes what there is.
-    pub(super) async fn give_up(&mut self) -> ExecOutput {
+    async fn give_up(&mut self) -> ExecOutput {
         self.exit.ended().await;
         self.stdout.take_available();
         self.stderr.take_available();

@@ -1,0 +1,305 @@
+//! No isolation at all, for people who spelled it out.
+//!
+//! Programs run as the harness's own user, with the host's files, network and processes in reach. What is
+//! kept of a sandbox: a workspace of its own, a clean environment, and that everything ends. Processes are
+//! found by a variable that they inherit, so one that clears its environment on purpose escapes the kill;
+//! nothing here can stop it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId};
+
+use crate::blocking::{blocking, put_files};
+use crate::exec::{self, spawn_fault};
+use crate::live::LiveCount;
+use crate::procs;
+use crate::ready::{READY, until_ready};
+use crate::safe_dir::SafeDir;
+use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
+use crate::{
+    ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    StartedSandbox,
+};
+
+/// The variable by which processes are found.
+const MARK: &str = "CLAWRL_BOX";
+
+/// How long a kill and the end of the backend wait.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+/// Programs without isolation.
+pub struct LocalBackend {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    spawner: SpawnerClient,
+    determinism: Determinism,
+    /// Of this process, in the system's folder for temporary files.
+    folder: PathBuf,
+    count: Arc<LiveCount>,
+    next: AtomicU64,
+    closing: AtomicBool,
+    /// Marks of what runs, for the end of the backend.
+    running: Mutex<Vec<String>>,
+}
+
+impl LocalBackend {
+    /// A backend on a spawner, with its workspaces in the system's folder for temporary files.
+    #[must_use]
+    pub fn new(spawner: SpawnerClient, run: &RunId, determinism: Determinism) -> Self {
+        let folder = std::env::temp_dir().join(crate::cgroup::owner_name(run));
+        let shared = Shared {
+            spawner,
+            determinism,
+            folder,
+            count: Arc::default(),
+            next: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            running: Mutex::new(Vec::new()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Only an empty folder goes; what could not be removed was named before.
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+impl Shared {
+    async fn start(self: Arc<Self>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Fault::permanent(Boundary::Provider, "shut-down", "the backend was shut down"));
+        }
+        let live = self.count.begin();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder(self.folder.join(format!("b{number}")));
+        let mark = format!("{}/{number}", self.folder.display());
+        let support = make_folders(&folder.0, &spec.support_files)
+            .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
+        let mut command = spec.main.clone();
+        for argument in &mut command.arguments {
+            // The program is told of its support files by their paths inside; here they are elsewhere.
+            if let Some((_, real)) = support.iter().find(|(path, _)| path == argument) {
+                *argument = real.to_string_lossy().into_owned();
+            }
+        }
+        let script = format!("printf '%s' '{READY}'; exec \"$@\"");
+        let mut arguments = vec!["-c".to_owned(), script, "sh".to_owned(), command.program.clone()];
+        arguments.append(&mut command.arguments);
+        let kind = LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 };
+        let launch = self.launch(&folder.0, &mark, kind, "/bin/sh".to_owned(), arguments, &command);
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(mark.clone());
+        let process = self.spawner.spawn(launch, None, &[]).await.map_err(spawn_fault)?;
+        let exit = process.exit.clone();
+        let mut ended = exit.clone();
+        tokio::spawn(async move {
+            ended.ended().await;
+            drop(live);
+        });
+        let guard = Guard { mark, exit };
+        let terminal = process
+            .master
+            .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
+        let (terminal, _) = until_ready(terminal).await?;
+        let workspace = SafeDir::open(folder.0.join("work"))
+            .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
+        let sandbox = LocalSandbox { shared: self, guard, workspace: Arc::new(workspace), folder };
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
+    }
+
+    fn launch(
+        &self,
+        folder: &Path,
+        mark: &str,
+        kind: LaunchKind,
+        program: String,
+        arguments: Vec<String>,
+        command: &SandboxCommand,
+    ) -> LaunchRequest {
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let mut environment = crate::bwrap::variables(command, &self.determinism);
+        environment.push(("HOME".to_owned(), text(folder.join("home"))));
+        environment.push((MARK.to_owned(), mark.to_owned()));
+        LaunchRequest {
+            kind,
+            confinement: Confinement { limits: vec![(ResourceLimit::Core, 0)], ..Confinement::default() },
+            join: None,
+            parent: 0,
+            label: program.clone(),
+            program: program.into(),
+            hidden_arguments: Vec::new(),
+            data: Vec::new(),
+            arguments,
+            environment,
+            working_folder: Some(folder.join("work")),
+        }
+    }
+}
+
+impl SandboxBackend for LocalBackend {
+    fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
+        // In a task of its own: a caller that is dropped half-way must not lose a process that is on its way.
+        let task = tokio::spawn(Arc::clone(&self.shared).start(spec));
+        Box::pin(async move {
+            task.await.unwrap_or_else(|error| {
+                Err(Fault::permanent(Boundary::Harness, "panic", format!("starting a program: {error}")))
+            })
+        })
+    }
+
+    fn live(&self) -> u32 {
+        self.shared.count.live()
+    }
+
+    fn peak(&self) -> u32 {
+        self.shared.count.peak()
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            self.shared.closing.store(true, Ordering::Release);
+            let marks = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let _ = blocking(move || marks.iter().map(|mark| kill_marked(mark)).filter(|gone| !gone).count())
+                .await;
+            let undead = self.shared.count.all_ended(KILL_LIMIT).await;
+            if undead > 0 { vec![format!("{undead} programs have not ended")] } else { Vec::new() }
+        })
+    }
+}
+
+/// A folder that goes with its owner.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %self.0.display(), %error, "a workspace could not be removed");
+        }
+    }
+}
+
+/// Kills what carries the mark when dropped.
+struct Guard {
+    mark: String,
+    exit: ExitWatch,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        kill_marked(&self.mark);
+    }
+}
+
+struct LocalSandbox {
+    shared: Arc<Shared>,
+    /// Declared before the folder, so dropped before it.
+    guard: Guard,
+    workspace: Arc<SafeDir>,
+    folder: Folder,
+}
+
+impl Sandbox for LocalSandbox {
+    fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(put_files(Arc::clone(&self.workspace), files, None))
+    }
+
+    fn workspace(&self) -> Arc<SafeDir> {
+        Arc::clone(&self.workspace)
+    }
+
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+        Box::pin(async move {
+            let program = spec.command.program.clone();
+            let arguments = spec.command.arguments.clone();
+            let kind = LaunchKind::Descriptors;
+            let launch =
+                self.shared.launch(&self.folder.0, &self.guard.mark, kind, program, arguments, &spec.command);
+            exec::run(&self.shared.spawner, launch, &spec, |launcher| {
+                let mark = self.guard.mark.clone();
+                blocking(move || {
+                    // The launcher leads the program's process group, see `launch`.
+                    procs::kill_each(marked(&mark).iter().filter(|process| process.host_group == launcher));
+                })
+            })
+            .await
+        })
+    }
+
+    fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
+        let mark = self.guard.mark.clone();
+        Box::pin(async move { blocking(move || marked(&mark)).await.unwrap_or_default() })
+    }
+
+    fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
+        Box::pin(async move { procs::kill_each(victims.iter()) })
+    }
+
+    fn identity(&self) -> (u32, u32) {
+        let own = rustix::process::geteuid().as_raw();
+        (own, own)
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let mark = self.guard.mark.clone();
+            let gone = blocking(move || kill_marked(&mark)).await?;
+            let mut exit = self.guard.exit.clone();
+            let ended = tokio::time::timeout(KILL_LIMIT, exit.ended()).await;
+            if gone && ended.is_ok() {
+                return Ok(());
+            }
+            let message = format!("programs of {} have not ended after they were killed", self.guard.mark);
+            Err(Fault::permanent(Boundary::Harness, "sandbox-undead", message))
+        })
+    }
+}
+
+/// Processes that inherited the mark.
+fn marked(mark: &str) -> Vec<ProcessFacts> {
+    let wanted = format!("{MARK}={mark}");
+    let has_mark = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    procs::all().into_iter().filter(has_mark).filter_map(procs::facts).collect()
+}
+
+/// Kills them until none is left; false when some still are at the limit.
+fn kill_marked(mark: &str) -> bool {
+    let deadline = Instant::now() + KILL_LIMIT;
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        procs::kill_each(left.iter());
+        // A process forks faster than it is found only if it means to; each round kills all that were seen.
+        std::thread::yield_now();
+    }
+}
+
+/// The workspace, a home, and the support files with where they really are.
+fn make_folders(folder: &Path, support: &[(String, String)]) -> std::io::Result<Vec<(String, PathBuf)>> {
+    for name in ["work", "home", "support"] {
+        std::fs::create_dir_all(folder.join(name))?;
+    }
+    let mut places = Vec::new();
+    for (number, (path, content)) in support.iter().enumerate() {
+        let place = folder.join("support").join(number.to_string());
+        std::fs::write(&place, content)?;
+        places.push((path.clone(), place));
+    }
+    Ok(places)
+}
