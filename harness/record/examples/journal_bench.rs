@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
-use clawrl_record::{RunEnd, RunWriter};
+use clawrl_record::{Run, RunEnd, RunWriter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -68,11 +68,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let per_attempt = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(slots);
     let bytes =
         |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len() / u64::from(slots));
+    let start = Instant::now();
+    let read = Run::open_read(&dir)?;
+    let replay = start.elapsed();
+    let turns: usize =
+        read.trajectories()?.map(|record| record.map_or(0, |r| r.trajectory.turns.len())).sum();
+    let whole = start.elapsed() - replay;
     println!("attempts               {slots} of {TURNS} turns, {AT_ONCE} at once");
     println!("without a journal      {:.1} us CPU per attempt", per_attempt(making));
     println!("journaling             {:.1} us CPU per attempt", per_attempt(spent.saturating_sub(making)));
     println!("throughput             {:.0} attempts/s", f64::from(slots) / wall.as_secs_f64());
     println!("journal.jsonl          {} bytes per attempt", bytes("journal.jsonl"));
     println!("trajectories.zst       {} bytes per attempt", bytes("trajectories.zst"));
+    println!("replaying the journal  {:.1} us per attempt", per_attempt(replay));
+    println!("reading {turns} turns  {:.1} us per attempt", per_attempt(whole));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The journal's vocabulary: what a line can say.
 //!
-//! A line is a [`Line`]: a time and an [`Entry`]. How it is written, with its checksum, is in `line.rs`; which
-//! entry may follow which is in `state.rs`.
+//! A line is a [`Line`]: a time and an [`Entry`]. How it is written, with its checksum, is in `line.rs`;
+//! which entry may follow which is in `state.rs`.
 
 use std::time::Duration;
 

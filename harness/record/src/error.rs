@@ -24,7 +24,8 @@ pub enum RecordError {
     },
     /// No space, or a quota or file-size limit.
     #[error(
-        "no space left to write {} ({source}); free some and run it again with --resume: nothing that was recorded is lost",
+        "no space left to write {} ({source}); free some and run it again with --resume: nothing that was \
+         recorded is lost",
         path.display()
     )]
     NoSpace {
@@ -68,7 +69,8 @@ pub enum RecordError {
     },
     /// A newer program wrote it.
     #[error(
-        "{} is written in format {found}; this program knows formats 0 to {FORMAT_VERSION}: use the newer program that wrote it",
+        "{} is written in format {found}; this program knows formats 0 to {FORMAT_VERSION}: use the newer \
+         program that wrote it",
         path.display()
     )]
     Newer {
@@ -79,7 +81,8 @@ pub enum RecordError {
     },
     /// `plan.json` is not what the run was opened with.
     #[error(
-        "{} was changed after the run began (SHA-256 {found}, the journal says {expected}): put the original back, or start a new run from the changed plan",
+        "{} was changed after the run began (SHA-256 {found}, the journal says {expected}): put the original \
+         back, or start a new run from the changed plan",
         path.display()
     )]
     PlanChanged {
@@ -92,8 +95,8 @@ pub enum RecordError {
     },
     /// The journal is broken before its tail.
     #[error(
-        "{} is damaged at line {line}: {reason}. Restore the file from a copy. Without one, `truncate -s {offset} {}` keeps \
-         everything before that line; what came after runs again at `--resume`",
+        "{} is damaged at line {line}: {reason}. Restore the file from a copy. Without one, \
+         `truncate -s {offset} {}` keeps everything before that line; what came after runs again at `--resume`",
         path.display(), path.display()
     )]
     Damaged {

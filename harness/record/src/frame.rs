@@ -1,8 +1,8 @@
 //! One attempt's record as a zstd frame.
 //!
-//! The content is `{"format":1,"record":{...}}`, where the record is an [`AttemptRecord`] as JSON, the terminal
-//! session's asciicast included as a string. Casts live here and not in files of their own because thousands
-//! of small files cost more than the bytes in them; [`crate::Run::cast`] takes one out.
+//! The content is `{"format":1,"record":{...}}`, where the record is an [`AttemptRecord`] as JSON, with the
+//! terminal session's asciicast as a string in it. Casts live here and not in files of their own
+//! because thousands of small files cost more than the bytes in them; [`crate::Run::cast`] takes one out.
 //!
 //! I1. What decodes is what was encoded, float by float and bit by bit.
 //! I2. A number that JSON cannot carry (NaN, infinities) is refused before anything is written.

@@ -37,6 +37,7 @@ mod state;
 mod store;
 mod summary;
 mod table;
+mod violation;
 mod writer;
 
 pub use entry::{
@@ -49,8 +50,9 @@ pub use metrics::{Metric, MetricRow};
 pub use resume::{ResumeMode, ResumeState};
 pub use run::Run;
 pub use sink::RunSink;
-pub use state::{JournalState, SlotState, SlotStatus, Violation};
+pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
 pub use table::render_summary;
+pub use violation::Violation;
 pub use writer::RunWriter;

@@ -1,14 +1,14 @@
 //! From older formats of the record to this one, step by step.
 //!
-//! Every file carries the format it was written in. [`STEPS`] holds one step per format, each of which knows only
-//! its own format and the next; a reader runs the chain from what it found. Files are never rewritten for
+//! Every file carries the format it was written in. [`STEPS`] holds one step per format, each of which knows
+//! only its own format and the next; a reader runs the chain from what it found. Files are never rewritten for
 //! reading. Resuming rewrites the journal, in one atomic rename; the other files stay as they are.
 //!
 //! I1. What is newer than [`FORMAT_VERSION`] is refused by name, never read in part.
 //!
-//! Format 0 differed in this: journal lines had no checksum and no `synced`, were flat (`slot` and `number` beside each
-//! other, `outcome` a word) and counted time in whole seconds; frames held the bare record; the plan had
-//! no `determinism`; the lock file listed limits that could not be set as words without reasons.
+//! Format 0 differed in this: journal lines had no checksum and no `synced`, were flat (`slot` and `number`
+//! beside each other, `outcome` a word) and counted time in whole seconds; frames held the bare record; the
+//! plan had no `determinism`; the lock file listed limits that could not be set as words without reasons.
 //!
 //! Pure; nothing to cancel.
 

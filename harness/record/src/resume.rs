@@ -1,8 +1,8 @@
 //! Making a run's folder writable again after its process ended, however it ended.
 //!
 //! I1. What a `synced` line vouches for is kept, or the run is refused as damaged; it is never cut.
-//! I2. The cut takes the first journal line that is torn, or whose frame is missing, and everything after it; then
-//!     trajectories are cut after the last frame that is still referenced.
+//! I2. The cut takes the first journal line that is torn, or whose frame is missing, and everything after it;
+//!     then trajectories are cut after the last frame that is still referenced.
 //! I3. Resuming twice in a row gives the same slots as resuming once.
 
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,8 @@
 //! Reading a run.
 //!
 //! I1. Nothing is modified, whatever state the run is in.
-//! I2. A run that is under way reads as of the last whole line of its journal; [`Run::open_read`] again for news.
+//! I2. A run that is under way reads as of the last whole line of its journal; [`Run::open_read`] again for
+//!     news.
 //! I3. A trajectory is checked against its checksum whenever it is read.
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The asynchronous side of the writer thread.
 //!
-//! A call takes a credit (waiting for one if all are out), puts its command into the channel, which has room for
-//! every credit and so never blocks, and waits for the acknowledgement.
+//! A call takes a credit (waiting for one if all are out), puts its command into the channel, which has room
+//! for every credit and so never blocks, and waits for the acknowledgement.
 //!
 //! Cancellation: a future dropped before it had its credit leaves nothing; one dropped later may or may not
 //! have its record written.

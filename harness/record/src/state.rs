@@ -9,138 +9,14 @@
 //!     session's first epoch.
 //! I3. A finished attempt closes its slot, a cancelled one never does. Only slots closed by a fault reopen.
 //! I4. A refused line changes nothing.
+//! I5. A run ends with no attempt under way. Only a harness fault may leave some: they are lost, their slots
+//!     open.
 //!
 //! Errors: [`Violation`]. Pure; nothing to cancel.
 
 use clawrl_core::{AttemptId, Epoch, LeaseRecord, SlotId};
-use thiserror::Error;
 
-use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened};
-
-/// A line that may not follow what came before it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Violation {
-    /// The first line says something else.
-    #[error("the first line of a journal must be `opened`")]
-    NotOpened,
-    /// A further line opens the run.
-    #[error("the run is opened twice")]
-    OpenedTwice,
-    /// Something happened after the end.
-    #[error("the run is finished; only `resumed` may follow")]
-    AfterFinish,
-    /// The plan has no such slot.
-    #[error("there is no slot {slot}; the plan has {slots}")]
-    NoSuchSlot {
-        /// The slot.
-        slot: SlotId,
-        /// Number of slots.
-        slots: u32,
-    },
-    /// Two live attempts of one slot.
-    #[error("{attempt} got a lease while {live} is under way")]
-    AlreadyLeased {
-        /// The new attempt.
-        attempt: AttemptId,
-        /// The live one.
-        live: AttemptId,
-    },
-    /// A lease for a slot that is closed.
-    #[error("{attempt} got a lease, but its slot is closed")]
-    LeasedWhenClosed {
-        /// The attempt.
-        attempt: AttemptId,
-    },
-    /// Attempts are numbered without gaps.
-    #[error("{attempt} got a lease; the next attempt of its slot is number {expected}")]
-    WrongNumber {
-        /// The attempt.
-        attempt: AttemptId,
-        /// The number it should have.
-        expected: u32,
-    },
-    /// A lease or a result from the past.
-    #[error("{attempt} carries epoch {}; its slot is at {}", epoch.0, current.0)]
-    OlderEpoch {
-        /// The attempt.
-        attempt: AttemptId,
-        /// What it carries.
-        epoch: Epoch,
-        /// The lowest that would do for a lease; the live attempt's for a result.
-        current: Epoch,
-    },
-    /// A result with an epoch that was never granted to its attempt.
-    #[error("{attempt} carries epoch {}, but its lease has {}", epoch.0, leased.0)]
-    EpochNotLeased {
-        /// The attempt.
-        attempt: AttemptId,
-        /// What it carries.
-        epoch: Epoch,
-        /// What was granted.
-        leased: Epoch,
-    },
-    /// A result without a lease.
-    #[error("{attempt} resolved without a lease")]
-    NotLeased {
-        /// The attempt.
-        attempt: AttemptId,
-    },
-    /// A second result for a closed slot.
-    #[error("{attempt} resolved, but its slot was closed by {by}")]
-    ClosedTwice {
-        /// The attempt.
-        attempt: AttemptId,
-        /// The attempt that closed it.
-        by: AttemptId,
-    },
-    /// An attempt that ran and was graded closes its slot.
-    #[error("{attempt} finished and does not close its slot")]
-    FinishedLeavesOpen {
-        /// The attempt.
-        attempt: AttemptId,
-    },
-    /// An attempt that we gave up never closes its slot.
-    #[error("{attempt} was cancelled and closes its slot")]
-    CancelledCloses {
-        /// The attempt.
-        attempt: AttemptId,
-    },
-    /// A resuming process promised an epoch that was granted before.
-    #[error("resumed at epoch {}, but {} was granted before", first.0, next.0.saturating_sub(1))]
-    ResumedInThePast {
-        /// What was promised.
-        first: Epoch,
-        /// The lowest that would do.
-        next: Epoch,
-    },
-    /// Only slots closed by a fault reopen.
-    #[error("{slot} reopened, but no fault closed it")]
-    ReopenedUnfaulted {
-        /// The slot.
-        slot: SlotId,
-    },
-    /// The end came while attempts were under way.
-    #[error("the run finished while {attempt} was under way")]
-    FinishedWhileLive {
-        /// One of them.
-        attempt: AttemptId,
-    },
-    /// The counts of `finished` are not those of the journal.
-    #[error(
-        "`finished` counts {closed} closed and {open} open slots; the journal has {actual_closed} and {actual_open}"
-    )]
-    WrongCounts {
-        /// As written.
-        closed: u32,
-        /// As written.
-        open: u32,
-        /// As replayed.
-        actual_closed: u32,
-        /// As replayed.
-        actual_open: u32,
-    },
-}
+use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened, RunEnd, Violation};
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -395,11 +271,7 @@ impl JournalState {
         if first < self.next_epoch {
             return Err(Violation::ResumedInThePast { first, next: self.next_epoch });
         }
-        for slot in &mut self.slots {
-            if matches!(slot.status, SlotStatus::Leased(_)) {
-                slot.status = SlotStatus::Open;
-            }
-        }
+        self.give_up_live();
         self.floor = first;
         self.next_epoch = first;
         self.finished = None;
@@ -408,6 +280,15 @@ impl JournalState {
         self.session_start_ms = t_ms;
         self.last_ms = t_ms;
         Ok(())
+    }
+
+    /// Attempts under way will not resolve any more.
+    fn give_up_live(&mut self) {
+        for slot in &mut self.slots {
+            if matches!(slot.status, SlotStatus::Leased(_)) {
+                slot.status = SlotStatus::Open;
+            }
+        }
     }
 
     fn reopen(&mut self, slots: &[SlotId]) -> Result<(), Violation> {
@@ -427,7 +308,9 @@ impl JournalState {
             SlotStatus::Leased(lease) => Some(lease.attempt),
             SlotStatus::Open | SlotStatus::Closed { .. } => None,
         });
-        if let Some(attempt) = live {
+        if let Some(attempt) = live
+            && finished.end != RunEnd::HarnessFault
+        {
             return Err(Violation::FinishedWhileLive { attempt });
         }
         let (actual_closed, actual_open) = self.counts();
@@ -435,6 +318,7 @@ impl JournalState {
         if (closed, open) != (actual_closed, actual_open) {
             return Err(Violation::WrongCounts { closed, open, actual_closed, actual_open });
         }
+        self.give_up_live();
         self.finished = Some(finished);
         Ok(())
     }

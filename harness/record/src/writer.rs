@@ -1,7 +1,7 @@
 //! Writing a run: create or resume, hand out the sink, finish.
 //!
-//! I1. `plan.json` and `lock.json` are on the disk before the journal is opened, `opened` or `resumed` before the
-//!     sink is handed out.
+//! I1. `plan.json` and `lock.json` are on the disk before the journal is opened, `opened` or `resumed` before
+//!     the sink is handed out.
 //! I2. Whoever drops a writer leaves a run that can be resumed, with everything acknowledged synced.
 //!
 //! Everything here blocks and belongs on an OS thread; only [`RunSink`] is for asynchronous code.
@@ -148,8 +148,8 @@ impl RunWriter {
     /// Journals the end of the run, syncs, and writes `summary.json`. Blocks.
     ///
     /// # Errors
-    /// [`RecordError::Refused`] while attempts are under way; [`RecordError::Writer`] when something could not be
-    /// written. The run can be resumed then.
+    /// [`RecordError::Refused`] while attempts are under way, unless `end` is [`RunEnd::HarnessFault`];
+    /// [`RecordError::Writer`] when something could not be written. The run can be resumed then.
     pub fn finish(mut self, end: RunEnd) -> Result<RunSummary, RecordError> {
         let ended = self.end(Command::Finish(end))?;
         if let Some(error) = ended.error {

@@ -261,8 +261,7 @@ proptest! {
     }
 }
 
-/// Length of the journal's lines that are synced and refer to synced frames only. Frames are synced first, so that
-/// only a crash between the two syncs makes this differ from the synced length.
+/// Length of the journal's lines that are synced. Frames are synced first, so that these refer to synced frames.
 fn synced_lines(image: &[Content; 2]) -> usize {
     let synced = journal::replay(&image[JOURNAL].bytes[..image[JOURNAL].synced]).unwrap();
     assert!(synced.frames_end <= image[FRAMES].synced as u64, "a synced line refers to an unsynced frame");

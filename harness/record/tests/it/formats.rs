@@ -1,7 +1,7 @@
 //! Records of older formats read and resume; newer ones are refused.
 //!
-//! `fixtures/format-0` is a run of four slots as format 0 was (see `src/migrate.rs`): 0 passed, 1 faulted once and
-//! then failed, 2 was cancelled, 3 was under way when its process died.
+//! `fixtures/format-0` is a run of four slots as format 0 was (see `src/migrate.rs`): 0 passed, 1 faulted once
+//! and then failed, 2 was cancelled, 3 was under way when its process died.
 
 use std::fs;
 use std::path::{Path, PathBuf};

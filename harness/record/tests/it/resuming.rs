@@ -214,6 +214,14 @@ fn a_refused_line_fails_its_caller_only() {
     assert!(error.to_string().contains("the run finished while s1.0 was under way"), "{error}");
     let error = block_on(sink.leased(lease(0, 0, 2))).unwrap_err();
     assert_eq!(error.message, "the run's journal is closed; the record was not kept");
-    let (_, state) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
+    let (writer, state) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
     assert_eq!((state.open_slots.len(), state.next_epoch), (2, Epoch(2)));
+
+    block_on(writer.sink().leased(lease(1, 1, 2))).unwrap();
+    let summary = writer.finish(RunEnd::HarnessFault).unwrap();
+    assert_eq!(
+        (summary.total.lost_attempts, summary.total.open),
+        (2, 2),
+        "a harness fault may leave some behind"
+    );
 }
