@@ -55,7 +55,9 @@ impl Owner {
             match file.try_lock_shared() {
                 Ok(()) => file.unlock().map_err(failed)?,
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE); // timer: the kernel tells nobody when a lock is freed
+                }
                 Err(TryLockError::WouldBlock) => {
                     return Err(RecordError::Running { run: run.clone(), owner: named(&mut file) });
                 }
