@@ -216,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn a_suite_that_comes_late_has_no_credit() {
+        let mut share = filled(&[1], 1, 50);
+        share.suites.push(Suite { weight: 1, open: vec![BTreeSet::new()], held: 0, pass: 0 });
+        let serve = |share: &mut FairShare| {
+            let suite = suite_of(share.grant().unwrap());
+            share.release(claim(suite));
+            suite
+        };
+        assert_eq!((0..20).map(|_| serve(&mut share)).sum::<usize>(), 0);
+        (0..20).for_each(|number| share.push(slot(1, number), claim(1)));
+        assert_eq!((0..20).map(|_| serve(&mut share)).sum::<usize>(), 10, "half of what follows");
+    }
+
+    #[test]
     fn plan_order_within_a_suite_and_a_retry_goes_first() {
         let mut share = filled(&[1], 10, 3);
         assert_eq!(share.grant(), Some(slot(0, 0)));

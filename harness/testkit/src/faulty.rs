@@ -197,7 +197,7 @@ async fn play(mishap: Option<Mishap>, boundary: Boundary, limit: Limit, ctx: &St
         Some(Mishap::Panic) => panic!("as the script says"),
         Some(Mishap::Hang) => pending().await,
         Some(Mishap::Slow(time)) => {
-            sleep(time).await;
+            sleep(time).await; // timer: slowness is the mishap
             Ok(())
         }
         Some(Mishap::Endless) => {

@@ -71,7 +71,7 @@ impl Policy for ScriptedPolicy {
             match (self.reply)(&request) {
                 Reply::Act(action) => Ok(action),
                 Reply::ActAfter(time, action) => {
-                    tokio::time::sleep(time).await;
+                    tokio::time::sleep(time).await; // timer: thinking takes as long as the script says
                     Ok(action)
                 }
                 Reply::Fault(fault) => Err(fault),

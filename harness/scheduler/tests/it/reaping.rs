@@ -3,9 +3,11 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Outcome, Timeouts};
-use clawrl_scheduler::{Patience, RunEnd};
-use clawrl_testkit::{PlanShape, Reply, ScriptedPolicy};
+use clawrl_core::{
+    AttemptRecord, Boundary, BoxFuture, EnvProvider, EpisodeSink, LeaseRecord, Outcome, SinkError, Timeouts,
+};
+use clawrl_scheduler::{Patience, RunEnd, Scheduler};
+use clawrl_testkit::{FaultyProvider, MemorySink, PlanShape, Reply, ScriptedPolicy};
 
 use crate::stage::Stage;
 
@@ -68,6 +70,61 @@ async fn a_blocked_executor_loses_its_attempt() {
     let Some(Outcome::Faulted(fault)) = first.map(|record| record.outcome) else { panic!("no fault") };
     assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Policy, "reaped"));
     assert_eq!(stage.usage(), 0, "the environment was dropped");
+}
+
+/// Records of faulted attempts open the gate first and are kept only when the environment is gone.
+struct WaitsForTheLate {
+    gate: Arc<Gate>,
+    provider: Arc<FaultyProvider>,
+    kept: Arc<MemorySink>,
+}
+
+impl EpisodeSink for WaitsForTheLate {
+    fn leased(&self, lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        self.kept.leased(lease)
+    }
+
+    fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(async move {
+            if matches!(record.outcome, Outcome::Faulted(_)) {
+                self.gate.open();
+                while self.provider.usage().live > 0 {
+                    tokio::task::yield_now().await;
+                }
+                // The task that dropped it ends about now; its end must mean nothing any more.
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.kept.resolved(record).await
+        })
+    }
+}
+
+/// The taken executor's task ends while its loss is being recorded in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_end_of_a_taken_executor_means_nothing() {
+    let gate = Arc::new(Gate::default());
+    let mut stage = stage(0);
+    stage.patience.record = Duration::from_secs(2);
+    stage.patience.reap_margin = Duration::ZERO;
+    let at_gate = Arc::clone(&gate);
+    stage.policy = Arc::new(ScriptedPolicy::new(move |request| {
+        if request.attempt.slot.0 == 0 {
+            at_gate.pass();
+            return Reply::Hang;
+        }
+        Reply::submit()
+    }));
+    let mut config = stage.config();
+    config.sink = Arc::new(WaitsForTheLate {
+        gate,
+        provider: Arc::clone(&stage.provider),
+        kept: Arc::clone(&stage.sink),
+    });
+    let report = Scheduler::new(config).unwrap().run().await.unwrap();
+    assert_eq!((report.end, report.faulted, report.reaped), (RunEnd::Completed, 1, 1));
+    assert_eq!((report.lost_executors, stage.sink.violations()), (0, Vec::new()));
 }
 
 /// The end of the run does not wait for a thread that never comes back.

@@ -86,8 +86,7 @@ impl Subject {
     async fn settles(&self, after: &str) -> Checked {
         let until = Instant::now() + self.case.patience;
         while self.in_use() > 0 && Instant::now() < until {
-            // The trait has no event for the end of an environment, and its owner is a real process.
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_millis(2)).await; // timer: the trait has no event for "all gone"
         }
         ensure(self.in_use() == 0, || format!("{} still in use after {after}", self.in_use()))
     }
