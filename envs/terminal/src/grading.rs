@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, TerminalSpec};
 use clawrl_sandbox::{
-    CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec, copy_tree,
+    CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec, TreeBounds, copy_tree,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -41,8 +41,10 @@ impl CommandRunner for FreshSandboxes<'_> {
             let (host_id, _) = started.sandbox.identity();
             let owner = rustix::process::geteuid().is_root().then_some(Owner { uid: host_id, gid: host_id });
             let (source, destination) = (Arc::clone(&self.workspace), started.sandbox.workspace());
-            let copy =
-                move || copy_tree(&source, &destination, CopyOptions { owner, ..CopyOptions::default() });
+            // The copy has no more room than the original had.
+            let bounds =
+                TreeBounds { bytes: u64::from(self.spec.limits.disk_mib) << 20, ..TreeBounds::default() };
+            let copy = move || copy_tree(&source, &destination, CopyOptions { owner, bounds });
             let copied = tokio::task::spawn_blocking(copy)
                 .await
                 .map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))??;
