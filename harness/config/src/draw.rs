@@ -19,6 +19,9 @@ const LISTED_COMBINATIONS: u64 = 65_536;
 /// combinations of a space that looked larger.
 const MAX_REDRAWS: u64 = 200;
 
+/// Draws from a list before its excluded values are sorted out.
+const GUESSES: u32 = 8;
+
 /// What one variable may be.
 #[derive(Debug, Clone)]
 pub(crate) enum Domain {
@@ -113,7 +116,7 @@ fn draw(variables: &[Variable], stream: &mut SplitMix64) -> Assignment {
     for variable in variables {
         let excluded = excluded(variable, &assignment);
         let value = match &variable.domain {
-            Domain::OneOf(values) => one_of(&allowed(values, &excluded), stream),
+            Domain::OneOf(values) => one_of(values, &excluded, stream),
             Domain::Range(low, high) => in_range(*low, *high, &excluded, stream),
             Domain::Sample { entries, fewest, most } => {
                 let mut entries = allowed(entries, &excluded);
@@ -131,8 +134,18 @@ fn draw(variables: &[Variable], stream: &mut SplitMix64) -> Assignment {
     assignment
 }
 
-fn one_of(values: &[&Value], stream: &mut SplitMix64) -> Value {
-    values.get(stream.below(values.len() as u64) as usize).map(|value| (*value).clone()).unwrap_or_default()
+/// Uniform over the values that are not excluded. The suite was refused if there may be none.
+fn one_of(values: &[Value], excluded: &[Value], stream: &mut SplitMix64) -> Value {
+    // Looking at one value at a time beats sorting out a long list for one.
+    for _ in 0..GUESSES {
+        if let Some(value) = values.get(stream.below(values.len() as u64) as usize)
+            && !excluded.contains(value)
+        {
+            return value.clone();
+        }
+    }
+    let allowed = allowed(values, excluded);
+    allowed.get(stream.below(allowed.len() as u64) as usize).map(|value| (*value).clone()).unwrap_or_default()
 }
 
 /// The n-th number of the range that is not excluded.

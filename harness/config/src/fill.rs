@@ -415,7 +415,7 @@ impl<'f, 'e, 's> Filler<'f, 'e, 's> {
     }
 
     fn found(&mut self, span: Span, message: String, label: &str, help: &str) {
-        self.findings.add(span, Finding { message, label, help: help.to_owned() });
+        self.findings.add_first(span, Finding { message, label, help: help.to_owned() });
     }
 }
 

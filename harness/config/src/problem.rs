@@ -262,6 +262,14 @@ impl Findings {
         }
     }
 
+    /// Adds a problem of a place that has none yet: one wrong value of a template stands for all.
+    pub(crate) fn add_first(&mut self, span: Span, finding: Finding<'_>) {
+        let span = self.source.visible(span);
+        if !self.problems.iter().any(|known| known.labels.first().is_some_and(|(place, _)| *place == span)) {
+            self.add(span, finding);
+        }
+    }
+
     pub(crate) fn warn(&mut self, span: Span, finding: Finding<'_>) {
         let problem =
             Problem::new(finding.message, finding.help).at(&self.source, span, finding.label).into_warning();

@@ -105,7 +105,9 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
             Err(error) => problems.extend_from_slice(error.problems()),
         }
     }
-    problems.extend(selection_problems(suites, options, &selection, tasks.is_empty()));
+    // A task that turned out wrong was selected all the same.
+    let is_empty = tasks.is_empty() && problems.is_empty();
+    problems.extend(selection_problems(suites, options, &selection, is_empty));
     raise(problems)?;
 
     let slots = slots.list;
@@ -289,11 +291,11 @@ fn selection_problems(
         .collect();
     if is_empty && problems.is_empty() && !suites.is_empty() {
         let part = match options.split {
-            Split::All => "the filter leaves no task",
-            Split::Train => "no task is in the training part of these suites",
-            Split::HeldOut => "no task is in the held-out part of these suites",
+            Split::All => "these suites have no task to run",
+            Split::Train => "none of the selected tasks is in the training part",
+            Split::HeldOut => "none of the selected tasks is in the held-out part",
         };
-        problems.push(Problem::new(part, "leave out `--split`, or choose suites with more tasks"));
+        problems.push(Problem::new(part, "leave out `--split`, or select more tasks"));
     }
     problems
 }
@@ -402,8 +404,11 @@ fn impossible(wish: u32, bound: ResourceBound, host: &HostCapacity) -> Problem {
         Resource::Processes => format!("room for {} processes", host.pids_free),
         Resource::OpenFiles => format!("a limit of {} open files", host.open_files),
     };
-    let message =
-        format!("{wish} attempts at once are too many: this host has {has}, enough for {}", bound.attempts);
+    let message = if bound.attempts == 0 {
+        format!("no attempt can run: this host has {has}")
+    } else {
+        format!("{wish} attempts at once are too many: this host has {has}, enough for {}", bound.attempts)
+    };
     let remedy = bound.resource.remedy();
     let help = if bound.attempts == 0 {
         remedy.to_owned()

@@ -82,21 +82,8 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<String, Pr
         )
         .at(source, span, "written inside brackets")
     })?;
-    // The entry ends at the first line that is indented no deeper than its dash, or at the end.
-    let mut end = text.len();
-    let mut at = start;
-    for line in text[start..].split_inclusive('\n') {
-        let words = line.trim_start();
-        let indent = line.len() - words.len();
-        let is_outside = indent <= dash && !words.is_empty() && !words.starts_with('#');
-        if at > start && is_outside {
-            end = at;
-            break;
-        }
-        at += line.len();
-    }
-    let (head, tail) = (&text[..end], &text[end..]);
-    let head = head.trim_end();
+    let end = entry_end(text, start, dash);
+    let (head, tail) = (text[..end].trim_end(), text[end..].trim_start_matches('\n'));
     let indent = " ".repeat(dash);
     let task: String = TASK
         .replace("NAME", id)
@@ -105,6 +92,26 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<String, Pr
         .collect();
     let gap = if tail.is_empty() { "" } else { "\n" };
     Ok(format!("{head}\n\n{task}{gap}{tail}"))
+}
+
+/// Where an entry ends that starts in this line, with its dash indented so far: after its last line that is
+/// indented deeper. Comments belong to it when they stand no further left than the dash.
+fn entry_end(text: &str, start: usize, dash: usize) -> usize {
+    let mut end = start;
+    let mut at = start;
+    for line in text[start..].split_inclusive('\n') {
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        let is_inside =
+            if words.starts_with('#') { indent >= dash.max(1) } else { indent > dash || at == start };
+        at += line.len();
+        if is_inside && !words.is_empty() {
+            end = at;
+        } else if !words.is_empty() && !words.starts_with('#') {
+            break;
+        }
+    }
+    end
 }
 
 /// Indentation of the dash that starts the entry around a place, and the start of its line.

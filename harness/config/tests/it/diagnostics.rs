@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clawrl_config::{ConfigError, load_suite};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use proptest::prelude::*;
 
 /// As on a terminal of 100 columns, without colours.
 pub(crate) fn rendered(diagnostic: &dyn Diagnostic) -> String {
@@ -34,6 +35,16 @@ fn broken_files() -> Vec<PathBuf> {
 }
 
 #[test]
+fn every_snapshot_has_its_suite() {
+    for entry in std::fs::read_dir("tests/it/broken").unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "snap") {
+            assert!(path.with_extension("yaml").exists(), "{} is left over", path.display());
+        }
+    }
+}
+
+#[test]
 fn every_broken_suite_is_explained() {
     let files = broken_files();
     assert!(files.len() >= 45, "only {} broken suites", files.len());
@@ -52,5 +63,37 @@ fn every_broken_suite_is_explained() {
         insta::with_settings!({ snapshot_path => "broken", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, text);
         });
+    }
+}
+
+/// A suite with a piece cut out and another put in, on character boundaries.
+fn damaged(text: &str, at: usize, cut: usize, insert: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let at = at % chars.len();
+    let rest = &chars[(at + cut).min(chars.len())..];
+    chars[..at].iter().copied().chain(insert.chars()).chain(rest.iter().copied()).collect()
+}
+
+proptest! {
+    /// Whatever is in a file, it either loads or is explained at a place, and what is explained can be shown.
+    #[test]
+    fn damaged_suites_are_explained(
+        damage in proptest::collection::vec((any::<usize>(), 0..12usize, "[-a-z:{}\\[\\]\"'#|>&*!%@é\n\t 0-9]{0,4}"), 1..4),
+    ) {
+        let mut text = std::fs::read_to_string("tests/it/good/everything/suite.yaml").expect("a suite");
+        for (at, cut, insert) in damage {
+            text = damaged(&text, at, cut, &insert);
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("suite.yaml");
+        std::fs::write(&path, text).expect("a file");
+        if let Err(error) = load_suite(&path) {
+            prop_assert!(!error.problems().is_empty());
+            for problem in error.problems() {
+                prop_assert!(problem.location().is_some(), "{problem} has no place");
+                prop_assert!(!problem.help_text().is_empty(), "{problem} has no help");
+            }
+            prop_assert!(rendered(&error).contains("help:"));
+        }
     }
 }
