@@ -18,6 +18,8 @@ pub(crate) const MAX_TURNS: i64 = 10_000;
 pub(crate) const MAX_GROUP: i64 = 1_024;
 /// A day.
 pub(crate) const MAX_TIMEOUT_SECS: f64 = 86_400.0;
+/// One call of the `wait` tool; longer waits are several turns.
+pub(crate) const MAX_WAIT_SECS: f64 = 600.0;
 /// Columns and rows: below, full-screen programs give up; above, observations are useless.
 pub(crate) const MIN_SCREEN: i64 = 8;
 pub(crate) const MAX_SCREEN: i64 = 500;

@@ -13,9 +13,9 @@ fn bad<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, BadV
     Err(BadValue { message: message.into(), help: help.into() })
 }
 
-/// Keys by name. Besides these: one printable character, `C-` with a letter or one of `[ \ ] ^ _ @`, `M-`
-/// with one printable character, and F1 to F12.
-pub(crate) const KEY_NAMES: [&str; 16] = [
+/// Keys by name, as they are listed. Besides these: F1 to F12, single characters, and the prefixes `C-`, `M-` and
+/// `S-`. Case does not matter in names.
+pub(crate) const KEY_NAMES: [&str; 15] = [
     "Enter",
     "Tab",
     "Escape",
@@ -31,8 +31,10 @@ pub(crate) const KEY_NAMES: [&str; 16] = [
     "End",
     "PageUp",
     "PageDown",
-    "BTab",
 ];
+
+/// Other names of the same keys.
+const KEY_ALIASES: [&str; 6] = ["return", "esc", "del", "ins", "pgup", "pgdn"];
 
 /// Signals that can be sent to the foreground job.
 pub(crate) const SIGNALS: [&str; 6] = ["INT", "TERM", "KILL", "TSTP", "CONT", "QUIT"];
@@ -227,21 +229,29 @@ pub(crate) fn keys(text: &str) -> Result<(), BadValue> {
     Ok(())
 }
 
+/// The rule of the terminal environment, which sends the bytes.
 fn is_key(name: &str) -> bool {
-    let single = |text: &str| {
-        let mut chars = text.chars();
-        matches!((chars.next(), chars.next()), (Some(c), None) if !c.is_control())
-    };
-    if single(name) || KEY_NAMES.contains(&name) {
-        return true;
+    let mut base = name;
+    let mut control = false;
+    while let Some((prefix, rest)) = base.split_once('-').filter(|(_, rest)| !rest.is_empty()) {
+        match prefix.to_ascii_lowercase().as_str() {
+            "c" | "ctrl" => control = true,
+            "m" | "alt" | "s" | "shift" => {}
+            _ => break,
+        }
+        base = rest;
     }
-    if let Some(control) = name.strip_prefix("C-") {
-        return single(control) && control.chars().all(|c| c.is_ascii_alphabetic() || "[\\]^_@".contains(c));
+    let mut chars = base.chars();
+    if let (Some(c), None) = (chars.next(), chars.next()) {
+        return !c.is_control() && (!control || matches!(c, 'a'..='z' | '@'..='_' | '2' | '/' | '?'));
     }
-    if let Some(meta) = name.strip_prefix("M-") {
-        return single(meta);
-    }
-    name.strip_prefix('F').is_some_and(|number| (1..=12).any(|n: u8| n.to_string() == number))
+    let lower = base.to_ascii_lowercase();
+    // With `C-` these have no bytes of their own.
+    let is_plain_only = matches!(lower.as_str(), "enter" | "return" | "tab" | "escape" | "esc");
+    let is_named = KEY_NAMES.iter().any(|known| known.eq_ignore_ascii_case(base))
+        || KEY_ALIASES.contains(&lower.as_str())
+        || lower.strip_prefix('f').is_some_and(|number| (1..=12).any(|n: u8| n.to_string() == number));
+    is_named && !(control && is_plain_only)
 }
 
 /// Names of signals.

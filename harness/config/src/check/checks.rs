@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clawrl_core::{Limit, Timeouts};
 
-use super::Checker;
+use super::checker::Checker;
 use crate::bounds;
 use crate::file::{CheckFile, CommandFile, JsonValueFile, Located, ProcessFile};
 use crate::problem::Problem;
@@ -109,7 +109,7 @@ impl Checker {
             .and_at(equals.span, "by this");
             self.findings.push(problem);
         }
-        let timeout = self.seconds("timeout_secs", file.timeout_secs.as_ref());
+        let timeout = self.seconds("timeout_secs", file.timeout_secs.as_ref(), bounds::MAX_TIMEOUT_SECS);
         if let (Some(timeout), Some(number)) = (timeout, &file.timeout_secs)
             && timeout > timeouts.grade
         {

@@ -1,6 +1,7 @@
 //! Oracles and mistakes: sequences of actions that could be played.
 
-use super::Checker;
+use super::checker::Checker;
+use crate::bounds;
 use crate::file::{ActionFile, Located, ScriptFile};
 use crate::row::{ActionRow, ScriptRow};
 
@@ -46,7 +47,9 @@ impl Checker {
         let Located { value: action, span } = action;
         let wait = match &action.wait {
             // What is wrong with it is reported there.
-            Some(wait) => Some(ActionRow::Wait(self.seconds("wait", Some(wait))?.as_secs_f64())),
+            Some(wait) => {
+                Some(ActionRow::Wait(self.seconds("wait", Some(wait), bounds::MAX_WAIT_SECS)?.as_secs_f64()))
+            }
             None => None,
         };
         let given = [

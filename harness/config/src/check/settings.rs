@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clawrl_core::{Limit, RewardMap, Timeouts};
 
-use super::Checker;
+use super::checker::Checker;
 use crate::bounds;
 use crate::file::{Located, SettingsRef};
 use crate::problem::Problem;
@@ -35,13 +35,18 @@ impl Checker {
     }
 
     /// A time in seconds, or `None` if it is not given or makes no sense.
-    pub(super) fn seconds(&mut self, key: &str, number: Option<&Located<f64>>) -> Option<Duration> {
+    pub(super) fn seconds(
+        &mut self,
+        key: &str,
+        number: Option<&Located<f64>>,
+        most: f64,
+    ) -> Option<Duration> {
         let number = number?;
-        if number.value > 0.0 && number.value <= bounds::MAX_TIMEOUT_SECS {
+        if number.value > 0.0 && number.value <= most {
             return Some(Duration::from_secs_f64(number.value));
         }
         let message = format!("`{key}` cannot be {}", number.value);
-        let help = format!("write seconds above 0 and up to {} (a day)", bounds::MAX_TIMEOUT_SECS);
+        let help = format!("write seconds above 0 and up to {most}");
         self.problem(number.span, message, "out of bounds", help);
         None
     }
@@ -81,7 +86,7 @@ impl Checker {
     fn timeouts(&mut self, file: SettingsRef<'_>) -> Timeouts {
         let default = Timeouts::default();
         let given = |checker: &mut Self, limit: Limit, number: Option<&Located<f64>>| {
-            checker.seconds(limit.key(), number)
+            checker.seconds(limit.key(), number, bounds::MAX_TIMEOUT_SECS)
         };
         let attempt = given(self, Limit::Attempt, file.attempt).unwrap_or(default.attempt);
         let mut within = |limit: Limit, number: Option<&Located<f64>>, default: Duration| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::Value;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::bounds;
 use crate::draw::{self, Domain, Variable};
 use crate::file::{ChoiceFile, InstancesFile, Located, TaskFile, Text};

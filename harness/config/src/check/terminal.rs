@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clawrl_core::{FixtureFile, Limit, NetworkPolicy, SandboxKind, SandboxLimits, Timeouts};
 
-use super::Checker;
+use super::checker::Checker;
 use crate::bounds;
 use crate::file::{FileEntry, FilesFile, Located, NetworkFile, SandboxFile, Scalar, TerminalFile, Text};
 use crate::fixture::FixtureError;

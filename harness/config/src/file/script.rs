@@ -41,7 +41,7 @@ pub(crate) struct ActionFile {
     /// Presses keys by name, separated by spaces: `C-c`, `Enter`, `Escape`, `Up`, `F1`, `a`.
     pub(crate) keys: Option<Text>,
     /// Waits for this many seconds.
-    #[schemars(range(min = 0.001, max = bounds::MAX_TIMEOUT_SECS))]
+    #[schemars(range(min = 0.001, max = bounds::MAX_WAIT_SECS))]
     pub(crate) wait: Option<Located<f64>>,
     /// Sends a signal to the foreground job: INT, TERM, KILL, TSTP, CONT or QUIT.
     pub(crate) signal: Option<Text>,

@@ -65,6 +65,14 @@ fn every_key_of_the_format_arrives_in_the_plan() {
     insta::assert_snapshot!("everything_every_one_0", pretty(&plan.tasks[5]));
 }
 
+/// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
+#[test]
+fn defaults_are_locked() {
+    let suite = load("tests/it/good/minimal");
+    assert_eq!(suite.families()[0].group_size, 8);
+    insta::assert_snapshot!("minimal_hello", pretty(&plan(&[suite], &options()).tasks[0]));
+}
+
 #[test]
 fn ids_name_suite_family_and_instance() {
     let plan = plan(&everything(), &options());

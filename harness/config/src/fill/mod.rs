@@ -1,0 +1,14 @@
+//! From a checked row and chosen values to a task.
+//!
+//! I1. A task that comes out of here has only values that keep the rules of [`crate::value`].
+//! I2. The same code tries instances when a suite is checked and makes those of a plan.
+
+mod checks;
+mod filler;
+mod task;
+mod terminal;
+mod trial;
+
+pub(crate) use filler::Filler;
+pub(crate) use task::task_id;
+pub(crate) use trial::{assignments, try_instances};
