@@ -388,6 +388,15 @@ fn usable(hierarchy: &Hierarchy) -> bool {
     works
 }
 
+/// Folders of a sandbox below those of an owner of any name, as a harness would have made them.
+#[cfg(test)]
+pub(crate) fn make_for_tests(host: &CgroupHost, owner: &str, name: &str) -> Vec<PathBuf> {
+    let folders: Vec<PathBuf> =
+        host.hierarchies.iter().map(|hierarchy| hierarchy.parent.join(owner).join(name)).collect();
+    folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    folders
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

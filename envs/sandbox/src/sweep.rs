@@ -84,4 +84,26 @@ mod tests {
         assert!(!is_orphaned_box("bash clawrl-box clawrl-r-1-1"));
         assert!(!is_orphaned_box(""));
     }
+
+    #[test]
+    fn what_a_dead_harness_left_is_ended_and_removed() {
+        use std::os::unix::process::CommandExt;
+        // Pid 1 has not started at tick 1: nobody of this name can be alive.
+        let owner = "clawrl-swept-1-1";
+        let host = CgroupHost::detect();
+        let folders = cgroup::make_for_tests(&host, owner, "b0");
+        let mut orphan = std::process::Command::new("sleep")
+            .arg0(format!("clawrl-box {owner} s0.0"))
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        for folder in &folders {
+            std::fs::write(folder.join("cgroup.procs"), orphan.id().to_string()).unwrap();
+        }
+        let reaper = std::thread::spawn(move || orphan.wait().unwrap());
+        let report = sweep_orphans(&host);
+        assert!(report.processes >= 1 && report.leftovers.is_empty(), "{report:?}");
+        assert!(reaper.join().unwrap().code().is_none());
+        assert!(folders.iter().all(|folder| !folder.exists()));
+    }
 }

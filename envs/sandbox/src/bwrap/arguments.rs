@@ -51,7 +51,7 @@ pub(crate) fn hidden(spec: &SandboxSpec, determinism: &Determinism) -> (Vec<Stri
 /// What bubblewrap runs: says that it is ready, sets the limit that only means this sandbox in here, and
 /// becomes the main program.
 pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
-    // `ulimit -u` is `-p` in dash. 16 more than asked for: the limit counts threads of this wrapper too.
+    // `ulimit -u` is `-p` in dash.
     let script = format!(
         "printf '%s' '{READY}'; ulimit -u {limit} 2>/dev/null || ulimit -p {limit}; exec \"$@\"",
         limit = spec.limits.pids
