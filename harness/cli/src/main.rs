@@ -1,2 +1,31 @@
-//! The binary.
-fn main() {}
+//! `clawrl`: the command line of ClawRL.
+//!
+//! Arguments, wiring, progress, diagnostics and exit codes; everything else is in the libraries. Standard output
+//! is data, standard error is log. [`exit_code`] has the exit codes, [`environment`] the environment variables.
+
+mod arguments;
+mod command;
+mod environment;
+mod exit_code;
+mod failure;
+mod host;
+mod interrupt;
+mod log;
+mod output;
+mod panic_report;
+mod plan_request;
+mod policy_choice;
+mod progress;
+mod results;
+mod suite_path;
+mod table;
+mod wiring;
+
+use std::process::ExitCode;
+
+use crate::log::Log;
+
+fn main() -> ExitCode {
+    let log = Log::new();
+    panic_report::caught(&log, || arguments::obey(&log)).into()
+}

@@ -1,0 +1,82 @@
+//! `clawrl doctor`: look at this machine.
+//!
+//! I1. Nothing is changed: what is tried is undone. I2. Everything that is not as it should be comes with advice.
+
+use serde::Serialize;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{examination, open_files};
+use crate::output::{print, print_json};
+use crate::results::ResultsArguments;
+use crate::table::aligned;
+
+/// Looks at this machine: what is there, what is missing, how to get it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  clawrl doctor --json")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Health {
+    /// As it should be.
+    Ok,
+    /// Runs work, with less than one would want.
+    Warn,
+    /// Runs do not work without it.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    /// Stable name.
+    pub(crate) name: &'static str,
+    /// How it is.
+    pub(crate) health: Health,
+    /// What was found.
+    pub(crate) found: String,
+    /// What to do, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<String>,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    open_files::raise_limit();
+    let findings = examination::of_machine(&arguments.results.dir());
+    if arguments.json {
+        print_json(&findings)?
+    } else {
+        print(&told(&findings))?
+    }
+    let missing = findings.iter().any(|finding| finding.health == Health::Missing);
+    Ok(if missing { Exit::Environment } else { Exit::Success })
+}
+
+fn told(findings: &[Finding]) -> String {
+    let word = |health| match health {
+        Health::Ok => "ok",
+        Health::Warn => "warn",
+        Health::Missing => "MISSING",
+    };
+    let row =
+        |finding: &Finding| [word(finding.health).to_owned(), finding.name.to_owned(), finding.found.clone()];
+    let rows: Vec<[String; 3]> = findings.iter().map(row).collect();
+    let mut text = aligned(["", "what", "found"], [false; 3], &rows);
+    let advised = findings.iter().filter_map(|finding| Some((finding.name, finding.advice.as_ref()?)));
+    for (number, (name, advice)) in advised.enumerate() {
+        if number == 0 {
+            text.push_str("\nadvice\n");
+        }
+        text += &format!("  {name}: {advice}\n");
+    }
+    text
+}

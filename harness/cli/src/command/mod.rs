@@ -1,0 +1,17 @@
+//! One file per command: its arguments, and what it does.
+
+pub(crate) mod clean;
+pub(crate) mod doctor;
+pub(crate) mod help;
+pub(crate) mod ls;
+pub(crate) mod new;
+pub(crate) mod plan;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod validate;
+
+mod run_end;
+mod verdict;
+mod words;
+
+use words::{end_word, ending_word, policy_name, policy_words};

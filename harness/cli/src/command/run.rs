@@ -1,0 +1,200 @@
+//! `clawrl run`: run suites, or go on with a run.
+//!
+//! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the
+//! end is journaled if it can be, and the exit code says which end it was.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clawrl_core::{Epoch, RunId, RunPlan, SlotId};
+use clawrl_record::{
+    AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, ResumeState, RunStore, RunWriter,
+    SlotStatus,
+};
+
+use super::policy_words;
+use super::run_end::{self, Account};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::facts;
+use crate::interrupt::FirstInterrupt;
+use crate::log::Log;
+use crate::plan_request::PlanArguments;
+use crate::policy_choice::PolicyChoice;
+use crate::progress::Display;
+use crate::results::{ResultsArguments, run_name};
+use crate::wiring::{Machine, Work, execute, policy_of};
+
+/// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
+const CAST_BYTES: usize = 256 << 10;
+
+/// Runs suites, or goes on with a run.
+///
+/// On Ctrl-C, what runs is finished and nothing more is started; on a second, what runs is cancelled. Either way
+/// everything is closed and recorded, and `--resume` goes on.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "clawrl run [OPTIONS] SUITE...\n       clawrl run --resume RUN [--retry-faulted]",
+    after_help = "Examples:\n  clawrl run tasks/terminal-basics --policy oracle --limit 64\n  \
+                  clawrl run --resume my-run --retry-faulted"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    plan: PlanArguments,
+    /// Go on with this run: its open slots, under its own plan.
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "PlanArguments")]
+    resume: Option<RunId>,
+    /// With --resume: also try the slots again that a fault closed.
+    #[arg(long, requires = "resume")]
+    retry_faulted: bool,
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Do not record terminal sessions.
+    #[arg(long)]
+    no_cast: bool,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes; warnings and errors only.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What is to be filled, however it came about.
+struct Task {
+    plan: Arc<RunPlan>,
+    open_slots: Vec<SlotId>,
+    first_epoch: Epoch,
+    attempt_numbers: BTreeMap<SlotId, u32>,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    match &arguments.resume {
+        Some(run) => resume(arguments, run, log),
+        None => start(arguments, log),
+    }
+}
+
+fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    crate::host::open_files::raise_limit();
+    let store = arguments.results.store()?;
+    let plan = new_plan(arguments, &store, log)?;
+    if let Ok(taken) = store.run(&plan.run) {
+        return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
+    }
+    let policy = policy_of(&plan, &store)?;
+    let machine = Machine::prepare(&plan, log)?;
+    let lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    let writer = RunWriter::create(&arguments.results.dir(), &plan, &lock)?;
+    let task = Task {
+        open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
+        plan: Arc::new(plan),
+        first_epoch: Epoch(0),
+        attempt_numbers: BTreeMap::new(),
+    };
+    perform(arguments, task, policy, machine, writer, log)
+}
+
+/// The plan of the arguments: of suites, or, for a replay without suites, of the recorded run.
+fn new_plan(arguments: &Arguments, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
+    match (&arguments.plan.policy, arguments.plan.suites.as_slice()) {
+        (PolicyChoice::Replay { run }, []) => arguments.plan.recorded(run, store),
+        _ => Ok(arguments.plan.resolve(store, log)?.plan),
+    }
+}
+
+fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure> {
+    let mode = if arguments.retry_faulted { ResumeMode::RetryFaulted } else { ResumeMode::OpenSlots };
+    let store = arguments.results.store()?;
+    let found = store.run(run)?;
+    if !found.is_running() && nothing_to_do(found.state(), mode) {
+        log.note(format_args!("run {run} has nothing left to do"));
+        return run_end::tell_finished(&found, arguments.json);
+    }
+    let policy = policy_of(found.plan(), &store)?;
+    let machine = Machine::prepare(found.plan(), log)?;
+    let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
+    let ResumeState { open_slots, next_epoch, next_numbers, closed, cut } = state;
+    if let Some(cut) = cut {
+        log.note(format_args!(
+            "the last {} bytes of {} were torn and are cut: {}",
+            cut.bytes, cut.file, cut.reason
+        ));
+    }
+    if !arguments.quiet {
+        let (open, closed) = (open_slots.len(), closed.len());
+        log.note(format_args!("run {run}: {closed} slots are closed, {open} to go"));
+    }
+    let task = Task {
+        plan: Arc::new(plan),
+        open_slots,
+        first_epoch: next_epoch,
+        attempt_numbers: (0..).map(SlotId).zip(next_numbers).collect(),
+    };
+    perform(arguments, task, policy, machine, writer, log)
+}
+
+/// Whether a run ended in order with every slot closed the way it is wanted.
+fn nothing_to_do(state: Option<&JournalState>, mode: ResumeMode) -> bool {
+    let Some(state) = state else { return false };
+    let closed = |slot: &clawrl_record::SlotState| matches!(slot.status, SlotStatus::Closed { .. });
+    let wanted_again = |slot: &clawrl_record::SlotState| {
+        mode == ResumeMode::RetryFaulted && slot.closing().is_some_and(AttemptSummary::faulted)
+    };
+    state.finished().is_some() && state.slots().iter().all(|slot| closed(slot) && !wanted_again(slot))
+}
+
+fn perform(
+    arguments: &Arguments,
+    task: Task,
+    policy: Arc<dyn clawrl_core::Policy>,
+    machine: Machine,
+    writer: RunWriter,
+    log: &Log,
+) -> Result<Exit, Failure> {
+    if !arguments.quiet {
+        tell_start(&task, &machine, log);
+    }
+    let dir: PathBuf = writer.dir().to_owned();
+    let run = task.plan.run.clone();
+    let work = Work {
+        plan: task.plan,
+        open_slots: task.open_slots,
+        first_epoch: task.first_epoch,
+        attempt_numbers: task.attempt_numbers,
+        policy,
+        sink: Arc::new(writer.sink()),
+        metrics: Some(writer.sink()),
+        cast_bytes: if arguments.no_cast { 0 } else { CAST_BYTES },
+        first_interrupt: FirstInterrupt::Drain,
+        display: Display::suited(log, arguments.quiet),
+    };
+    let ended = execute(machine, work, log)?;
+    let account = Account {
+        resume: format!("clawrl run --resume {run}{}", arguments.results.repeated()),
+        dir,
+        json: arguments.json,
+    };
+    run_end::conclude(ended, writer, &account, log)
+}
+
+fn tell_start(task: &Task, machine: &Machine, log: &Log) {
+    let plan = &task.plan;
+    log.note(format_args!(
+        "run {}: {} of {} slots, {} at once, policy {}",
+        plan.run,
+        task.open_slots.len(),
+        plan.slots.len(),
+        plan.limits.concurrency,
+        policy_words(&plan.policy)
+    ));
+    let limits = machine.limits_not_set();
+    if !limits.is_empty() {
+        log.note(format_args!("limits that cannot be set on this machine:"));
+        for limit in limits {
+            log.note(format_args!("  {} ({})", limit.limit, limit.reason));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The end of a run: what it came to, what is left of it, and with which code the program ends.
+
+use std::path::PathBuf;
+
+use clawrl_core::SlotId;
+use clawrl_record::{LimitNotSet, Run, RunSummary, RunWriter, render_summary};
+use clawrl_scheduler::{RunEnd, RunError, RunReport};
+use serde::Serialize;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print, print_json};
+use crate::wiring::Ended;
+
+/// Most open slots that are listed by name.
+const OPEN_LISTED: usize = 8;
+
+/// What the end of a run refers to.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// The command that goes on with it.
+    pub(super) resume: String,
+    /// Where its results are.
+    pub(super) dir: PathBuf,
+    /// For a script.
+    pub(super) json: bool,
+}
+
+/// Everything about the end, for `--json`.
+#[derive(Serialize)]
+struct Conclusion<'a> {
+    summary: &'a RunSummary,
+    dir: &'a PathBuf,
+    exit_code: u8,
+    open_slots: Vec<SlotId>,
+    peak_sandboxes: u32,
+    limits_not_set: &'a [LimitNotSet],
+    leftovers: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<&'a str>,
+}
+
+/// Journals the end, prints the summary, and decides the exit code.
+pub(super) fn conclude(
+    ended: Ended,
+    writer: RunWriter,
+    account: &Account,
+    log: &Log,
+) -> Result<Exit, Failure> {
+    let Ended { report, error, limits_not_set } = ended;
+    let summary = match writer.finish(recorded_end(report.end)) {
+        Ok(summary) => summary,
+        // The scheduler's error came first, and says more.
+        Err(unfinished) => return Err(unrecorded(error, unfinished.into(), account)),
+    };
+    let exit = exit_of(&report, error.as_ref(), summary.total.faulted);
+    let open = !report.left_open.is_empty();
+    if account.json {
+        print_json(&Conclusion {
+            summary: &summary,
+            dir: &account.dir,
+            exit_code: exit.code(),
+            open_slots: report.left_open.clone(),
+            peak_sandboxes: report.peak_environments,
+            limits_not_set: &limits_not_set,
+            leftovers: &report.leftovers,
+            resume: open.then_some(account.resume.as_str()),
+        })?;
+    } else {
+        print(&format!(
+            "\n{}\n{}",
+            render_summary(&summary),
+            closing_lines(&report, account, summary.total.faulted)
+        ))?;
+    }
+    if report.lost_executors > 0 {
+        log.warn(format_args!("{} attempts were still busy and were given up", report.lost_executors));
+    }
+    for leftover in &report.leftovers {
+        log.warn(format_args!("left behind: {leftover}"));
+    }
+    match error {
+        None => Ok(exit),
+        Some(error) => {
+            let help = format!("what was recorded is valid; `{}` goes on", account.resume);
+            Err(Failure::with_help(exit, error.to_string(), help))
+        }
+    }
+}
+
+/// The summary of a run that needs nothing done.
+pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
+    let summary = run.summary();
+    if json {
+        print_json(&summary)?;
+    } else {
+        print(&format!("\n{}\nresults     {}\n", render_summary(&summary), run.dir().display()))?;
+    }
+    Ok(if summary.total.faulted > 0 { Exit::Faulted } else { Exit::Success })
+}
+
+fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
+    match end {
+        RunEnd::Completed => clawrl_record::RunEnd::Completed,
+        RunEnd::Drained | RunEnd::Cancelled => clawrl_record::RunEnd::Interrupted,
+        RunEnd::TooManyFaults => clawrl_record::RunEnd::TooManyFaults,
+        RunEnd::HarnessFault | RunEnd::SinkFailed => clawrl_record::RunEnd::HarnessFault,
+    }
+}
+
+fn unrecorded(error: Option<RunError>, unfinished: Failure, account: &Account) -> Failure {
+    let message = match error {
+        Some(RunError::Sink { source, .. }) => source.to_string(),
+        Some(harness @ RunError::Harness { .. }) => format!("{harness}; and {unfinished}"),
+        None => unfinished.to_string(),
+    };
+    let help = format!("what was recorded before is valid; `{}` goes on", account.resume);
+    Failure::with_help(Exit::Results, message, help)
+}
+
+/// The graver reason wins: our own fault, then lost records, then what a person cut short, then faults.
+fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
+    match (error, report.end) {
+        (Some(RunError::Harness { .. }), _) | (_, RunEnd::HarnessFault) => Exit::Internal,
+        (Some(RunError::Sink { .. }), _) | (_, RunEnd::SinkFailed) => Exit::Results,
+        _ if !report.leftovers.is_empty() => Exit::Internal,
+        (None, RunEnd::Drained | RunEnd::Cancelled) => Exit::Interrupted,
+        (None, RunEnd::TooManyFaults) => Exit::Faulted,
+        (None, RunEnd::Completed) if faulted > 0 => Exit::Faulted,
+        (None, RunEnd::Completed) => Exit::Success,
+    }
+}
+
+fn closing_lines(report: &RunReport, account: &Account, faulted: u32) -> String {
+    let mut text = format!(
+        "sandboxes   {} at once at most, {} left behind\n",
+        report.peak_environments,
+        report.leftovers.len()
+    );
+    if !report.left_open.is_empty() {
+        let listed: Vec<String> = report.left_open.iter().take(OPEN_LISTED).map(SlotId::to_string).collect();
+        let more = report.left_open.len().saturating_sub(OPEN_LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        text += &format!("open        {}{more}\n", listed.join(", "));
+        text += &format!("go on with  {}\n", account.resume);
+    } else if faulted > 0 {
+        text += &format!("try again   {} --retry-faulted\n", account.resume);
+    }
+    text + &format!("results     {}\n", account.dir.display())
+}

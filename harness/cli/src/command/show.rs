@@ -1,0 +1,249 @@
+//! `clawrl show`: what a run came to, and what its attempts did.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clawrl_core::{AttemptId, AttemptRecord, Outcome, SlotId, ToolCall};
+use clawrl_record::{AttemptSummary, Ending, Run, render_summary};
+use serde::Serialize;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::results::{ResultsArguments, run_name};
+use crate::table::aligned;
+
+/// Shows what a run came to, and what its attempts did.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  clawrl show my-run --failed\n  clawrl show my-run --attempt s12.0 --cast s12.cast"
+)]
+pub(crate) struct Arguments {
+    /// Name of the run.
+    #[arg(value_parser = run_name)]
+    run: clawrl_core::RunId,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Write the recording of the attempt's terminal to this file (asciicast v2; `asciinema play FILE`).
+    #[arg(long, value_name = "FILE", requires = "attempt")]
+    cast: Option<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Which {
+    /// One attempt, turn by turn.
+    #[arg(long, value_name = "ATTEMPT", value_parser = attempt_id)]
+    attempt: Option<AttemptId>,
+    /// The attempts at one slot.
+    #[arg(long, value_name = "SLOT", value_parser = slot_id)]
+    slot: Option<SlotId>,
+    /// Attempts that a fault ended, with what broke.
+    #[arg(long)]
+    faulted: bool,
+    /// Attempts that were graded and did not pass.
+    #[arg(long)]
+    failed: bool,
+}
+
+fn slot_id(text: &str) -> Result<SlotId, String> {
+    let number = text.strip_prefix('s').unwrap_or(text).parse();
+    number.map(SlotId).map_err(|_| "a slot is written s12".to_owned())
+}
+
+fn attempt_id(text: &str) -> Result<AttemptId, String> {
+    let wrong = || "an attempt is written s12.0: slot 12, first try".to_owned();
+    let (slot, number) = text.split_once('.').ok_or_else(wrong)?;
+    Ok(AttemptId { slot: slot_id(slot).map_err(|_| wrong())?, number: number.parse().map_err(|_| wrong())? })
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let run = arguments.results.store()?.run(&arguments.run)?;
+    let which = &arguments.which;
+    if let Some(attempt) = which.attempt {
+        return one(&run, attempt, arguments);
+    }
+    let wanted = |summary: &&AttemptSummary| {
+        if let Some(slot) = which.slot {
+            return summary.attempt.slot == slot;
+        }
+        (which.faulted && summary.faulted())
+            || (which.failed && matches!(summary.ending, Ending::Finished { passed: false, .. }))
+    };
+    let attempts: Vec<&AttemptSummary> = run.attempts().filter(wanted).collect();
+    let listed = which.slot.is_some() || which.faulted || which.failed;
+    match (arguments.json, listed) {
+        (true, true) => {
+            print_json(&attempts.iter().map(|summary| row(&run, summary)).collect::<Result<Vec<_>, _>>()?)?
+        }
+        (true, false) => print_json(&run.summary())?,
+        (false, true) => print(&listing(&run, &attempts)?)?,
+        (false, false) => print(&overview(&run))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn overview(run: &Run) -> String {
+    let summary = run.summary();
+    let state = match (run.is_running(), summary.end) {
+        (true, _) => "running now".to_owned(),
+        (false, Some(end)) => super::end_word(end).to_owned(),
+        (false, None) => "its process died".to_owned(),
+    };
+    let mut text =
+        format!("run {}, policy {}, {state}\n\n{}", summary.run, summary.policy, render_summary(&summary));
+    if let Ok(lock) = run.lock_file()
+        && !lock.limits_not_set.is_empty()
+    {
+        text += "\nlimits that could not be set\n";
+        for limit in &lock.limits_not_set {
+            text += &format!("  {} ({})\n", limit.limit, limit.reason);
+        }
+    }
+    if let Some(tail) = run.torn_tail() {
+        text += &format!("\nthe last {} bytes of the journal are torn; a resume cuts them\n", tail.bytes);
+    }
+    text + &format!("\nresults  {}\n", run.dir().display())
+}
+
+/// An attempt in a listing.
+#[derive(Serialize)]
+struct Row<'a> {
+    attempt: String,
+    task: &'a str,
+    #[serde(flatten)]
+    summary: &'a AttemptSummary,
+    /// Of a fault: its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+fn row<'a>(run: &'a Run, summary: &'a AttemptSummary) -> Result<Row<'a>, Failure> {
+    let message = match &summary.ending {
+        Ending::Faulted { .. } => match run.trajectory(summary.attempt)?.outcome {
+            Outcome::Faulted(fault) => Some(fault.message),
+            Outcome::Finished { .. } | Outcome::Cancelled(_) => None,
+        },
+        Ending::Finished { .. } | Ending::Cancelled(_) => None,
+    };
+    Ok(Row {
+        attempt: summary.attempt.to_string(),
+        task: task_name(run, summary.attempt.slot),
+        summary,
+        message,
+    })
+}
+
+fn listing(run: &Run, attempts: &[&AttemptSummary]) -> Result<String, Failure> {
+    if attempts.is_empty() {
+        return Ok("no such attempts\n".to_owned());
+    }
+    let mut rows = Vec::new();
+    for summary in attempts {
+        let row = row(run, summary)?;
+        let ending = match (&summary.ending, row.message) {
+            (_, Some(message)) => format!("{}: {message}", super::ending_word(&summary.ending)),
+            (ending, None) => super::ending_word(ending),
+        };
+        rows.push([row.attempt, row.task.to_owned(), summary.turns.to_string(), ending]);
+    }
+    Ok(aligned(["attempt", "task", "turns", "ending"], [false, false, true, false], &rows))
+}
+
+fn task_name(run: &Run, slot: SlotId) -> &str {
+    let plan = run.plan();
+    plan.slots.get(slot.0 as usize).map_or("", |slot| plan.task_of(slot).id.0.as_str())
+}
+
+fn one(run: &Run, attempt: AttemptId, arguments: &Arguments) -> Result<Exit, Failure> {
+    let record = run.trajectory(attempt)?;
+    if let Some(path) = &arguments.cast {
+        write_cast(&record, path)?;
+    }
+    if arguments.json {
+        print_json(&record)?;
+    } else {
+        print(&told(run, &record))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn write_cast(record: &AttemptRecord, path: &Path) -> Result<(), Failure> {
+    let Some(cast) = &record.trajectory.cast else {
+        let help = "runs with --no-cast record none, nor do attempts that got no terminal";
+        let message = format!("attempt {} has no recording", record.attempt);
+        return Err(Failure::with_help(Exit::Refused, message, help));
+    };
+    fs::write(path, cast)
+        .map_err(|error| Failure::new(Exit::Results, format!("cannot write {}: {error}", path.display())))
+}
+
+fn told(run: &Run, record: &AttemptRecord) -> String {
+    let mut text = format!("attempt {} at {}\n", record.attempt, task_name(run, record.attempt.slot));
+    for message in &record.trajectory.prompt {
+        text += &indented(&format!("{:?}", message.role).to_lowercase(), &message.joined_text());
+    }
+    for (number, turn) in record.trajectory.turns.iter().enumerate() {
+        let said = match turn.calls.as_slice() {
+            [] => turn.reply.joined_text(),
+            calls => calls.iter().map(call_text).collect::<Vec<_>>().join("\n"),
+        };
+        text += &indented(&format!("turn {}", number + 1), &said);
+        text += &indented("saw", &turn.observation.joined_text());
+    }
+    match &record.outcome {
+        Outcome::Finished { stop, grade, reward } => {
+            text += &format!("\nended    {stop:?}, score {:.3}, reward {reward:.3}\n", grade.score);
+            for check in &grade.checks {
+                text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
+            }
+        }
+        Outcome::Faulted(fault) => text += &format!("\n{fault}\n"),
+        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
+    }
+    text
+}
+
+fn call_text(call: &ToolCall) -> String {
+    let arguments = call.arguments.as_object().filter(|map| map.len() == 1);
+    match arguments.and_then(|map| map.values().next()?.as_str()) {
+        Some(only) => format!("{} {only}", call.name),
+        None if call.arguments.as_object().is_some_and(serde_json::Map::is_empty) => call.name.clone(),
+        None => format!("{} {}", call.name, call.arguments),
+    }
+}
+
+fn indented(title: &str, text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = format!("\n{title:<8} {}\n", lines.first().copied().unwrap_or_default());
+    for line in lines.iter().skip(1) {
+        out += &format!("         {line}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_read_as_they_are_shown() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(
+                attempt_id(text).ok().map(|attempt| attempt.to_string()).as_deref(),
+                expected,
+                "{text}"
+            );
+        };
+        check("s12.0", Some("s12.0"));
+        check("12.3", Some("s12.3"));
+        check("s12", None);
+        check("x.0", None);
+    }
+}

@@ -1,0 +1,157 @@
+//! What `clawrl validate` found: tasks that prove nothing, tasks that cannot be solved, mistakes that pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use clawrl_core::{CheckReport, Outcome, RunPlan, SlotId};
+use serde::Serialize;
+
+/// What is played against a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Case {
+    /// Nothing. Must not pass.
+    Noop,
+    /// Its oracle. Must pass.
+    Oracle,
+    /// One of its mistakes, by number. May pass.
+    Mistake(usize),
+}
+
+/// Everything that was found.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Verdicts {
+    /// Tasks that were played.
+    pub(super) tasks: usize,
+    /// Tasks whose every case came out as it must.
+    pub(super) valid: usize,
+    /// Cases that came out the wrong way.
+    pub(super) invalid: Vec<Invalid>,
+    /// Cases that something broke.
+    pub(super) faulted: Vec<Faulted>,
+    /// Cases that were not played to the end.
+    pub(super) unplayed: usize,
+    /// Tasks that do not say how they are solved.
+    pub(super) without_oracle: Vec<String>,
+    /// Mistakes by family, where they were played.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) mistakes: BTreeMap<String, Mistakes>,
+}
+
+/// A task that must be changed.
+#[derive(Debug, Serialize)]
+pub(super) struct Invalid {
+    task: String,
+    /// Why.
+    problem: &'static str,
+    score: f64,
+    checks: Vec<CheckReport>,
+}
+
+/// A case that something broke.
+#[derive(Debug, Serialize)]
+pub(super) struct Faulted {
+    task: String,
+    case: String,
+    fault: String,
+}
+
+/// What the mistakes of a family came to.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Mistakes {
+    played: usize,
+    passed: usize,
+}
+
+/// Compares what happened with what must happen.
+pub(super) fn judge(plan: &RunPlan, cases: &[Case], outcomes: &BTreeMap<SlotId, Outcome>) -> Verdicts {
+    let mut verdicts = Verdicts::default();
+    let mut all = BTreeSet::new();
+    let mut with_oracle = BTreeSet::new();
+    let mut not_valid = BTreeSet::new();
+    for (slot, &case) in plan.slots.iter().zip(cases) {
+        let task = plan.task_of(slot);
+        let id = task.id.0.as_str();
+        all.insert(id);
+        if case == Case::Oracle {
+            with_oracle.insert(id);
+        }
+        let grade = match outcomes.get(&slot.id) {
+            Some(Outcome::Finished { grade, .. }) => grade,
+            Some(Outcome::Faulted(fault)) => {
+                let fault = fault.to_string();
+                verdicts.faulted.push(Faulted { task: id.to_owned(), case: case.to_string(), fault });
+                not_valid.insert(id);
+                continue;
+            }
+            Some(Outcome::Cancelled(_)) | None => {
+                verdicts.unplayed += 1;
+                not_valid.insert(id);
+                continue;
+            }
+        };
+        let problem = match (case, grade.passed) {
+            (Case::Noop, true) => "passes although nothing was done: its checks prove nothing",
+            (Case::Oracle, false) => "does not pass with its own oracle",
+            (Case::Mistake(_), passed) => {
+                let mistakes =
+                    verdicts.mistakes.entry(format!("{}/{}", task.suite, task.family)).or_default();
+                mistakes.played += 1;
+                mistakes.passed += usize::from(passed);
+                continue;
+            }
+            (Case::Noop, false) | (Case::Oracle, true) => continue,
+        };
+        not_valid.insert(id);
+        let (score, checks) = (grade.score, grade.checks.clone());
+        verdicts.invalid.push(Invalid { task: id.to_owned(), problem, score, checks });
+    }
+    verdicts.without_oracle = all.difference(&with_oracle).map(|id| (*id).to_owned()).collect();
+    verdicts.tasks = all.len();
+    verdicts.valid = all.len() - not_valid.len();
+    verdicts
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Noop => f.write_str("no-op"),
+            Self::Oracle => f.write_str("oracle"),
+            Self::Mistake(number) => write!(f, "mistake {}", number + 1),
+        }
+    }
+}
+
+impl fmt::Display for Verdicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Invalid { task, problem, score, checks } in &self.invalid {
+            writeln!(f, "invalid  {task} {problem} (score {score:.3})")?;
+            for check in checks {
+                writeln!(f, "           {:.2} {}: {}", check.score, check.label, check.message)?;
+            }
+        }
+        for Faulted { task, case, fault } in &self.faulted {
+            writeln!(f, "faulted  {task}, {case}: {fault}")?;
+        }
+        for task in &self.without_oracle {
+            writeln!(f, "note     {task} has no oracle: only the no-op was played")?;
+        }
+        if !self.mistakes.is_empty() {
+            let width = self.mistakes.keys().map(String::len).max().unwrap_or(0);
+            writeln!(f, "{:<width$}  mistakes  pass", "family")?;
+            for (family, Mistakes { played, passed }) in &self.mistakes {
+                writeln!(f, "{family:<width$}  {played:>8}  {passed:>4}")?;
+            }
+            let (played, passed) = self
+                .mistakes
+                .values()
+                .fold((0, 0), |sum, mistakes| (sum.0 + mistakes.played, sum.1 + mistakes.passed));
+            let percent = 100.0 * passed as f64 / (played.max(1)) as f64;
+            writeln!(f, "{passed} of {played} mistakes pass ({percent:.1} %)")?;
+        }
+        write!(f, "{} of {} tasks are valid", self.valid, self.tasks)?;
+        if self.unplayed > 0 {
+            write!(f, "; {} cases were not played to the end", self.unplayed)?;
+        }
+        writeln!(f)
+    }
+}

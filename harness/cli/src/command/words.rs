@@ -1,0 +1,46 @@
+//! How commands name policies and endings.
+
+use clawrl_core::PolicySpec;
+use clawrl_record::{Ending, RunEnd};
+
+/// A policy in one word.
+pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
+    match policy {
+        PolicySpec::Noop => "noop",
+        PolicySpec::Oracle => "oracle",
+        PolicySpec::Demonstrator { .. } => "demonstrator",
+        PolicySpec::Replay { .. } => "replay",
+        PolicySpec::Random { .. } => "random",
+        _ => "another",
+    }
+}
+
+/// A policy with its setting.
+pub(super) fn policy_words(policy: &PolicySpec) -> String {
+    match policy {
+        PolicySpec::Demonstrator { oracle_percent } => format!("demonstrator:{oracle_percent}"),
+        PolicySpec::Replay { run } => format!("replay:{run}"),
+        PolicySpec::Random { actions } => format!("random, {} actions", actions.len()),
+        other => policy_name(other).to_owned(),
+    }
+}
+
+/// Why a run ended.
+pub(super) fn end_word(end: RunEnd) -> &'static str {
+    match end {
+        RunEnd::Completed => "completed",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::TooManyFaults => "given up after too many faults",
+        RunEnd::HarnessFault => "ended by a fault of the harness",
+    }
+}
+
+/// How an attempt ended.
+pub(super) fn ending_word(ending: &Ending) -> String {
+    match ending {
+        Ending::Finished { passed: true, .. } => "passed".to_owned(),
+        Ending::Finished { score, .. } => format!("failed, score {score:.3}"),
+        Ending::Faulted { boundary, code, .. } => format!("{boundary} fault `{code}`"),
+        Ending::Cancelled(_) => "cancelled".to_owned(),
+    }
+}

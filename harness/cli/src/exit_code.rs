@@ -1,0 +1,122 @@
+//! Exit codes: the one list, from which `clawrl help exit-codes` is made.
+//!
+//! I1. Every way in which `clawrl` ends by itself is one of these; a panic is [`Exit::Internal`].
+//! I2. Codes and meanings are published: to change one is to decide.
+
+use std::fmt::Write;
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for was done.
+    Success,
+    /// We broke a rule of our own.
+    Internal,
+    /// Arguments or suites were refused; nothing was started.
+    Refused,
+    /// `validate` found tasks that prove nothing or cannot be solved.
+    ValidationFailed,
+    /// The run is over, and faults closed some of its slots.
+    Faulted,
+    /// A person ended the run; slots are open.
+    Interrupted,
+    /// The machine lacks something.
+    Environment,
+    /// Results could not be written or read.
+    Results,
+    /// No such run, or not for us now.
+    NoSuchRun,
+}
+
+impl Exit {
+    /// All, by code.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Success,
+        Self::Internal,
+        Self::Refused,
+        Self::ValidationFailed,
+        Self::Faulted,
+        Self::Interrupted,
+        Self::Environment,
+        Self::Results,
+        Self::NoSuchRun,
+    ];
+
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Internal => 1,
+            Self::Refused => 2,
+            Self::ValidationFailed => 3,
+            Self::Faulted => 4,
+            Self::Interrupted => 5,
+            Self::Environment => 6,
+            Self::Results => 7,
+            Self::NoSuchRun => 8,
+        }
+    }
+
+    /// What it means and what to do.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => {
+                "Done. For `run`: every slot is closed and none by a fault, however many passed."
+            }
+            Self::Internal => {
+                "A bug in ClawRL, or something that it started could not be removed. What was recorded is valid."
+            }
+            Self::Refused => "Arguments or suites were refused. Nothing was started.",
+            Self::ValidationFailed => {
+                "`validate` found a task that the no-op passes, or that its oracle does not."
+            }
+            Self::Faulted => {
+                "The run ended, and something broke in some of its attempts. `run --resume RUN --retry-faulted`."
+            }
+            Self::Interrupted => {
+                "Ctrl-C or a signal ended it early; slots are open. `run --resume RUN` goes on."
+            }
+            Self::Environment => "The machine lacks something that was asked for. `doctor` says what.",
+            Self::Results => {
+                "Results cannot be written or read: full disk, read-only folder, damaged journal. Nothing \
+                 that was recorded is lost."
+            }
+            Self::NoSuchRun => {
+                "The named run is not there, is under way, or, for a new one, is there already."
+            }
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// The list as a Markdown table, as the README has it.
+pub(crate) fn table() -> String {
+    let mut text = "| code | meaning |\n| --- | --- |\n".to_owned();
+    for exit in Exit::ALL {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "| {} | {} |", exit.code(), exit.meaning());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_their_places() {
+        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        assert_eq!(codes, (0..9).collect::<Vec<u8>>());
+    }
+
+    /// A semantics lock.
+    #[test]
+    fn the_table_is_published() {
+        insta::assert_snapshot!(table());
+    }
+}

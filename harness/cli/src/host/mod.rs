@@ -1,0 +1,7 @@
+//! What this machine has: read from `/proc` and `/sys`, never assumed.
+
+pub(crate) mod capacity;
+pub(crate) mod examination;
+pub(crate) mod facts;
+pub(crate) mod open_files;
+mod proc_text;

@@ -1,0 +1,136 @@
+//! Standard error: notes, warnings and diagnostics, in lines that a progress display does not garble.
+//!
+//! I1. Whatever is written while a display is up appears above it. I2. Failing to write is ignored: nobody is
+//! left to be told.
+
+use std::fmt::Arguments;
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use indicatif::ProgressBar;
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, Severity};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::environment::Variable;
+use crate::failure::Failure;
+
+/// A handle to standard error; clones share the display.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    bar: Arc<Mutex<Option<ProgressBar>>>,
+    terminal: bool,
+}
+
+impl Log {
+    /// Looks at standard error once.
+    pub(crate) fn new() -> Self {
+        Self { bar: Arc::default(), terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Whether a person sees it as it is written.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Sends the messages of libraries here, filtered by the environment.
+    pub(crate) fn install_tracing(&self) {
+        let filter = Variable::Log.value().unwrap_or_else(|| "warn".to_owned());
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(filter))
+            .with_ansi(false)
+            .with_target(false)
+            .without_time()
+            .with_writer(self.clone())
+            .finish();
+        // It fails only when one is set already, and then that one serves.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+    }
+
+    /// One line.
+    pub(crate) fn note(&self, line: Arguments<'_>) {
+        self.write(&format!("{line}\n"));
+    }
+
+    /// Something a person must know that is no error.
+    pub(crate) fn warn(&self, line: Arguments<'_>) {
+        self.write(&format!("warning: {line}\n"));
+    }
+
+    /// The end of a command that failed.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        self.diagnostic(failure.diagnostic());
+    }
+
+    /// A diagnostic: with colours and frames on a terminal, plain otherwise.
+    pub(crate) fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
+        let coloured = self.terminal && Variable::NoColor.value().is_none();
+        let theme = match (self.terminal, coloured) {
+            (true, true) => GraphicalTheme::unicode(),
+            (true, false) => GraphicalTheme::unicode_nocolor(),
+            (false, _) => GraphicalTheme::none(),
+        };
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_links(false);
+        let mut text = String::new();
+        if diagnostic.severity() == Some(Severity::Warning) {
+            text.push_str("warning: ");
+        } else {
+            text.push_str("error: ");
+        }
+        if handler.render_report(&mut text, diagnostic).is_err() {
+            text.push_str(&diagnostic.to_string());
+        }
+        self.write(&(text.trim_end().to_owned() + "\n"));
+    }
+
+    /// Puts a display below everything that is written from now on, or takes it away.
+    pub(crate) fn show(&self, bar: Option<ProgressBar>) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+    }
+
+    /// Writes whole lines. Never waits for a display that a panicking thread holds.
+    pub(crate) fn write(&self, text: &str) {
+        let emit = || {
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        };
+        match self.bar.try_lock() {
+            Ok(bar) => match &*bar {
+                Some(bar) => bar.suspend(emit),
+                None => emit(),
+            },
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => emit(),
+        }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Record;
+
+    fn make_writer(&'a self) -> Record {
+        Record { log: self.clone(), text: Vec::new() }
+    }
+}
+
+/// One message of a library, written whole when it is complete.
+#[derive(Debug)]
+pub(crate) struct Record {
+    log: Log,
+    text: Vec<u8>,
+}
+
+impl Write for Record {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.log.write(&String::from_utf8_lossy(&self.text));
+    }
+}

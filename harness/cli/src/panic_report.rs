@@ -1,0 +1,23 @@
+//! Panics of our own code: told as what they are, and never an exit code that is not documented.
+//!
+//! Panics inside an episode are caught by the scheduler and become faults; they too are told here, once each.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::exit_code::Exit;
+use crate::log::Log;
+
+/// Runs the program; a panic that comes out of it is an internal error.
+pub(crate) fn caught(log: &Log, program: impl FnOnce() -> Exit) -> Exit {
+    let told = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
+        let text = panic.payload_as_str().unwrap_or("no message");
+        told.write(&format!(
+            "bug: {text}{}\nPlease report it. A run under way stays valid: `clawrl ls` names it, and \
+             `clawrl run --resume RUN` goes on.\n",
+            place.unwrap_or_default()
+        ));
+    }));
+    catch_unwind(AssertUnwindSafe(program)).unwrap_or(Exit::Internal)
+}

@@ -1,0 +1,185 @@
+//! From arguments to a plan: shared by `run`, `plan` and `validate`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
+use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
+use clawrl_record::RunStore;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::capacity;
+use crate::log::Log;
+use crate::policy_choice::PolicyChoice;
+use crate::results::run_name;
+use crate::suite_path;
+
+/// Longest part of a suite's name in the name of a run.
+const SUITE_CHARS: usize = 36;
+
+/// What a new run is made of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArguments {
+    /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    #[arg(value_name = "SUITE")]
+    pub(crate) suites: Vec<PathBuf>,
+    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE or replay:RUN.
+    #[arg(long, value_name = "POLICY", default_value = "oracle", value_parser = PolicyChoice::parse)]
+    pub(crate) policy: PolicyChoice,
+    /// Name of the run [default: date, time and suite].
+    #[arg(long, value_name = "RUN", value_parser = run_name)]
+    pub(crate) name: Option<RunId>,
+    /// Root of all seeds.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Attempts at each task that share a baseline.
+    #[arg(long, value_name = "G", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    group_size: u32,
+    /// Environment seeds for each task.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    /// Part of the tasks.
+    #[arg(long, value_name = "PART", default_value = "all")]
+    split: SplitChoice,
+    /// Only tasks whose id matches: `copy-*`, `terminal-basics/write-word#3`. May be repeated.
+    #[arg(long, value_name = "GLOB")]
+    filter: Vec<String>,
+    /// At most this many tasks of each suite, spread over its families.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Attempts at once [default: what this machine comfortably holds].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: Option<u32>,
+    /// Environments made ready before the first attempt.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    prewarm: u32,
+    /// Further attempts after a fault that a fresh environment may cure.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max_retries: u32,
+    /// Give the run up after this many faulted slots.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_faults: Option<u32>,
+    /// Share of a suite while several compete, as SUITE=N. May be repeated.
+    #[arg(long, value_name = "SUITE=N", value_parser = weight)]
+    weight: Vec<(String, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SplitChoice {
+    All,
+    Train,
+    HeldOut,
+}
+
+impl From<SplitChoice> for Split {
+    fn from(choice: SplitChoice) -> Self {
+        match choice {
+            SplitChoice::All => Self::All,
+            SplitChoice::Train => Self::Train,
+            SplitChoice::HeldOut => Self::HeldOut,
+        }
+    }
+}
+
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let parsed = text.split_once('=').and_then(|(suite, weight)| Some((suite, weight.parse().ok()?)));
+    match parsed {
+        Some((suite, weight)) if weight > 0 && !suite.is_empty() => Ok((suite.to_owned(), weight)),
+        _ => Err("write the name of a suite and a whole number from 1, as in terminal-basics=2".to_owned()),
+    }
+}
+
+/// A plan with what it came from.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) suites: Vec<Suite>,
+    pub(crate) options: PlanOptions,
+    pub(crate) plan: RunPlan,
+}
+
+impl PlanArguments {
+    /// Reads the suites and settles everything. Warnings of the suites are told.
+    pub(crate) fn resolve(&self, store: &RunStore, log: &Log) -> Result<Resolved, Failure> {
+        let suites = read_suites(&self.suites, log)?;
+        let run = match &self.name {
+            Some(name) => name.clone(),
+            None => fresh_name(&suites, store),
+        };
+        let options = PlanOptions {
+            seed: self.seed,
+            group_size: self.group_size,
+            repeats: self.repeats,
+            split: self.split.into(),
+            filter: self.filter.clone(),
+            limit: self.limit,
+            concurrency: self.concurrency,
+            prewarm: self.prewarm,
+            max_retries: self.max_retries,
+            max_faults: self.max_faults,
+            weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),
+            ..PlanOptions::new(run, self.policy.spec()?, capacity::probe())
+        };
+        let plan = resolve_plan(&suites, &options)?;
+        Ok(Resolved { suites, options, plan })
+    }
+
+    /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
+    pub(crate) fn recorded(&self, of: &RunId, store: &RunStore) -> Result<RunPlan, Failure> {
+        let mut plan = store.run(of)?.plan().clone();
+        plan.policy = PolicySpec::Replay { run: of.clone() };
+        plan.run = match &self.name {
+            Some(name) => name.clone(),
+            None => unused_name(store, &format!("{}-replay-{of}", stamp())),
+        };
+        let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
+        if let Some(concurrency) = self.concurrency {
+            plan.limits.concurrency = concurrency.min(slots);
+        }
+        plan.limits.prewarm = self.prewarm.min(plan.limits.concurrency);
+        plan.limits.max_retries = self.max_retries;
+        plan.limits.max_faults = self.max_faults;
+        Ok(plan)
+    }
+}
+
+/// Loads suites by path or name, and tells what should be known about them.
+pub(crate) fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Failure> {
+    if named.is_empty() {
+        let help = "name a suite.yaml, its folder, or the name of a folder under ./tasks; \
+                    `clawrl new suite my-suite` writes one";
+        return Err(Failure::with_help(Exit::Refused, "no suite is named", help));
+    }
+    let paths: Vec<PathBuf> = named.iter().map(|named| suite_path::find(named)).collect();
+    let suites = load_suites(&paths)?;
+    for warning in suites.iter().flat_map(Suite::warnings) {
+        log.diagnostic(warning);
+    }
+    Ok(suites)
+}
+
+fn stamp() -> String {
+    jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+fn fresh_name(suites: &[Suite], store: &RunStore) -> RunId {
+    let first = suites.first().map_or("run", Suite::name);
+    let first: String = first.chars().take(SUITE_CHARS).collect();
+    let more = match suites.len() {
+        0 | 1 => String::new(),
+        several => format!("-and-{}", several - 1),
+    };
+    unused_name(store, &format!("{}-{first}{more}", stamp()))
+}
+
+/// The name itself, or with the first number behind it that makes it new.
+fn unused_name(store: &RunStore, wanted: &str) -> RunId {
+    let wanted: String = wanted.chars().take(58).collect();
+    let numbered = (2u32..).map(|number| format!("{wanted}-{number}"));
+    let names = std::iter::once(wanted.clone()).chain(numbered);
+    let is_new = |run: &RunId| matches!(store.run(run), Err(clawrl_record::RecordError::NoSuchRun { .. }));
+    names
+        .filter_map(|name| RunId::new(&name))
+        .find(is_new)
+        .unwrap_or_else(|| unreachable!("one of all numbers is free, and each makes a valid name"))
+}

@@ -1,0 +1,150 @@
+//! What a display shows, and how it is worded.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use clawrl_core::ProviderUsage;
+use clawrl_scheduler::{Phase, ProgressSnapshot};
+
+/// Rates are over about this long.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// Phases whose medians are shown; the others are ours and take microseconds.
+const SHOWN: [Phase; 6] =
+    [Phase::Lease, Phase::Setup, Phase::Policy, Phase::Step, Phase::Grade, Phase::Close];
+
+/// A moment of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Figures {
+    pub(super) run: ProgressSnapshot,
+    pub(super) usage: ProviderUsage,
+    pub(super) elapsed: Duration,
+    pub(super) steps_per_second: f64,
+    pub(super) attempts_per_second: f64,
+}
+
+impl Figures {
+    /// Time to the end at the pace so far; `None` before anything is closed and when nothing is left.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let left = self.run.slots.saturating_sub(self.run.closed);
+        if self.run.closed == 0 || left == 0 {
+            return None;
+        }
+        Some(self.elapsed.mul_f64(f64::from(left) / f64::from(self.run.closed)))
+    }
+
+    /// `passed 3, faulted 0, running 64, sandboxes 66`.
+    pub(super) fn counts(&self) -> String {
+        let run = &self.run;
+        let mut text = format!(
+            "passed {}, faulted {}, running {}, sandboxes {}",
+            run.passed, run.faulted, run.running, self.usage.live
+        );
+        if self.usage.warm > 0 {
+            text += &format!(" ({} ready)", self.usage.warm);
+        }
+        if run.retries > 0 {
+            text += &format!(", retries {}", run.retries);
+        }
+        text
+    }
+
+    /// `120 steps/s, 40 attempts/s`.
+    pub(super) fn rates(&self) -> String {
+        format!("{} steps/s, {} attempts/s", rate(self.steps_per_second), rate(self.attempts_per_second))
+    }
+
+    /// `p50 lease 12 ms, step 3 ms`; empty before the first operation.
+    pub(super) fn medians(&self) -> String {
+        let medians = SHOWN.iter().filter_map(|&phase| {
+            let latency = self.run.latencies.get(phase)?;
+            // A policy that answers at once says nothing worth a place.
+            (latency.p50 >= Duration::from_micros(50))
+                .then(|| format!("{} {}", phase.name(), brief(latency.p50)))
+        });
+        let medians: Vec<String> = medians.collect();
+        if medians.is_empty() { String::new() } else { format!("p50 {}", medians.join(", ")) }
+    }
+}
+
+/// Turns snapshots into figures; keeps what rates need.
+#[derive(Debug)]
+pub(super) struct Figuring {
+    start: Instant,
+    past: VecDeque<(Instant, u64, u32)>,
+}
+
+impl Figuring {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { start: now, past: VecDeque::new() }
+    }
+
+    pub(super) fn at(&mut self, now: Instant, run: ProgressSnapshot, usage: ProviderUsage) -> Figures {
+        let resolved = run.attempts.saturating_sub(run.running);
+        self.past.push_back((now, run.steps, resolved));
+        while self.past.len() > 2 && self.past.get(1).is_some_and(|(at, ..)| now - *at >= WINDOW) {
+            self.past.pop_front();
+        }
+        let (since, steps, attempts) = self.past.front().copied().unwrap_or((now, 0, 0));
+        let seconds = (now - since).as_secs_f64();
+        let rate = |count: f64| if seconds > 0.0 { count.max(0.0) / seconds } else { 0.0 };
+        Figures {
+            steps_per_second: rate(run.steps.saturating_sub(steps) as f64),
+            attempts_per_second: rate(f64::from(resolved.saturating_sub(attempts))),
+            elapsed: now - self.start,
+            run,
+            usage,
+        }
+    }
+}
+
+/// A duration in a few characters.
+pub(super) fn brief(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..10_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        10_000..1_000_000 => format!("{} ms", micros / 1_000),
+        1_000_000..60_000_000 => format!("{:.1} s", micros as f64 / 1e6),
+        60_000_000..3_600_000_000 => format!("{} min {} s", micros / 60_000_000, micros / 1_000_000 % 60),
+        _ => format!("{} h {} min", micros / 3_600_000_000, micros / 60_000_000 % 60),
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second < 10.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_brief() {
+        let check = |micros, expected: &str| assert_eq!(brief(Duration::from_micros(micros)), expected);
+        check(999, "999 us");
+        check(1_500, "1.5 ms");
+        check(12_345, "12 ms");
+        check(12_345_678, "12.3 s");
+        check(61_000_000, "1 min 1 s");
+        check(7_260_000_000, "2 h 1 min");
+    }
+
+    #[test]
+    fn rates_are_of_the_last_seconds_and_the_end_is_foreseen() {
+        let start = Instant::now();
+        let mut figuring = Figuring::new(start);
+        let mut at = |second: u64, closed: u32, steps: u64| {
+            let run = ProgressSnapshot { slots: 100, closed, attempts: closed, steps, ..Default::default() };
+            figuring.at(start + Duration::from_secs(second), run, ProviderUsage::default())
+        };
+        assert_eq!(at(0, 0, 0).time_left(), None);
+        let early = at(5, 50, 500);
+        assert_eq!((early.steps_per_second, early.attempts_per_second), (100.0, 10.0));
+        assert_eq!(early.time_left(), Some(Duration::from_secs(5)));
+        at(10, 50, 500);
+        let stalled = at(15, 50, 500);
+        assert_eq!((stalled.steps_per_second, stalled.attempts_per_second), (0.0, 0.0));
+        assert_eq!(at(20, 100, 500).time_left(), None);
+    }
+}

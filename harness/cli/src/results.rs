@@ -1,0 +1,50 @@
+//! Where results are: one argument, shared by every command that needs it.
+
+use std::path::PathBuf;
+
+use clawrl_core::RunId;
+use clawrl_record::RunStore;
+
+use crate::environment::Variable;
+use crate::failure::Failure;
+
+/// The results folder.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResultsArguments {
+    /// Folder that holds `runs/` [default: $CLAWRL_RESULTS, or results].
+    #[arg(long = "results", value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl ResultsArguments {
+    /// Absolute where that can be found out, so that what is printed works from anywhere.
+    pub(crate) fn dir(&self) -> PathBuf {
+        let given = self.dir.clone().or_else(|| Variable::Results.value().map(PathBuf::from));
+        let dir = given.unwrap_or_else(|| PathBuf::from("results"));
+        std::path::absolute(&dir).unwrap_or(dir)
+    }
+
+    /// The runs in it.
+    pub(crate) fn store(&self) -> Result<RunStore, Failure> {
+        Ok(RunStore::open(&self.dir())?)
+    }
+
+    /// What to add to a command so that it finds this folder: nothing, where it is the default.
+    pub(crate) fn repeated(&self) -> String {
+        self.dir.as_ref().map(|_| format!(" --results {}", quoted(&self.dir()))).unwrap_or_default()
+    }
+}
+
+fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// Reads the name of a run.
+pub(crate) fn run_name(text: &str) -> Result<RunId, String> {
+    RunId::new(text).ok_or_else(|| {
+        "a run's name has 1 to 64 letters, digits, dashes, underscores and dots, and does not start with a dot"
+            .to_owned()
+    })
+}

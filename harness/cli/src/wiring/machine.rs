@@ -1,0 +1,224 @@
+//! The machine made ready for a plan: swept, probed, with a spawner.
+//!
+//! I1. The spawner is started from the main thread before any other thread exists: the kernel ends it, and every
+//! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
+//! because version 2 asks this process to be alone in its group for that.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use clawrl_core::{EnvProvider, EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TerminalSpec};
+use clawrl_record::LimitNotSet;
+use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
+use clawrl_sandbox::{
+    BubblewrapBackend, BubblewrapConfig, CgroupHost, HostReport, LocalBackend, SandboxBackend, SweepReport,
+    WarmMarks, probe_host, sweep_orphans,
+};
+use clawrl_terminal::{TerminalConfig, TerminalProvider};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{facts, open_files};
+use crate::log::Log;
+
+/// Environments made ahead of need, for each core.
+const WARM_PER_CPU: u32 = 2;
+
+/// What a plan needs of this machine, found and started.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    bubblewrap: Option<HostReport>,
+    spawner: Option<Spawner>,
+    /// Some task says `sandbox: none`.
+    unboxed: bool,
+}
+
+impl Machine {
+    /// Sweeps, probes, starts the spawner. Call on the main thread, before anything starts a thread.
+    ///
+    /// # Errors
+    /// [`Exit::Environment`] when something that the plan needs is missing.
+    pub(crate) fn prepare(plan: &RunPlan, log: &Log) -> Result<Self, Failure> {
+        open_files::raise_limit();
+        warn_of_openness(plan, log);
+        let cgroups = CgroupHost::detect();
+        tell_of_sweep(&sweep_orphans(&cgroups), log);
+        let kinds: HashSet<SandboxKind> = terminals(plan).map(|terminal| terminal.sandbox).collect();
+        let bubblewrap = if kinds.contains(&SandboxKind::Bubblewrap) {
+            Some(probe_host(cgroups).map_err(|fault| Failure::from_fault(&fault))?)
+        } else {
+            None
+        };
+        let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
+        Ok(Self { bubblewrap, spawner, unboxed: kinds.contains(&SandboxKind::None) })
+    }
+
+    /// Limits that the plan asks for and this machine cannot set.
+    pub(crate) fn limits_not_set(&self) -> Vec<LimitNotSet> {
+        let unavailable = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
+        unavailable.map(|text| limit_not_set(text)).collect()
+    }
+
+    /// Facts for the lock file.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = facts::of_every_machine();
+        if let Some(report) = &self.bubblewrap {
+            facts.insert("bubblewrap".to_owned(), report.version.clone());
+        }
+        facts
+    }
+
+    /// The providers of a plan. Call inside a runtime.
+    ///
+    /// # Errors
+    /// When the spawner cannot be reached or control groups cannot be made.
+    pub(crate) fn providers(self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
+        let backends = match self.spawner {
+            Some(spawner) => backends(spawner, self.bubblewrap, self.unboxed, plan)?,
+            None => HashMap::new(),
+        };
+        let expected: Vec<TerminalSpec> = terminals(plan).cloned().collect();
+        let mut providers = Providers::new();
+        if !expected.is_empty() {
+            let provider = TerminalProvider::new(TerminalConfig {
+                backends,
+                marks: warm_marks(settings.open_slots, plan.limits.concurrency, facts::cpus()),
+                expected,
+                determinism: plan.determinism.clone(),
+                cast_bytes: settings.cast_bytes,
+            });
+            providers.insert("terminal", Arc::new(provider));
+        }
+        Ok(providers)
+    }
+}
+
+fn start_spawner() -> Result<Spawner, Failure> {
+    Spawner::start().map_err(|error| {
+        let help = "`cargo build -p clawrl -p clawrl-sandbox` builds both programs into one folder";
+        Failure::with_help(Exit::Environment, error.to_string(), help)
+    })
+}
+
+/// One backend for each isolation that the plan asks for.
+fn backends(
+    spawner: Spawner,
+    bubblewrap: Option<HostReport>,
+    unboxed: bool,
+    plan: &RunPlan,
+) -> Result<Backends, Failure> {
+    let client = SpawnerClient::attach(spawner)
+        .map_err(|error| Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}")))?;
+    let mut backends = Backends::new();
+    if let Some(host) = bubblewrap {
+        let config = BubblewrapConfig { host, run: plan.run.clone(), determinism: plan.determinism.clone() };
+        let backend =
+            BubblewrapBackend::new(client.clone(), config).map_err(|fault| Failure::from_fault(&fault))?;
+        backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
+    }
+    if unboxed {
+        let backend = LocalBackend::new(client, &plan.run, plan.determinism.clone());
+        backends.insert(SandboxKind::None, Arc::new(backend));
+    }
+    Ok(backends)
+}
+
+type Backends = HashMap<SandboxKind, Arc<dyn SandboxBackend>>;
+
+/// By kind of environment.
+pub(crate) type Providers = BTreeMap<&'static str, Arc<dyn EnvProvider>>;
+
+/// What a plan does not say about its providers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProviderSettings {
+    /// Slots that will be filled.
+    pub(crate) open_slots: usize,
+    /// Most memory of one session's recording; 0 records nothing.
+    pub(crate) cast_bytes: usize,
+}
+
+fn terminals(plan: &RunPlan) -> impl Iterator<Item = &TerminalSpec> {
+    plan.tasks.iter().filter_map(|task| match &task.env {
+        EnvSpec::Terminal(terminal) => Some(terminal),
+        _ => None,
+    })
+}
+
+fn warn_of_openness(plan: &RunPlan, log: &Log) {
+    let count = |open: fn(&&TerminalSpec) -> bool| terminals(plan).filter(open).count();
+    let unboxed = count(|terminal| terminal.sandbox == SandboxKind::None);
+    if unboxed > 0 {
+        log.warn(format_args!(
+            "{unboxed} of the tasks say `sandbox: none`: whatever acts there acts on this machine, as you"
+        ));
+    }
+    let networked = count(|terminal| terminal.network == NetworkPolicy::Host);
+    if networked > 0 {
+        log.warn(format_args!(
+            "{networked} of the tasks say `network: host`: whatever acts there reaches your network"
+        ));
+    }
+}
+
+/// Says what dead processes had left.
+pub(crate) fn tell_of_sweep(report: &SweepReport, log: &Log) {
+    if report.processes > 0 || report.cgroups > 0 {
+        log.note(format_args!(
+            "swept what a dead run had left: {} processes, {} control groups",
+            report.processes, report.cgroups
+        ));
+    }
+    for leftover in &report.leftovers {
+        log.warn(format_args!("a dead run left {}, which cannot be removed", leftover.display()));
+    }
+}
+
+/// Splits `what (why)`.
+fn limit_not_set(text: &str) -> LimitNotSet {
+    let (limit, reason) = match text.split_once(" (") {
+        Some((limit, reason)) => (limit, reason.trim_end_matches(')')),
+        None => (text, "this machine has no control group for it"),
+    };
+    LimitNotSet { limit: limit.to_owned(), reason: reason.to_owned() }
+}
+
+/// Environments are made ahead only while slots wait for others to end: a run that starts all of them at once
+/// would throw the spare ones away.
+fn warm_marks(open_slots: usize, concurrency: u32, cpus: u32) -> WarmMarks {
+    let slots = u32::try_from(open_slots).unwrap_or(u32::MAX);
+    let waiting = slots.saturating_sub(concurrency);
+    let high = (cpus * WARM_PER_CPU).min(waiting / 4).min(concurrency);
+    WarmMarks { low: high.div_ceil(2), high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_environments_have_use() {
+        let check = |slots, concurrency, cpus, expected| {
+            let marks = warm_marks(slots, concurrency, cpus);
+            assert_eq!(
+                (marks.low, marks.high),
+                expected,
+                "{slots} slots, {concurrency} at once, {cpus} cores"
+            );
+        };
+        check(3, 64, 2, (0, 0));
+        check(64, 64, 2, (0, 0));
+        check(416, 64, 2, (2, 4));
+        check(416, 1, 2, (1, 1));
+        check(10_000, 256, 64, (64, 128));
+    }
+
+    #[test]
+    fn limits_are_split_from_their_reasons() {
+        let check = |text: &str, limit: &str, reason: &str| {
+            let found = limit_not_set(text);
+            assert_eq!((found.limit.as_str(), found.reason.as_str()), (limit, reason));
+        };
+        check("memory of a sandbox (only each own)", "memory of a sandbox", "only each own");
+        check("cpu share of a sandbox", "cpu share of a sandbox", "this machine has no control group for it");
+    }
+}

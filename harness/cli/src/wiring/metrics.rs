@@ -1,0 +1,97 @@
+//! Once a second: a run's figures into its record.
+//!
+//! Losing a row is no fault: metrics promise nothing.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use clawrl_core::ProviderUsage;
+use clawrl_record::{Metric, MetricRow, RunSink};
+use clawrl_scheduler::{Phase, Progress, ProgressSnapshot};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::machine::Providers;
+use crate::host::capacity;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Writes rows until it is dropped.
+pub(super) async fn keep(sink: RunSink, progress: Progress, providers: Providers) {
+    let mut tick = interval(PERIOD);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before: Option<Sample> = None;
+    loop {
+        tick.tick().await;
+        let sample = Sample::take(progress.snapshot());
+        let rows = sample.rows(before.as_ref(), usage(&providers));
+        before = Some(sample);
+        if let Err(error) = sink.metrics(rows).await {
+            tracing::debug!(%error, "metrics are no longer kept");
+            return;
+        }
+    }
+}
+
+/// The sum over all providers.
+pub(crate) fn usage(providers: &Providers) -> ProviderUsage {
+    providers.values().map(|provider| provider.usage()).fold(ProviderUsage::default(), |sum, one| {
+        ProviderUsage { live: sum.live + one.live, warm: sum.warm + one.warm, peak: sum.peak + one.peak }
+    })
+}
+
+struct Sample {
+    at: Instant,
+    t_ms: u64,
+    cpu: Duration,
+    progress: ProgressSnapshot,
+}
+
+impl Sample {
+    fn take(progress: ProgressSnapshot) -> Self {
+        let t_ms = jiff::Timestamp::now().as_millisecond();
+        Self { at: Instant::now(), t_ms: u64::try_from(t_ms).unwrap_or(0), cpu: cpu_time(), progress }
+    }
+
+    fn rows(&self, before: Option<&Self>, usage: ProviderUsage) -> Vec<MetricRow> {
+        let now = &self.progress;
+        let resolved =
+            |progress: &ProgressSnapshot| f64::from(progress.attempts.saturating_sub(progress.running));
+        let per_second = |count: &dyn Fn(&Self) -> f64| {
+            before.map_or(0.0, |before| {
+                let seconds = (self.at - before.at).as_secs_f64().max(1e-3);
+                ((count(self) - count(before)) / seconds).max(0.0)
+            })
+        };
+        let figures = [
+            (Metric::SlotsOpenCount, f64::from(now.slots.saturating_sub(now.closed))),
+            (Metric::SlotsClosedCount, now.closed.into()),
+            (Metric::SlotsFaultedCount, now.faulted.into()),
+            (Metric::SlotsPassedCount, now.passed.into()),
+            (Metric::AttemptsLiveCount, now.running.into()),
+            (Metric::AttemptsResolvedPerSecond, per_second(&|sample| resolved(&sample.progress))),
+            (Metric::AttemptsRetriedCount, now.retries.into()),
+            (Metric::TurnsTakenPerSecond, per_second(&|sample| sample.progress.steps as f64)),
+            (Metric::SandboxesLiveCount, usage.live.into()),
+            (Metric::SandboxesWarmCount, usage.warm.into()),
+            (Metric::SandboxesPeakCount, usage.peak.into()),
+            (Metric::QueueWaitingCount, now.phases.get(Phase::Lease).into()),
+            (Metric::HarnessMemoryMib, resident_mib()),
+            (Metric::HarnessCpuPercent, 100.0 * per_second(&|sample| sample.cpu.as_secs_f64())),
+            (Metric::HostMemoryAvailableMib, capacity::memory_available_mib() as f64),
+        ];
+        figures.map(|(name, value)| MetricRow { t_ms: self.t_ms, name, value }).to_vec()
+    }
+}
+
+/// Processor time of this process so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Resident memory of this process.
+fn resident_mib() -> f64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: f64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0.0);
+    pages * rustix::param::page_size() as f64 / f64::from(1u32 << 20)
+}

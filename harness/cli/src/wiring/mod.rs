@@ -1,0 +1,12 @@
+//! From a plan to what it runs on: machine, providers, policy, and the execution itself.
+
+mod execution;
+mod machine;
+mod memory_sink;
+mod metrics;
+mod policy;
+
+pub(crate) use execution::{Ended, Work, execute};
+pub(crate) use machine::Machine;
+pub(crate) use memory_sink::MemorySink;
+pub(crate) use policy::policy_of;
