@@ -5,6 +5,11 @@
 mod hostile;
 mod safe_dir;
 mod sandbox;
+mod shell_fixture;
+mod shell_marks;
+mod shell_outcomes;
+mod shell_output;
+mod shell_programs;
 mod support;
 mod traps;
 mod tree;

@@ -1,0 +1,176 @@
+//! Whether the job in the foreground waits for input or works.
+//!
+//! Silence alone does not tell: a compiler is as silent as an editor, and on a loaded machine everything is. So
+//! the processes of the foreground group are asked for, in the terminal's own /proc where that can be reached
+//! (it lists the sandbox only), and what the sleeping ones sleep in.
+//!
+//! A few files of /proc are read, some microseconds each, on the calling thread; only after a silence, and at
+//! intervals that double.
+//!
+//! Errors: none. What cannot be read counts as [`Activity::Waiting`], so that a step ends early rather than late.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Dir, Mode, OFlags, fstatfs, openat, readlinkat};
+use rustix::process::Pid;
+
+/// `PROC_SUPER_MAGIC`. Anything else under the name of /proc could be the agent's doing.
+const PROC_MAGIC: u64 = 0x9fa0;
+/// Processes looked at; a larger foreground group is taken to work.
+const MOST_PROCESSES: usize = 256;
+
+/// What the foreground does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// Some process runs, or sleeps in something that is not input.
+    Working,
+    /// Nothing runs, and something may wait for the terminal.
+    Waiting,
+    /// Nothing runs, and something is blocked reading the terminal.
+    Reading,
+}
+
+/// Looks at the foreground of the terminal whose session was opened by `shell`.
+pub(super) fn foreground_activity(shell: Pid) -> Activity {
+    look(shell).unwrap_or(Activity::Waiting)
+}
+
+fn look(shell: Pid) -> Option<Activity> {
+    let host = open_proc(None, "/proc")?;
+    let terminal = parse_stat(&read_file(&host, &format!("{}/stat", shell.as_raw_nonzero()))?)?.terminal;
+    // The sandbox's own /proc is small; without the right to enter it the host's has the same processes.
+    let own = open_proc(Some(&host), &format!("{}/root/proc", shell.as_raw_nonzero()));
+    let proc = own.as_ref().unwrap_or(&host);
+    let mut activity = None;
+    let mut looked_at = 0;
+    for entry in Dir::read_from(proc).ok()? {
+        let entry = entry.ok()?;
+        let Ok(pid) = std::str::from_utf8(entry.file_name().to_bytes()).unwrap_or_default().parse::<i32>()
+        else {
+            continue;
+        };
+        let Some(stat) = read_file(proc, &format!("{pid}/stat")).as_deref().and_then(parse_stat) else {
+            continue;
+        };
+        if stat.terminal != terminal || stat.group != stat.foreground {
+            continue;
+        }
+        looked_at += 1;
+        if looked_at > MOST_PROCESSES {
+            return Some(Activity::Working);
+        }
+        match process_activity(proc, pid, stat.state) {
+            None => {}
+            Some(Sleep::Running) => return Some(Activity::Working),
+            Some(Sleep::Elsewhere) => activity = activity.or(Some(Activity::Working)),
+            Some(Sleep::Perhaps) => {
+                if activity != Some(Activity::Reading) {
+                    activity = Some(Activity::Waiting);
+                }
+            }
+            Some(Sleep::Reading) => activity = Some(Activity::Reading),
+        }
+    }
+    // A group whose last process has just ended: the shell is about to take the terminal back.
+    Some(activity.unwrap_or(Activity::Working))
+}
+
+enum Sleep {
+    Running,
+    Reading,
+    Perhaps,
+    Elsewhere,
+}
+
+/// `None` for processes that are stopped or dead.
+fn process_activity(proc: &OwnedFd, pid: i32, state: u8) -> Option<Sleep> {
+    match state {
+        b'R' | b'D' => return Some(Sleep::Running),
+        b'S' => {}
+        _ => return None,
+    }
+    let Some(call) = read_file(proc, &format!("{pid}/syscall")) else { return Some(Sleep::Perhaps) };
+    let mut words = call.split(' ');
+    let number = match words.next()?.trim() {
+        "running" => return Some(Sleep::Running),
+        number => number.parse::<i64>().ok()?,
+    };
+    if READS.contains(&number) {
+        let descriptor = words.next().and_then(|word| i64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        let target = readlinkat(proc, format!("{pid}/fd/{}", descriptor.unwrap_or(-1)), Vec::new());
+        return Some(match target {
+            Ok(path) if is_terminal(path.to_bytes()) => Sleep::Reading,
+            Ok(_) => Sleep::Elsewhere,
+            Err(_) => Sleep::Perhaps,
+        });
+    }
+    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Elsewhere })
+}
+
+fn is_terminal(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/pts/") || path == b"/dev/tty" || path == b"/dev/console"
+}
+
+const READS: &[i64] = &[libc::SYS_read, libc::SYS_readv, libc::SYS_pread64];
+
+/// Calls that wait for one of several things. Which, only the process's memory knows.
+const POLLS: &[i64] = &[
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_pwait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_select,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+struct Stat {
+    state: u8,
+    group: i32,
+    terminal: i32,
+    foreground: i32,
+}
+
+/// Fields 3, 5, 7 and 8 of proc_pid_stat(5). The name before them may contain anything.
+fn parse_stat(stat: &str) -> Option<Stat> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').take(6).collect();
+    Some(Stat {
+        state: *fields.first()?.as_bytes().first()?,
+        group: fields.get(2)?.parse().ok()?,
+        terminal: fields.get(4)?.parse().ok()?,
+        foreground: fields.get(5)?.parse().ok()?,
+    })
+}
+
+fn open_proc(base: Option<&OwnedFd>, path: &str) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let folder = match base {
+        Some(base) => openat(base, path, flags, Mode::empty()),
+        None => rustix::fs::open(path, flags, Mode::empty()),
+    }
+    .ok()?;
+    (fstatfs(&folder).ok()?.f_type as u64 == PROC_MAGIC).then_some(folder)
+}
+
+/// The first kilobyte of a file, which is all of those read here.
+fn read_file(folder: &OwnedFd, path: &str) -> Option<String> {
+    let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut buffer = [0; 1024];
+    let count = rustix::io::read(&file, &mut buffer).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..count]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_contain_anything() {
+        let stat = parse_stat("12 (a) b) S 1 7 3 34816 9 4194304 0").unwrap();
+        assert_eq!((stat.state, stat.group, stat.terminal, stat.foreground), (b'S', 7, 34816, 9));
+        assert!(parse_stat("12 (a").is_none());
+    }
+}

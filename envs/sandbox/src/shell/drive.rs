@@ -1,0 +1,275 @@
+//! The loop of a step: reads while it writes, until the shell arrives somewhere, silence says enough, or time is up.
+//!
+//! D1. Output is always read while input waits to be written, so neither side can block the other for ever.
+//! D2. An arrival ends the step as soon as nothing more is there to read; no timer is involved.
+//! D3. Silence is judged only when it lasted; see [`super::activity`].
+//!
+//! Cancellation: by the token, seen within one wake-up. A dropped future loses nothing but the rest of the input.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use clawrl_core::CancelToken;
+use rustix::process::Pid;
+use tokio::time::sleep_until;
+
+use super::activity::{Activity, foreground_activity};
+use super::intake::{Arrival, Front, Intake};
+use crate::pty::{Pty, PtyRead};
+
+/// Reads between two looks at the clock, each up to a buffer.
+const READS_IN_A_ROW: usize = 64;
+/// The line discipline gives no more at once.
+const READ_BYTES: usize = 4096;
+/// A program that is blocked reading the terminal is believed after this share of the idle time.
+const SETTLE_SHARE: u32 = 8;
+
+/// When silence ends a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// Never.
+    Ignored,
+    /// When the foreground waits for input, or after the patience.
+    Judged,
+    /// After the idle time, whoever is silent.
+    Enough,
+}
+
+/// What ends a drive beside an arrival.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until<'a> {
+    pub(super) deadline: Instant,
+    pub(super) cancel: &'a CancelToken,
+    pub(super) silence: Silence,
+    pub(super) idle: Duration,
+    pub(super) patience: Duration,
+}
+
+/// Why a drive ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Arrived(Arrival),
+    Silent(Silent),
+    Deadline,
+    Cancelled,
+    HungUp,
+}
+
+/// Who is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silent {
+    /// The shell, at a prompt of its line editor.
+    LineEditor,
+    /// A program, or the shell busy itself.
+    Program,
+}
+
+/// A terminal with what is read from it and what is to be written to it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) pty: Pty,
+    pub(super) intake: Intake,
+    pub(super) outgoing: Vec<u8>,
+    /// Name of the shell's program, to notice that it became another.
+    shell_name: Option<String>,
+    buffer: Box<[u8; READ_BYTES]>,
+    record_input: bool,
+}
+
+enum Drained {
+    All,
+    More,
+    HungUp,
+}
+
+impl Wire {
+    pub(super) fn new(pty: Pty, intake: Intake, record_input: bool) -> Self {
+        Self {
+            pty,
+            intake,
+            outgoing: Vec::new(),
+            shell_name: None,
+            buffer: Box::new([0; READ_BYTES]),
+            record_input,
+        }
+    }
+
+    /// Reads what is there already. Returns whether the terminal is still there.
+    pub(super) fn drain(&mut self) -> io::Result<bool> {
+        Ok(!matches!(self.read_some()?, Drained::HungUp))
+    }
+
+    /// Sends `outgoing`, reads, and returns when something ends it. What was not sent by then is kept.
+    pub(super) async fn drive(&mut self, until: Until<'_>) -> io::Result<Ending> {
+        let started = Instant::now();
+        if self.record_input && !self.outgoing.is_empty() {
+            self.intake.cast.input(started, &self.outgoing);
+        }
+        self.send_some()?;
+        let mut last_sign = started;
+        let mut threshold = until.idle / SETTLE_SHARE;
+        let wake_at = |last_sign: Instant, threshold: Duration| match until.silence {
+            Silence::Ignored => until.deadline,
+            Silence::Judged | Silence::Enough => until.deadline.min(last_sign + threshold),
+        };
+        let mut timer = std::pin::pin!(sleep_until(wake_at(last_sign, threshold).into()));
+        let mut cancelled = std::pin::pin!(until.cancel.cancelled());
+        loop {
+            let sending = !self.outgoing.is_empty();
+            let mut more = false;
+            tokio::select! {
+                biased;
+                guard = self.pty.readable() => {
+                    let mut guard = guard?;
+                    // The guard's borrow ends here; clearing is sound because the reads come after `readable`.
+                    let drained = read_some(&self.pty, &mut self.intake, &mut self.buffer[..])?;
+                    match drained {
+                        Drained::All => guard.clear_ready(),
+                        Drained::More => more = true,
+                        Drained::HungUp => return Ok(Ending::HungUp),
+                    }
+                    last_sign = Instant::now();
+                    threshold = until.idle / SETTLE_SHARE;
+                    if let Some(arrival) = self.intake.take_arrival() {
+                        return Ok(Ending::Arrived(arrival));
+                    }
+                }
+                guard = self.pty.writable(), if sending => {
+                    let mut guard = guard?;
+                    if send_some(&self.pty, &mut self.outgoing)? == 0 {
+                        guard.clear_ready();
+                    } else {
+                        // Reading is a sign of life, too.
+                        last_sign = Instant::now();
+                    }
+                }
+                () = &mut cancelled => return Ok(Ending::Cancelled),
+                () = &mut timer => {
+                    let now = Instant::now();
+                    if now >= until.deadline {
+                        return Ok(Ending::Deadline);
+                    }
+                    if now >= last_sign + threshold {
+                        let silence = now - last_sign;
+                        if let Some(ending) = self.judge(silence, until)? {
+                            return Ok(ending);
+                        }
+                        threshold = next_threshold(silence, until);
+                    }
+                    timer.as_mut().reset(wake_at(last_sign, threshold).into());
+                }
+            }
+            if more {
+                // An endless writer must starve neither the clock nor the other sessions of this thread.
+                if last_sign >= until.deadline {
+                    return Ok(Ending::Deadline);
+                }
+                if until.cancel.is_cancelled() {
+                    return Ok(Ending::Cancelled);
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// What a silence means.
+    fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Option<Ending>> {
+        let idle = silence >= until.idle;
+        let Some(shell) = self.intake.shell else { return Ok(None) };
+        if self.pty.foreground_group().is_none() {
+            // The session's leader is gone, even if something keeps the terminal open.
+            return Ok(Some(Ending::HungUp));
+        }
+        let activity = foreground_activity(shell);
+        if activity != Activity::Working && self.pty.foreground_group() == Some(shell) {
+            self.intake.believe_doubtful();
+            if let Some(arrival) = self.intake.take_arrival() {
+                return Ok(Some(Ending::Arrived(arrival)));
+            }
+        }
+        let enough = match activity {
+            Activity::Reading => true,
+            Activity::Waiting => idle,
+            Activity::Working => silence >= until.patience || (idle && until.silence == Silence::Enough),
+        };
+        if !enough {
+            return Ok(None);
+        }
+        if !self.is_at_line_editor()? {
+            return Ok(Some(Ending::Silent(Silent::Program)));
+        }
+        // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells.
+        Ok(idle.then_some(Ending::Silent(Silent::LineEditor)))
+    }
+
+    /// Whether the shell reads a line, with or without marks on its prompt.
+    pub(super) fn is_at_line_editor(&self) -> io::Result<bool> {
+        Ok(self.intake.paste_on
+            && self.pty.foreground_group() == self.intake.shell
+            && !self.pty.line_mode()?.canonical
+            && self.is_same_shell())
+    }
+
+    /// Remembers which program the shell is, at its first prompt.
+    pub(super) fn know_shell(&mut self) {
+        self.shell_name = self.intake.shell.and_then(program_name);
+    }
+
+    /// Whether the shell's process still runs the program it ran at first.
+    fn is_same_shell(&self) -> bool {
+        self.intake.shell.and_then(program_name) == self.shell_name
+    }
+
+    fn send_some(&mut self) -> io::Result<usize> {
+        send_some(&self.pty, &mut self.outgoing)
+    }
+
+    fn read_some(&mut self) -> io::Result<Drained> {
+        read_some(&self.pty, &mut self.intake, &mut self.buffer[..])
+    }
+}
+
+/// The silence after which to judge again: the idle time, then intervals that double, but not past the patience.
+fn next_threshold(silence: Duration, until: Until<'_>) -> Duration {
+    if silence < until.idle {
+        until.idle
+    } else if silence < until.patience {
+        (silence * 2).min(until.patience)
+    } else {
+        silence + until.idle
+    }
+}
+
+fn send_some(pty: &Pty, outgoing: &mut Vec<u8>) -> io::Result<usize> {
+    if outgoing.is_empty() {
+        return Ok(0);
+    }
+    let sent = pty.try_write(outgoing)?;
+    if sent == outgoing.len() {
+        outgoing.clear();
+    } else {
+        outgoing.drain(..sent);
+    }
+    Ok(sent)
+}
+
+fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Drained> {
+    for _ in 0..READS_IN_A_ROW {
+        match pty.try_read(buffer)? {
+            PtyRead::Bytes(count) => {
+                intake.feed(Instant::now(), &buffer[..count], || {
+                    // The mode first: a line editor that has the terminal does not give the foreground away.
+                    let mode = pty.line_mode().ok()?;
+                    Some(Front { group: pty.foreground_group(), mode })
+                });
+            }
+            PtyRead::Empty => return Ok(Drained::All),
+            PtyRead::HungUp => return Ok(Drained::HungUp),
+        }
+    }
+    Ok(Drained::More)
+}
+
+fn program_name(pid: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()
+}

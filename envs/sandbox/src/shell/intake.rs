@@ -1,0 +1,360 @@
+//! Takes in what the terminal shows: believes marks or not, and keeps text, screen and recording.
+//!
+//! N1. A mark counts only if it carries the nonce, its number fits, the shell's process group is in the
+//! foreground when it is read, and the line editor has the terminal (it takes it before it shows a prompt). A
+//! prompt counts only as a whole: end of command, the prompt itself, prompt shown.
+//! N2. What claims to be a mark and does not count is noted; its escape sequence is not part of the text, what
+//! stands around it is.
+//! N3. Numbers only rise, by at most one per line that was sent, so no mark counts twice.
+//!
+//! A prompt without line editor (`set +o emacs`) is doubtful: it counts if nothing follows and the shell then waits.
+//!
+//! What remains: a program that prints a mark and is gone when it is read, just when the line editor takes the
+//! terminal, can end a step early with a wrong exit code. The genuine prompt that follows exposes it, in this step or
+//! in the next. Only the agent itself is deceived.
+//!
+//! Pure but for the questions asked of the terminal; nothing to cancel.
+
+use std::time::Instant;
+
+use rustix::process::Pid;
+
+use super::capture::Captured;
+use super::keys::CursorKeys;
+use super::mark::{Event, Mark, MarkKind, Scanner};
+use super::rc::{Nonce, unquote};
+use super::step::ShellConfig;
+use super::text::TextCleaner;
+use crate::cast::CastRecorder;
+use crate::pty::LineMode;
+use crate::screen::LazyScreen;
+
+/// Longest prompt between its two marks. Ours is two characters; readline may redraw it with movements.
+const LONGEST_PROMPT: usize = 64;
+/// Text that is going to be dropped.
+const ASIDE_BYTES: usize = 4096;
+
+/// What the output is, at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The line editor's drawing of what was sent.
+    Echo,
+    /// The line was accepted; the line end that belongs to that may come.
+    Accepted,
+    /// Output of programs.
+    Output,
+}
+
+/// Where the shell came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// A prompt.
+    Prompt {
+        /// Of the last command.
+        exit_code: i32,
+    },
+    /// A continuation prompt.
+    Continuation,
+}
+
+/// What the terminal says when asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Front {
+    pub(super) group: Option<Pid>,
+    pub(super) mode: LineMode,
+}
+
+/// A prompt of which only the beginning came.
+#[derive(Debug)]
+enum Begun {
+    Prompt {
+        number: u64,
+        exit_code: i32,
+    },
+    /// The current prompt, drawn again by the line editor.
+    Redrawn {
+        number: u64,
+        exit_code: i32,
+    },
+    Continuation {
+        number: u64,
+    },
+    /// It came as a whole, but not from a line editor.
+    Doubtful {
+        number: u64,
+        arrival: Arrival,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Intake {
+    scanner: Scanner,
+    text: TextCleaner,
+    pub(super) screen: LazyScreen,
+    pub(super) cast: CastRecorder,
+    nonce: Nonce,
+    /// Process group of the shell, learned at the first prompt.
+    pub(super) shell: Option<Pid>,
+    pub(super) phase: Phase,
+    begun: Option<Begun>,
+    prompt_text: Vec<u8>,
+    arrival: Option<Arrival>,
+    last_number: u64,
+    last_exit_code: i32,
+    /// Highest number that the lines sent so far can have led to.
+    highest_number: u64,
+    /// More than one prompt may come from what was sent.
+    pub(super) expects_prompts: bool,
+    /// The line editor reads: it has switched bracketed paste on.
+    pub(super) paste_on: bool,
+    pub(super) cursor_keys: CursorKeys,
+    /// The terminal's settings at the last prompt.
+    pub(super) prompt_mode: Option<LineMode>,
+    /// Something was drawn while in [`Phase::Echo`].
+    pub(super) echoed: bool,
+    pub(super) forged: bool,
+    folder_quoted: Vec<u8>,
+    begun_folder: Vec<u8>,
+    folder: Option<String>,
+}
+
+impl Intake {
+    pub(super) fn new(config: &ShellConfig, now: Instant) -> Self {
+        Self {
+            scanner: Scanner::default(),
+            text: TextCleaner::new(config.full_text_bytes),
+            screen: LazyScreen::new(config.size),
+            cast: CastRecorder::new(now, config.size, config.cast.cap_bytes),
+            nonce: config.nonce.clone(),
+            shell: None,
+            phase: Phase::Output,
+            begun: None,
+            prompt_text: Vec::new(),
+            arrival: None,
+            last_number: 0,
+            last_exit_code: 0,
+            highest_number: 1,
+            expects_prompts: true,
+            paste_on: false,
+            cursor_keys: CursorKeys::Normal,
+            prompt_mode: None,
+            echoed: false,
+            forged: false,
+            folder_quoted: Vec::new(),
+            begun_folder: Vec::new(),
+            folder: None,
+        }
+    }
+
+    /// What was sent may lead to so many prompts.
+    pub(super) fn expect_numbers(&mut self, lines: u64) {
+        self.highest_number += lines;
+    }
+
+    pub(super) fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
+    pub(super) fn folder(&self) -> Option<&str> {
+        self.folder.as_deref()
+    }
+
+    /// Text since the last call, and whether bytes were replaced in it.
+    pub(super) fn take_text(&mut self) -> (Captured, bool) {
+        self.text.take()
+    }
+
+    /// Keeps the text so far out of what comes next.
+    pub(super) fn set_text_aside(&mut self) -> TextCleaner {
+        std::mem::replace(&mut self.text, TextCleaner::new(ASIDE_BYTES))
+    }
+
+    /// Takes it back; what came in between is dropped.
+    pub(super) fn restore_text(&mut self, text: TextCleaner) {
+        self.text = text;
+    }
+
+    /// Where the shell came to, when everything there is was read.
+    pub(super) fn take_arrival(&mut self) -> Option<Arrival> {
+        let arrival = self.arrival.take()?;
+        if self.screen.is_full_screen() {
+            self.screen.leave_full_screen();
+        }
+        self.cursor_keys = CursorKeys::Normal;
+        self.phase = Phase::Output;
+        Some(arrival)
+    }
+
+    pub(super) fn feed(&mut self, at: Instant, bytes: &[u8], front: impl Fn() -> Option<Front>) {
+        self.cast.output(at, bytes);
+        let mut scanner = std::mem::take(&mut self.scanner);
+        let mut rest = bytes;
+        while let Some(event) = scanner.next(&mut rest) {
+            match event {
+                Event::Output(bytes) => self.output(bytes),
+                Event::Mode { number, on, bytes } => self.mode(number, on, bytes),
+                Event::Mark(mark) => self.mark(mark, &front),
+            }
+        }
+        self.scanner = scanner;
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        self.screen.feed(bytes);
+        if let Some(Begun::Doubtful { .. }) = self.begun {
+            self.disbelieve();
+        }
+        if self.begun.is_some() {
+            self.prompt_text.extend_from_slice(bytes);
+            if self.prompt_text.len() > LONGEST_PROMPT {
+                self.disbelieve();
+            }
+            return;
+        }
+        self.program_output(bytes);
+    }
+
+    fn program_output(&mut self, bytes: &[u8]) {
+        match self.phase {
+            Phase::Echo => self.echoed = true,
+            Phase::Accepted => {
+                let line_end = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                if line_end < bytes.len() {
+                    self.phase = Phase::Output;
+                    self.text.feed(&bytes[line_end..]);
+                }
+            }
+            Phase::Output if self.screen.is_full_screen() => {}
+            Phase::Output => self.text.feed(bytes),
+        }
+    }
+
+    fn mode(&mut self, number: u16, on: bool, bytes: &[u8]) {
+        match number {
+            2004 => {
+                self.paste_on = on;
+                if self.phase == Phase::Echo && !on {
+                    self.phase = Phase::Accepted;
+                }
+            }
+            1 => self.cursor_keys = if on { CursorKeys::Application } else { CursorKeys::Normal },
+            47 | 1047 | 1049 => self.screen.set_full_screen(on),
+            _ => {}
+        }
+        self.screen.feed(bytes);
+        if self.phase == Phase::Output {
+            // It shows nothing, but it ends an unfinished character or sequence.
+            self.text.feed(bytes);
+        }
+    }
+
+    fn mark(&mut self, mark: Mark<'_>, front: &impl Fn() -> Option<Front>) {
+        let Mark { kind, nonce, number } = mark;
+        if nonce != self.nonce.as_bytes() {
+            self.forged = true;
+            return;
+        }
+        let in_reach = self.last_number <= number && number <= self.highest_number;
+        match kind {
+            MarkKind::Started if in_reach => self.phase = Phase::Output,
+            MarkKind::Ended { exit_code, folder } if in_reach => {
+                self.disbelieve();
+                // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
+                if number == self.last_number && self.arrival.is_none() {
+                    self.begun = Some(Begun::Redrawn { number, exit_code });
+                } else {
+                    self.begun = Some(Begun::Prompt { number, exit_code });
+                    self.begun_folder.clear();
+                    self.begun_folder.extend_from_slice(folder);
+                }
+            }
+            MarkKind::ContinuationBegins if in_reach => {
+                self.disbelieve();
+                self.begun = Some(Begun::Continuation { number });
+            }
+            MarkKind::PromptShown => self.prompt_shown(number, false, front),
+            MarkKind::ContinuationShown => self.prompt_shown(number, true, front),
+            _ => self.forged = true,
+        }
+    }
+
+    fn prompt_shown(&mut self, shown: u64, continuation: bool, front: &impl Fn() -> Option<Front>) {
+        let (number, arrival) = match self.begun {
+            Some(Begun::Prompt { number, exit_code }) if !continuation => {
+                (number, Some(Arrival::Prompt { exit_code }))
+            }
+            Some(Begun::Redrawn { number, exit_code }) if !continuation => {
+                // The editor draws what it was given; another code means that one of the two was forged.
+                self.forged |= exit_code != self.last_exit_code;
+                (number, None)
+            }
+            Some(Begun::Continuation { number }) if continuation => (number, Some(Arrival::Continuation)),
+            _ => {
+                self.forged = true;
+                return;
+            }
+        };
+        let answer = front().filter(|front| {
+            front.group.is_some() && (self.shell.is_none() || front.group == self.shell) && number == shown
+        });
+        let Some(Front { group, mode }) = answer else {
+            self.disbelieve();
+            return;
+        };
+        self.begun = None;
+        let Some(arrival) = arrival else {
+            self.prompt_text.clear();
+            return;
+        };
+        self.shell = group;
+        self.prompt_mode = Some(mode);
+        if mode.canonical {
+            self.begun = Some(Begun::Doubtful { number, arrival });
+        } else {
+            self.believe(number, arrival);
+        }
+    }
+
+    /// Nothing followed a doubtful prompt, and the shell waits.
+    pub(super) fn believe_doubtful(&mut self) {
+        if let Some(Begun::Doubtful { number, arrival }) = self.begun {
+            self.begun = None;
+            self.believe(number, arrival);
+        }
+    }
+
+    fn believe(&mut self, number: u64, arrival: Arrival) {
+        self.prompt_text.clear();
+        self.last_number = self.last_number.max(number);
+        if let Arrival::Prompt { exit_code } = arrival {
+            self.last_exit_code = exit_code;
+        }
+        self.settle_folder(arrival);
+        if self.phase == Phase::Echo {
+            // The line that was sent is not yet accepted: this prompt is an earlier one, come late.
+            return;
+        }
+        if self.arrival.is_some() && !self.expects_prompts {
+            // One command, two prompts: one of them was not the shell's.
+            self.forged = true;
+        }
+        self.arrival = Some(arrival);
+    }
+
+    /// What began as a prompt was none: it is output.
+    fn disbelieve(&mut self) {
+        if self.begun.take().is_none() {
+            return;
+        }
+        self.forged = true;
+        let text = std::mem::take(&mut self.prompt_text);
+        self.program_output(&text);
+    }
+
+    fn settle_folder(&mut self, arrival: Arrival) {
+        if matches!(arrival, Arrival::Prompt { .. }) && self.folder_quoted != self.begun_folder {
+            std::mem::swap(&mut self.folder_quoted, &mut self.begun_folder);
+            self.folder = unquote(&self.folder_quoted);
+        }
+    }
+}

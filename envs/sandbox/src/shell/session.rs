@@ -1,0 +1,498 @@
+//! A persistent shell on a pseudo-terminal.
+//!
+//! H1. A step ends exactly once, with one [`StepEnd`]; it returns within its limits.
+//! H2. State persists: folder, variables, jobs, running programs.
+//! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or
+//! its output says why not.
+//!
+//! Between steps nobody reads: a background job that fills the terminal's buffer (some kilobytes) waits.
+//!
+//! Cancellation: by the token of the limits. A dropped step future leaves a session that is only fit for dropping.
+//! Errors: [`ShellError`]; a failing command is none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::drive::{Ending, Silence, Silent, Until, Wire};
+use super::input::{push_command, push_typed};
+use super::intake::{Arrival, Intake, Phase};
+use super::keys::parse_keys;
+use super::rc::repair_line;
+use super::signal::{ForegroundKiller, JobSignal};
+use super::step::{ShellConfig, ShellError, ShellState, StepEnd, StepLimits, StepNote, StepOutput};
+use crate::pty::Pty;
+use crate::screen::ScreenView;
+
+/// C-c.
+const INTERRUPT: u8 = 0x03;
+/// C-e C-u: to the end of the line, then drop it. The kernel's own line editing knows the second.
+const DROP_LINE: &[u8] = b"\x05\x15";
+/// How often the foreground is looked at within a grace period.
+const KILL_SLICES: u32 = 2;
+
+/// A shell that takes one step at a time. Dropping it hangs the terminal up, which ends the shell.
+pub struct ShellSession {
+    wire: Wire,
+    config: ShellConfig,
+    killer: Arc<dyn ForegroundKiller>,
+    state: State,
+    /// The terminal's settings are not those of a fresh one.
+    unsound: bool,
+    /// Putting them back did not help; do not try at every step.
+    repair_failed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Prompt {
+        /// Something was typed at it.
+        typed: bool,
+    },
+    /// A prompt without marks.
+    Unmarked,
+    Continuation,
+    Running,
+    Gone,
+}
+
+/// What happened before and within a step.
+struct Begun {
+    at: Instant,
+    late: Option<Arrival>,
+    notes: Vec<StepNote>,
+}
+
+impl ShellSession {
+    /// Takes over the terminal of a bash that was started with [`crate::rc_script`] and waits for its first prompt.
+    ///
+    /// # Errors
+    /// [`ShellError::NotStarted`], [`ShellError::NoPrompt`] (also when cancelled), [`ShellError::Terminal`].
+    pub async fn start(
+        pty: Pty,
+        config: ShellConfig,
+        killer: Arc<dyn ForegroundKiller>,
+        limits: StepLimits<'_>,
+    ) -> Result<Self, ShellError> {
+        let (columns, rows) = config.size;
+        pty.resize(columns, rows)?;
+        let intake = Intake::new(&config, Instant::now());
+        let wire = Wire::new(pty, intake, config.cast.input);
+        let state = State::Running;
+        let mut session = Self { wire, config, killer, state, unsound: false, repair_failed: false };
+        let ending = session.drive(limits, Silence::Ignored).await?;
+        match ending {
+            Ending::Arrived(_) => {
+                session.wire.know_shell();
+                // What the start printed is nobody's output.
+                drop(session.wire.intake.take_text());
+                session.state = State::Prompt { typed: false };
+                Ok(session)
+            }
+            Ending::HungUp => Err(ShellError::NotStarted { output: session.text_so_far() }),
+            Ending::Deadline | Ending::Cancelled | Ending::Silent(_) => {
+                Err(ShellError::NoPrompt { output: session.text_so_far() })
+            }
+        }
+    }
+
+    /// Runs a command at the prompt, or goes on with an incomplete one. If a program is running, the command is typed
+    /// into it, followed by Enter, and [`StepNote::TypedIntoProgram`] says so; ask [`Self::state`] first to do otherwise.
+    ///
+    /// # Errors
+    /// [`ShellError::Command`], [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn run(&mut self, command: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
+        let mut step = self.begin()?;
+        // Refused before anything is touched.
+        let mut bytes = std::mem::take(&mut self.wire.outgoing);
+        push_command(command, &mut bytes)?;
+        if let Some(ended) = self.make_ready(&mut step, limits).await? {
+            return Ok(self.finish(step, ended));
+        }
+        let edited = self.state != State::Running && self.wire.intake.paste_on;
+        if !edited {
+            bytes.clear();
+            push_typed(command, &mut bytes);
+            bytes.push(b'\r');
+        }
+        if self.state == State::Running {
+            step.notes.push(StepNote::TypedIntoProgram);
+        }
+        let lines = memchr::memchr2_iter(b'\n', b'\r', command.as_bytes()).count() as u64;
+        let intake = &mut self.wire.intake;
+        intake.expect_numbers(lines + 2);
+        intake.expects_prompts = self.state == State::Running;
+        intake.phase = if edited { Phase::Echo } else { Phase::Output };
+        intake.echoed = command.is_empty();
+        self.wire.outgoing = bytes;
+        let was = std::mem::replace(&mut self.state, State::Running);
+        let ending = self.drive(limits, Silence::Judged).await?;
+        self.unsound |= edited && !self.wire.intake.echoed;
+        self.settle(step, ending, was, limits).await
+    }
+
+    /// Types keys by name, see [`crate::parse_keys`].
+    ///
+    /// # Errors
+    /// [`ShellError::Keys`], [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn send_keys(&mut self, keys: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
+        let step = self.begin()?;
+        let bytes = parse_keys(keys, self.wire.intake.cursor_keys)?;
+        self.send(step, bytes, limits).await
+    }
+
+    /// Types text literally; a line end in it is the Enter key, none is added.
+    ///
+    /// # Errors
+    /// [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn send_text(&mut self, text: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
+        let step = self.begin()?;
+        let mut bytes = Vec::with_capacity(text.len());
+        push_typed(text, &mut bytes);
+        self.send(step, bytes, limits).await
+    }
+
+    /// Watches for `duration`, or until the program that runs has ended. The deadline only cuts the watch short.
+    ///
+    /// # Errors
+    /// [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn wait(
+        &mut self,
+        duration: Duration,
+        limits: StepLimits<'_>,
+    ) -> Result<StepOutput, ShellError> {
+        let step = self.begin()?;
+        let was = self.state;
+        let watch = StepLimits { deadline: limits.deadline.min(step.at + duration), ..limits };
+        let ending = match step.late {
+            Some(arrival) => Ending::Arrived(arrival),
+            None => self.drive(watch, Silence::Ignored).await?,
+        };
+        if ending == Ending::Deadline {
+            let ended = self.still(was);
+            return Ok(self.finish(step, ended));
+        }
+        self.settle(step, ending, was, limits).await
+    }
+
+    /// Signals the job in the foreground and watches what becomes of it.
+    ///
+    /// # Errors
+    /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn signal(
+        &mut self,
+        signal: JobSignal,
+        limits: StepLimits<'_>,
+    ) -> Result<StepOutput, ShellError> {
+        let mut step = self.begin()?;
+        if self.state != State::Running {
+            step.notes.push(StepNote::NothingRunning);
+            let ended = self.still(self.state);
+            return Ok(self.finish(step, ended));
+        }
+        self.deliver(signal).await.map_err(ShellError::Signal)?;
+        self.wire.intake.expect_numbers(1);
+        self.wire.intake.expects_prompts = true;
+        let ending = self.drive(limits, Silence::Judged).await?;
+        self.settle(step, ending, State::Running, limits).await
+    }
+
+    /// The screen as it is now.
+    ///
+    /// # Errors
+    /// [`ShellError::Terminal`].
+    pub fn screen(&mut self) -> Result<ScreenView, ShellError> {
+        self.take_late_output()?;
+        Ok(self.wire.intake.screen.view())
+    }
+
+    /// Changes the terminal's size (columns, rows).
+    ///
+    /// # Errors
+    /// [`ShellError::Terminal`].
+    pub fn resize(&mut self, size: (u16, u16)) -> Result<(), ShellError> {
+        self.wire.pty.resize(size.0, size.1)?;
+        self.wire.intake.screen.resize(size);
+        self.wire.intake.cast.resize(Instant::now(), size);
+        Ok(())
+    }
+
+    /// What the session is ready for, as of the last step.
+    #[must_use]
+    pub fn state(&self) -> ShellState {
+        match self.state {
+            State::Prompt { .. } | State::Unmarked => ShellState::Prompt,
+            State::Continuation => ShellState::Continuation,
+            State::Running => ShellState::Running,
+            State::Gone => ShellState::Gone,
+        }
+    }
+
+    /// The recording so far, as asciicast v2.
+    #[must_use]
+    pub fn cast(&self) -> String {
+        self.wire.intake.cast.to_text()
+    }
+
+    fn begin(&mut self) -> Result<Begun, ShellError> {
+        let at = Instant::now();
+        self.wire.outgoing.clear();
+        if self.state == State::Gone {
+            return Err(ShellError::Gone);
+        }
+        let late = self.take_late_output()?;
+        Ok(Begun { at, late, notes: Vec::new() })
+    }
+
+    /// What came since the last step belongs to the next; so does a prompt that came late.
+    fn take_late_output(&mut self) -> Result<Option<Arrival>, ShellError> {
+        self.wire.intake.phase = Phase::Output;
+        // A terminal that is gone is found again by the step itself, as its outcome.
+        self.wire.drain()?;
+        let late = self.wire.intake.take_arrival();
+        if let Some(arrival) = late {
+            self.arrive(arrival);
+        }
+        Ok(late)
+    }
+
+    /// The shell is at a prompt of ours.
+    fn arrive(&mut self, arrival: Arrival) -> StepEnd {
+        match arrival {
+            Arrival::Prompt { exit_code } => {
+                self.state = State::Prompt { typed: false };
+                // The line editor leaves output processing as it found it; a terminal left raw has none.
+                self.unsound |= self.wire.intake.prompt_mode.is_some_and(|mode| !mode.processes_output);
+                StepEnd::Completed { exit_code: Some(exit_code) }
+            }
+            Arrival::Continuation => {
+                self.state = State::Continuation;
+                StepEnd::Incomplete
+            }
+        }
+    }
+
+    /// Brings the shell to a clean prompt if it is at some prompt. `Some` when that ended the step.
+    async fn make_ready(
+        &mut self,
+        step: &mut Begun,
+        limits: StepLimits<'_>,
+    ) -> Result<Option<StepEnd>, ShellError> {
+        if self.state == (State::Prompt { typed: true }) {
+            self.wire.intake.expect_numbers(1);
+            let ending = self.prepare(&[INTERRUPT], limits).await?;
+            if let Some(ended) = self.ended_early(ending) {
+                return Ok(Some(ended));
+            }
+            if let Ending::Arrived(arrival) = ending {
+                self.arrive(arrival);
+            } else {
+                self.state = State::Unmarked;
+            }
+        }
+        let off = self.state == (State::Prompt { typed: false }) && !self.wire.intake.paste_on;
+        let wanted = self.state == State::Unmarked || self.unsound || off;
+        if !wanted || self.repair_failed || !matches!(self.state, State::Unmarked | State::Prompt { .. }) {
+            return Ok(None);
+        }
+        let was_unsound = self.unsound;
+        let line = repair_line(&self.config.nonce, self.wire.intake.last_number());
+        self.wire.intake.expect_numbers(2);
+        let ending = self.prepare(&[DROP_LINE, line.as_bytes()].concat(), limits).await?;
+        if let Some(ended) = self.ended_early(ending) {
+            return Ok(Some(ended));
+        }
+        if let Ending::Arrived(arrival) = ending {
+            self.unsound = false;
+            self.arrive(arrival);
+            step.notes.push(StepNote::ShellRepaired);
+            self.repair_failed = was_unsound && self.unsound;
+        } else {
+            self.repair_failed = true;
+        }
+        Ok(None)
+    }
+
+    /// Sends something of our own, whose output nobody is to see.
+    async fn prepare(&mut self, bytes: &[u8], limits: StepLimits<'_>) -> Result<Ending, ShellError> {
+        self.wire.outgoing.extend_from_slice(bytes);
+        self.wire.intake.expects_prompts = true;
+        let text = self.wire.intake.set_text_aside();
+        let ending = self.drive(limits, Silence::Enough).await;
+        self.wire.intake.restore_text(text);
+        ending
+    }
+
+    async fn send(
+        &mut self,
+        step: Begun,
+        bytes: Vec<u8>,
+        limits: StepLimits<'_>,
+    ) -> Result<StepOutput, ShellError> {
+        // Any key may be bound to accepting a line.
+        self.wire.intake.expect_numbers(bytes.len() as u64);
+        self.wire.intake.expects_prompts = true;
+        self.wire.outgoing = bytes;
+        if let State::Prompt { typed } = &mut self.state {
+            *typed = true;
+        }
+        let was = self.state;
+        let ending = self.drive(limits, Silence::Judged).await?;
+        self.settle(step, ending, was, limits).await
+    }
+
+    async fn drive(&mut self, limits: StepLimits<'_>, silence: Silence) -> Result<Ending, ShellError> {
+        let until = Until {
+            deadline: limits.deadline,
+            cancel: limits.cancel,
+            silence,
+            idle: self.config.idle,
+            patience: self.config.patience,
+        };
+        Ok(self.wire.drive(until).await?)
+    }
+
+    /// From the end of the drive to the end of the step.
+    async fn settle(
+        &mut self,
+        mut step: Begun,
+        ending: Ending,
+        was: State,
+        limits: StepLimits<'_>,
+    ) -> Result<StepOutput, ShellError> {
+        let end = match ending {
+            Ending::Arrived(arrival) => self.arrive(arrival),
+            Ending::Silent(Silent::LineEditor) => match was {
+                State::Prompt { typed: true } | State::Continuation => {
+                    self.state = was;
+                    StepEnd::Incomplete
+                }
+                _ => {
+                    self.state = State::Unmarked;
+                    step.notes.push(StepNote::MarksLost);
+                    StepEnd::Completed { exit_code: None }
+                }
+            },
+            Ending::Silent(Silent::Program) => {
+                self.state = State::Running;
+                StepEnd::Running
+            }
+            Ending::Deadline => {
+                self.drop_unsent(&mut step);
+                StepEnd::TimedOut { shell_lost: !self.stop_foreground(limits).await? }
+            }
+            Ending::Cancelled => StepEnd::Cancelled,
+            Ending::HungUp => {
+                self.state = State::Gone;
+                StepEnd::ShellExited
+            }
+        };
+        self.drop_unsent(&mut step);
+        Ok(self.finish(step, end))
+    }
+
+    fn drop_unsent(&mut self, step: &mut Begun) {
+        if !self.wire.outgoing.is_empty() {
+            self.wire.outgoing.clear();
+            step.notes.push(StepNote::InputUnread);
+        }
+    }
+
+    /// How a step ends that changed nothing.
+    fn still(&self, state: State) -> StepEnd {
+        match state {
+            State::Prompt { typed: false } | State::Unmarked => StepEnd::Completed { exit_code: None },
+            State::Prompt { typed: true } | State::Continuation => StepEnd::Incomplete,
+            State::Running => StepEnd::Running,
+            State::Gone => StepEnd::ShellExited,
+        }
+    }
+
+    /// Whether a preparation ended the whole step.
+    fn ended_early(&mut self, ending: Ending) -> Option<StepEnd> {
+        match ending {
+            Ending::HungUp => {
+                self.state = State::Gone;
+                Some(StepEnd::ShellExited)
+            }
+            Ending::Cancelled => Some(StepEnd::Cancelled),
+            Ending::Deadline => Some(StepEnd::TimedOut { shell_lost: false }),
+            Ending::Arrived(_) | Ending::Silent(_) => None,
+        }
+    }
+
+    async fn deliver(&self, signal: JobSignal) -> std::io::Result<()> {
+        if self.wire.pty.signal_foreground(signal.number())? {
+            return Ok(());
+        }
+        match self.wire.pty.foreground_group() {
+            Some(group) => self.killer.signal_group(group, signal).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends what holds the terminal: by an interrupt, then by killing. Returns whether the shell is back.
+    async fn stop_foreground(&mut self, limits: StepLimits<'_>) -> Result<bool, ShellError> {
+        self.wire.intake.expect_numbers(1);
+        self.wire.intake.expects_prompts = true;
+        self.deliver(JobSignal::Int).await.map_err(ShellError::Signal)?;
+        let slice = self.config.kill_grace / KILL_SLICES;
+        for turn in 1..=3 * KILL_SLICES {
+            let slice = StepLimits { deadline: Instant::now() + slice, ..limits };
+            match self.drive(slice, Silence::Ignored).await? {
+                Ending::Arrived(arrival) => {
+                    self.arrive(arrival);
+                    return Ok(true);
+                }
+                Ending::HungUp => {
+                    self.state = State::Gone;
+                    return Ok(false);
+                }
+                Ending::Cancelled => return Ok(true),
+                Ending::Silent(_) | Ending::Deadline => {}
+            }
+            if self.wire.is_at_line_editor()? {
+                self.state = State::Unmarked;
+                return Ok(true);
+            }
+            // Every further job of the same command is killed in turn.
+            if turn >= KILL_SLICES && self.wire.pty.foreground_group() != self.wire.intake.shell {
+                self.deliver(JobSignal::Kill).await.map_err(ShellError::Signal)?;
+            }
+        }
+        // It is the shell itself that does not come back.
+        if let Some(shell) = self.wire.intake.shell {
+            self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
+        }
+        self.state = State::Gone;
+        Ok(false)
+    }
+
+    fn finish(&mut self, mut step: Begun, end: StepEnd) -> StepOutput {
+        let intake = &mut self.wire.intake;
+        if std::mem::take(&mut intake.forged) {
+            step.notes.push(StepNote::ForgedMark);
+        }
+        let (captured, replaced) = intake.take_text();
+        if replaced {
+            step.notes.push(StepNote::InvalidUtf8);
+        }
+        let cut = captured.cut(self.config.observation_chars);
+        if cut.full.is_some() {
+            step.notes.push(StepNote::OutputCut);
+        }
+        let screen = intake.screen.is_full_screen().then(|| intake.screen.view());
+        StepOutput {
+            end,
+            text: screen.as_ref().map_or(cut.text, ScreenView::describe),
+            full_text: cut.full,
+            screen,
+            folder: intake.folder().map(str::to_owned),
+            duration: step.at.elapsed(),
+            notes: step.notes,
+        }
+    }
+
+    fn text_so_far(&mut self) -> String {
+        self.wire.intake.take_text().0.cut(self.config.observation_chars).text
+    }
+}

@@ -1,0 +1,210 @@
+//! What a step of a shell session is given and what comes of it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use clawrl_core::CancelToken;
+use thiserror::Error;
+
+use super::input::CommandError;
+use super::keys::KeyError;
+use super::rc::Nonce;
+use crate::screen::ScreenView;
+
+/// Settings of a session.
+#[derive(Debug, Clone)]
+pub struct ShellConfig {
+    /// As in the start file, [`crate::rc_script`].
+    pub nonce: Nonce,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// A silence this long ends a step if the foreground waits for input.
+    pub idle: Duration,
+    /// A silence this long ends a step even if the foreground works.
+    pub patience: Duration,
+    /// After a deadline: how long an interrupted job may take to end before it is killed, and how long the shell
+    /// may then take to return to its prompt.
+    pub kill_grace: Duration,
+    /// Most characters of [`StepOutput::text`].
+    pub observation_chars: usize,
+    /// Most bytes of output that are kept for [`StepOutput::full_text`].
+    pub full_text_bytes: usize,
+    /// The recording.
+    pub cast: CastConfig,
+}
+
+/// What is recorded of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CastConfig {
+    /// Most memory; 0 records nothing.
+    pub cap_bytes: usize,
+    /// Whether input is recorded beside output.
+    pub input: bool,
+}
+
+impl Default for CastConfig {
+    fn default() -> Self {
+        Self { cap_bytes: 256 * 1024, input: false }
+    }
+}
+
+impl ShellConfig {
+    /// The settings of a plan that says nothing else.
+    #[must_use]
+    pub fn new(nonce: Nonce) -> Self {
+        Self {
+            nonce,
+            size: (80, 24),
+            idle: Duration::from_millis(500),
+            patience: Duration::from_secs(10),
+            kill_grace: Duration::from_millis(500),
+            observation_chars: 4_000,
+            full_text_bytes: 1024 * 1024,
+            cast: CastConfig::default(),
+        }
+    }
+}
+
+/// When a step is to end, whatever happens.
+#[derive(Debug, Clone, Copy)]
+pub struct StepLimits<'a> {
+    /// The foreground job is interrupted by then, and killed if need be; the step returns within four
+    /// [`ShellConfig::kill_grace`] more.
+    pub deadline: Instant,
+    /// The step returns at once when it fires. The session is then only fit for being dropped.
+    pub cancel: &'a CancelToken,
+}
+
+/// Why a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepEnd {
+    /// The prompt is back.
+    Completed {
+        /// `None` when nothing ran, or when the shell's marks were lost.
+        exit_code: Option<i32>,
+    },
+    /// A program holds the terminal: it waits for input, or was silent for longer than the patience.
+    Running,
+    /// The shell waits for the rest of a command: an open quote or here-document, a line without Enter.
+    Incomplete,
+    /// The deadline passed; the foreground job was ended.
+    TimedOut {
+        /// The shell itself did not return to its prompt and was ended, too.
+        shell_lost: bool,
+    },
+    /// The shell ended. How, only its parent knows.
+    ShellExited,
+    /// The step was given up.
+    Cancelled,
+}
+
+/// Things a reader of a step should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepNote {
+    /// A program printed what looks like one of our marks. It was not believed.
+    ForgedMark,
+    /// The shell is at a prompt that carries no marks: its prompt variables were changed or it was replaced by
+    /// another bash.
+    MarksLost,
+    /// The shell's prompt variables, line editor or terminal settings were put back before the command.
+    ShellRepaired,
+    /// Bytes that are no UTF-8 were replaced.
+    InvalidUtf8,
+    /// The text was cut.
+    OutputCut,
+    /// A program was running: the command was typed into it.
+    TypedIntoProgram,
+    /// Some of the input was not taken by the program and dropped.
+    InputUnread,
+    /// There was no job to signal.
+    NothingRunning,
+}
+
+impl StepNote {
+    /// A stable name for records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ForgedMark => "forged_mark",
+            Self::MarksLost => "marks_lost",
+            Self::ShellRepaired => "shell_repaired",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::OutputCut => "output_cut",
+            Self::TypedIntoProgram => "typed_into_program",
+            Self::InputUnread => "input_unread",
+            Self::NothingRunning => "nothing_running",
+        }
+    }
+}
+
+/// The result of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOutput {
+    /// Why it ended.
+    pub end: StepEnd,
+    /// Output since the step before, as plain text and cut; or the screen, while a full-screen program runs.
+    pub text: String,
+    /// The uncut text where it was cut (up to [`ShellConfig::full_text_bytes`]).
+    pub full_text: Option<String>,
+    /// The screen, while a full-screen program runs.
+    pub screen: Option<ScreenView>,
+    /// Working folder at the last prompt.
+    pub folder: Option<String>,
+    /// Wall time.
+    pub duration: Duration,
+    /// In order of discovery, each at most once.
+    pub notes: Vec<StepNote>,
+}
+
+impl StepOutput {
+    /// Whether a note was made.
+    #[must_use]
+    pub fn has(&self, note: StepNote) -> bool {
+        self.notes.contains(&note)
+    }
+}
+
+/// What a session is ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellState {
+    /// A command.
+    Prompt,
+    /// The rest of a command.
+    Continuation,
+    /// Input for the program that holds the terminal.
+    Running,
+    /// Nothing any more.
+    Gone,
+}
+
+/// Why a step could not be done. Nothing was sent, except after [`ShellError::Terminal`].
+#[derive(Debug, Error)]
+pub enum ShellError {
+    /// The command cannot be typed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The keys cannot be typed.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// There is no shell any more.
+    #[error("the shell has ended")]
+    Gone,
+    /// It ended before its first prompt.
+    #[error("the shell ended before its first prompt; it wrote: {output}")]
+    NotStarted {
+        /// What it wrote.
+        output: String,
+    },
+    /// No prompt in time.
+    #[error("the shell showed no prompt in time; it wrote: {output}")]
+    NoPrompt {
+        /// What it wrote.
+        output: String,
+    },
+    /// The terminal failed.
+    #[error("the terminal failed")]
+    Terminal(#[from] io::Error),
+    /// A signal could not be delivered.
+    #[error("the job could not be signalled")]
+    Signal(#[source] io::Error),
+}
