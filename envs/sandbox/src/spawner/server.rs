@@ -196,7 +196,11 @@ impl Server {
     fn answer(&self, response: &Response, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         match descriptor::send(self.socket.as_fd(), response, descriptors) {
             // The harness died; the next receive says so and ends the loop.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                Ok(())
+            }
             other => other,
         }
     }
