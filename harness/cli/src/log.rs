@@ -72,13 +72,11 @@ impl Log {
         };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_links(false);
         let mut text = String::new();
-        if diagnostic.severity() == Some(Severity::Warning) {
-            text.push_str("warning: ");
-        } else {
-            text.push_str("error: ");
-        }
         if handler.render_report(&mut text, diagnostic).is_err() {
-            text.push_str(&diagnostic.to_string());
+            text = diagnostic.to_string();
+        }
+        if !self.terminal {
+            text = named(&text, diagnostic.severity());
         }
         self.write(&(text.trim_end().to_owned() + "\n"));
     }
@@ -101,6 +99,16 @@ impl Log {
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => emit(),
         }
     }
+}
+
+/// A plain report whose first sign is a word that can be searched for.
+fn named(report: &str, severity: Option<Severity>) -> String {
+    let (sign, word) = match severity {
+        Some(Severity::Warning) => ("  ! ", "warning: "),
+        Some(Severity::Advice) => ("  > ", "advice: "),
+        Some(Severity::Error) | None => ("  x ", "error: "),
+    };
+    report.strip_prefix(sign).map_or_else(|| report.to_owned(), |rest| format!("{word}{rest}"))
 }
 
 impl<'a> MakeWriter<'a> for Log {

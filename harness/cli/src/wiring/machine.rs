@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use clawrl_core::{EnvProvider, EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TerminalSpec};
+use clawrl_core::{EnvProvider, EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec, TerminalSpec};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -145,17 +145,20 @@ fn terminals(plan: &RunPlan) -> impl Iterator<Item = &TerminalSpec> {
 }
 
 fn warn_of_openness(plan: &RunPlan, log: &Log) {
-    let count = |open: fn(&&TerminalSpec) -> bool| terminals(plan).filter(open).count();
+    let count = |open: fn(&TerminalSpec) -> bool| {
+        let of = |task: &&Arc<TaskSpec>| matches!(&task.env, EnvSpec::Terminal(terminal) if open(terminal));
+        plan.tasks.iter().filter(of).map(|task| &task.id).collect::<HashSet<_>>().len()
+    };
     let unboxed = count(|terminal| terminal.sandbox == SandboxKind::None);
     if unboxed > 0 {
         log.warn(format_args!(
-            "{unboxed} of the tasks say `sandbox: none`: whatever acts there acts on this machine, as you"
+            "tasks with `sandbox: none`: {unboxed}. Whatever acts there acts on this machine, as you"
         ));
     }
     let networked = count(|terminal| terminal.network == NetworkPolicy::Host);
     if networked > 0 {
         log.warn(format_args!(
-            "{networked} of the tasks say `network: host`: whatever acts there reaches your network"
+            "tasks with `network: host`: {networked}. Whatever acts there reaches your network"
         ));
     }
 }
