@@ -12,19 +12,23 @@ mod signal_ioctl;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::termios::{LocalModes, Winsize};
+use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::readiness::watched;
+use crate::readiness::watched_for;
 
 /// The master of a pseudo-terminal. Closing it (dropping) hangs the slave up.
 #[derive(Debug)]
 pub struct Pty {
     master: AsyncFd<OwnedFd>,
+    /// The same terminal, watched for room to write. Made when a write first finds none: otherwise every byte
+    /// that a program takes from its input would wake the runtime.
+    writer: OnceLock<AsyncFd<OwnedFd>>,
 }
 
 /// What a read found.
@@ -55,9 +59,7 @@ impl Pty {
     /// # Errors
     /// When the descriptor cannot be made non-blocking or be registered with the reactor.
     pub fn from_master(master: OwnedFd) -> io::Result<Self> {
-        let flags = fcntl_getfl(&master)?;
-        fcntl_setfl(&master, flags | OFlags::NONBLOCK)?;
-        Ok(Self { master: watched(master)? })
+        Ok(Self { master: watched_for(master, Interest::READABLE)?, writer: OnceLock::new() })
     }
 
     /// Reads at least one byte, waiting for it; `PtyRead::Empty` is never returned.
@@ -82,8 +84,9 @@ impl Pty {
     /// # Errors
     /// Those of write(2).
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        bytes = &bytes[self.try_write(bytes)?..];
         while !bytes.is_empty() {
-            let mut guard = self.master.writable().await?;
+            let mut guard = self.writable().await?;
             match self.try_write(bytes)? {
                 0 => guard.clear_ready(),
                 written => bytes = &bytes[written..],
@@ -142,7 +145,15 @@ impl Pty {
 
     /// Waits until there may be room to write. The guard's readiness is to be cleared when there is not.
     pub(crate) async fn writable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
-        self.master.writable().await
+        let writer = match self.writer.get() {
+            Some(writer) => writer,
+            None => {
+                let same = rustix::io::fcntl_dupfd_cloexec(&self.master, 0)?;
+                let fresh = watched_for(same, Interest::WRITABLE)?;
+                self.writer.get_or_init(|| fresh)
+            }
+        };
+        writer.writable().await
     }
 
     /// Reads without waiting.

@@ -63,11 +63,8 @@ fn look(shell: Pid) -> Option<Activity> {
             None => {}
             Some(Sleep::Running) => return Some(Activity::Working),
             Some(Sleep::Elsewhere) => activity = activity.or(Some(Activity::Working)),
-            Some(Sleep::Perhaps) => {
-                if activity != Some(Activity::Reading) {
-                    activity = Some(Activity::Waiting);
-                }
-            }
+            Some(Sleep::Perhaps) if activity == Some(Activity::Reading) => {}
+            Some(Sleep::Perhaps) => activity = Some(Activity::Waiting),
             Some(Sleep::Reading) => activity = Some(Activity::Reading),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! N1. A mark counts only if it carries the nonce, its number fits, the shell's process group is in the
 //! foreground when it is read, and the line editor has the terminal (it takes it before it shows a prompt). A
-//! prompt counts only as a whole: end of command, the prompt itself, prompt shown.
+//! prompt counts only as a whole: the mark and the visible text.
 //! N2. What claims to be a mark and does not count is noted; its escape sequence is not part of the text, what
 //! stands around it is.
 //! N3. Numbers only rise, by at most one per line that was sent, so no mark counts twice.
@@ -22,15 +22,13 @@ use rustix::process::Pid;
 use super::capture::Captured;
 use super::keys::CursorKeys;
 use super::mark::{Event, Mark, MarkKind, Scanner};
-use super::rc::{Nonce, unquote};
+use super::rc::{Nonce, PROMPT_TEXT_BYTES, is_prompt_text, unquote};
 use super::step::ShellConfig;
 use super::text::TextCleaner;
 use crate::cast::CastRecorder;
 use crate::pty::LineMode;
 use crate::screen::LazyScreen;
 
-/// Longest prompt between its two marks. Ours is two characters; readline may redraw it with movements.
-const LONGEST_PROMPT: usize = 64;
 /// Text that is going to be dropped.
 const ASIDE_BYTES: usize = 4096;
 
@@ -39,7 +37,7 @@ const ASIDE_BYTES: usize = 4096;
 pub(super) enum Phase {
     /// The line editor's drawing of what was sent.
     Echo,
-    /// The line was accepted; the line end that belongs to that may come.
+    /// The line was accepted; the rest of its line end may come.
     Accepted,
     /// Output of programs.
     Output,
@@ -64,26 +62,22 @@ pub(super) struct Front {
     pub(super) mode: LineMode,
 }
 
-/// A prompt of which only the beginning came.
-#[derive(Debug)]
-enum Begun {
-    Prompt {
-        number: u64,
-        exit_code: i32,
-    },
-    /// The current prompt, drawn again by the line editor.
-    Redrawn {
-        number: u64,
-        exit_code: i32,
-    },
-    Continuation {
-        number: u64,
-    },
+/// A prompt that is not yet to be believed.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    number: u64,
+    arrival: Arrival,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its mark came; its text is to follow.
+    Marked,
+    /// It is the current prompt, drawn again by the line editor; its text is to follow.
+    Redrawn,
     /// It came as a whole, but not from a line editor.
-    Doubtful {
-        number: u64,
-        arrival: Arrival,
-    },
+    Doubtful,
 }
 
 #[derive(Debug)]
@@ -191,38 +185,47 @@ impl Intake {
         let mut rest = bytes;
         while let Some(event) = scanner.next(&mut rest) {
             match event {
-                Event::Output(bytes) => self.output(bytes),
+                Event::Output(bytes) => self.output(bytes, &front),
                 Event::Mode { number, on, bytes } => self.mode(number, on, bytes),
-                Event::Mark(mark) => self.mark(mark, &front),
+                Event::Mark(mark) => self.mark(mark),
             }
         }
         self.scanner = scanner;
     }
 
-    fn output(&mut self, bytes: &[u8]) {
+    fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Front>) {
         self.screen.feed(bytes);
-        if let Some(Begun::Doubtful { .. }) = self.begun {
-            self.disbelieve();
-        }
-        if self.begun.is_some() {
-            self.prompt_text.extend_from_slice(bytes);
-            if self.prompt_text.len() > LONGEST_PROMPT {
-                self.disbelieve();
+        let mut rest = bytes;
+        match self.begun {
+            None => {}
+            Some(Begun { stage: Stage::Doubtful, .. }) => self.disbelieve(),
+            Some(begun) => {
+                let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
+                let (text, after) = rest.split_at(missing.min(rest.len()));
+                self.prompt_text.extend_from_slice(text);
+                rest = after;
+                if self.prompt_text.len() == PROMPT_TEXT_BYTES {
+                    self.prompt_shown(begun, front);
+                }
             }
-            return;
         }
-        self.program_output(bytes);
+        if !rest.is_empty() {
+            self.program_output(rest);
+        }
     }
 
     fn program_output(&mut self, bytes: &[u8]) {
         match self.phase {
             Phase::Echo => self.echoed = true,
             Phase::Accepted => {
-                let line_end = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-                if line_end < bytes.len() {
-                    self.phase = Phase::Output;
-                    self.text.feed(&bytes[line_end..]);
-                }
+                // With echo the line end was drawn, and only the return of the line editor is left of it.
+                let rest = match bytes.iter().position(|&byte| byte != b'\r') {
+                    None => return,
+                    Some(at) if bytes[at] == b'\n' && !self.echoed => at + 1,
+                    Some(at) => at,
+                };
+                self.phase = Phase::Output;
+                self.text.feed(&bytes[rest..]);
             }
             Phase::Output if self.screen.is_full_screen() => {}
             Phase::Output => self.text.feed(bytes),
@@ -248,68 +251,54 @@ impl Intake {
         }
     }
 
-    fn mark(&mut self, mark: Mark<'_>, front: &impl Fn() -> Option<Front>) {
+    fn mark(&mut self, mark: Mark<'_>) {
         let Mark { kind, nonce, number } = mark;
-        if nonce != self.nonce.as_bytes() {
+        self.disbelieve();
+        let in_reach = self.last_number <= number && number <= self.highest_number;
+        if nonce != self.nonce.as_bytes() || !in_reach {
             self.forged = true;
             return;
         }
-        let in_reach = self.last_number <= number && number <= self.highest_number;
-        match kind {
-            MarkKind::Started if in_reach => self.phase = Phase::Output,
-            MarkKind::Ended { exit_code, folder } if in_reach => {
-                self.disbelieve();
-                // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
-                if number == self.last_number && self.arrival.is_none() {
-                    self.begun = Some(Begun::Redrawn { number, exit_code });
-                } else {
-                    self.begun = Some(Begun::Prompt { number, exit_code });
-                    self.begun_folder.clear();
-                    self.begun_folder.extend_from_slice(folder);
-                }
+        // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
+        let redrawn = number == self.last_number && self.arrival.is_none();
+        let (arrival, stage) = match kind {
+            MarkKind::Ended { exit_code, .. } if redrawn => (Arrival::Prompt { exit_code }, Stage::Redrawn),
+            MarkKind::Ended { exit_code, folder } => {
+                self.begun_folder.clear();
+                self.begun_folder.extend_from_slice(folder);
+                (Arrival::Prompt { exit_code }, Stage::Marked)
             }
-            MarkKind::ContinuationBegins if in_reach => {
-                self.disbelieve();
-                self.begun = Some(Begun::Continuation { number });
-            }
-            MarkKind::PromptShown => self.prompt_shown(number, false, front),
-            MarkKind::ContinuationShown => self.prompt_shown(number, true, front),
-            _ => self.forged = true,
-        }
-    }
-
-    fn prompt_shown(&mut self, shown: u64, continuation: bool, front: &impl Fn() -> Option<Front>) {
-        let (number, arrival) = match self.begun {
-            Some(Begun::Prompt { number, exit_code }) if !continuation => {
-                (number, Some(Arrival::Prompt { exit_code }))
-            }
-            Some(Begun::Redrawn { number, exit_code }) if !continuation => {
-                // The editor draws what it was given; another code means that one of the two was forged.
-                self.forged |= exit_code != self.last_exit_code;
-                (number, None)
-            }
-            Some(Begun::Continuation { number }) if continuation => (number, Some(Arrival::Continuation)),
-            _ => {
+            MarkKind::Continued => (Arrival::Continuation, Stage::Marked),
+            MarkKind::Unreadable => {
                 self.forged = true;
                 return;
             }
         };
-        let answer = front().filter(|front| {
-            front.group.is_some() && (self.shell.is_none() || front.group == self.shell) && number == shown
-        });
+        self.begun = Some(Begun { number, arrival, stage });
+    }
+
+    /// Mark and text of a prompt are complete.
+    fn prompt_shown(&mut self, begun: Begun, front: &impl Fn() -> Option<Front>) {
+        let Begun { number, arrival, stage } = begun;
+        let continuation = arrival == Arrival::Continuation;
+        let answer = front()
+            .filter(|front| front.group.is_some() && (self.shell.is_none() || front.group == self.shell))
+            .filter(|_| is_prompt_text(&self.prompt_text, continuation));
         let Some(Front { group, mode }) = answer else {
             self.disbelieve();
             return;
         };
-        self.begun = None;
-        let Some(arrival) = arrival else {
+        if stage == Stage::Redrawn {
+            // The editor draws what it was given; another code means that one of the two was forged.
+            self.forged |= arrival != Arrival::Prompt { exit_code: self.last_exit_code };
+            self.begun = None;
             self.prompt_text.clear();
             return;
-        };
+        }
         self.shell = group;
         self.prompt_mode = Some(mode);
         if mode.canonical {
-            self.begun = Some(Begun::Doubtful { number, arrival });
+            self.begun = Some(Begun { stage: Stage::Doubtful, ..begun });
         } else {
             self.believe(number, arrival);
         }
@@ -317,15 +306,15 @@ impl Intake {
 
     /// Nothing followed a doubtful prompt, and the shell waits.
     pub(super) fn believe_doubtful(&mut self) {
-        if let Some(Begun::Doubtful { number, arrival }) = self.begun {
-            self.begun = None;
+        if let Some(Begun { number, arrival, stage: Stage::Doubtful }) = self.begun {
             self.believe(number, arrival);
         }
     }
 
     fn believe(&mut self, number: u64, arrival: Arrival) {
+        self.begun = None;
         self.prompt_text.clear();
-        self.last_number = self.last_number.max(number);
+        self.last_number = number;
         if let Arrival::Prompt { exit_code } = arrival {
             self.last_exit_code = exit_code;
         }

@@ -52,21 +52,15 @@ pub(super) struct Mark<'a> {
 /// What a mark says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkKind<'a> {
-    /// A command ended and a prompt begins.
+    /// A command ended; a prompt follows.
     Ended {
         /// Exit code of the last command.
         exit_code: i32,
         /// Working folder, quoted by bash's `@Q`.
         folder: &'a [u8],
     },
-    /// The prompt is complete: the shell reads a line.
-    PromptShown,
-    /// A command was read and starts.
-    Started,
-    /// A continuation prompt begins.
-    ContinuationBegins,
-    /// The continuation prompt is complete.
-    ContinuationShown,
+    /// A continuation prompt follows.
+    Continued,
     /// It carries our key but fits no form.
     Unreadable,
 }
@@ -206,10 +200,7 @@ fn parse_mark(payload: &[u8]) -> Option<Mark<'_>> {
             Some(exit_code) => MarkKind::Ended { exit_code, folder },
             None => MarkKind::Unreadable,
         },
-        (b"B", None, None) => MarkKind::PromptShown,
-        (b"C", None, None) => MarkKind::Started,
-        (b"A", Some(b"k=s"), None) => MarkKind::ContinuationBegins,
-        (b"B", Some(b"k=s"), None) => MarkKind::ContinuationShown,
+        (b"A", Some(b"k=s"), None) => MarkKind::Continued,
         _ => MarkKind::Unreadable,
     };
     Some(Mark { kind, nonce: &key[..dot], number })
@@ -263,19 +254,10 @@ mod tests {
     #[test]
     fn reads_every_kind_of_mark() {
         check(
-            b"out\x1b]133;D;7;clawrl=ab.3;'/a;b'\x07$ \x1b]133;B;clawrl=ab.3\x07",
-            &[
-                "output out",
-                "Ended { exit_code: 7, folder: [39, 47, 97, 59, 98, 39] } ab 3",
-                "output $ ",
-                "PromptShown ab 3",
-            ],
+            b"out\x1b]133;D;7;clawrl=ab.3;'/a;b'\x07$ ",
+            &["output out", "Ended { exit_code: 7, folder: [39, 47, 97, 59, 98, 39] } ab 3", "output $ "],
         );
-        check(b"\x1b]133;C;clawrl=ab.3\x07x", &["Started ab 3", "output x"]);
-        check(
-            b"\x1b]133;A;k=s;clawrl=ab.3\x07> \x1b]133;B;k=s;clawrl=ab.3\x07",
-            &["ContinuationBegins ab 3", "output > ", "ContinuationShown ab 3"],
-        );
+        check(b"\x1b]133;A;k=s;clawrl=ab.3\x07> ", &["Continued ab 3", "output > "]);
     }
 
     #[test]
@@ -288,7 +270,10 @@ mod tests {
     #[test]
     fn what_is_no_mark_is_output() {
         check(b"\x1b]133;D;0\x07", &[r"output \x1b]133;D;0\x07"]);
-        check(b"\x1b]133;D;0;cla\x1b]133;C;clawrl=ab.1\x07", &[r"output \x1b]133;D;0;cla", "Started ab 1"]);
+        check(
+            b"\x1b]133;D;0;cla\x1b]133;A;k=s;clawrl=ab.1\x07",
+            &[r"output \x1b]133;D;0;cla", "Continued ab 1"],
+        );
         check(b"\x1b\x1b[31m\x1b", &[r"output \x1b\x1b[31m\x1b"]);
         check(b"\x1b]133;C;clawrl=ab.1\n", &[r"output \x1b]133;C;clawrl=ab.1\n"]);
     }

@@ -2,12 +2,15 @@
 //!
 //! Only prompt strings are used, no PROMPT_COMMAND and no function: nothing runs, so `set -x`, `set -e`, DEBUG and
 //! ERR traps, `$_` and PIPESTATUS see nothing of it. A prompt string is shown only when bash really waits for a
-//! line: between the lines of one paste its number rises but nothing is shown.
+//! line: between the lines of one paste its number rises but nothing is shown. It is short, because readline takes
+//! longer for each invisible character of a prompt than for a whole system call.
 //!
 //! Source: bash 5.2, `decode_prompt_string` (a prompt is expanded after its escapes were decoded), FinalTerm's
 //! OSC 133 for the letters.
 
 use std::fmt;
+
+use clawrl_core::stable_hash;
 
 /// Tells this session's marks from other text. Not a secret: programs in the session can read it.
 ///
@@ -16,10 +19,10 @@ use std::fmt;
 pub struct Nonce(String);
 
 impl Nonce {
-    /// 32 hex digits.
+    /// 16 hex digits of the bytes' hash.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+        Self(format!("{:016x}", stable_hash(&bytes)))
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -80,16 +83,19 @@ fn prompt_settings(nonce: &Nonce, last_number: u64, separator: &str) -> String {
     let key = format!("clawrl={}.", nonce.0);
     [
         format!("__clawrl_n={last_number}"),
-        format!(r"PS0='\e]133;C;{key}${{__clawrl_n}}\a'"),
-        format!(
-            r"PS1='\[\e]133;D;$?;{key}$((__clawrl_n+=1));${{PWD@Q}}\a\]\$ \[\e]133;B;{key}${{__clawrl_n}}\a\]'"
-        ),
-        format!(
-            r"PS2='\[\e]133;A;k=s;{key}${{__clawrl_n}}\a\]> \[\e]133;B;k=s;{key}${{__clawrl_n}}\a\]'"
-        ),
+        format!(r"PS1='\[\e]133;D;$?;{key}$((__clawrl_n+=1));${{PWD@Q}}\a\]\$ '"),
+        format!(r"PS2='\[\e]133;A;k=s;{key}${{__clawrl_n}}\a\]> '"),
     ]
     .join(separator)
 }
+
+/// Whether this is all of what our prompts show after their mark.
+pub(super) fn is_prompt_text(text: &[u8], continuation: bool) -> bool {
+    if continuation { text == b"> " } else { text == b"$ " || text == b"# " }
+}
+
+/// Bytes of that.
+pub(super) const PROMPT_TEXT_BYTES: usize = 2;
 
 /// Undoes bash's `@Q` quoting. Bytes that are no UTF-8 become U+FFFD; `None` when it is not such a quoting.
 pub(super) fn unquote(quoted: &[u8]) -> Option<String> {

@@ -101,7 +101,7 @@ async fn exec_of_another_bash_gets_its_marks_again() {
 async fn lost_marks_are_put_back() {
     let mut shell = shell().await;
     for (change, completes) in [
-        ("unset PS0 PS1", false),
+        ("unset PS1 PS2", false),
         ("PS1='> '", false),
         ("shopt -u promptvars", false),
         ("__clawrl_n=0", false),
