@@ -3,5 +3,6 @@
 # Prints a table; raw rows are appended to results/bench/AREA.jsonl.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release --locked --package clawrl-bench
+# The second program is the spawner of sandboxes, which is looked for beside the first.
+cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox
 exec "${CARGO_TARGET_DIR:-target}/release/clawrl-bench" "$@"

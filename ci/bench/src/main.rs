@@ -5,15 +5,20 @@
 
 #![allow(clippy::print_stdout, reason = "the table is the output")]
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 mod cpu;
+mod live_shells;
+mod reset;
 mod rows;
 mod scheduler;
 mod table;
+mod terminal_step;
+mod terminals;
 
 #[derive(Debug, Parser)]
 #[command(name = "clawrl-bench", version, about, long_about = None)]
@@ -29,12 +34,27 @@ struct Arguments {
 enum Area {
     /// CPU time per step of the scheduler, against the same awaits in bare tokio tasks.
     Scheduler(scheduler::Arguments),
+    /// Time to a new sandboxed shell with a workspace, against a bare start of a user namespace.
+    Reset(reset::Arguments),
+    /// Memory, spawn time, threads and processor time of thousands of sandboxed shells at once.
+    LiveShells(live_shells::Arguments),
+    /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
+    TerminalStep(terminal_step::Arguments),
 }
 
 fn main() -> ExitCode {
     let Arguments { area, out } = Arguments::parse();
     let done = match &area {
         Area::Scheduler(arguments) => scheduler::run(arguments, &out),
+        Area::Reset(arguments) => {
+            reset::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::LiveShells(arguments) => {
+            live_shells::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::TerminalStep(arguments) => {
+            terminal_step::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
     };
     match done {
         Ok(table) => {
@@ -50,7 +70,7 @@ fn main() -> ExitCode {
 
 /// To stderr, with its causes.
 #[allow(clippy::print_stderr, reason = "a binary's last word")]
-fn print_error(error: &(dyn std::error::Error + 'static)) {
+fn print_error(error: &(dyn Error + 'static)) {
     eprintln!("clawrl-bench: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {

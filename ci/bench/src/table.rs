@@ -24,6 +24,12 @@ impl Sample {
         }
     }
 
+    /// The value below which this share of the sample lies, by nearest rank; of none, not a number.
+    pub(crate) fn quantile(&self, share: f64) -> f64 {
+        let rank = (share * self.sorted.len() as f64).ceil() as usize;
+        self.sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    }
+
     /// Median, least and greatest: `3.1 (3.0-3.4)`.
     pub(crate) fn summary(&self) -> String {
         let ends = self.sorted.first().zip(self.sorted.last());
@@ -70,6 +76,17 @@ mod tests {
         check(&[3.0, 1.0, 2.0], 2.0, "2.00 (1.00-3.00)");
         check(&[4.0, 1.0], 2.5, "2.50 (1.00-4.00)");
         assert!(Sample::new(Vec::new()).median().is_nan());
+    }
+
+    #[test]
+    fn quantiles_are_values_of_the_sample() {
+        let check = |values: &[f64], share: f64, expected: f64| {
+            assert_eq!(Sample::new(values.to_vec()).quantile(share), expected, "{share} of {values:?}");
+        };
+        check(&[4.0, 1.0, 3.0, 2.0], 0.5, 2.0);
+        check(&[4.0, 1.0, 3.0, 2.0], 0.95, 4.0);
+        check(&[1.0], 0.0, 1.0);
+        assert!(Sample::new(Vec::new()).quantile(0.5).is_nan());
     }
 
     #[test]

@@ -1,0 +1,157 @@
+//! Harbor and SWE-ReX, by small Python scripts that drive their own classes.
+//!
+//! The packages live in a virtual environment in the user's folder for caches; `ci/bench/peers/install.sh` makes it.
+//! A script is run by that Python in a sandbox of bubblewrap and prints one JSON object: the time of each step, and
+//! the time of all.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Side;
+use super::drive::Times;
+use crate::terminals::Failure;
+
+const HARBOR: &str = include_str!("../../peers/harbor_tmux.py");
+const SWE_REX: &str = include_str!("../../peers/swe_rex.py");
+const INSTALL: &str = "ci/bench/peers/install.sh";
+
+/// A peer that takes longer for a round hangs.
+const LIMIT_S: &str = "900";
+
+/// What of the peers is on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Peers {
+    tmux: bool,
+    python: Option<PathBuf>,
+}
+
+/// What a script prints.
+#[derive(Debug, Deserialize)]
+struct Printed {
+    steps_us: Vec<f64>,
+    wall_us: f64,
+}
+
+impl Peers {
+    /// Looks.
+    pub(super) fn find() -> Self {
+        // Where sandboxes see it.
+        let tmux = Path::new("/usr/bin/tmux").is_file();
+        let python = environment().map(|folder| folder.join("bin/python")).filter(|path| path.is_file());
+        Self { tmux, python }
+    }
+
+    /// Whether a side can be measured.
+    pub(super) fn have(&self, side: Side) -> bool {
+        match side {
+            Side::Env | Side::Session | Side::Bare => true,
+            Side::TmuxWait | Side::TmuxPoll => self.tmux,
+            Side::Harbor => self.tmux && self.python.is_some(),
+            Side::SweRex => self.python.is_some(),
+        }
+    }
+
+    /// Which are here, and how to get the others.
+    pub(super) fn describe(&self) -> String {
+        let here = |side: Side| if self.have(side) { "here" } else { "missing" };
+        let folder =
+            environment().map_or_else(|| "$XDG_CACHE_HOME".to_owned(), |path| path.display().to_string());
+        format!(
+            "tmux: {} (/usr/bin/tmux)\nharbor, swe-rex: {} ({folder})\n`{INSTALL}` installs harbor and swe-rex there; \
+             `apt-get install tmux` or your system's package brings tmux",
+            here(Side::TmuxWait),
+            here(Side::SweRex),
+        )
+    }
+
+    /// A line for the table; empty when nothing is missing.
+    pub(super) fn missing(&self) -> String {
+        let missing = [(Side::TmuxWait, "tmux"), (Side::Harbor, "harbor"), (Side::SweRex, "swe-rex")];
+        let names: Vec<&str> =
+            missing.iter().filter(|(side, _)| !self.have(*side)).map(|&(_, name)| name).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        format!("not here: {}; `--peers` tells how to get them\n", names.join(", "))
+    }
+
+    /// One round of a peer.
+    pub(super) async fn measure(&self, side: Side, sessions: u32, steps: u32) -> Result<Times, Failure> {
+        let python = self.python.clone().ok_or("there is no Python with the peers")?;
+        let script = if side == Side::Harbor { HARBOR } else { SWE_REX };
+        tokio::task::spawn_blocking(move || run(&python, script, sessions, steps)).await?
+    }
+}
+
+/// The virtual environment's folder.
+fn environment() -> Option<PathBuf> {
+    let caches = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(caches.join("clawrl/bench/peers"))
+}
+
+fn run(python: &Path, script: &str, sessions: u32, steps: u32) -> Result<Times, Failure> {
+    let mut child = Command::new("timeout")
+        .args(["--kill-after=5", LIMIT_S, "bwrap"])
+        .args(isolation(python)?)
+        .arg("--")
+        .arg(python)
+        .args(["-", &sessions.to_string(), &steps.to_string()])
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // Dropped at once: the script ends where the input ends.
+    let sent = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(script.as_bytes()));
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let end: String =
+            errors.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("; ");
+        return Err(format!("a peer's script: {}: {end}", output.status).into());
+    }
+    sent?;
+    let last = said.lines().last().ok_or("a peer's script printed nothing")?;
+    let Printed { steps_us, wall_us } = serde_json::from_str(last)?;
+    let micros = |value: f64| Duration::from_secs_f64(value / 1e6);
+    Ok(Times { steps: steps_us.into_iter().map(micros).collect(), wall: micros(wall_us) })
+}
+
+/// Namespaces and mounts as in our sandboxes, with the peers' Python added.
+fn isolation(python: &Path) -> Result<Vec<String>, Failure> {
+    let environment =
+        python.parent().and_then(Path::parent).ok_or("a virtual environment has a bin folder")?;
+    let fixed = [
+        "--unshare-all --unshare-user --die-with-parent --new-session --uid 1000 --gid 1000 --hostname sandbox",
+        "--clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --setenv HOME /home/agent --setenv LANG C.UTF-8",
+        "--setenv LC_ALL C.UTF-8 --setenv TERM xterm-256color --ro-bind /usr /usr",
+        "--ro-bind-try /etc/alternatives /etc/alternatives --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache",
+        "--proc /proc --dev /dev --tmpfs /tmp --tmpfs /home/agent --tmpfs /work --chdir /work",
+    ];
+    let mut list: Vec<String> = fixed.iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
+    let mut add = |option: &str, from: &Path, to: &Path| {
+        list.extend([option.to_owned(), from.display().to_string(), to.display().to_string()]);
+    };
+    for folder in ["/bin", "/sbin", "/lib", "/lib64"].map(Path::new) {
+        match fs::read_link(folder) {
+            Ok(target) => add("--symlink", &target, folder),
+            Err(_) => add("--ro-bind-try", folder, folder),
+        }
+    }
+    add("--ro-bind", environment, environment);
+    // The Python that the environment was made from may be anywhere.
+    let settings = fs::read_to_string(environment.join("pyvenv.cfg"))?;
+    let home = settings.lines().find_map(|line| line.strip_prefix("home = "));
+    let base = home.and_then(|home| Path::new(home).parent()).ok_or("pyvenv.cfg names no home")?;
+    if !base.starts_with("/usr") {
+        add("--ro-bind", base, base);
+    }
+    Ok(list)
+}
