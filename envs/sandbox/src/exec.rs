@@ -140,7 +140,8 @@ impl Stream {
     fn take_available(&mut self) {
         let mut chunk = [0u8; 8192];
         while let Some(pipe) = &self.pipe {
-            match pipe.try_read(&mut chunk) {
+            // Asked of the kernel itself: the runtime may not have heard yet of what was written just before the end.
+            match rustix::io::read(pipe, &mut chunk) {
                 Ok(read) if read > 0 && self.kept.len() < self.cap => self.keep(&chunk[..read]),
                 _ => self.pipe = None,
             }
