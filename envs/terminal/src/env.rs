@@ -230,7 +230,7 @@ impl Env for TerminalEnv {
         Box::pin(async move {
             let mut leftovers = Vec::new();
             if let Some(terminal) = self.terminal.take() {
-                self.cast = Some(terminal.session.cast());
+                self.cast = (self.shared.cast_bytes > 0).then(|| terminal.session.cast());
                 if let Err(fault) = terminal.sandbox.kill().await {
                     leftovers.push(fault.message);
                 }

@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
     pub(crate) determinism: Determinism,
     pub(crate) fixtures: FixtureReader,
-    cast_bytes: usize,
+    pub(crate) cast_bytes: usize,
 }
 
 /// The [`EnvProvider`] of kind `terminal`.
