@@ -9,8 +9,8 @@
 
 use std::num::NonZeroU16;
 
-/// Bytes kept for the first look. A screen of 200 x 60 with colours fits several times.
-const KEPT_BYTES: usize = 128 * 1024;
+/// Bytes kept for the first look. A screen of 80 x 24 with colours fits several times.
+const KEPT_BYTES: usize = 32 * 1024;
 
 /// What the screen shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

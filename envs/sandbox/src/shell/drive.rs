@@ -31,8 +31,6 @@ pub(super) enum Silence {
     Ignored,
     /// When the foreground waits for input, or after the patience.
     Judged,
-    /// After the idle time, whoever is silent.
-    Enough,
 }
 
 /// What ends a drive beside an arrival.
@@ -94,9 +92,9 @@ impl Wire {
         }
     }
 
-    /// Reads what is there already. Returns whether the terminal is still there.
-    pub(super) fn drain(&mut self) -> io::Result<bool> {
-        Ok(!matches!(self.read_some()?, Drained::HungUp))
+    /// Reads what is there already. A hang-up is left for the next drive to find.
+    pub(super) fn drain(&mut self) -> io::Result<()> {
+        read_some(&self.pty, &mut self.intake, &mut self.buffer[..]).map(drop)
     }
 
     /// Sends `outgoing`, reads, and returns when something ends it. What was not sent by then is kept.
@@ -105,12 +103,12 @@ impl Wire {
         if self.record_input && !self.outgoing.is_empty() {
             self.intake.cast.input(started, &self.outgoing);
         }
-        self.send_some()?;
+        send_some(&self.pty, &mut self.outgoing)?;
         let mut last_sign = started;
         let mut threshold = until.idle / SETTLE_SHARE;
         let wake_at = |last_sign: Instant, threshold: Duration| match until.silence {
             Silence::Ignored => until.deadline,
-            Silence::Judged | Silence::Enough => until.deadline.min(last_sign + threshold),
+            Silence::Judged => until.deadline.min(last_sign + threshold),
         };
         let mut timer = std::pin::pin!(sleep_until(wake_at(last_sign, threshold).into()));
         let mut cancelled = std::pin::pin!(until.cancel.cancelled());
@@ -121,9 +119,8 @@ impl Wire {
                 biased;
                 guard = self.pty.readable() => {
                     let mut guard = guard?;
-                    // The guard's borrow ends here; clearing is sound because the reads come after `readable`.
-                    let drained = read_some(&self.pty, &mut self.intake, &mut self.buffer[..])?;
-                    match drained {
+                    match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
+                        // Found empty after the readiness was taken: what comes now makes it ready anew.
                         Drained::All => guard.clear_ready(),
                         Drained::More => more = true,
                         Drained::HungUp => return Ok(Ending::HungUp),
@@ -190,7 +187,7 @@ impl Wire {
         let enough = match activity {
             Activity::Reading => true,
             Activity::Waiting => idle,
-            Activity::Working => silence >= until.patience || (idle && until.silence == Silence::Enough),
+            Activity::Working => silence >= until.patience,
         };
         if !enough {
             return Ok(None);
@@ -218,14 +215,6 @@ impl Wire {
     /// Whether the shell's process still runs the program it ran at first.
     fn is_same_shell(&self) -> bool {
         self.intake.shell.and_then(program_name) == self.shell_name
-    }
-
-    fn send_some(&mut self) -> io::Result<usize> {
-        send_some(&self.pty, &mut self.outgoing)
-    }
-
-    fn read_some(&mut self) -> io::Result<Drained> {
-        read_some(&self.pty, &mut self.intake, &mut self.buffer[..])
     }
 }
 

@@ -246,7 +246,6 @@ impl ShellSession {
     /// What came since the last step belongs to the next; so does a prompt that came late.
     fn take_late_output(&mut self) -> Result<Option<Arrival>, ShellError> {
         self.wire.intake.phase = Phase::Output;
-        // A terminal that is gone is found again by the step itself, as its outcome.
         self.wire.drain()?;
         let late = self.wire.intake.take_arrival();
         if let Some(arrival) = late {
@@ -317,7 +316,7 @@ impl ShellSession {
         self.wire.outgoing.extend_from_slice(bytes);
         self.wire.intake.expects_prompts = true;
         let text = self.wire.intake.set_text_aside();
-        let ending = self.drive(limits, Silence::Enough).await;
+        let ending = self.drive(limits, Silence::Judged).await;
         self.wire.intake.restore_text(text);
         ending
     }

@@ -10,6 +10,7 @@ mod shell_marks;
 mod shell_outcomes;
 mod shell_output;
 mod shell_programs;
+mod shell_sandboxed;
 mod support;
 mod traps;
 mod tree;
