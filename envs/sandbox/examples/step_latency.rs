@@ -1,9 +1,9 @@
 //! Latency of a step: `echo` in a shell session against a bare loop that writes a line and reads to a sentinel.
 //!
-//! Both sides use bash on a pseudo-terminal without sandbox, one after the other in turns, on one thread. Prints the
-//! median, the 90th percentile and the ratio of the medians.
+//! Both sides use bash on a pseudo-terminal without sandbox and take turns step by step, on one thread, so that noise
+//! weighs on both alike. Prints the 10th, 50th and 90th percentile and the ratios.
 //!
-//! `cargo run --release -p clawrl-sandbox --example step_latency [STEPS] [ROUNDS]`
+//! `cargo run --release -p clawrl-sandbox --example step_latency [STEPS]`
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,58 +19,48 @@ const SENTINEL: &[u8] = b"<prompt>";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().unwrap());
-    let steps = arguments.next().unwrap_or(2_000);
-    let rounds = arguments.next().unwrap_or(5);
-    let (mut bare, mut session) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        bare.extend(bare_loop(steps).await);
-        session.extend(shell_session(steps).await);
-    }
-    let bare = report("bare loop", &mut bare);
-    let session = report("shell session", &mut session);
-    println!("ratio of medians {:.2}", session.as_secs_f64() / bare.as_secs_f64());
-}
-
-fn report(name: &str, times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    let (median, high) = (times[times.len() / 2], times[times.len() * 9 / 10]);
-    println!("{name:14} p50 {:7.1} us   p90 {:7.1} us", median.as_secs_f64() * 1e6, high.as_secs_f64() * 1e6);
-    median
-}
-
-async fn shell_session(steps: usize) -> Vec<Duration> {
+    let steps: usize = std::env::args().nth(1).map_or(5_000, |argument| argument.parse().unwrap());
+    let (pty, terminal) = bare_shell().await;
     let mut shell = shell_fixture::shell().await;
-    let mut times = Vec::with_capacity(steps);
+    let (mut bare, mut session) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
+    let mut seen = Vec::new();
     for step in 0..steps {
         let start = Instant::now();
+        pty.write_all(b"echo hello\r").await.unwrap();
+        until_sentinel(&pty, &mut seen).await;
+        bare.push(start.elapsed());
+        assert!(seen.windows(7).any(|window| window == b"hello\r\n"), "step {step}");
+
+        let start = Instant::now();
         let output = shell.run("echo hello").await;
-        times.push(start.elapsed());
+        session.push(start.elapsed());
         assert_eq!(output.text, "hello\n", "step {step}");
     }
-    times
+    drop(pty);
+    drop(terminal);
+    let bare = report("bare loop", &mut bare);
+    let session = report("shell session", &mut session);
+    let ratio = |at: usize| session[at].as_secs_f64() / bare[at].as_secs_f64();
+    println!("{:14} p10 {:7.2}      p50 {:7.2}      p90 {:7.2}", "ratio", ratio(0), ratio(1), ratio(2));
 }
 
-async fn bare_loop(steps: usize) -> Vec<Duration> {
+fn report(name: &str, times: &mut [Duration]) -> [Duration; 3] {
+    times.sort_unstable();
+    let found = [10, 50, 90].map(|percent| times[times.len() * percent / 100]);
+    let [p10, p50, p90] = found.map(|time| time.as_secs_f64() * 1e6);
+    println!("{name:14} p10 {p10:7.1} us   p50 {p50:7.1} us   p90 {p90:7.1} us");
+    found
+}
+
+async fn bare_shell() -> (Pty, shell_fixture::Terminal) {
     let home = tempfile::tempdir().unwrap();
     let rc = home.path().join("rc");
     std::fs::write(&rc, "PS1='<prompt>'\n").unwrap();
     let arguments = ["--noprofile", "--rcfile", rc.to_str().unwrap(), "-i"].map(str::to_owned);
     let (master, terminal) = shell_fixture::spawn("bash", &arguments, home);
     let pty = Pty::from_master(master).unwrap();
-    let mut seen = Vec::new();
-    until_sentinel(&pty, &mut seen).await;
-    let mut times = Vec::with_capacity(steps);
-    for step in 0..steps {
-        let start = Instant::now();
-        pty.write_all(b"echo hello\r").await.unwrap();
-        until_sentinel(&pty, &mut seen).await;
-        times.push(start.elapsed());
-        assert!(seen.windows(7).any(|window| window == b"hello\r\n"), "step {step}");
-    }
-    drop(pty);
-    drop(terminal);
-    times
+    until_sentinel(&pty, &mut Vec::new()).await;
+    (pty, terminal)
 }
 
 async fn until_sentinel(pty: &Pty, seen: &mut Vec<u8>) {
