@@ -1,0 +1,182 @@
+//! The master side of a pseudo-terminal, read and written through the runtime's reactor.
+//!
+//! P1. No thread per terminal: the descriptor is non-blocking and waits in epoll.
+//! P2. A hang-up (EIO, or end of file) is a state, never an error.
+//! P3. Questions about the slave (foreground group, line discipline) are asked of the kernel on the master, so
+//! that nothing inside the terminal can answer them.
+//!
+//! Errors: `std::io::Error` of the system call. Cancellation: every future here may be dropped; bytes that
+//! were read or written stay read or written.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use rustix::termios::{LocalModes, Winsize};
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+use super::signal_ioctl;
+use crate::readiness::watched_for;
+
+/// The master of a pseudo-terminal. Closing it (dropping) hangs the slave up.
+#[derive(Debug)]
+pub struct Pty {
+    master: AsyncFd<OwnedFd>,
+    /// The same terminal, watched for room to write. Made when a write first finds none: otherwise every byte
+    /// that a program takes from its input would wake the runtime.
+    writer: OnceLock<AsyncFd<OwnedFd>>,
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PtyRead {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now.
+    Empty,
+    /// No process has the slave open any more. Nothing will ever come.
+    HungUp,
+}
+
+/// How the line discipline of the slave treats input at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineMode {
+    /// Input is gathered into lines by the kernel. Line editors and full-screen programs turn it off.
+    pub canonical: bool,
+    /// Newlines of the output get a carriage return.
+    pub processes_output: bool,
+    /// The kernel echoes input.
+    pub echo: bool,
+}
+
+impl Pty {
+    /// Takes over a master and makes it non-blocking. Must be called within a tokio runtime with I/O enabled.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made non-blocking or be registered with the reactor.
+    pub fn from_master(master: OwnedFd) -> io::Result<Self> {
+        Ok(Self { master: watched_for(master, Interest::READABLE)?, writer: OnceLock::new() })
+    }
+
+    /// Reads at least one byte, waiting for it; `PtyRead::Empty` is never returned.
+    ///
+    /// # Errors
+    /// Those of read(2), except that EIO is a hang-up.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<PtyRead> {
+        loop {
+            let mut guard = self.master.readable().await?;
+            match self.try_read(buffer)? {
+                PtyRead::Empty => guard.clear_ready(),
+                got => return Ok(got),
+            }
+        }
+    }
+
+    /// Writes everything, waiting while the slave's input queue is full.
+    ///
+    /// A program that never reads keeps this waiting for ever, and one that writes without being read may
+    /// never come to reading: run it beside [`Pty::read`], or under a deadline. [`crate::ShellSession`] does both.
+    ///
+    /// # Errors
+    /// Those of write(2).
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        bytes = &bytes[self.try_write(bytes)?..];
+        while !bytes.is_empty() {
+            let mut guard = self.writable().await?;
+            match self.try_write(bytes)? {
+                0 => guard.clear_ready(),
+                written => bytes = &bytes[written..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the size, which signals the foreground group when it differs.
+    ///
+    /// # Errors
+    /// Those of the ioctl.
+    pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(rustix::termios::tcsetwinsize(&self.master, size)?)
+    }
+
+    /// The process group in the foreground, as numbered for this process; `None` when the terminal has no
+    /// session any more.
+    #[must_use]
+    pub fn foreground_group(&self) -> Option<Pid> {
+        rustix::termios::tcgetpgrp(&self.master).ok()
+    }
+
+    /// How the slave's line discipline is set.
+    ///
+    /// # Errors
+    /// Those of the ioctl.
+    pub fn line_mode(&self) -> io::Result<LineMode> {
+        // On Linux the master answers for the slave.
+        let settings = rustix::termios::tcgetattr(&self.master)?;
+        Ok(LineMode {
+            canonical: settings.local_modes.contains(LocalModes::ICANON),
+            processes_output: settings.output_modes.contains(rustix::termios::OutputModes::OPOST),
+            echo: settings.local_modes.contains(LocalModes::ECHO),
+        })
+    }
+
+    /// Signals the foreground group through the terminal, without a process id that could have been reused:
+    /// only INT, QUIT and TSTP. Returns `false` for other signals, which were not sent.
+    ///
+    /// # Errors
+    /// Those of the ioctl.
+    pub fn signal_foreground(&self, signal: Signal) -> io::Result<bool> {
+        if ![Signal::INT, Signal::QUIT, Signal::TSTP].contains(&signal) {
+            return Ok(false);
+        }
+        signal_ioctl::send(self.master.as_fd(), signal)?;
+        Ok(true)
+    }
+
+    /// Waits until there may be something to read. The guard's readiness is to be cleared when there is not.
+    pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+        self.master.readable().await
+    }
+
+    /// Waits until there may be room to write. The guard's readiness is to be cleared when there is not.
+    pub(crate) async fn writable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+        let writer = match self.writer.get() {
+            Some(writer) => writer,
+            None => {
+                let same = rustix::io::fcntl_dupfd_cloexec(&self.master, 0)?;
+                let fresh = watched_for(same, Interest::WRITABLE)?;
+                self.writer.get_or_init(|| fresh)
+            }
+        };
+        writer.writable().await
+    }
+
+    /// Reads without waiting.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<PtyRead> {
+        loop {
+            return match rustix::io::read(&self.master, &mut *buffer) {
+                Ok(0) | Err(Errno::IO) => Ok(PtyRead::HungUp),
+                Ok(count) => Ok(PtyRead::Bytes(count)),
+                Err(Errno::AGAIN) => Ok(PtyRead::Empty),
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+
+    /// Writes what fits without waiting; 0 when nothing does.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            return match rustix::io::write(&self.master, bytes) {
+                Ok(count) => Ok(count),
+                Err(Errno::AGAIN) => Ok(0),
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+}
