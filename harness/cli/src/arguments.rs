@@ -25,25 +25,17 @@ pub(crate) struct Cli {
     verb: Verb,
 }
 
+/// What each does is said at its arguments.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run suites, or go on with a run.
     Run(Box<run::Arguments>),
-    /// Check suites by playing them: the no-op must fail and the oracle must pass, for every task.
     Validate(validate::Arguments),
-    /// Show what a run would do, and run nothing.
     Plan(Box<plan::Arguments>),
-    /// Write a new suite, or a new task into one.
     New(new::Arguments),
-    /// List runs.
     Ls(ls::Arguments),
-    /// Show what a run came to, and what its attempts did.
     Show(show::Arguments),
-    /// Delete runs, or what dead processes left behind.
     Clean(clean::Arguments),
-    /// Look at this machine: what is there, what is missing, how to get it.
     Doctor(doctor::Arguments),
-    /// Explain a command, the exit codes or the environment variables.
     Help(help::Arguments),
 }
 

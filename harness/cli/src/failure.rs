@@ -70,7 +70,12 @@ impl From<RecordError> for Failure {
             RecordError::Refused { .. } | RecordError::NotStorable { .. } => Exit::Internal,
             _ => Exit::Results,
         };
-        Self::new(exit, error.to_string())
+        let text = error.to_string();
+        match text.split_once("; ") {
+            // Damage is told in whole sentences.
+            Some((message, help)) if !text.contains(". ") => Self::with_help(exit, message, help),
+            _ => Self::new(exit, text),
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //! | SIGTERM, SIGHUP | the same, at once |
 //!
 //! I1. What is wanted only ever gets stronger. I2. However often it is asked, everything is closed: only
-//! SIGKILL leaves that to the spawner.
+//! SIGKILL leaves that to the spawner. I3. A limit on file sizes is an error of a write, like a full disk, and
+//! does not end the process.
 
 use std::io;
 
@@ -32,6 +33,8 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    /// Never looked at: that it is heard is what keeps the process alive.
+    _file_too_large: Signal,
 }
 
 impl Signals {
@@ -44,6 +47,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

@@ -70,7 +70,11 @@ impl Log {
             (true, false) => GraphicalTheme::unicode_nocolor(),
             (false, _) => GraphicalTheme::none(),
         };
-        let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_links(false);
+        // Elsewhere than on a terminal, what is to be copied or searched for stays on one line.
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_links(false)
+            .with_width(width())
+            .with_wrap_lines(self.terminal);
         let mut text = String::new();
         if handler.render_report(&mut text, diagnostic).is_err() {
             text = diagnostic.to_string();
@@ -99,6 +103,12 @@ impl Log {
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => emit(),
         }
     }
+}
+
+/// Columns of the terminal, or a usual number of them.
+fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
+    if columns < 40 { 100 } else { columns.into() }
 }
 
 /// A plain report whose first sign is a word that can be searched for.

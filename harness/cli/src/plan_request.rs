@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
 use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
-use clawrl_record::RunStore;
+use clawrl_record::{RecordError, RunStore};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -17,6 +17,12 @@ use crate::suite_path;
 
 /// Longest part of a suite's name in the name of a run.
 const SUITE_CHARS: usize = 36;
+
+/// Longest name to which a number is appended: a run's name has at most 64 characters.
+const NAME_CHARS: usize = 56;
+
+/// Runs that may be started in one second.
+const MOST_OF_A_NAME: u32 = 10_000;
 
 /// What a new run is made of.
 #[derive(Debug, clap::Args)]
@@ -104,7 +110,7 @@ impl PlanArguments {
         let suites = read_suites(&self.suites, log)?;
         let run = match &self.name {
             Some(name) => name.clone(),
-            None => fresh_name(&suites, store),
+            None => unused_name(store, &usual_name(&suites))?,
         };
         let options = PlanOptions {
             seed: self.seed,
@@ -124,13 +130,23 @@ impl PlanArguments {
         Ok(Resolved { suites, options, plan })
     }
 
+    /// Gives a plan another name after its own turned out to be taken by a run that began at the same time.
+    /// A name that a person chose is kept: `false`.
+    pub(crate) fn rename(&self, plan: &mut RunPlan, store: &RunStore) -> Result<bool, Failure> {
+        if self.name.is_some() {
+            return Ok(false);
+        }
+        plan.run = unused_name(store, plan.run.as_str())?;
+        Ok(true)
+    }
+
     /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
     pub(crate) fn recorded(&self, of: &RunId, store: &RunStore) -> Result<RunPlan, Failure> {
         let mut plan = store.run(of)?.plan().clone();
         plan.policy = PolicySpec::Replay { run: of.clone() };
         plan.run = match &self.name {
             Some(name) => name.clone(),
-            None => unused_name(store, &format!("{}-replay-{of}", stamp())),
+            None => unused_name(store, &format!("{}-replay-{of}", stamp()))?,
         };
         let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
         if let Some(concurrency) = self.concurrency {
@@ -158,28 +174,30 @@ pub(crate) fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Fa
     Ok(suites)
 }
 
+/// Date and time to the second, in UTC.
 fn stamp() -> String {
     jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
-fn fresh_name(suites: &[Suite], store: &RunStore) -> RunId {
-    let first = suites.first().map_or("run", Suite::name);
-    let first: String = first.chars().take(SUITE_CHARS).collect();
-    let more = match suites.len() {
-        0 | 1 => String::new(),
-        several => format!("-and-{}", several - 1),
-    };
-    unused_name(store, &format!("{}-{first}{more}", stamp()))
+fn usual_name(suites: &[Suite]) -> String {
+    let first: String = suites.first().map_or("run", Suite::name).chars().take(SUITE_CHARS).collect();
+    match suites.len() {
+        0 | 1 => format!("{}-{first}", stamp()),
+        several => format!("{}-{first}-and-{}", stamp(), several - 1),
+    }
 }
 
 /// The name itself, or with the first number behind it that makes it new.
-fn unused_name(store: &RunStore, wanted: &str) -> RunId {
-    let wanted: String = wanted.chars().take(58).collect();
-    let numbered = (2u32..).map(|number| format!("{wanted}-{number}"));
+fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
+    let wanted: String = wanted.chars().take(NAME_CHARS).collect();
+    let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{wanted}-{number}"));
     let names = std::iter::once(wanted.clone()).chain(numbered);
-    let is_new = |run: &RunId| matches!(store.run(run), Err(clawrl_record::RecordError::NoSuchRun { .. }));
-    names
-        .filter_map(|name| RunId::new(&name))
-        .find(is_new)
-        .unwrap_or_else(|| unreachable!("one of all numbers is free, and each makes a valid name"))
+    let is_new = |run: &RunId| matches!(store.run(run), Err(RecordError::NoSuchRun { .. }));
+    names.filter_map(|name| RunId::new(&name)).find(is_new).ok_or_else(|| {
+        Failure::with_help(
+            Exit::NoSuchRun,
+            format!("every name like {wanted} is taken"),
+            "choose one with --name",
+        )
+    })
 }

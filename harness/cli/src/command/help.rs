@@ -1,6 +1,6 @@
 //! `clawrl help`: explain a command, the exit codes or the environment variables.
 
-use clap::CommandFactory;
+use clap::{CommandFactory, Parser};
 
 use crate::arguments::Cli;
 use crate::environment;
@@ -18,27 +18,32 @@ pub(crate) struct Arguments {
 
 /// Does it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let mut program = Cli::command();
-    // Building it propagates the program's name into the usage of its commands.
-    program.build();
     let text = match arguments.topic.as_deref() {
-        None => program.render_long_help().to_string(),
-        Some("exit-codes") => exit_code::table(),
-        Some("environment") => environment::table(),
-        Some(topic) => match program.find_subcommand_mut(topic) {
-            Some(command) => command.render_long_help().to_string(),
-            None => {
-                let commands: Vec<String> =
-                    program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-                let help = format!("topics: exit-codes, environment, {}", commands.join(", "));
-                return Err(Failure::with_help(
-                    Exit::Refused,
-                    format!("there is no help on `{topic}`"),
-                    help,
-                ));
-            }
-        },
+        None => help_of(&["--help"]),
+        Some("exit-codes") => Some(exit_code::table()),
+        Some("environment") => Some(environment::table()),
+        Some(topic) => {
+            let commands = Cli::command();
+            let is_command = commands.get_subcommands().any(|command| command.get_name() == topic);
+            if is_command { help_of(&[topic, "--help"]) } else { None }
+        }
     };
-    print(&text)?;
+    match text {
+        Some(text) => print(&text)?,
+        None => return Err(unknown(arguments.topic.as_deref().unwrap_or_default())),
+    }
     Ok(Exit::Success)
+}
+
+/// What the same words would print on the command line.
+fn help_of(words: &[&str]) -> Option<String> {
+    let all = std::iter::once("clawrl").chain(words.iter().copied());
+    Cli::try_parse_from(all).err().map(|told| told.to_string())
+}
+
+fn unknown(topic: &str) -> Failure {
+    let program = Cli::command();
+    let commands: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+    let help = format!("topics: exit-codes, environment, {}", commands.join(", "));
+    Failure::with_help(Exit::Refused, format!("there is no help on `{topic}`"), help)
 }

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "PlanArguments")]
     resume: Option<RunId>,
     /// With --resume: also try the slots again that a fault closed.
-    #[arg(long, requires = "resume")]
+    #[arg(long)]
     retry_faulted: bool,
     #[command(flatten)]
     results: ResultsArguments,
@@ -73,6 +73,11 @@ struct Task {
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.resume {
         Some(run) => resume(arguments, run, log),
+        // Not left to clap, which does not ask for an argument that would conflict with others.
+        None if arguments.retry_faulted => {
+            let help = "write `clawrl run --resume RUN --retry-faulted`; `clawrl ls` lists the runs";
+            Err(Failure::with_help(Exit::Refused, "--retry-faulted goes with --resume", help))
+        }
         None => start(arguments, log),
     }
 }
@@ -80,14 +85,14 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
 fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     crate::host::open_files::raise_limit();
     let store = arguments.results.store()?;
-    let plan = new_plan(arguments, &store, log)?;
+    let mut plan = new_plan(arguments, &store, log)?;
     if let Ok(taken) = store.run(&plan.run) {
         return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
     }
     let policy = policy_of(&plan, &store)?;
     let machine = Machine::prepare(&plan, log)?;
     let lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    let writer = RunWriter::create(&arguments.results.dir(), &plan, &lock)?;
+    let writer = create(arguments, &mut plan, &lock, &store)?;
     let task = Task {
         open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
         plan: Arc::new(plan),
@@ -95,6 +100,25 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         attempt_numbers: BTreeMap::new(),
     };
     perform(arguments, task, policy, machine, writer, log)
+}
+
+/// Makes the run's folder. Of runs that begin in the same second, each gets a name of its own.
+fn create(
+    arguments: &Arguments,
+    plan: &mut RunPlan,
+    lock: &LockFile,
+    store: &RunStore,
+) -> Result<RunWriter, Failure> {
+    loop {
+        match RunWriter::create(&arguments.results.dir(), plan, lock) {
+            Err(taken @ (RecordError::Exists { .. } | RecordError::Running { .. })) => {
+                if !arguments.plan.rename(plan, store)? {
+                    return Err(taken.into());
+                }
+            }
+            created => return Ok(created?),
+        }
+    }
 }
 
 /// The plan of the arguments: of suites, or, for a replay without suites, of the recorded run.

@@ -107,13 +107,25 @@ fn sandboxes() -> Vec<Finding> {
         }
     }
     let unavailable = cgroups.unavailable();
+    let versions = cgroup_versions(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     findings.push(if unavailable.is_empty() {
-        ok("control-groups", "memory, processes and cpu of each sandbox are limited")
+        ok("control-groups", &format!("{versions}: memory, processes and cpu of each sandbox are limited"))
     } else {
         let advice = "run as root, or under `systemd-run --user --scope -p Delegate=yes`; without, process limits stand in";
-        bad("control-groups", Health::Warn, format!("not limited: {}", unavailable.join("; ")), advice)
+        bad("control-groups", Health::Warn, format!("{versions}; not limited: {}", unavailable.join(", ")), advice)
     });
     findings
+}
+
+/// What is mounted, whether or not we may use it.
+fn cgroup_versions(mountinfo: &str) -> &'static str {
+    let mounted = |kind: &str| mountinfo.lines().any(|line| line.contains(kind));
+    match (mounted(" - cgroup "), mounted(" - cgroup2 ")) {
+        (true, true) => "versions 1 and 2",
+        (true, false) => "version 1",
+        (false, true) => "version 2",
+        (false, false) => "none mounted",
+    }
 }
 
 fn few(name: &'static str, found: u64, enough: u64, unit: &str, advice: &str) -> Finding {
@@ -162,4 +174,20 @@ fn optional(program: &'static str, purpose: &str) -> Finding {
 fn in_path(program: &str) -> Option<PathBuf> {
     let path = Variable::Path.value().unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_told_by_their_mounts() {
+        let check = |text: &str, expected: &str| assert_eq!(cgroup_versions(text), expected);
+        let one = "30 23 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let two = "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        check(one, "version 1");
+        check(two, "version 2");
+        check(&format!("{one}{two}"), "versions 1 and 2");
+        check("", "none mounted");
+    }
 }

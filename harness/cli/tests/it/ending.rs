@@ -1,0 +1,17 @@
+//! That the documented exit codes are those that the program has.
+
+use crate::place::Place;
+
+/// One command for every code that can be brought about by arguments; the others are in the tests of their cause.
+#[test]
+fn codes_mean_what_the_table_says() {
+    let place = Place::new();
+    let table = place.clawrl(&["help", "exit-codes"]).ends(0).out;
+    let codes: Vec<i32> =
+        table.lines().skip(2).map(|line| line.split('|').nth(1).unwrap().trim().parse().unwrap()).collect();
+    assert_eq!(codes, (0..=8).collect::<Vec<i32>>());
+    place.clawrl(&["--version"]).ends(0);
+    place.clawrl(&[]).ends(2);
+    place.clawrl(&["ls", "--results", "tasks/small/suite.yaml"]).ends(7);
+    place.clawrl(&["show", "nobody"]).ends(8);
+}

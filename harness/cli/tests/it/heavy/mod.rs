@@ -1,0 +1,4 @@
+//! Tests that load the whole machine; `.config/nextest.toml` runs them alone.
+
+mod hostile;
+mod killing;

@@ -1,0 +1,86 @@
+//! Machines that lack something. The machine is this one, made worse by bubblewrap.
+
+use crate::place::Place;
+
+#[test]
+fn without_bubblewrap_nothing_starts_and_the_advice_says_how_to_get_it() {
+    let place = Place::new();
+    let worse = ["--bind", "/dev/null", "/usr/bin/bwrap"];
+    let said = place.worse(&worse, &["run", "small"]).ends(6);
+    insta::assert_snapshot!(said.err);
+    assert!(!place.results().exists());
+    let doctor = place.worse(&worse, &["doctor", "--json"]).ends(6).json();
+    let found = doctor.as_array().unwrap().iter().find(|finding| finding["name"] == "bubblewrap").unwrap();
+    assert_eq!(found["health"], "missing");
+    assert!(found["advice"].as_str().unwrap().contains("apt-get install bubblewrap"));
+}
+
+#[test]
+fn an_old_bubblewrap_is_refused_by_its_version() {
+    let place = Place::new();
+    let program = place.path().join("bwrap");
+    std::fs::write(&program, "#!/bin/sh\necho bubblewrap 0.4.1\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", place.path().display());
+    let output = place.command(&["run", "small"]).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(6));
+    insta::assert_snapshot!(place.settled(&String::from_utf8_lossy(&output.stderr)));
+}
+
+#[test]
+fn where_user_namespaces_are_forbidden_the_advice_says_how_to_allow_them() {
+    let place = Place::of_normal_user();
+    let worse = ["--unshare-user", "--disable-userns"];
+    let said = place.worse(&worse, &["run", "small"]).ends(6);
+    assert!(said.err.contains("(namespaces-forbidden)") && said.err.contains("help:"), "{}", said.err);
+    assert!(!place.results().exists());
+}
+
+#[test]
+fn a_read_only_results_folder_is_told_before_anything_runs() {
+    let place = Place::new();
+    std::fs::create_dir(place.results()).unwrap();
+    let results = place.results();
+    let results = results.to_str().unwrap();
+    let said = place.worse(&["--ro-bind", results, results], &["run", "small"]).ends(7);
+    insta::assert_snapshot!(place.settled(&said.err), @"
+    error: [folder]/results/runs cannot be written (Read-only file system (os error 30))
+      help: make the results folder writable, or choose another with --results
+    ");
+    let doctor = place.worse(&["--ro-bind", results, results], &["doctor"]).ends(6);
+    assert!(doctor.out.contains("MISSING  results"), "{}", doctor.out);
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
+    let place = Place::new();
+    // A limit on file sizes stands in for the end of the disk: it is there again for the resume.
+    let script = format!(
+        "ulimit -f 160; exec {} run small --name full --group-size 40 --quiet",
+        place.program().display()
+    );
+    let output =
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{err}");
+    assert!(err.contains("no space left") && err.contains("clawrl run --resume full"), "{err}");
+    let recorded = place.run("full").summary().total;
+    assert!(recorded.closed > 0 && recorded.open > 0, "{recorded:?}");
+    let said = place.clawrl(&["run", "--resume", "full", "--quiet", "--json"]).ends(0).json();
+    assert_eq!(said["summary"]["total"]["passed"], 480);
+}
+
+#[test]
+fn the_doctor_looks_at_everything() {
+    let place = Place::new();
+    let said = place.clawrl(&["doctor", "--json"]).ends(0).json();
+    let names: Vec<&str> =
+        said.as_array().unwrap().iter().map(|finding| finding["name"].as_str().unwrap()).collect();
+    insta::assert_snapshot!(names.join(" "));
+    for finding in said.as_array().unwrap() {
+        let fine = finding["health"] == "ok";
+        assert_eq!(fine, finding.get("advice").is_none(), "{finding}");
+    }
+    assert!(place.clawrl(&["doctor"]).ends(0).out.contains("namespaces"));
+    assert!(!place.results().exists(), "a look leaves nothing");
+}

@@ -1,0 +1,49 @@
+//! `clawrl validate`.
+
+use crate::place::{Place, SMALL};
+
+#[test]
+fn a_good_suite_is_valid_and_its_mistakes_are_counted() {
+    let place = Place::new();
+    let said = place.clawrl(&["validate", "small", "--mistakes"]).ends(0);
+    insta::assert_snapshot!(said.out, @"
+    family       mistakes  pass
+    small/copy          8     0
+    small/note          4     0
+    small/write         4     0
+    0 of 16 mistakes pass (0.0 %)
+    12 of 12 tasks are valid
+    ");
+    assert!(!place.results().exists(), "validation records nothing");
+}
+
+#[test]
+fn a_broken_oracle_and_a_task_that_asks_for_nothing_are_caught() {
+    let place = Place::new();
+    let broken = SMALL
+        .replace(
+            "oracle: { commands: [\"cp in.txt out.txt\"] }",
+            "oracle: { commands: [\"cp in.txt uot.txt\"] }",
+        )
+        .replace("expected: \"first\\n{{ word }}\\n\"", "expected: \"first\\n\"")
+        .replace("    oracle: { commands: [\"echo {{ word }} > out.txt\"] }\n", "");
+    place.suite("small", &broken);
+    let said = place.clawrl(&["validate", "small", "--filter", "*#0", "--quiet"]).ends(3);
+    insta::assert_snapshot!(said.out);
+    let json = place.clawrl(&["validate", "small", "--json", "--quiet"]).ends(3).json();
+    assert_eq!((&json["tasks"], &json["valid"]), (&12.into(), &4.into()));
+    assert_eq!(json["invalid"].as_array().unwrap().len(), 12);
+    assert_eq!(json["without_oracle"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_new_suite_with_a_new_task_is_valid() {
+    let place = Place::new();
+    let written = place.clawrl(&["new", "suite", "fresh"]).ends(0);
+    assert_eq!(written.out, "tasks/fresh/suite.yaml\n");
+    place.clawrl(&["new", "task", "fresh", "another"]).ends(0);
+    let said = place.clawrl(&["validate", "fresh", "--quiet"]).ends(0);
+    assert!(said.out.contains("tasks are valid"), "{}", said.out);
+    assert!(place.clawrl(&["new", "suite", "fresh"]).ends(2).err.contains("already"));
+    assert!(place.clawrl(&["new", "task", "fresh", "another"]).ends(2).err.contains("already"));
+}
