@@ -135,7 +135,11 @@ impl BubblewrapBackend {
         })?;
         let path = format!("/proc/{}/root{WORKSPACE}", first_process);
         let workspace = SafeDir::open(std::path::Path::new(&path)).map_err(|error| {
-            Fault::transient(Boundary::Provider, "workspace", format!("cannot open the workspace: {error}"))
+            Fault::transient(
+                Boundary::Provider,
+                "sandbox-start",
+                format!("cannot open the workspace: {error}"),
+            )
         })?;
         let identity = (host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0), INSIDE_ID);
         let sandbox = RunningSandbox::new(held, workspace, identity, spec);

@@ -208,7 +208,9 @@ impl SpawnerClient {
             let mut waiting = self.shared.lock();
             waiting.started.remove(&id);
             waiting.exits.remove(&id);
-            return Err(SpawnerError::Refused(error.to_string()));
+            // The reader of the other direction may not have seen the end yet.
+            let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+            return Err(if gone { SpawnerError::Gone } else { SpawnerError::Refused(error.to_string()) });
         }
         match on_start.await {
             Ok(Ok(StartedPid { pid, master })) => {
