@@ -21,3 +21,14 @@ pub(crate) fn caught(log: &Log, program: impl FnOnce() -> Exit) -> Exit {
     }));
     catch_unwind(AssertUnwindSafe(program)).unwrap_or(Exit::Internal)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_internal_error() {
+        assert_eq!(caught(&Log::new(), || panic!("for the test")), Exit::Internal);
+        assert_eq!(caught(&Log::new(), || Exit::Faulted), Exit::Faulted);
+    }
+}

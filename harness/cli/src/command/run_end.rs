@@ -71,7 +71,7 @@ pub(super) fn conclude(
         print(&format!(
             "\n{}\n{}",
             render_summary(&summary),
-            closing_lines(&report, account, summary.total.faulted)
+            closing_lines(&report, account, &limits_not_set, summary.total.faulted)
         ))?;
     }
     if report.lost_executors > 0 {
@@ -132,12 +132,21 @@ fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
     }
 }
 
-fn closing_lines(report: &RunReport, account: &Account, faulted: u32) -> String {
+fn closing_lines(
+    report: &RunReport,
+    account: &Account,
+    limits_not_set: &[LimitNotSet],
+    faulted: u32,
+) -> String {
     let mut text = format!(
         "sandboxes   {} at once at most, {} left behind\n",
         report.peak_environments,
         report.leftovers.len()
     );
+    if !limits_not_set.is_empty() {
+        let limits: Vec<&str> = limits_not_set.iter().map(|limit| limit.limit.as_str()).collect();
+        text += &format!("not limited {}\n", limits.join("; "));
+    }
     if !report.left_open.is_empty() {
         let listed: Vec<String> = report.left_open.iter().take(OPEN_LISTED).map(SlotId::to_string).collect();
         let more = report.left_open.len().saturating_sub(OPEN_LISTED);

@@ -19,6 +19,8 @@ pub(super) struct Figures {
     pub(super) run: ProgressSnapshot,
     pub(super) usage: ProviderUsage,
     pub(super) elapsed: Duration,
+    /// Since the first attempt: environments may have been made ready before.
+    pub(super) acting: Duration,
     pub(super) steps_per_second: f64,
     pub(super) attempts_per_second: f64,
 }
@@ -30,7 +32,7 @@ impl Figures {
         if self.run.closed == 0 || left == 0 {
             return None;
         }
-        Some(self.elapsed.mul_f64(f64::from(left) / f64::from(self.run.closed)))
+        Some(self.acting.mul_f64(f64::from(left) / f64::from(self.run.closed)))
     }
 
     /// `passed 3, faulted 0, running 64, sandboxes 66`.
@@ -71,16 +73,20 @@ impl Figures {
 #[derive(Debug)]
 pub(super) struct Figuring {
     start: Instant,
+    first_attempt: Option<Instant>,
     past: VecDeque<(Instant, u64, u32)>,
 }
 
 impl Figuring {
     pub(super) fn new(now: Instant) -> Self {
-        Self { start: now, past: VecDeque::new() }
+        Self { start: now, first_attempt: None, past: VecDeque::new() }
     }
 
     pub(super) fn at(&mut self, now: Instant, run: ProgressSnapshot, usage: ProviderUsage) -> Figures {
         let resolved = run.attempts.saturating_sub(run.running);
+        if run.attempts > 0 {
+            self.first_attempt.get_or_insert(now);
+        }
         self.past.push_back((now, run.steps, resolved));
         while self.past.len() > 2 && self.past.get(1).is_some_and(|(at, ..)| now - *at >= WINDOW) {
             self.past.pop_front();
@@ -92,6 +98,7 @@ impl Figuring {
             steps_per_second: rate(run.steps.saturating_sub(steps) as f64),
             attempts_per_second: rate(f64::from(resolved.saturating_sub(attempts))),
             elapsed: now - self.start,
+            acting: self.first_attempt.map_or(Duration::ZERO, |first| now - first),
             run,
             usage,
         }
@@ -135,7 +142,9 @@ mod tests {
         let start = Instant::now();
         let mut figuring = Figuring::new(start);
         let mut at = |second: u64, closed: u32, steps: u64| {
-            let run = ProgressSnapshot { slots: 100, closed, attempts: closed, steps, ..Default::default() };
+            let attempts = closed + 1;
+            let run =
+                ProgressSnapshot { slots: 100, closed, attempts, running: 1, steps, ..Default::default() };
             figuring.at(start + Duration::from_secs(second), run, ProviderUsage::default())
         };
         assert_eq!(at(0, 0, 0).time_left(), None);

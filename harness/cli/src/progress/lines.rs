@@ -61,6 +61,7 @@ mod tests {
             run: ProgressSnapshot { slots: 100, closed, passed: closed, running: 9, ..Default::default() },
             usage: ProviderUsage { live: 12, warm: 3, peak: 12 },
             elapsed: Duration::from_secs(seconds),
+            acting: Duration::from_secs(seconds),
             steps_per_second: 123.4,
             attempts_per_second: 2.04,
         }

@@ -13,5 +13,6 @@ fn a_normal_user_runs_and_is_told_which_limits_are_not_set() {
     for limit in &not_set {
         assert!(said.err.contains(&limit.limit), "{} is not in {}", limit.limit, said.err);
     }
+    assert!(said.out.contains("not limited "), "{}", said.out);
     place.clawrl(&["doctor"]).ends(0);
 }
