@@ -6,8 +6,8 @@
 //! - `bare`: the same sandboxes with a bash that nobody but a loop talks to: no screen, no recording, no session. What
 //!   `terminals` takes beyond it is the harness's share.
 //!
-//! Memory is the drop of MemAvailable, of the whole machine, once when all shells are at their prompt and once when
-//! all have run their command; the second counts. Processor time is that of the whole machine, too, interrupts and the
+//! Memory is the drop of MemAvailable, of the whole machine, from the most that was available before any round so far:
+//! once when all shells are at their prompt, and once when all have run their command; the second counts. Processor time is that of the whole machine, too, interrupts and the
 //! kernel's own threads included, because most of a sandbox's cost is paid by processes that are nobody's children and
 //! by the kernel's clean-up. Both are only worth reading from a machine that does nothing else.
 //!
@@ -96,10 +96,11 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     let most = arguments.shells.iter().copied().max().unwrap_or(0);
     room::check(most)?;
     let mut rows = Vec::new();
+    let mut baseline = round::Baseline::default();
     for round in 1..=arguments.rounds {
         for &shells in &arguments.shells {
             for &side in &arguments.sides {
-                rows.push(round::measure(side, shells, round)?);
+                rows.push(round::measure(side, shells, round, &mut baseline)?);
             }
         }
     }

@@ -42,17 +42,25 @@ struct Seen {
     close: Cost,
 }
 
+/// The most memory that was ever available before a round. What an earlier round has not given back yet must not make
+/// a later one look small.
+#[derive(Debug, Default)]
+pub(super) struct Baseline {
+    available_kib: u64,
+}
+
 /// Measures one size on one side.
-pub(super) fn measure(side: Side, shells: u32, round: u32) -> Result<Row, Failure> {
+pub(super) fn measure(side: Side, shells: u32, round: u32, baseline: &mut Baseline) -> Result<Row, Failure> {
     settle();
     let before = Census::take();
+    baseline.available_kib = baseline.available_kib.max(before.memory_available_kib);
     let seen = with_terminals(AREA, async |terminals| match side {
         Side::Terminals => environments(terminals, shells).await,
         Side::Bare => bare(terminals, shells).await,
     })?;
     let left = before.left_since(&format!("clawrl-{}-{}-", run_name(AREA), std::process::id()));
     let mib_each = |census: &Census| {
-        let gone = before.memory_available_kib as f64 - census.memory_available_kib as f64;
+        let gone = baseline.available_kib as f64 - census.memory_available_kib as f64;
         gone / 1024.0 / f64::from(shells)
     };
     let sizes = quarters(shells);
