@@ -17,8 +17,8 @@ use clawrl_core::{
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, SandboxCommand, SandboxSpec, WarmMarks,
-    bash_arguments, probe_host, terminal_environment,
+    Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, SandboxCommand, SandboxSpec,
+    WarmMarks, announcement, bash_arguments, probe_host, terminal_environment,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use tokio::runtime::Builder;
@@ -160,11 +160,21 @@ pub(crate) fn bash_sandbox(start_file: String) -> SandboxSpec {
         arguments: bash_arguments(START_FILE),
         environment: terminal_environment().into_iter().collect(),
     };
-    SandboxSpec { support_files: vec![(START_FILE.to_owned(), start_file)], ..sandbox(main) }
+    let start_file = format!("{}\n{start_file}", announcement(&terminal().limits));
+    let support_files = vec![(START_FILE.to_owned(), start_file)];
+    SandboxSpec { announced_by: Announcer::Main, support_files, ..sandbox(main) }
 }
 
 /// A sandbox with this main program.
 pub(crate) fn sandbox(main: SandboxCommand) -> SandboxSpec {
     let TerminalSpec { size, limits, network, .. } = terminal();
-    SandboxSpec { label: "bench".to_owned(), main, size, support_files: Vec::new(), limits, network }
+    SandboxSpec {
+        label: "bench".to_owned(),
+        main,
+        announced_by: Announcer::Wrapper,
+        size,
+        support_files: Vec::new(),
+        limits,
+        network,
+    }
 }

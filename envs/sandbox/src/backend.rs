@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{BoxFuture, Fault, NetworkPolicy, SandboxLimits};
 
+use crate::ready::READY;
 use crate::safe_dir::SafeDir;
 
 /// What a sandbox is to be.
@@ -16,6 +17,8 @@ pub struct SandboxSpec {
     pub label: String,
     /// The program on its terminal. The sandbox lives as long as this program.
     pub main: SandboxCommand,
+    /// Who says that the sandbox is in place.
+    pub announced_by: Announcer,
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
     /// Read-only files outside the workspace: absolute path inside, content.
@@ -24,6 +27,24 @@ pub struct SandboxSpec {
     pub limits: SandboxLimits,
     /// Network.
     pub network: NetworkPolicy,
+}
+
+/// Who prints the ready mark and sets the limit that only means this sandbox inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Announcer {
+    /// A small shell before the main program: right for any program, and one more program to start.
+    #[default]
+    Wrapper,
+    /// The main program itself, a shell whose start file begins with [`announcement`].
+    Main,
+}
+
+/// Shell code that says that the sandbox is in place, for [`Announcer::Main`].
+#[must_use]
+pub fn announcement(limits: &SandboxLimits) -> String {
+    // `ulimit -u` is `-p` in dash.
+    let limit = limits.pids;
+    format!("printf '%s' '{READY}'; ulimit -u {limit} 2>/dev/null || ulimit -p {limit}")
 }
 
 /// A program, its arguments and the variables it gets beyond the sandbox's own.

@@ -32,8 +32,8 @@ mod sweep;
 mod tree;
 
 pub use backend::{
-    ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
-    StartedSandbox,
+    Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxSpec, StartedSandbox, announcement,
 };
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
 pub use cast::CastRecorder;

@@ -20,8 +20,8 @@ use crate::ready::{READY, until_ready};
 use crate::safe_dir::SafeDir;
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
 use crate::{
-    ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
-    StartedSandbox,
+    Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxSpec, StartedSandbox,
 };
 
 /// The variable by which processes are found.
@@ -91,10 +91,14 @@ impl Shared {
             }
         }
         let script = format!("printf '%s' '{READY}'; exec \"$@\"");
-        let mut arguments = vec!["-c".to_owned(), script, "sh".to_owned(), command.program.clone()];
+        let before: &[&str] = match spec.announced_by {
+            Announcer::Wrapper => &["sh", "-c", &script, "sh", &command.program],
+            Announcer::Main => &[&command.program],
+        };
+        let mut arguments: Vec<String> = before.iter().map(|&argument| argument.to_owned()).collect();
         arguments.append(&mut command.arguments);
         let kind = LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 };
-        let launch = self.launch(&folder.0, &mark, kind, "/bin/sh".to_owned(), arguments, &command);
+        let launch = self.launch(&folder.0, &mark, kind, "/usr/bin/env".to_owned(), arguments, &command);
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(mark.clone());
         let process = self.spawner.spawn(launch, None, &[]).await.map_err(spawn_fault)?;
         let exit = process.exit.clone();

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, TerminalSpec};
 use clawrl_sandbox::{
-    CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec, TreeBounds, copy_tree,
+    Announcer, CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec,
+    TreeBounds, copy_tree,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -32,6 +33,7 @@ impl CommandRunner for FreshSandboxes<'_> {
                     arguments: vec!["infinity".to_owned()],
                     ..SandboxCommand::default()
                 },
+                announced_by: Announcer::Wrapper,
                 size: self.spec.size,
                 support_files: Vec::new(),
                 limits: self.spec.limits,

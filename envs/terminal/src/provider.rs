@@ -9,8 +9,9 @@ use clawrl_core::{
     LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
 };
 use clawrl_sandbox::{
-    CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, ShellConfig,
-    ShellSession, StepLimits, WarmMarks, WarmPool, bash_arguments, rc_script, terminal_environment,
+    Announcer, CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, announcement, bash_arguments, rc_script,
+    terminal_environment,
 };
 
 use crate::env::TerminalEnv;
@@ -203,8 +204,12 @@ impl Shared {
                 arguments: bash_arguments(START_FILE),
                 environment: terminal_environment().into_iter().collect(),
             },
+            announced_by: Announcer::Main,
             size: kind.size,
-            support_files: vec![(START_FILE.to_owned(), rc_script(&nonce))],
+            support_files: vec![(
+                START_FILE.to_owned(),
+                format!("{}\n{}", announcement(&kind.limits), rc_script(&nonce)),
+            )],
             limits: kind.limits,
             network: kind.network,
         };

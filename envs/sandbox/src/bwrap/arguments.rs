@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clawrl_core::{Determinism, NetworkPolicy};
 
-use crate::ready::READY;
-use crate::{SandboxCommand, SandboxSpec};
+use crate::backend::announcement;
+use crate::{Announcer, SandboxCommand, SandboxSpec};
 
 /// Folder of the workspace inside every sandbox.
 pub(super) const WORKSPACE: &str = "/work";
@@ -48,16 +48,14 @@ pub(crate) fn hidden(spec: &SandboxSpec, determinism: &Determinism) -> (Vec<Stri
     (list.arguments, list.data)
 }
 
-/// What bubblewrap runs: says that it is ready, sets the limit that only means this sandbox in here, and
-/// becomes the main program.
+/// What bubblewrap runs.
 pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
-    // `ulimit -u` is `-p` in dash.
-    let script = format!(
-        "printf '%s' '{READY}'; ulimit -u {limit} 2>/dev/null || ulimit -p {limit}; exec \"$@\"",
-        limit = spec.limits.pids
-    );
-    let fixed = ["--", "/bin/sh", "-c", &script, "sh", &spec.main.program];
-    fixed.iter().map(|&argument| argument.to_owned()).chain(spec.main.arguments.iter().cloned()).collect()
+    let script = format!("{}; exec \"$@\"", announcement(&spec.limits));
+    let before: &[&str] = match spec.announced_by {
+        Announcer::Wrapper => &["--", "/bin/sh", "-c", &script, "sh", &spec.main.program],
+        Announcer::Main => &["--", &spec.main.program],
+    };
+    before.iter().map(|&argument| argument.to_owned()).chain(spec.main.arguments.iter().cloned()).collect()
 }
 
 /// The variables of every program in a sandbox: never one of the host's.

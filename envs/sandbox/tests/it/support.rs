@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Determinism, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecOutput, ExecSpec, Sandbox, SandboxBackend,
-    SandboxCommand, SandboxSpec, StartedSandbox, probe_host,
+    Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecOutput, ExecSpec, Sandbox,
+    SandboxBackend, SandboxCommand, SandboxSpec, StartedSandbox, probe_host,
 };
 
 /// Runs `test` on a runtime with a backend, and checks that nothing is left.
@@ -104,6 +104,7 @@ pub(crate) fn running(label: &str, script: &str) -> SandboxSpec {
             arguments: vec!["-c".to_owned(), script.to_owned()],
             ..SandboxCommand::default()
         },
+        announced_by: Announcer::Wrapper,
         size: (80, 24),
         support_files: Vec::new(),
         limits: SandboxLimits { memory_mib: 64, disk_mib: 4, pids: 48, cpu_percent: 100 },
