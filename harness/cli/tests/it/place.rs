@@ -206,13 +206,17 @@ impl Live {
     /// Waits for a line of standard error that contains this.
     #[track_caller]
     pub(crate) fn hears(&mut self, part: &str) {
+        assert!(self.hears_before_its_end(part), "it ended without `{part}`:\n{}", self.heard);
+    }
+
+    /// The same; false if it ended without.
+    pub(crate) fn hears_before_its_end(&mut self, part: &str) -> bool {
         loop {
             let mut line = String::new();
             let read = self.err.read_line(&mut line).unwrap();
             self.heard += &line;
-            assert!(read > 0, "it ended without `{part}`:\n{}", self.heard);
-            if line.contains(part) {
-                return;
+            if read == 0 || line.contains(part) {
+                return read > 0;
             }
         }
     }
