@@ -43,8 +43,8 @@ struct Shared {
     count: Arc<LiveCount>,
     next: AtomicU64,
     closing: AtomicBool,
-    /// Marks of what runs, for the end of the backend.
-    running: Mutex<Vec<String>>,
+    /// What runs, for the end of the backend.
+    running: Mutex<Vec<Victim>>,
 }
 
 impl LocalBackend {
@@ -99,7 +99,6 @@ impl Shared {
         arguments.append(&mut command.arguments);
         let kind = LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 };
         let launch = self.launch(&folder.0, &mark, kind, "/usr/bin/env".to_owned(), arguments, &command);
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(mark.clone());
         let process = self.spawner.spawn(launch, None, &[]).await.map_err(spawn_fault)?;
         let exit = process.exit.clone();
         let mut ended = exit.clone();
@@ -107,7 +106,9 @@ impl Shared {
             ended.ended().await;
             drop(live);
         });
-        let guard = Guard { mark, exit };
+        let victim = Victim { mark, main: process.pid, exit };
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(victim.clone());
+        let guard = Guard(victim);
         let terminal = process
             .master
             .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
@@ -169,9 +170,8 @@ impl SandboxBackend for LocalBackend {
     fn shutdown(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
             self.shared.closing.store(true, Ordering::Release);
-            let marks = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let _ = blocking(move || marks.iter().map(|mark| kill_marked(mark)).filter(|gone| !gone).count())
-                .await;
+            let victims = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let _ = blocking(move || victims.iter().filter(|victim| !victim.kill()).count()).await;
             let undead = self.shared.count.all_ended(KILL_LIMIT).await;
             if undead > 0 { vec![format!("{undead} programs have not ended")] } else { Vec::new() }
         })
@@ -191,15 +191,49 @@ impl Drop for Folder {
     }
 }
 
-/// Kills what carries the mark when dropped.
-struct Guard {
+/// The programs of one sandbox.
+#[derive(Debug, Clone)]
+struct Victim {
     mark: String,
+    /// Process id of the main program. In the moment of an exec a process shows no variables, so the mark
+    /// alone could miss it.
+    main: u32,
     exit: ExitWatch,
 }
 
+impl Victim {
+    /// Kills what is seen now.
+    fn strike(&self) -> usize {
+        let seen = marked(&self.mark);
+        procs::kill_each(seen.iter());
+        if !self.exit.has_ended() {
+            procs::kill(self.main);
+        }
+        seen.len()
+    }
+
+    /// Kills until none is left; false when some still are at the limit. Blocks.
+    fn kill(&self) -> bool {
+        let deadline = Instant::now() + KILL_LIMIT;
+        loop {
+            // A process forks faster than it is found only if it means to; each round kills all that were seen.
+            if self.strike() == 0 && self.exit.has_ended() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Kills when dropped.
+struct Guard(Victim);
+
 impl Drop for Guard {
     fn drop(&mut self) {
-        kill_marked(&self.mark);
+        self.0.strike();
     }
 }
 
@@ -225,10 +259,16 @@ impl Sandbox for LocalSandbox {
             let program = spec.command.program.clone();
             let arguments = spec.command.arguments.clone();
             let kind = LaunchKind::Descriptors;
-            let launch =
-                self.shared.launch(&self.folder.0, &self.guard.mark, kind, program, arguments, &spec.command);
+            let launch = self.shared.launch(
+                &self.folder.0,
+                &self.guard.0.mark,
+                kind,
+                program,
+                arguments,
+                &spec.command,
+            );
             exec::run(&self.shared.spawner, launch, &spec, |launcher| {
-                let mark = self.guard.mark.clone();
+                let mark = self.guard.0.mark.clone();
                 blocking(move || {
                     // The launcher leads the program's process group, see `launch`.
                     procs::kill_each(marked(&mark).iter().filter(|process| process.host_group == launcher));
@@ -239,7 +279,7 @@ impl Sandbox for LocalSandbox {
     }
 
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
-        let mark = self.guard.mark.clone();
+        let mark = self.guard.0.mark.clone();
         Box::pin(async move { blocking(move || marked(&mark)).await.unwrap_or_default() })
     }
 
@@ -254,14 +294,11 @@ impl Sandbox for LocalSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            let mark = self.guard.mark.clone();
-            let gone = blocking(move || kill_marked(&mark)).await?;
-            let mut exit = self.guard.exit.clone();
-            let ended = tokio::time::timeout(KILL_LIMIT, exit.ended()).await;
-            if gone && ended.is_ok() {
+            let victim = self.guard.0.clone();
+            if blocking(move || victim.kill()).await? {
                 return Ok(());
             }
-            let message = format!("programs of {} have not ended after they were killed", self.guard.mark);
+            let message = format!("programs of {} have not ended after they were killed", self.guard.0.mark);
             Err(Fault::permanent(Boundary::Harness, "sandbox-undead", message))
         })
     }
@@ -275,23 +312,6 @@ fn marked(mark: &str) -> Vec<ProcessFacts> {
         environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     procs::all().into_iter().filter(has_mark).filter_map(procs::facts).collect()
-}
-
-/// Kills them until none is left; false when some still are at the limit.
-fn kill_marked(mark: &str) -> bool {
-    let deadline = Instant::now() + KILL_LIMIT;
-    loop {
-        let left = marked(mark);
-        if left.is_empty() {
-            return true;
-        }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        procs::kill_each(left.iter());
-        // A process forks faster than it is found only if it means to; each round kills all that were seen.
-        std::thread::yield_now();
-    }
 }
 
 /// The workspace, a home, and the support files with where they really are.

@@ -1,19 +1,19 @@
-//! `clawrl-sbx`: the spawner and the launcher. Started by `clawrl`, not by people.
+//! `clawrl-sbx`: the spawner, and the joiner of sandboxes. Started by `clawrl`, not by people.
 //!
-//! A program of its own, small and without the libraries of `clawrl`, because it is executed once per
-//! sandbox: loading a learner's libraries each time would cost more than the sandbox.
+//! A program of its own, small and without the libraries of `clawrl`: it forks once per sandbox, and a fork
+//! of a process with a learner's libraries would cost more than the sandbox.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
-use clawrl_sandbox::spawner::{launch, serve};
+use clawrl_sandbox::spawner::{join, serve};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match (arguments.next().as_deref(), arguments.next()) {
         (Some("spawner"), None) => own_socket().and_then(serve).map(|()| 0),
-        (Some("launch"), Some(request)) => launch(&request),
+        (Some("join"), Some(request)) => join(&request),
         _ => Err(std::io::Error::other("this program is started by `clawrl`; run `clawrl --help` instead")),
     };
     match outcome {

@@ -1,8 +1,7 @@
 //! The spawner: a small process of our own that starts every sandbox.
 //!
 //! Why a process: `PR_SET_PDEATHSIG` follows the spawning *thread*, and a runtime's blocking threads end
-//! when idle; closing inherited descriptors before exec costs time in proportion to how many the parent
-//! has open. The spawner has one thread, started before any runtime, and keeps no descriptor of a
+//! when idle; and a fork costs in proportion to what the parent has mapped and opened. The spawner has one thread, started before any runtime, and keeps no descriptor of a
 //! sandbox, so its spawn cost stays flat however many sandboxes live.
 //!
 //! I1. When the harness is gone (its end of the socket is closed, however it died), the spawner kills
@@ -12,6 +11,7 @@
 
 mod client;
 mod descriptor;
+mod direct;
 mod join;
 mod launch;
 mod protocol;
@@ -19,7 +19,7 @@ mod server;
 mod signal_fd;
 
 pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
-pub use launch::launch;
+pub use launch::join;
 pub use protocol::{
     CgroupRequest, Confinement, ExitReport, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
 };

@@ -67,7 +67,7 @@ pub struct CgroupRequest {
     pub settings: Vec<(PathBuf, String)>,
 }
 
-/// What `clawrl-sbx launch` does before it becomes the program.
+/// A program to start, and what is done before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchRequest {
     /// On a terminal, or on three descriptors that come with the request.

@@ -1,19 +1,19 @@
 //! The spawner's side: one thread, one loop over the socket and child exits.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use portable_pty::{PtySize, native_pty_system};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{WaitOptions, WaitStatus, wait};
 
 use super::descriptor;
-use super::protocol::{CgroupRequest, ExitReport, LaunchKind, LaunchRequest, Request, Response};
+use super::direct::{self, Streams};
+use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
 use super::signal_fd::{borrow_master, child_exits};
 use crate::procs::{self, ProcessStat};
 
@@ -104,36 +104,39 @@ impl Server {
                 "cannot open a terminal: {error:#}; /proc/sys/kernel/pty/max limits how many there are"
             ))
         })?;
-        let mut command = CommandBuilder::from_argv(self.launch_argv(launch)?);
-        command.env_clear();
-        command.cwd("/");
-        let child = pair
-            .slave
-            .spawn_command(command)
-            .map_err(|error| io::Error::other(format!("cannot start the launcher: {error:#}")))?;
-        let pid = child.process_id().ok_or_else(|| io::Error::other("the launcher has no process id"))?;
+        // Opened by name: portable-pty gives its own end to programs that it starts itself only.
+        let name = pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(&name, flags, Mode::empty())
+            .map_err(|error| io::Error::other(format!("cannot open {}: {error}", name.display())))?;
+        let pid = direct::start(launch, Streams::Terminal(terminal))?;
         Ok((pid, Some(pair.master)))
     }
 
     fn spawn_on_descriptors(&self, launch: &LaunchRequest, descriptors: Vec<OwnedFd>) -> io::Result<u32> {
-        let [input, output, error]: [OwnedFd; 3] = descriptors
+        let streams: [OwnedFd; 3] = descriptors
             .try_into()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
-        let argv = self.launch_argv(launch)?;
-        let child = Command::new(&argv[0])
-            .args(&argv[1..])
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(input))
-            .stdout(Stdio::from(output))
-            .stderr(Stdio::from(error))
-            .spawn()?;
-        Ok(child.id())
+        match launch.join {
+            Some(_) => direct::start(&self.joining(launch)?, Streams::Separate(streams)),
+            None => direct::start(launch, Streams::Separate(streams)),
+        }
     }
 
-    fn launch_argv(&self, launch: &LaunchRequest) -> io::Result<Vec<OsString>> {
-        let request = serde_json::to_string(launch)?;
-        Ok(vec![self.own_binary.clone().into(), "launch".into(), request.into()])
+    /// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
+    /// the sandbox's identity itself.
+    fn joining(&self, launch: &LaunchRequest) -> io::Result<LaunchRequest> {
+        Ok(LaunchRequest {
+            confinement: Confinement { identity: None, ..launch.confinement.clone() },
+            label: "clawrl-sbx".to_owned(),
+            program: self.own_binary.clone(),
+            hidden_arguments: Vec::new(),
+            data: Vec::new(),
+            arguments: vec!["join".to_owned(), serde_json::to_string(launch)?],
+            environment: Vec::new(),
+            working_folder: None,
+            ..launch.clone()
+        })
     }
 
     /// Reaps every child that ended and reports it.

@@ -1,0 +1,144 @@
+//! Starting a program straight from the spawner: one fork, one exec.
+//!
+//! Between the two, in the child: a session, the terminal, limits, cgroups, identity. The spawner has one
+//! thread, so the child may do anything there that a program may; its trouble is told through a descriptor
+//! that both hold, because an exit code or an error number says too little.
+//!
+//! The place of the `pre_exec` hook, which is unsafe because of programs with several threads.
+
+#![allow(unsafe_code)]
+
+use std::ffi::OsString;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+
+use super::launch::confine_child;
+use super::protocol::LaunchRequest;
+use crate::seccomp;
+
+/// Input, output and error of a program to start.
+pub(super) enum Streams {
+    /// All three are this terminal, which becomes the program's own.
+    Terminal(OwnedFd),
+    /// One each.
+    Separate([OwnedFd; 3]),
+}
+
+/// Starts the program of `launch`, confined, and returns its process id. The parent waits for it by that.
+///
+/// # Errors
+/// What failed, in the child or before it.
+pub(super) fn start(launch: &LaunchRequest, streams: Streams) -> io::Result<u32> {
+    let on_terminal = matches!(streams, Streams::Terminal(_));
+    let [input, output, error] = match streams {
+        Streams::Terminal(terminal) => [terminal.try_clone()?, terminal.try_clone()?, terminal],
+        Streams::Separate(three) => three,
+    };
+    let (arguments, inherited) = arguments(launch, &output)?;
+    let trouble = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
+    let mut command = Command::new(&launch.program);
+    command
+        .arg0(&launch.label)
+        .args(arguments)
+        .env_clear()
+        .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(launch.working_folder.as_deref().unwrap_or("/".as_ref()))
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(error));
+    let child_trouble = trouble.try_clone()?;
+    let (confinement, parent) = (launch.confinement.clone(), launch.parent);
+    let prepare = move || {
+        let prepared = prepare(on_terminal, &confinement, parent, &inherited);
+        if let Err(error) = &prepared {
+            let _ = (&child_trouble).write_all(error.to_string().as_bytes());
+        }
+        prepared
+    };
+    // SAFETY: the hook runs in the child of a process with one thread, so no lock can be held by a thread
+    // that is not there, and it may allocate.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn().map(|child| child.id()).map_err(|error| explained(error, trouble, launch))
+}
+
+fn prepare(
+    on_terminal: bool,
+    confinement: &super::protocol::Confinement,
+    parent: u32,
+    inherited: &[OwnedFd],
+) -> io::Result<()> {
+    // On pipes, too: the process group then names everything that the program starts.
+    rustix::process::setsid()?;
+    if on_terminal {
+        rustix::process::ioctl_tiocsctty(std::io::stdin())?;
+    }
+    for fd in inherited {
+        let flags = fcntl_getfd(fd)?;
+        fcntl_setfd(fd, flags - FdFlags::CLOEXEC)?;
+    }
+    confine_child(confinement, parent)
+}
+
+/// What the child said if it said something, else what the system said.
+fn explained(error: io::Error, mut trouble: std::fs::File, launch: &LaunchRequest) -> io::Error {
+    let mut said = String::new();
+    let read = trouble.rewind().and_then(|()| trouble.read_to_string(&mut said));
+    if read.is_ok() && !said.is_empty() {
+        return io::Error::new(error.kind(), said);
+    }
+    io::Error::new(error.kind(), format!("cannot run {}: {error}", launch.program.display()))
+}
+
+/// Puts the hidden arguments, their data and the filter into descriptors for the program, and names them.
+fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
+    let mut kept = Vec::new();
+    let mut visible: Vec<OsString> = Vec::new();
+    if !launch.hidden_arguments.is_empty() {
+        let data: Vec<String> = launch
+            .data
+            .iter()
+            .map(|content| inherit(&mut kept, "data", content.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let mut hidden = Vec::new();
+        for argument in &launch.hidden_arguments {
+            let index = argument.strip_prefix("{fd:").and_then(|rest| rest.strip_suffix('}'));
+            let argument = match index.and_then(|index| index.parse::<usize>().ok()) {
+                Some(index) => data
+                    .get(index)
+                    .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no such data"))?,
+                None => argument,
+            };
+            hidden.extend_from_slice(argument.as_bytes());
+            hidden.push(0);
+        }
+        if launch.confinement.filter_calls {
+            for program in seccomp::programs()? {
+                let fd = inherit(&mut kept, "filter", &seccomp::bytes(&program))?;
+                hidden.extend_from_slice(format!("--add-seccomp-fd\0{fd}\0").as_bytes());
+            }
+        }
+        // bubblewrap reports the first inside process on the terminal itself, before that process goes on.
+        let info = rustix::io::fcntl_dupfd_cloexec(output.as_fd(), 3)?;
+        hidden.extend_from_slice(format!("--info-fd\0{}\0", info.as_raw_fd()).as_bytes());
+        kept.push(info);
+        visible.extend(["--args".into(), inherit(&mut kept, "arguments", &hidden)?.into()]);
+    }
+    visible.extend(launch.arguments.iter().map(OsString::from));
+    Ok((visible, kept))
+}
+
+/// Puts bytes into a descriptor, and returns its number. Closed on exec until the child says otherwise.
+fn inherit(kept: &mut Vec<OwnedFd>, name: &str, content: &[u8]) -> io::Result<String> {
+    let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    let fd = OwnedFd::from(file);
+    let number = fd.as_raw_fd().to_string();
+    kept.push(fd);
+    Ok(number)
+}
