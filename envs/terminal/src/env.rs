@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Boundary, BoxFuture, Check, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation,
-    Part, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall,
+    Part, Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall,
 };
 use clawrl_sandbox::{ProcessFacts, Sandbox, ShellError, StepEnd, StepLimits, StepOutput};
 
@@ -22,7 +22,7 @@ use crate::provider::{ReadyTerminal, Shared};
 use crate::tools::{self, Call};
 
 /// How long a process check that does not hold is looked at again.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// The [`Env`] of kind `terminal`.
 pub(crate) struct TerminalEnv {
@@ -109,7 +109,14 @@ impl TerminalEnv {
                 StepEnd::Cancelled => {
                     return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
                 }
-                end => return Err(setup_fault(command, &format!("{end:?}: {}", output.text))),
+                end @ StepEnd::Completed { exit_code: Some(_) } => {
+                    return Err(setup_fault(command, &format!("{end:?}: {}", output.text)));
+                }
+                // Not the command's answer, but a shell that lost its way: another one may do.
+                end => {
+                    let fault = setup_fault(command, &format!("{end:?}: {}", output.text));
+                    return Err(Fault { retry: Retry::Sound, ..fault });
+                }
             }
         }
         Ok(Observation { parts: Vec::<Part>::new(), tools: tools::specs(), ..Observation::default() })
@@ -253,7 +260,7 @@ async fn probed(sandbox: &dyn Sandbox, task: &TaskSpec) -> Vec<ProcessFacts> {
             return processes;
         }
         // timer: the kernel tells nobody about an exec in another process.
-        tokio::time::sleep(SETTLE / 20).await;
+        tokio::time::sleep(SETTLE / 80).await;
     }
 }
 

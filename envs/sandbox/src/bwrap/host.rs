@@ -106,11 +106,10 @@ fn try_namespaces(program: &std::path::Path) -> Result<(), Fault> {
         command.uid(nobody).gid(nobody);
     }
     let output = command.output().map_err(|error| {
-        Fault::permanent(
-            Boundary::Provider,
-            "bwrap-missing",
-            format!("cannot run {}: {error}", program.display()),
-        )
+        // It is there, so what failed is becoming a normal user: a root with one user id only.
+        let message =
+            format!("cannot run {} as a normal user: {error}; {}", program.display(), namespace_advice());
+        Fault::permanent(Boundary::Provider, "namespaces-forbidden", message)
     })?;
     if output.status.success() {
         return Ok(());

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use tokio::time::sleep_until;
 
 use super::activity::{Activity, foreground_activity};
-use super::intake::{Arrival, Front, Intake};
+use super::intake::{Arrival, Front, Intake, Phase};
 use crate::pty::{Pty, PtyRead};
 
 /// Reads between two looks at the clock, each up to a buffer.
@@ -195,8 +195,12 @@ impl Wire {
         if !self.is_at_line_editor()? {
             return Ok(Some(Ending::Silent(Silent::Program)));
         }
-        // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells.
-        Ok(idle.then_some(Ending::Silent(Silent::LineEditor)))
+        // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
+        // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
+        // input yet.
+        let heard = self.intake.phase != Phase::Echo || self.intake.echoed;
+        let enough = if heard { idle } else { silence >= until.patience };
+        Ok(enough.then_some(Ending::Silent(Silent::LineEditor)))
     }
 
     /// Whether the shell reads a line, with or without marks on its prompt.
