@@ -49,3 +49,10 @@ fn examples_run() {
         assert_eq!(said.code, Some(0), "{example}: {said:?}");
     }
 }
+
+#[test]
+fn the_readme_has_the_exit_codes_as_they_are() {
+    let said = Place::new().clawrl(&["help", "exit-codes"]).ends(0);
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    assert!(readme.contains(&said.out), "put this between the marks in README.md:\n{}", said.out);
+}

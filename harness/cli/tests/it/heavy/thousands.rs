@@ -1,0 +1,54 @@
+//! Two thousand sandboxed shells in one run, all alive at once.
+
+use std::path::Path;
+
+use crate::place::Place;
+
+const SHELLS: u32 = 2_000;
+
+/// What the machine must have free: terminals, memory in KiB, process ids.
+fn has_room() -> bool {
+    let number = |path: &str| -> u64 {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+    let available: u64 = available.split_whitespace().next().unwrap().parse().unwrap();
+    number("/proc/sys/kernel/pty/max") >= 4_096
+        && number("/proc/sys/kernel/pid_max") >= 16_384
+        && available >= 8 << 20
+}
+
+#[test]
+fn two_thousand_at_once_without_a_fault_and_without_a_trace() {
+    if !has_room() {
+        println!("not run: this machine has no room for {SHELLS} shells at once");
+        return;
+    }
+    let place = Place::new();
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/terminal-basics");
+    let shells = SHELLS.to_string();
+    let arguments = [
+        "run",
+        suite.to_str().unwrap(),
+        "--policy",
+        "oracle",
+        "--name",
+        "thousands",
+        "--limit",
+        "400",
+        "--repeats",
+        "5",
+        "--concurrency",
+        &shells,
+        "--prewarm",
+        &shells,
+        "--json",
+    ];
+    let said = place.clawrl(&arguments).ends(0);
+    let total = place.run("thousands").summary().total;
+    assert_eq!((total.slots, total.finished, total.passed), (SHELLS, SHELLS, SHELLS), "{}", said.err);
+    assert!(said.json()["peak_sandboxes"].as_u64() >= Some(SHELLS.into()), "{}", said.out);
+    assert_eq!(said.json()["leftovers"], serde_json::json!([]));
+}
