@@ -176,7 +176,7 @@ impl CgroupRoot {
         if self.roots.is_empty() {
             return None;
         }
-        let mut request = CgroupRequest { folders: Vec::new(), settings: Vec::new() };
+        let mut request = CgroupRequest::default();
         for (root, hierarchy) in &self.roots {
             let folder = root.join(name);
             for controller in &hierarchy.controllers {
@@ -187,6 +187,9 @@ impl CgroupRoot {
                 };
                 request.settings.extend(settings.into_iter().map(|(file, value)| (folder.join(file), value)));
             }
+            // Through `tasks` of version 1 a lone thread moves itself without the lock over all thread groups,
+            // whose grace period costs a third of a millisecond each.
+            request.entrances.push(folder.join(if hierarchy.unified { "cgroup.procs" } else { "tasks" }));
             request.folders.push(folder);
         }
         Some(request)
@@ -205,11 +208,6 @@ impl Drop for CgroupRoot {
             let _ = fs::remove_dir(folder);
         }
     }
-}
-
-/// The `cgroup.procs` files of a request.
-pub(crate) fn procs_files(request: &CgroupRequest) -> Vec<PathBuf> {
-    request.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
 }
 
 /// Process ids of a sandbox by its first folder, bubblewrap's two included.

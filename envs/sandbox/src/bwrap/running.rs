@@ -179,7 +179,12 @@ impl RunningSandbox {
             kind: LaunchKind::Descriptors,
             confinement: Confinement {
                 identity: self.held.host_id.map(|id| (id, id)),
-                cgroup_procs: self.held.cgroup.as_ref().map(cgroup::procs_files).unwrap_or_default(),
+                cgroup_entrances: self
+                    .held
+                    .cgroup
+                    .as_ref()
+                    .map(|cgroup| cgroup.entrances.clone())
+                    .unwrap_or_default(),
                 limits,
                 oom_score: Some(500),
                 filter_calls: true,

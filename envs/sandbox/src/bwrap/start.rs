@@ -104,7 +104,7 @@ impl BubblewrapBackend {
         let host_id = identity.as_ref().map(|identity| (identity.id, identity.id));
         let confinement = Confinement {
             identity: host_id,
-            cgroup_procs: cgroup.as_ref().map(cgroup::procs_files).unwrap_or_default(),
+            cgroup_entrances: cgroup.as_ref().map(|cgroup| cgroup.entrances.clone()).unwrap_or_default(),
             limits: resource_limits(&spec, shared.config.host.cgroups.limits_memory()),
             oom_score: Some(500),
             filter_calls: true,

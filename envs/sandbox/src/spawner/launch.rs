@@ -39,8 +39,8 @@ pub(super) fn confine_child(confinement: &Confinement, parent: u32) -> io::Resul
 }
 
 fn confine(confinement: &Confinement) -> io::Result<()> {
-    for procs in &confinement.cgroup_procs {
-        std::fs::write(procs, "0").map_err(|error| named(&procs.display().to_string(), error))?;
+    for entrance in &confinement.cgroup_entrances {
+        std::fs::write(entrance, "0").map_err(|error| named(&entrance.display().to_string(), error))?;
     }
     if let Some(score) = confinement.oom_score {
         // Best effort: a container may forbid even raising it, and it protects only ourselves.

@@ -59,12 +59,14 @@ pub struct ExitReport {
 }
 
 /// Cgroups of one sandbox: created by the spawner before the process starts, removed after it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupRequest {
     /// Folders to create, one per hierarchy, and later to remove.
     pub folders: Vec<PathBuf>,
     /// Files to write after creation, in order: limits.
     pub settings: Vec<(PathBuf, String)>,
+    /// Files by which a process of one thread enters: it writes `0`.
+    pub entrances: Vec<PathBuf>,
 }
 
 /// A program to start, and what is done before it runs.
@@ -114,8 +116,8 @@ pub enum LaunchKind {
 pub struct Confinement {
     /// User and group id to become, when the harness is root. Never 0.
     pub identity: Option<(u32, u32)>,
-    /// `cgroup.procs` files to join.
-    pub cgroup_procs: Vec<PathBuf>,
+    /// Entrances of cgroups to go through, see [`CgroupRequest::entrances`].
+    pub cgroup_entrances: Vec<PathBuf>,
     /// Resource limits, soft and hard alike.
     pub limits: Vec<(ResourceLimit, u64)>,
     /// `oom_score_adj`: how eagerly the kernel sacrifices it.
