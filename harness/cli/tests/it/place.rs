@@ -184,6 +184,9 @@ impl Place {
             (r"\d{8}-\d{6}", "[time]"),
             (r"\d+(\.\d+)? (us|ms|s|min)\b", "[duration]"),
             (r" +\[duration\]", " [duration]"),
+            // Column widths follow the durations; which limits cannot be set follows the machine and the user.
+            (r"(?m)^phase +p50 +p95$", "phase p50 p95"),
+            (r"(?m)^not limited .*\n", ""),
         ];
         filters.iter().fold(text, |text, (pattern, instead)| {
             regex::Regex::new(pattern).unwrap().replace_all(&text, *instead).into_owned()
