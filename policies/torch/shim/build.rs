@@ -1,0 +1,3 @@
+//! Builds the C++ part.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! libtorch functions that tch does not offer.

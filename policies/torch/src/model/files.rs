@@ -1,0 +1,248 @@
+//! A model's folder in the format of Hugging Face: `config.json` and `model.safetensors`.
+//!
+//! I1. A file appears complete or not at all: it is written beside its place, synced and renamed. I2. What is read is
+//! checked: every parameter present, of its shape, finite; nothing there that has no place.
+//!
+//! Errors: [`TorchError::Model`] names the file and the tensor.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use tch::{Device, Kind, Tensor};
+
+use super::config::ModelConfig;
+use super::params::{ParamLayout, Params};
+use crate::error::TorchError;
+
+/// The files of a model's folder.
+#[derive(Debug, Clone)]
+pub struct ModelFiles {
+    folder: PathBuf,
+}
+
+impl ModelFiles {
+    /// The files of this folder, which may not exist yet.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// `config.json`.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("config.json")
+    }
+
+    /// `model.safetensors`.
+    #[must_use]
+    pub fn weights(&self) -> PathBuf {
+        self.folder.join("model.safetensors")
+    }
+
+    /// `tokenizer.json`.
+    #[must_use]
+    pub fn tokenizer(&self) -> PathBuf {
+        self.folder.join("tokenizer.json")
+    }
+
+    /// `tokenizer_config.json`, which holds the chat template.
+    #[must_use]
+    pub fn tokenizer_config(&self) -> PathBuf {
+        self.folder.join("tokenizer_config.json")
+    }
+
+    /// Reads and checks the shape of the model.
+    ///
+    /// # Errors
+    /// [`TorchError::Model`].
+    pub fn read_config(&self) -> Result<ModelConfig, TorchError> {
+        let path = self.config();
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
+        let config: ModelConfig = serde_json::from_str(&text).map_err(|error| unreadable(&path, &error))?;
+        config.check().map_err(|error| unreadable(&path, &error))?;
+        Ok(config)
+    }
+
+    /// Writes the shape of the model.
+    ///
+    /// # Errors
+    /// [`TorchError::Model`].
+    pub fn write_config(&self, config: &ModelConfig) -> Result<(), TorchError> {
+        let path = self.config();
+        let mut text = serde_json::to_string_pretty(config).map_err(|error| unwritable(&path, &error))?;
+        text.push('\n');
+        write_atomically(&path, |temporary| {
+            fs::write(temporary, &text).map_err(|error| unwritable(&path, &error))
+        })
+    }
+}
+
+/// Reads the weights of a folder, whatever floating-point type they are stored in, as fp32.
+///
+/// # Errors
+/// [`TorchError::Model`] when a parameter is missing, has another shape, is not finite, or has no place in the model.
+pub fn load_params(files: &ModelFiles, device: Device) -> Result<Params, TorchError> {
+    let layout = Arc::new(ParamLayout::new(files.read_config()?));
+    load_tensors(&files.weights(), layout, device)
+}
+
+/// Reads a file of tensors into a fresh buffer of this layout.
+pub(crate) fn load_tensors(
+    path: &Path,
+    layout: Arc<ParamLayout>,
+    device: Device,
+) -> Result<Params, TorchError> {
+    let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let stored = SafeTensors::deserialize(&bytes).map_err(|error| unreadable(path, &error))?;
+    let params = Params::zeros(layout, device)?;
+    for spec in params.layout().specs() {
+        let view = stored
+            .tensor(&spec.name)
+            .map_err(|_| unreadable(path, &format!("there is no tensor `{}`", spec.name)))?;
+        let shape: Vec<i64> = view.shape().iter().map(|&size| size as i64).collect();
+        if shape != spec.shape {
+            let what = format!("tensor `{}` has shape {shape:?}, not {:?}", spec.name, spec.shape);
+            return Err(unreadable(path, &what));
+        }
+        let kind = match view.dtype() {
+            Dtype::F32 => Kind::Float,
+            Dtype::BF16 => Kind::BFloat16,
+            Dtype::F16 => Kind::Half,
+            other => return Err(unreadable(path, &format!("tensor `{}` is of type {other:?}", spec.name))),
+        };
+        let values = Tensor::f_from_data_size(view.data(), &shape, kind)?.f_to_kind(Kind::Float)?;
+        if !bool::try_from(values.f_isfinite()?.f_all()?)? {
+            return Err(unreadable(path, &format!("tensor `{}` has values that are not finite", spec.name)));
+        }
+        params.view(spec)?.f_copy_(&values)?;
+    }
+    let tied = params.layout().config().tie_word_embeddings;
+    let homeless = |name: &&str| params.layout().spec(name).is_none() && !(tied && *name == "lm_head.weight");
+    if let Some(name) = stored.names().into_iter().find(homeless) {
+        return Err(unreadable(path, &format!("tensor `{name}` has no place in this model")));
+    }
+    Ok(params)
+}
+
+/// Writes the weights of a folder, in the type that its configuration names.
+///
+/// # Errors
+/// [`TorchError::Model`]; what was there before is intact.
+pub fn save_params(files: &ModelFiles, params: &Params) -> Result<(), TorchError> {
+    let kind = match params.layout().config().dtype.as_str() {
+        "bfloat16" => Kind::BFloat16,
+        _ => Kind::Float,
+    };
+    save_tensors(&files.weights(), params, kind)
+}
+
+/// Writes a buffer under the names of its layout.
+pub(crate) fn save_tensors(path: &Path, params: &Params, kind: Kind) -> Result<(), TorchError> {
+    let dtype = if kind == Kind::BFloat16 { Dtype::BF16 } else { Dtype::F32 };
+    let mut stored: Vec<(&str, Vec<usize>, Vec<u8>)> = Vec::new();
+    for spec in params.layout().specs() {
+        let values = params.view(spec)?.f_to_device(Device::Cpu)?.f_to_kind(kind)?.f_contiguous()?;
+        let mut bytes = vec![0u8; values.numel() * kind.elt_size_in_bytes()];
+        values.f_copy_data_u8(&mut bytes, values.numel())?;
+        stored.push((&spec.name, spec.shape.iter().map(|&size| size as usize).collect(), bytes));
+    }
+    let views: Result<Vec<_>, _> = stored
+        .iter()
+        .map(|(name, shape, bytes)| Ok((*name, TensorView::new(dtype, shape.clone(), bytes)?)))
+        .collect();
+    let views = views.map_err(|error: safetensors::SafeTensorError| unwritable(path, &error))?;
+    // Readers of the format ask for this entry.
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    write_atomically(path, |temporary| {
+        safetensors::serialize_to_file(views, Some(metadata), temporary)
+            .map_err(|error| unwritable(path, &error))
+    })
+}
+
+/// Lets `write` fill a file beside `path`, then puts it there (I1).
+pub(crate) fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<(), TorchError>,
+) -> Result<(), TorchError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let temporary = path.with_file_name(name);
+    let placed = write(&temporary).and_then(|()| {
+        let sync = File::open(&temporary).and_then(|file| file.sync_all());
+        let place = sync.and_then(|()| fs::rename(&temporary, path));
+        place.map_err(|error| unwritable(path, &error))
+    });
+    if placed.is_err() {
+        // Whatever is left of it is of no use; the error that counts is the first.
+        let _ = fs::remove_file(&temporary);
+    }
+    placed
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
+    TorchError::Model(format!("cannot read {}: {error}", path.display()))
+}
+
+fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
+    TorchError::Model(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::init_params;
+
+    fn folder(dtype: &str) -> (tempfile::TempDir, ModelFiles, Params) {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ModelFiles::of(folder.path());
+        let mut config = ModelConfig::tiny(512, 0);
+        config.dtype = dtype.to_owned();
+        files.write_config(&config).unwrap();
+        let params = init_params(Arc::new(ParamLayout::new(config)), 7, Device::Cpu).unwrap();
+        save_params(&files, &params).unwrap();
+        (folder, files, params)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (_folder, files, params) = folder("float32");
+        let read = load_params(&files, Device::Cpu).unwrap();
+        assert!(read.flat().f_equal(params.flat()).unwrap());
+        let (_folder, files, params) = folder("bfloat16");
+        let read = load_params(&files, Device::Cpu).unwrap();
+        let rounded = params.flat().f_to_kind(Kind::BFloat16).unwrap().f_to_kind(Kind::Float).unwrap();
+        assert!(read.flat().f_equal(&rounded).unwrap());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let check = |spoil: &dyn Fn(&ModelFiles, &Params), expected: &str| {
+            let (_folder, files, params) = folder("float32");
+            spoil(&files, &params);
+            let error = load_params(&files, Device::Cpu).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(&|files, _| fs::write(files.weights(), b"short").unwrap(), "cannot read");
+        check(&|files, _| fs::remove_file(files.weights()).unwrap(), "model.safetensors");
+        let another = |change: fn(&mut ModelConfig)| {
+            move |files: &ModelFiles, _: &Params| {
+                let mut config = files.read_config().unwrap();
+                change(&mut config);
+                files.write_config(&config).unwrap();
+            }
+        };
+        check(&another(|config| config.num_hidden_layers = 2), "model.layers.2");
+        check(&another(|config| config.num_hidden_layers = 4), "there is no tensor `model.layers.3");
+        check(&another(|config| config.vocab_size = 513), "has shape [512, 128], not [513, 128]");
+        check(
+            &|files, params| {
+                let _ = params.final_norm().unwrap().f_fill_(f64::NAN).unwrap();
+                save_params(files, params).unwrap();
+            },
+            "not finite",
+        );
+    }
+}
