@@ -90,6 +90,15 @@ pub enum PolicySpec {
         /// The lines.
         actions: Vec<String>,
     },
+    /// A model on libtorch, with the parameters that are current while it acts.
+    Torch {
+        /// Folder of the model in the Hugging Face layout, as it was when the run began.
+        path: PathBuf,
+        /// Temperature in thousandths; 0 takes the most likely token each time.
+        temperature_milli: u32,
+        /// Tokens of a reply before it is cut.
+        max_new_tokens: u32,
+    },
 }
 
 /// Which part of a suite's tasks takes part, by a stable hash of family and instruction.

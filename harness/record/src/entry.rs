@@ -35,13 +35,33 @@ pub enum Entry {
     Synced,
     /// Another process went on. Attempts that were under way are lost; their slots are open again.
     Resumed(Resumed),
-    /// Slots that a fault had closed are open again.
+    /// Closed slots are open again. The attempts that had closed them stay in the record and close nothing more.
     Reopened {
         /// The slots.
         slots: Vec<SlotId>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "ReopenCause::is_faulted")]
+        cause: ReopenCause,
     },
     /// The run ended in good order.
     Finished(Finished),
+}
+
+/// Why closed slots are open again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReopenCause {
+    /// A fault had closed each of them.
+    #[default]
+    Faulted,
+    /// A learner went back to a checkpoint that had not consumed their groups.
+    RolledBack,
+}
+
+impl ReopenCause {
+    fn is_faulted(&self) -> bool {
+        *self == Self::Faulted
+    }
 }
 
 /// The journal's first line.
@@ -55,6 +75,9 @@ pub struct Opened {
     pub plan_sha256: String,
     /// Number of slots of the plan.
     pub slots: u32,
+    /// Hex SHA-256 of `train.json`, byte by byte, in the run of a training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_sha256: Option<String>,
 }
 
 /// What a resuming process found and promises.
@@ -72,6 +95,8 @@ pub struct Resumed {
 pub enum RunEnd {
     /// Every slot is closed.
     Completed,
+    /// Whoever consumed the results had enough; slots may be open and are not wanted.
+    Sated,
     /// A person asked for the end; slots may be open.
     Interrupted,
     /// A limit on faults ended it.
@@ -198,7 +223,7 @@ pub struct AttemptSummary {
     pub attempt: AttemptId,
     /// Its fencing epoch.
     pub epoch: Epoch,
-    /// Whether it closed its slot.
+    /// Whether it closed its slot, and does so still: reopening a slot takes this from its attempt.
     pub closes_slot: bool,
     /// How it ended.
     pub ending: Ending,
@@ -229,6 +254,12 @@ impl AttemptSummary {
     #[must_use]
     pub fn passed(&self) -> bool {
         matches!(self.ending, Ending::Finished { passed: true, .. })
+    }
+
+    /// Whether it finished and its slot was reopened since.
+    #[must_use]
+    pub fn superseded(&self) -> bool {
+        !self.closes_slot && matches!(self.ending, Ending::Finished { .. })
     }
 
     /// Whether something broke.

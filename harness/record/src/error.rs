@@ -79,7 +79,7 @@ pub enum RecordError {
         /// Its format.
         found: u32,
     },
-    /// `plan.json` is not what the run was opened with.
+    /// `plan.json` or `train.json` is not what the run was opened with.
     #[error(
         "{} was changed after the run began (SHA-256 {found}, the journal says {expected}): put the original \
          back, or start a new run from the changed plan",

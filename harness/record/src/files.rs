@@ -14,6 +14,9 @@ use crate::RecordError;
 pub(crate) const RUNS: &str = "runs";
 pub(crate) const PLAN: &str = "plan.json";
 pub(crate) const LOCK: &str = "lock.json";
+pub(crate) const TRAIN: &str = "train.json";
+/// Folder of the learner, in the run of a training.
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 pub(crate) const TRAJECTORIES: &str = "trajectories.zst";
 pub(crate) const METRICS: &str = "metrics.jsonl";
@@ -36,6 +39,14 @@ pub(crate) fn write_atomic(path: &Path, content: &[u8]) -> Result<(), RecordErro
         return Err(RecordError::io("write", path, source));
     }
     sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Removes a file that may not be there.
+pub(crate) fn remove_optional(path: &Path) -> Result<(), RecordError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RecordError::io("remove", path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the names in a folder durable.

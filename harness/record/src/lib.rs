@@ -1,7 +1,8 @@
 //! The run store: what a run leaves under `results/runs/<run>/`, and how it is read again.
 //!
 //! A run's folder holds its plan and lock file, a journal (plan, leases, resolutions; never steps), one
-//! zstd frame per attempt, metrics and a summary. `results/README.md` documents every byte of it.
+//! zstd frame per attempt, metrics and a summary; that of a training also the train file, as it was resolved, and
+//! the learner's checkpoints, of which this crate knows the place only. `results/README.md` documents every byte of it.
 //! The scheduler does not know this crate: both meet at [`clawrl_core::EpisodeSink`].
 //!
 //! I1. A record that was acknowledged survives `kill -9` of the writer (it was written), and a loss of power
@@ -41,12 +42,13 @@ mod violation;
 mod writer;
 
 pub use entry::{
-    AttemptSummary, Ending, Entry, Finished, FrameRef, Line, Opened, PhaseMicros, Resumed, RunEnd,
+    AttemptSummary, Ending, Entry, Finished, FrameRef, Line, Opened, PhaseMicros, ReopenCause, Resumed,
+    RunEnd,
 };
 pub use error::RecordError;
 pub use journal::TailCut;
 pub use lock_file::{LimitNotSet, LockFile};
-pub use metrics::{Metric, MetricRow};
+pub use metrics::{Metric, MetricRow, UpdateFigures};
 pub use resume::{ResumeMode, ResumeState};
 pub use run::Run;
 pub use sink::RunSink;

@@ -2,8 +2,16 @@
 //!
 //! One row a line, `{"t_ms":...,"name":"slots_open_count","value":12.0}`. Rows are no part of the promise that
 //! resolutions have: a crash may cost the last of them. Names come from one enum, `<area>_<thing>_<unit>`.
+//!
+//! Figures of training belong to an update and say to which: `{"t_ms":...,"name":"train_reward_mean","update":12,
+//! "value":0.41}`. A training that goes back to a checkpoint removes those of later updates.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::RecordError;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,11 +48,69 @@ pub enum Metric {
     HarnessCpuPercent,
     /// Memory that the host has available.
     HostMemoryAvailableMib,
+    /// Reward of the update's episodes, those of constant groups included, mean.
+    TrainRewardMean,
+    /// Share of the update's episodes that passed every check.
+    TrainSuccessRatio,
+    /// Share of the held-out tasks passed, greedily, by the version of this update; update 0 is before the first.
+    TrainHeldOutSuccessRatio,
+    /// Held-out tasks that this share is over: faulted ones are left out.
+    TrainHeldOutTasksCount,
+    /// Aggregated loss, mean over the update's optimizer steps.
+    TrainLossMean,
+    /// Mean negative log-likelihood of trained tokens in the warm start; the update is its step.
+    TrainImitationLossNats,
+    /// Entropy of the policy at trained tokens, mean.
+    TrainEntropyNats,
+    /// Norm of the gradient before clipping, mean over steps.
+    TrainGradientNorm,
+    /// Distance of recomputed and recorded log-probabilities, mean over tokens.
+    TrainBehaviourGapNats,
+    /// Share of tokens whose ratio was clipped.
+    TrainClippedRatio,
+    /// Age of the trained tokens at the start of the batch, mean.
+    TrainStalenessMeanVersions,
+    /// Age of the oldest trained token at the start of the batch.
+    TrainStalenessMaxVersions,
+    /// Groups that carried a gradient.
+    TrainGroupsUsedCount,
+    /// Groups dropped because all members had the same reward.
+    TrainGroupsConstantCount,
+    /// Groups dropped because faults left fewer than two members.
+    TrainGroupsSmallCount,
+    /// Tokens left out because they were too old.
+    TrainTokensStaleCount,
+    /// Segments dropped because a log-probability had moved too far.
+    TrainSegmentsDroppedCount,
+    /// Tokens that carried a gradient.
+    TrainTokensTrainedCount,
+    /// Tokens that went through the model.
+    TrainTokensForwardCount,
+    /// Optimizer steps made.
+    TrainStepsCount,
+    /// Optimizer steps skipped because loss or gradient was not finite.
+    TrainStepsSkippedCount,
+    /// Tokens of a reply, mean.
+    TrainReplyTokensMean,
+    /// Tokens sampled since the last update.
+    TrainSampledTokensPerSecond,
+    /// Episodes that ended since the last update.
+    TrainEpisodesPerSecond,
+    /// The learner's time waiting for a batch.
+    TrainWaitSeconds,
+    /// Time of the update.
+    TrainUpdateSeconds,
+    /// Time to hand the parameters to the engine.
+    TrainPublishSeconds,
+    /// Time to write a checkpoint.
+    TrainCheckpointSeconds,
+    /// Time of an evaluation.
+    TrainEvaluationSeconds,
 }
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 44] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -60,6 +126,35 @@ impl Metric {
         Self::HarnessMemoryMib,
         Self::HarnessCpuPercent,
         Self::HostMemoryAvailableMib,
+        Self::TrainRewardMean,
+        Self::TrainSuccessRatio,
+        Self::TrainHeldOutSuccessRatio,
+        Self::TrainHeldOutTasksCount,
+        Self::TrainLossMean,
+        Self::TrainImitationLossNats,
+        Self::TrainEntropyNats,
+        Self::TrainGradientNorm,
+        Self::TrainBehaviourGapNats,
+        Self::TrainClippedRatio,
+        Self::TrainStalenessMeanVersions,
+        Self::TrainStalenessMaxVersions,
+        Self::TrainGroupsUsedCount,
+        Self::TrainGroupsConstantCount,
+        Self::TrainGroupsSmallCount,
+        Self::TrainTokensStaleCount,
+        Self::TrainSegmentsDroppedCount,
+        Self::TrainTokensTrainedCount,
+        Self::TrainTokensForwardCount,
+        Self::TrainStepsCount,
+        Self::TrainStepsSkippedCount,
+        Self::TrainReplyTokensMean,
+        Self::TrainSampledTokensPerSecond,
+        Self::TrainEpisodesPerSecond,
+        Self::TrainWaitSeconds,
+        Self::TrainUpdateSeconds,
+        Self::TrainPublishSeconds,
+        Self::TrainCheckpointSeconds,
+        Self::TrainEvaluationSeconds,
     ];
 }
 
@@ -70,9 +165,75 @@ pub struct MetricRow {
     pub t_ms: u64,
     /// What is measured.
     pub name: Metric,
+    /// The update that it is a figure of, in training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<u64>,
     /// In the unit that the name ends in. Not a number is stored as null and read back as such.
     #[serde(deserialize_with = "number_or_nan")]
     pub value: f64,
+}
+
+/// All figures of one update.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpdateFigures {
+    /// The update; 0 is what was measured before the first.
+    pub update: u64,
+    /// When the last of them was taken, milliseconds since 1970.
+    pub t_ms: u64,
+    /// By name.
+    pub figures: BTreeMap<Metric, f64>,
+}
+
+impl UpdateFigures {
+    /// One figure.
+    #[must_use]
+    pub fn get(&self, name: Metric) -> Option<f64> {
+        self.figures.get(&name).copied()
+    }
+}
+
+impl MetricRow {
+    /// A figure at a time, of no update.
+    #[must_use]
+    pub fn new(t_ms: u64, name: Metric, value: f64) -> Self {
+        Self { t_ms, name, update: None, value }
+    }
+
+    /// Figures of one update.
+    #[must_use]
+    pub fn of_update(t_ms: u64, update: u64, figures: &[(Metric, f64)]) -> Vec<Self> {
+        let row = |&(name, value): &(Metric, f64)| Self { t_ms, name, update: Some(update), value };
+        figures.iter().map(row).collect()
+    }
+}
+
+/// Figures of training by update, ascending. Of one that was given twice the later counts.
+pub(crate) fn by_update(rows: &[MetricRow]) -> Vec<UpdateFigures> {
+    let mut updates: BTreeMap<u64, UpdateFigures> = BTreeMap::new();
+    for row in rows {
+        let Some(update) = row.update else { continue };
+        let empty = UpdateFigures { update, t_ms: row.t_ms, figures: BTreeMap::new() };
+        let figures = updates.entry(update).or_insert(empty);
+        figures.t_ms = figures.t_ms.max(row.t_ms);
+        figures.figures.insert(row.name, row.value);
+    }
+    updates.into_values().collect()
+}
+
+/// The rows, byte by byte, without those of later updates and without a torn last one.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn up_to(bytes: &[u8], update: u64) -> Result<Vec<u8>, (usize, serde_json::Error)> {
+    let rows = parse(bytes)?;
+    let lines = bytes.split_inclusive(|&byte| byte == b'\n').zip(rows);
+    let kept = lines.filter(|(_, row)| row.update.is_none_or(|of| of <= update));
+    Ok(kept.flat_map(|(line, _)| line).copied().collect())
+}
+
+/// The error of a file with such a line.
+pub(crate) fn unreadable(path: PathBuf, line: usize, error: &serde_json::Error) -> RecordError {
+    RecordError::Unreadable { path, reason: format!("line {line}: {error}") }
 }
 
 fn number_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
@@ -115,17 +276,75 @@ mod tests {
         harness_memory_mib
         harness_cpu_percent
         host_memory_available_mib
+        train_reward_mean
+        train_success_ratio
+        train_held_out_success_ratio
+        train_held_out_tasks_count
+        train_loss_mean
+        train_imitation_loss_nats
+        train_entropy_nats
+        train_gradient_norm
+        train_behaviour_gap_nats
+        train_clipped_ratio
+        train_staleness_mean_versions
+        train_staleness_max_versions
+        train_groups_used_count
+        train_groups_constant_count
+        train_groups_small_count
+        train_tokens_stale_count
+        train_segments_dropped_count
+        train_tokens_trained_count
+        train_tokens_forward_count
+        train_steps_count
+        train_steps_skipped_count
+        train_reply_tokens_mean
+        train_sampled_tokens_per_second
+        train_episodes_per_second
+        train_wait_seconds
+        train_update_seconds
+        train_publish_seconds
+        train_checkpoint_seconds
+        train_evaluation_seconds
         ");
     }
 
     #[test]
     fn torn_last_line_is_left_out() {
-        let row = MetricRow { t_ms: 5, name: Metric::SlotsOpenCount, value: 3.0 };
+        let row = MetricRow::new(5, Metric::SlotsOpenCount, 3.0);
         let mut bytes = serde_json::to_vec(&row).unwrap();
         assert_eq!(bytes, br#"{"t_ms":5,"name":"slots_open_count","value":3.0}"#);
         bytes.extend_from_slice(b"\n{\"t_ms\":");
         assert_eq!(parse(&bytes).unwrap(), [row]);
         bytes.extend_from_slice(b"\n");
         assert_eq!(parse(&bytes).unwrap_err().0, 2);
+    }
+
+    #[test]
+    fn figures_of_an_update_come_together() {
+        let mut rows =
+            MetricRow::of_update(5, 1, &[(Metric::TrainRewardMean, 0.25), (Metric::TrainStepsCount, 2.0)]);
+        rows.push(MetricRow::new(6, Metric::SlotsOpenCount, 3.0));
+        rows.extend(MetricRow::of_update(7, 0, &[(Metric::TrainHeldOutSuccessRatio, 0.4)]));
+        rows.extend(MetricRow::of_update(8, 1, &[(Metric::TrainRewardMean, 0.5)]));
+        let updates = by_update(&rows);
+        assert_eq!(
+            updates.iter().map(|update| (update.update, update.t_ms)).collect::<Vec<_>>(),
+            [(0, 7), (1, 8)]
+        );
+        assert_eq!(updates[1].get(Metric::TrainRewardMean), Some(0.5));
+        assert_eq!(updates[1].get(Metric::TrainStepsCount), Some(2.0));
+        assert_eq!(updates[1].get(Metric::TrainLossMean), None);
+    }
+
+    #[test]
+    fn later_updates_are_forgotten_and_nothing_else() {
+        let of = |update| MetricRow::of_update(1, update, &[(Metric::TrainLossMean, f64::NAN)]).remove(0);
+        let rows = [of(1), MetricRow::new(2, Metric::SlotsOpenCount, 3.0), of(2), of(1)];
+        let lines: Vec<String> =
+            rows.iter().map(|row| format!("{}\n", serde_json::to_string(row).unwrap())).collect();
+        assert_eq!(lines[0], "{\"t_ms\":1,\"name\":\"train_loss_mean\",\"update\":1,\"value\":null}\n");
+        let bytes = format!("{}{{\"t_ms", lines.concat());
+        let kept = up_to(bytes.as_bytes(), 1).unwrap();
+        assert_eq!(String::from_utf8(kept).unwrap(), [&*lines[0], &*lines[1], &*lines[3]].concat());
     }
 }

@@ -9,20 +9,48 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{Epoch, FORMAT_VERSION, RunId, RunPlan, SlotId};
+use std::collections::BTreeSet;
+
+use clawrl_core::{Epoch, FORMAT_VERSION, GroupId, RunId, RunPlan, SlotId};
 
 use crate::journal::{self, Journal, JournalError, TailCut, UnsyncedFrame};
 use crate::migrate::MigrateError;
-use crate::{AttemptSummary, Entry, JournalState, Line, RecordError, files, frame, line, migrate};
+use crate::{
+    AttemptSummary, Entry, JournalState, Line, RecordError, ReopenCause, files, frame, line, migrate,
+};
 
 /// Which slots a resumed run fills.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ResumeMode {
     /// Those that are open.
     #[default]
     OpenSlots,
     /// Also those that a fault closed.
     RetryFaulted,
+    /// Also every slot of a group that a learner's checkpoint has not consumed, however it was closed: the learner
+    /// goes back to that checkpoint, and whole groups run again under new attempt numbers. Figures of later
+    /// updates are removed from `metrics.jsonl`.
+    RollBack {
+        /// The last update that the checkpoint holds.
+        update: u64,
+        /// The groups that it has consumed.
+        consumed: BTreeSet<GroupId>,
+    },
+}
+
+impl ResumeMode {
+    /// The closed slots that it opens again, and why.
+    pub(crate) fn reopened(&self, plan: &RunPlan, state: &JournalState) -> (Vec<SlotId>, ReopenCause) {
+        match self {
+            Self::OpenSlots => (Vec::new(), ReopenCause::Faulted),
+            Self::RetryFaulted => (state.faulted_slots(), ReopenCause::Faulted),
+            Self::RollBack { consumed, .. } => {
+                let group = |slot: SlotId| plan.slots.get(slot.0 as usize).map(|spec| spec.group);
+                let wanted = |slot| group(slot).is_some_and(|group| !consumed.contains(&group));
+                (state.closed_slots(wanted), ReopenCause::RolledBack)
+            }
+        }
+    }
 }
 
 /// Where a resumed run stands.
@@ -77,14 +105,23 @@ pub(crate) fn journal_error(path: &Path, error: JournalError) -> RecordError {
     }
 }
 
-/// That the plan is the one the journal was opened with.
+/// That plan and train file are those the journal was opened with.
 pub(crate) fn check_plan(dir: &Path, state: &JournalState, sha256: &str) -> Result<(), RecordError> {
-    let expected = &state.opened().plan_sha256;
-    if expected == sha256 {
-        return Ok(());
+    let unchanged = |name: &str, expected: &str, found: &str| {
+        if expected == found {
+            return Ok(());
+        }
+        let (expected, found) = (expected.to_owned(), found.to_owned());
+        Err(RecordError::PlanChanged { path: dir.join(name), expected, found })
+    };
+    unchanged(files::PLAN, &state.opened().plan_sha256, sha256)?;
+    match &state.opened().train_sha256 {
+        Some(expected) => {
+            let found = files::read(dir.join(files::TRAIN))?;
+            unchanged(files::TRAIN, expected, &files::sha256_hex(&found))
+        }
+        None => Ok(()),
     }
-    let (expected, found) = (expected.clone(), sha256.to_owned());
-    Err(RecordError::PlanChanged { path: dir.join(files::PLAN), expected, found })
 }
 
 /// The run's files, whole and open for appending.

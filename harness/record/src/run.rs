@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use clawrl_core::{AttemptId, AttemptRecord, RunPlan};
 
 use crate::owner::Owner;
-use crate::{AttemptSummary, JournalState, LockFile, MetricRow, RecordError, RunSummary, TailCut};
+use crate::{
+    AttemptSummary, JournalState, LockFile, MetricRow, RecordError, RunSummary, TailCut, UpdateFigures,
+};
 use crate::{files, frame, journal, metrics, migrate, resume};
 
 /// A run as it stands.
@@ -130,6 +132,34 @@ impl Run {
         Ok(self.trajectory(attempt)?.trajectory.cast)
     }
 
+    /// What is trained and how, in the run of a training: the content of `train.json`, which only its writer
+    /// understands.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`].
+    pub fn train(&self) -> Result<Option<serde_json::Value>, RecordError> {
+        let path = self.dir.join(files::TRAIN);
+        let Some(bytes) = files::read_optional(&path)? else { return Ok(None) };
+        let unreadable =
+            |error: serde_json::Error| RecordError::Unreadable { path, reason: error.to_string() };
+        serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
+    }
+
+    /// Folder of the learner's checkpoints, which may not exist. The record neither writes nor reads there;
+    /// removing the run removes it.
+    #[must_use]
+    pub fn checkpoints_dir(&self) -> PathBuf {
+        self.dir.join(files::CHECKPOINTS)
+    }
+
+    /// Figures of training, by update.
+    ///
+    /// # Errors
+    /// As [`Run::metrics`].
+    pub fn updates(&self) -> Result<Vec<UpdateFigures>, RecordError> {
+        Ok(metrics::by_update(&self.metrics()?))
+    }
+
     /// Figures over time. A row that is being written is left out.
     ///
     /// # Errors
@@ -137,10 +167,7 @@ impl Run {
     pub fn metrics(&self) -> Result<Vec<MetricRow>, RecordError> {
         let path = self.dir.join(files::METRICS);
         let bytes = files::read_optional(&path)?.unwrap_or_default();
-        metrics::parse(&bytes).map_err(|(line, error)| RecordError::Unreadable {
-            path,
-            reason: format!("line {line}: {error}"),
-        })
+        metrics::parse(&bytes).map_err(|(line, error)| metrics::unreadable(path, line, &error))
     }
 
     fn open_trajectories(&self) -> Result<File, RecordError> {
@@ -154,6 +181,10 @@ impl Run {
             reason: format!("the frame of attempt {}: {reason}", summary.attempt),
         };
         let bytes = resume::read_frame(file, summary.frame).map_err(|error| damaged(error.to_string()))?;
-        frame::decode(&bytes, summary.frame).map_err(|error| damaged(error.to_string()))
+        let mut record: AttemptRecord =
+            frame::decode(&bytes, summary.frame).map_err(|error| damaged(error.to_string()))?;
+        // The frame says what was true when it was written; the journal knows of reopened slots.
+        record.closes_slot = summary.closes_slot;
+        Ok(record)
     }
 }

@@ -7,7 +7,8 @@
 //! I1. A slot has at most one live attempt, and at most one attempt closes it.
 //! I2. Attempts of a slot are numbered from 0 without gaps; their epochs rise. No lease is older than the
 //!     session's first epoch.
-//! I3. A finished attempt closes its slot, a cancelled one never does. Only slots closed by a fault reopen.
+//! I3. A finished attempt closes its slot, a cancelled one never does. Slots reopen that a fault closed, or, when
+//!     a learner goes back to a checkpoint, that are closed; the attempt that had closed one then closes nothing.
 //! I4. A refused line changes nothing.
 //! I5. A run ends with no attempt under way. Only a harness fault may leave some: they are lost, their slots
 //!     open.
@@ -16,7 +17,7 @@
 
 use clawrl_core::{AttemptId, Epoch, LeaseRecord, SlotId};
 
-use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened, RunEnd, Violation};
+use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened, ReopenCause, RunEnd, Violation};
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,7 +119,7 @@ impl JournalState {
             Entry::Resolved(summary) => self.resolve(summary)?,
             Entry::Synced => {}
             Entry::Resumed(resumed) => self.resume(resumed.first_epoch, line.t_ms)?,
-            Entry::Reopened { slots } => self.reopen(slots)?,
+            Entry::Reopened { slots, cause } => self.reopen(slots, *cause)?,
             Entry::Finished(finished) => self.finish(*finished)?,
         }
         self.last_ms = self.last_ms.max(line.t_ms);
@@ -161,6 +162,12 @@ impl JournalState {
     pub fn faulted_slots(&self) -> Vec<SlotId> {
         let faulted = |slot: &SlotState| slot.closing().is_some_and(AttemptSummary::faulted);
         self.numbered().filter(|(_, slot)| faulted(slot)).map(|(id, _)| id).collect()
+    }
+
+    /// Closed slots for which this holds.
+    pub(crate) fn closed_slots(&self, mut wanted: impl FnMut(SlotId) -> bool) -> Vec<SlotId> {
+        let closed = |slot: &SlotState| matches!(slot.status, SlotStatus::Closed { .. });
+        self.numbered().filter(|(id, slot)| closed(slot) && wanted(*id)).map(|(id, _)| id).collect()
     }
 
     /// The end of the run, if it came in good order and nobody resumed since.
@@ -291,14 +298,23 @@ impl JournalState {
         }
     }
 
-    fn reopen(&mut self, slots: &[SlotId]) -> Result<(), Violation> {
+    fn reopen(&mut self, slots: &[SlotId], cause: ReopenCause) -> Result<(), Violation> {
         for &id in slots {
-            if !self.slot(id)?.closing().is_some_and(AttemptSummary::faulted) {
-                return Err(Violation::ReopenedUnfaulted { slot: id });
+            let closing = self.slot(id)?.closing();
+            match cause {
+                ReopenCause::Faulted if !closing.is_some_and(AttemptSummary::faulted) => {
+                    return Err(Violation::ReopenedUnfaulted { slot: id });
+                }
+                ReopenCause::RolledBack if closing.is_none() => {
+                    return Err(Violation::ReopenedOpen { slot: id });
+                }
+                ReopenCause::Faulted | ReopenCause::RolledBack => {}
             }
         }
         for id in slots {
-            self.slots[id.0 as usize].status = SlotStatus::Open;
+            let slot = &mut self.slots[id.0 as usize];
+            slot.attempts.iter_mut().for_each(|attempt| attempt.closes_slot = false);
+            slot.status = SlotStatus::Open;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub struct RunStore {
 pub enum RunState {
     /// A process writes it now.
     Running,
-    /// It came to its own end: every slot is closed.
+    /// It came to its own end: every slot is closed, or no more was wanted.
     Finished,
     /// It ended with open slots, or its process died. It can be resumed.
     Interrupted,
@@ -159,7 +159,8 @@ fn remove_tree(dir: &Path) -> Result<(), RecordError> {
 fn described(run: &RunId, opened: &Run) -> RunInfo {
     let plan = opened.plan();
     let state = opened.state();
-    let completed = state.and_then(|state| state.finished()).is_some_and(|end| end.end == RunEnd::Completed);
+    let its_own = |end: RunEnd| matches!(end, RunEnd::Completed | RunEnd::Sated);
+    let completed = state.and_then(|state| state.finished()).is_some_and(|finished| its_own(finished.end));
     let count = |wanted: fn(&AttemptSummary) -> bool| {
         let closing = state.iter().flat_map(|state| state.slots()).filter_map(|slot| slot.closing());
         u32::try_from(closing.filter(|summary| wanted(summary)).count()).unwrap_or(u32::MAX)

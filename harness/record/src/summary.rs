@@ -81,6 +81,9 @@ pub struct Counts {
     pub cancelled_attempts: u32,
     /// Attempts whose process died under them.
     pub lost_attempts: u32,
+    /// Attempts that finished and were put aside when a learner went back to a checkpoint.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub superseded_attempts: u32,
     /// Attempts beyond the first of each slot.
     pub retries: u32,
     /// Turns of all attempts that resolved.
@@ -248,6 +251,7 @@ impl Tally {
         for attempt in &slot.attempts {
             counts.faulted_attempts += u32::from(attempt.faulted());
             counts.cancelled_attempts += u32::from(matches!(attempt.ending, Ending::Cancelled(_)));
+            counts.superseded_attempts += u32::from(attempt.superseded());
             counts.turns += u64::from(attempt.turns);
         }
         counts.lost_attempts += slot.lost();
@@ -263,6 +267,10 @@ impl Tally {
         counts.pass_rate = PassRate::of(counts.passed, counts.finished);
         counts
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 fn fault_counts<'a>(attempts: impl Iterator<Item = &'a AttemptSummary>) -> Vec<FaultCount> {
@@ -286,7 +294,8 @@ fn fault_counts<'a>(attempts: impl Iterator<Item = &'a AttemptSummary>) -> Vec<F
 }
 
 fn phases<'a>(attempts: impl Iterator<Item = &'a AttemptSummary>) -> Option<Phases> {
-    let finished = attempts.filter(|attempt| matches!(attempt.ending, Ending::Finished { .. }));
+    let finished =
+        attempts.filter(|attempt| attempt.closes_slot && matches!(attempt.ending, Ending::Finished { .. }));
     let times: Vec<PhaseMicros> = finished.map(|attempt| attempt.times_us).collect();
     if times.is_empty() {
         return None;

@@ -106,6 +106,12 @@ pub enum Violation {
         /// The slot.
         slot: SlotId,
     },
+    /// There is nothing to go back behind in an open slot.
+    #[error("{slot} is rolled back, but it is open")]
+    ReopenedOpen {
+        /// The slot.
+        slot: SlotId,
+    },
     /// The end came while attempts were under way, and no harness fault was the reason.
     #[error("the run finished while {attempt} was under way")]
     FinishedWhileLive {

@@ -1,7 +1,7 @@
 //! Writing a run: create or resume, hand out the sink, finish.
 //!
-//! I1. `plan.json` and `lock.json` are on the disk before the journal is opened, `opened` or `resumed` before
-//!     the sink is handed out.
+//! I1. `plan.json`, `lock.json` and a training's `train.json` are on the disk before the journal is opened,
+//!     `opened` or `resumed` before the sink is handed out.
 //! I2. Whoever drops a writer leaves a run that can be resumed, with everything acknowledged synced.
 //!
 //! Everything here blocks and belongs on an OS thread; only [`RunSink`] is for asynchronous code.
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use clawrl_core::{FORMAT_VERSION, RunId, RunPlan};
+use clawrl_core::{FORMAT_VERSION, RunId, RunPlan, SlotId};
 use crossbeam::channel::{Sender, bounded};
 
 use serde::Serialize;
@@ -22,9 +22,10 @@ use crate::owner::Owner;
 use crate::resume::Repaired;
 use crate::sink::CREDITS;
 use crate::{
-    Entry, JournalState, Line, LockFile, Opened, RecordError, ResumeMode, ResumeState, Resumed, RunEnd,
+    Entry, JournalState, Line, LockFile, Opened, RecordError, ReopenCause, ResumeMode, ResumeState, Resumed,
+    RunEnd,
 };
-use crate::{RunSink, RunSummary, TailCut, files, line, resume};
+use crate::{RunSink, RunSummary, TailCut, files, line, metrics, resume};
 
 /// A run that this process writes. Owns the writer thread, which ends with it.
 #[derive(Debug)]
@@ -44,6 +45,29 @@ impl RunWriter {
     /// # Errors
     /// [`RecordError::Exists`] if the folder is there; [`RecordError::NoSpace`], [`RecordError::NotWritable`].
     pub fn create(results_dir: &Path, plan: &RunPlan, lock: &LockFile) -> Result<Self, RecordError> {
+        Self::create_run(results_dir, plan, lock, None)
+    }
+
+    /// The same for the run of a training, whose folder also holds what is trained and how. The record does not
+    /// understand that, keeps it as `train.json` and holds the journal to it.
+    ///
+    /// # Errors
+    /// As [`RunWriter::create`].
+    pub fn create_training(
+        results_dir: &Path,
+        plan: &RunPlan,
+        lock: &LockFile,
+        train: &serde_json::Value,
+    ) -> Result<Self, RecordError> {
+        Self::create_run(results_dir, plan, lock, Some(train))
+    }
+
+    fn create_run(
+        results_dir: &Path,
+        plan: &RunPlan,
+        lock: &LockFile,
+        train: Option<&serde_json::Value>,
+    ) -> Result<Self, RecordError> {
         let runs = results_dir.join(files::RUNS);
         fs::create_dir_all(&runs).map_err(|source| RecordError::io("create", &runs, source))?;
         let dir = runs.join(plan.run.as_str());
@@ -57,6 +81,11 @@ impl RunWriter {
         if dir.join(files::PLAN).exists() {
             return Err(RecordError::Exists { run: plan.run.clone() });
         }
+        let train_path = dir.join(files::TRAIN);
+        match train {
+            Some(train) => files::write_atomic(&train_path, &pretty(&plan.run, train)?)?,
+            None => files::remove_optional(&train_path)?,
+        }
         let plan_bytes = compact(&plan.run, plan)?;
         files::write_atomic(&dir.join(files::PLAN), &plan_bytes)?;
         files::write_atomic(&dir.join(files::LOCK), &pretty(&plan.run, lock)?)?;
@@ -64,8 +93,8 @@ impl RunWriter {
         Self::begin(dir, plan, &files::sha256_hex(&plan_bytes), &lock.program, owner)
     }
 
-    /// Takes up a run whose process ended: cuts torn tails, journals `resumed`, and, with
-    /// [`ResumeMode::RetryFaulted`], `reopened`. A run that died before its journal was opened begins now.
+    /// Takes up a run whose process ended: cuts torn tails, journals `resumed`, and `reopened` for closed slots that
+    /// the mode opens again. A run that died before its journal was opened begins now.
     ///
     /// # Errors
     /// [`RecordError::NoSuchRun`], [`RecordError::Running`], [`RecordError::Newer`],
@@ -85,9 +114,15 @@ impl RunWriter {
         let Repaired { journal, frames, state, cut } = resume::repair(&dir, run, &sha256)?;
         let mut logs = Logs::new(journal, frames);
         let state = match state {
-            None => open_journal(&mut logs, &dir, opened(&plan, &program(&dir), sha256), run)?,
-            Some(state) => resume_journal(&mut logs, &dir, state, mode, cut.as_ref(), run)?,
+            None => open_journal(&mut logs, &dir, opened(&dir, &plan, &program(&dir), sha256)?, run)?,
+            Some(state) => {
+                let reopened = mode.reopened(&plan, &state);
+                resume_journal(&mut logs, &dir, state, reopened, cut.as_ref(), run)?
+            }
         };
+        if let ResumeMode::RollBack { update, .. } = mode {
+            forget_updates(&dir, update)?;
+        }
         let resume_state = ResumeState::new(&state, cut);
         let writer = Self::start(dir, plan.clone(), state, logs, owner)?;
         Ok((writer, plan, resume_state))
@@ -102,7 +137,8 @@ impl RunWriter {
     ) -> Result<Self, RecordError> {
         let Repaired { journal, frames, .. } = resume::repair(&dir, &plan.run, sha256)?;
         let mut logs = Logs::new(journal, frames);
-        let state = open_journal(&mut logs, &dir, opened(plan, program, sha256.to_owned()), &plan.run)?;
+        let opened = opened(&dir, plan, program, sha256.to_owned())?;
+        let state = open_journal(&mut logs, &dir, opened, &plan.run)?;
         Self::start(dir, plan.clone(), state, logs, owner)
     }
 
@@ -143,6 +179,12 @@ impl RunWriter {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Folder of the learner's checkpoints; see [`crate::Run::checkpoints_dir`].
+    #[must_use]
+    pub fn checkpoints_dir(&self) -> PathBuf {
+        self.dir.join(files::CHECKPOINTS)
     }
 
     /// Journals the end of the run, syncs, and writes `summary.json`. Blocks.
@@ -188,9 +230,11 @@ impl Drop for RunWriter {
     }
 }
 
-fn opened(plan: &RunPlan, program: &str, plan_sha256: String) -> Opened {
+fn opened(dir: &Path, plan: &RunPlan, program: &str, plan_sha256: String) -> Result<Opened, RecordError> {
     let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
-    Opened { format: FORMAT_VERSION, program: program.to_owned(), plan_sha256, slots }
+    let train = files::read_optional(&dir.join(files::TRAIN))?;
+    let train_sha256 = train.map(|bytes| files::sha256_hex(&bytes));
+    Ok(Opened { format: FORMAT_VERSION, program: program.to_owned(), plan_sha256, slots, train_sha256 })
 }
 
 /// As the lock file says; a run that died before its first line may have none.
@@ -216,15 +260,14 @@ fn resume_journal(
     logs: &mut Logs<File>,
     dir: &Path,
     mut state: JournalState,
-    mode: ResumeMode,
+    (reopened, cause): (Vec<SlotId>, ReopenCause),
     cut: Option<&TailCut>,
     run: &RunId,
 ) -> Result<JournalState, RecordError> {
     let cut_bytes = cut.map_or(0, |cut| cut.bytes);
     let mut entries = vec![Entry::Resumed(Resumed { first_epoch: state.next_epoch(), cut_bytes })];
-    let faulted = state.faulted_slots();
-    if mode == ResumeMode::RetryFaulted && !faulted.is_empty() {
-        entries.push(Entry::Reopened { slots: faulted });
+    if !reopened.is_empty() {
+        entries.push(Entry::Reopened { slots: reopened, cause });
     }
     let t_ms = now_ms();
     let lines: Vec<Line> = entries.into_iter().map(|entry| Line { t_ms, entry }).collect();
@@ -249,6 +292,15 @@ fn append_synced(logs: &mut Logs<File>, dir: &Path, lines: &[Line]) -> Result<()
     files::sync_dir(dir)?;
     let mark = Line { t_ms: now_ms(), entry: Entry::Synced };
     logs.append(&[], &encoded(&[mark])?).map_err(failed)
+}
+
+/// Removes the figures of updates after this one.
+fn forget_updates(dir: &Path, update: u64) -> Result<(), RecordError> {
+    let path = dir.join(files::METRICS);
+    let Some(bytes) = files::read_optional(&path)? else { return Ok(()) };
+    let unreadable = |(line, error)| metrics::unreadable(path.clone(), line, &error);
+    let kept = metrics::up_to(&bytes, update).map_err(unreadable)?;
+    if kept.len() < bytes.len() { files::write_atomic(&path, &kept) } else { Ok(()) }
 }
 
 /// Opens `metrics.jsonl` behind its last whole row.

@@ -7,6 +7,7 @@ use clawrl_core::{EnvProvider, EpisodeSink, Epoch, Policy, RunPlan, SlotId};
 use rustc_hash::FxHashSet;
 use tokio::sync::watch;
 
+use crate::demand::Demand;
 use crate::limits::Patience;
 use crate::share::{Claim, FairShare, KindIndex, SuiteIndex};
 
@@ -28,6 +29,9 @@ pub struct SchedulerConfig {
     pub sink: Arc<dyn EpisodeSink>,
     /// Raised by whoever hears Ctrl-C. Dropping the sender means that nobody will.
     pub interrupts: watch::Receiver<Interrupt>,
+    /// Releases the plan's groups as they are wanted; `None` for all at once. While it is open and groups are
+    /// withheld, the run waits for it. Dropping the sender means that no more is wanted.
+    pub demand: Option<watch::Receiver<Demand>>,
     /// [`Patience::default`] but in tests.
     pub patience: Patience,
 }

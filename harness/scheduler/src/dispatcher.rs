@@ -1,7 +1,7 @@
 //! The dispatcher: the one task that owns a run's mutable state. It only decides; executors do.
 //!
 //! I1. It never waits for an executor, a provider or the sink while attempts are live, only for whatever
-//! comes next: events, ends of tasks, interrupts, due timers. So nothing that hangs can hang it. I2. Every
+//! comes next: events, ends of tasks, interrupts, demand, due timers. So nothing that hangs can hang it. I2. Every
 //! task it spawned has ended, or is counted as lost, when it returns. I3. Results travel as events; the end
 //! of a task matters only if its attempt is then unresolved.
 //!
@@ -17,6 +17,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::config::Interrupt;
+use crate::demand::DemandInbox;
 use crate::event::{Answer, Event};
 use crate::executor::{execute, record_lost};
 use crate::progress::Phase;
@@ -53,6 +54,7 @@ pub(crate) struct Dispatcher {
     interrupts: watch::Receiver<Interrupt>,
     /// `None` once nobody can interrupt any more.
     interruptible: bool,
+    demand: DemandInbox,
     reaper: Reaper,
     cancelled: bool,
     harness_fault: Option<Fault>,
@@ -70,7 +72,12 @@ struct Live {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(shared: Arc<Shared>, state: RunState, interrupts: watch::Receiver<Interrupt>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        state: RunState,
+        interrupts: watch::Receiver<Interrupt>,
+        demand: DemandInbox,
+    ) -> Self {
         let (events, inbox) = mpsc::channel(EVENTS);
         let reaper = Reaper::new(shared.patience);
         Self {
@@ -84,6 +91,7 @@ impl Dispatcher {
             inbox,
             interrupts,
             interruptible: true,
+            demand,
             reaper,
             cancelled: false,
             harness_fault: None,
@@ -95,11 +103,12 @@ impl Dispatcher {
     pub(crate) async fn run(mut self) -> Dispatched {
         let mut batch = Vec::with_capacity(BATCH);
         self.heed_interrupt();
+        self.heed_demand();
         loop {
             self.state.wake(self.now());
             self.launch_all();
             self.cancel_if_stopped();
-            self.shared.progress.publish(&self.state.tally(), self.state.live(), self.state.waiting());
+            self.publish();
             if self.state.is_done() {
                 break;
             }
@@ -118,6 +127,7 @@ impl Dispatcher {
                     self.interruptible = changed.is_ok();
                     self.heed_interrupt();
                 }
+                () = self.demand.changed(), if self.demand.is_open() => self.heed_demand(),
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => self.reap(),
             }
         }
@@ -139,6 +149,20 @@ impl Dispatcher {
             Interrupt::Drain => self.state.drain(),
             Interrupt::CancelAll => self.state.stop(StopCause::Interrupted),
         }
+    }
+
+    fn heed_demand(&mut self) {
+        let Some(demand) = self.demand.take() else { return };
+        if demand.closed {
+            self.state.sate();
+        } else {
+            self.state.release(demand.groups);
+        }
+    }
+
+    fn publish(&self) {
+        let state = &self.state;
+        self.shared.progress.publish(&state.tally(), state.live(), state.waiting(), state.withheld());
     }
 
     fn launch_all(&mut self) {
@@ -315,6 +339,7 @@ impl Dispatcher {
             Mode::Stopping(StopCause::TooManyFaults) => RunEnd::TooManyFaults,
             Mode::Stopping(StopCause::Interrupted) => RunEnd::Cancelled,
             Mode::Draining => RunEnd::Drained,
+            Mode::Sated => RunEnd::Sated,
             Mode::Running => RunEnd::Completed,
         };
         Dispatched {

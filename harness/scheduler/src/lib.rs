@@ -14,6 +14,8 @@
 //! - Nothing that hangs, panics or blocks holds up the end of a run: operations are bounded, panics become
 //!   faults, silent attempts are reaped, closing always happens.
 //! - The limit that fired is the limit that is named, also between nested limits.
+//! - With a [`Demand`], no slot is dispatched before its group is wanted, and a run waits for demand without ever
+//!   hanging on it.
 //!
 //! Knows the traits of `clawrl-core` and tokio; knows neither files nor formats nor any environment.
 
@@ -21,6 +23,7 @@ mod attempt;
 mod backoff;
 mod config;
 mod conversation;
+mod demand;
 mod dispatcher;
 mod event;
 mod executor;
@@ -38,6 +41,7 @@ mod vital;
 
 pub use config::{Interrupt, ProviderConfig, SchedulerConfig, SetupError};
 pub use conversation::{CONTEXT_BUDGET_CHARS, context, opening_prompt, reply_message};
+pub use demand::Demand;
 pub use limits::{MALFORMED_IN_A_ROW, Patience};
 pub use progress::{Latencies, Latency, Phase, PhaseCounts, Progress, ProgressSnapshot};
 pub use report::{FaultKind, RunEnd, RunError, RunReport};

@@ -80,6 +80,7 @@ struct Figures {
     cancelled: AtomicU32,
     running: AtomicU32,
     queued: AtomicU32,
+    withheld: AtomicU32,
     attempts: AtomicU32,
     retries: AtomicU32,
     discarded: AtomicU32,
@@ -97,7 +98,8 @@ struct Recent {
 /// A run at about one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
-    /// Slots that were open at the start of this process: the whole plan, or what a resume had left.
+    /// Slots that were open at the start of this process: the whole plan, or what a resume had left. With
+    /// [`crate::SchedulerConfig::demand`], those to come to an end are these less the withheld ones.
     pub slots: u32,
     /// Of those, closed by now.
     pub closed: u32,
@@ -111,6 +113,8 @@ pub struct ProgressSnapshot {
     pub running: u32,
     /// Slots that wait for a permit or rest before a retry.
     pub queued: u32,
+    /// Slots whose groups are not wanted yet.
+    pub withheld: u32,
     /// Attempts started.
     pub attempts: u32,
     /// Of those, retries.
@@ -161,7 +165,8 @@ pub struct Latency {
 }
 
 impl Progress {
-    pub(crate) fn new(slots: u32) -> Self {
+    /// Of a run that has not begun; `withheld` of its slots are not wanted yet.
+    pub(crate) fn new(slots: u32, withheld: u32) -> Self {
         let recent = || Recent { count: AtomicU32::new(0), micros: [const { AtomicU32::new(0) }; RECENT] };
         let figures = Figures {
             slots,
@@ -170,7 +175,8 @@ impl Progress {
             faulted: AtomicU32::new(0),
             cancelled: AtomicU32::new(0),
             running: AtomicU32::new(0),
-            queued: AtomicU32::new(slots),
+            queued: AtomicU32::new(slots.saturating_sub(withheld)),
+            withheld: AtomicU32::new(withheld),
             attempts: AtomicU32::new(0),
             retries: AtomicU32::new(0),
             discarded: AtomicU32::new(0),
@@ -193,6 +199,7 @@ impl Progress {
             cancelled: figures.cancelled.load(Relaxed),
             running: figures.running.load(Relaxed),
             queued: figures.queued.load(Relaxed),
+            withheld: figures.withheld.load(Relaxed),
             attempts: figures.attempts.load(Relaxed),
             retries: figures.retries.load(Relaxed),
             discarded: figures.discarded.load(Relaxed),
@@ -203,7 +210,7 @@ impl Progress {
     }
 
     /// The dispatcher's counts.
-    pub(crate) fn publish(&self, tally: &Tally, running: u32, queued: usize) {
+    pub(crate) fn publish(&self, tally: &Tally, running: u32, queued: usize, withheld: usize) {
         let figures = &*self.figures;
         figures.closed.store(tally.closed, Relaxed);
         figures.passed.store(tally.passed, Relaxed);
@@ -214,6 +221,7 @@ impl Progress {
         figures.discarded.store(tally.discarded, Relaxed);
         figures.running.store(running, Relaxed);
         figures.queued.store(u32::try_from(queued).unwrap_or(u32::MAX), Relaxed);
+        figures.withheld.store(u32::try_from(withheld).unwrap_or(u32::MAX), Relaxed);
     }
 
     pub(crate) fn enter(&self, phase: Phase) {
@@ -258,7 +266,7 @@ mod tests {
     use super::*;
 
     fn check(micros: impl IntoIterator<Item = u64>, expected: Option<[u64; 3]>) {
-        let progress = Progress::new(0);
+        let progress = Progress::new(0, 0);
         micros.into_iter().for_each(|micros| progress.took(Phase::Step, Duration::from_micros(micros)));
         let latency = progress.snapshot().latencies.get(Phase::Step);
         let got = latency

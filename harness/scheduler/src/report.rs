@@ -35,6 +35,8 @@ pub struct RunReport {
     pub steps: u64,
     /// Slots that are still open, in plan order. A resume runs them.
     pub left_open: Vec<SlotId>,
+    /// Of those, never wanted. 0 without [`crate::SchedulerConfig::demand`].
+    pub withheld: u32,
     /// Faulted attempts by kind, retried ones included.
     pub faults: BTreeMap<FaultKind, u32>,
     /// What closing and shutting down could not remove, one sentence each.
@@ -80,6 +82,8 @@ pub enum RunEnd {
     /// Every slot is closed.
     #[default]
     Completed,
+    /// No more was wanted ([`crate::Demand::closed`]): what ran has finished, other slots are open.
+    Sated,
     /// It was asked to finish what ran and start nothing.
     Drained,
     /// It was asked to cancel what ran.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{Interrupt, SchedulerConfig, SetupError, check};
+use crate::demand::{DemandInbox, group_positions};
 use crate::dispatcher::{Dispatched, Dispatcher};
 use crate::guard::catch_panic;
 use crate::progress::Progress;
@@ -21,6 +22,7 @@ pub struct Scheduler {
     state: RunState,
     open_slots: Vec<SlotId>,
     interrupts: watch::Receiver<Interrupt>,
+    demand: DemandInbox,
     warm_ups: Vec<WarmUp>,
 }
 
@@ -43,20 +45,22 @@ impl Scheduler {
             claims: claims.by_slot,
             share: claims.share,
             open_slots: &config.open_slots,
+            positions: config.demand.as_ref().map(|_| group_positions(&config.plan)),
             first_numbers: &config.attempt_numbers,
             first_epoch: config.first_epoch,
             max_retries: limits.max_retries,
             max_faults: limits.max_faults,
             seed: config.plan.seed,
         });
-        let slots = u32::try_from(config.open_slots.len()).unwrap_or(u32::MAX);
+        let count = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
+        let progress = Progress::new(count(config.open_slots.len()), count(state.withheld()));
         let providers = config.providers.into_iter().map(|(kind, config)| (kind, config.provider)).collect();
         let shared = Shared {
             plan: config.plan,
             policy: config.policy,
             sink: config.sink,
             providers,
-            progress: Progress::new(slots),
+            progress,
             patience: config.patience,
             started: Instant::now(),
         };
@@ -65,6 +69,7 @@ impl Scheduler {
             state,
             open_slots: config.open_slots,
             interrupts: config.interrupts,
+            demand: DemandInbox::new(config.demand),
             warm_ups,
         })
     }
@@ -86,18 +91,20 @@ impl Scheduler {
     /// [`RunError`] when records could not be kept or our own code broke a rule. Everything is closed then,
     /// too, and the error carries the report.
     pub async fn run(self) -> Result<RunReport, RunError> {
-        let Self { shared, state, open_slots, mut interrupts, warm_ups } = self;
+        let Self { shared, state, open_slots, mut interrupts, demand, warm_ups } = self;
         let started = Instant::now();
         warm_up(&shared, &warm_ups, &mut interrupts).await;
         let Dispatched { state, mut report, harness_fault, sink_error } =
-            Dispatcher::new(Arc::clone(&shared), state, interrupts).run().await;
+            Dispatcher::new(Arc::clone(&shared), state, interrupts, demand).run().await;
         shut_down(&shared, &mut report).await;
 
         let tally = state.tally();
         report.slots = u32::try_from(open_slots.len()).unwrap_or(u32::MAX);
         report.left_open = open_slots.into_iter().filter(|&slot| state.is_open(slot)).collect();
         report.left_open.sort_unstable();
-        if report.left_open.is_empty() && matches!(report.end, RunEnd::Drained | RunEnd::Cancelled) {
+        report.withheld = u32::try_from(state.withheld()).unwrap_or(u32::MAX);
+        let ended_early = matches!(report.end, RunEnd::Sated | RunEnd::Drained | RunEnd::Cancelled);
+        if report.left_open.is_empty() && ended_early {
             report.end = RunEnd::Completed;
         }
         report.closed = tally.closed;

@@ -8,11 +8,13 @@
 //! says nothing about the task, the second is ours. A fault closes it unless a retry is due, here or (when
 //! the run ends early) after a resume. I6. A permit is held until the attempt's record is kept, so records
 //! in flight are bounded by the permits. I7. Once nothing is live and nothing may be dispatched, the run is
-//! done: no state waits for an event that cannot come.
+//! done, or it waits for demand: slots are withheld and whoever releases them has not said that no more is
+//! wanted. No state waits for an event that cannot come. I8. A withheld slot is not dispatched, and once
+//! released it is treated like any other: its retries need no further demand.
 //!
 //! Units: time is the [`Duration`] since the start of the run. Pure; nothing to cancel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use clawrl_core::{AttemptId, Boundary, CancelReason, Epoch, Retry, SlotId};
@@ -27,6 +29,8 @@ pub(crate) struct StateConfig<'a> {
     pub(crate) claims: Vec<Claim>,
     pub(crate) share: FairShare,
     pub(crate) open_slots: &'a [SlotId],
+    /// Position of each slot's group, by slot id, when groups are released one by one; `None` for all at once.
+    pub(crate) positions: Option<Vec<u32>>,
     /// The number of a slot's first attempt here; 0 for slots that are not listed.
     pub(crate) first_numbers: &'a BTreeMap<SlotId, u32>,
     pub(crate) first_epoch: Epoch,
@@ -81,6 +85,8 @@ impl StopCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Running,
+    /// No more is wanted.
+    Sated,
     Draining,
     Stopping(StopCause),
 }
@@ -104,6 +110,8 @@ pub(crate) struct RunState {
     claims: Vec<Claim>,
     cells: Vec<Cell>,
     share: FairShare,
+    /// With the position of their group, in ascending order.
+    withheld: VecDeque<(u32, SlotId)>,
     resting: BTreeSet<(Duration, SlotId)>,
     next_epoch: Epoch,
     max_retries: u32,
@@ -126,6 +134,8 @@ struct Cell {
 enum Stage {
     /// Not of this run, or closed in it.
     Closed,
+    /// Not wanted yet.
+    Withheld,
     Queued,
     Driving(Epoch),
     Recording(Epoch, Next),
@@ -148,21 +158,33 @@ enum Closing {
 }
 
 impl RunState {
-    /// Queues the open slots.
+    /// Queues the open slots, or withholds them until [`Self::release`].
     pub(crate) fn new(config: StateConfig<'_>) -> Self {
         let outside = Cell { number: 0, retries: 0, stage: Stage::Closed };
         let mut cells = vec![outside; config.claims.len()];
         let mut share = config.share;
+        let mut withheld = Vec::new();
         for &slot in config.open_slots {
             let index = slot.0 as usize;
             let number = config.first_numbers.get(&slot).copied().unwrap_or(0);
-            cells[index] = Cell { number, retries: 0, stage: Stage::Queued };
-            share.push(slot, config.claims[index]);
+            let stage = match &config.positions {
+                None => {
+                    share.push(slot, config.claims[index]);
+                    Stage::Queued
+                }
+                Some(positions) => {
+                    withheld.push((positions[index], slot));
+                    Stage::Withheld
+                }
+            };
+            cells[index] = Cell { number, retries: 0, stage };
         }
+        withheld.sort_unstable();
         Self {
             claims: config.claims,
             cells,
             share,
+            withheld: withheld.into(),
             resting: BTreeSet::new(),
             next_epoch: config.first_epoch,
             max_retries: config.max_retries,
@@ -289,7 +311,29 @@ impl RunState {
         (self.mode == Mode::Running).then_some(*due)
     }
 
-    /// Dispatches nothing more.
+    /// Queues the withheld slots of the first `groups` groups.
+    pub(crate) fn release(&mut self, groups: u32) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        while let Some(&(position, slot)) = self.withheld.front() {
+            if position >= groups {
+                return;
+            }
+            self.withheld.pop_front();
+            self.cells[slot.0 as usize].stage = Stage::Queued;
+            self.share.push(slot, self.claims[slot.0 as usize]);
+        }
+    }
+
+    /// Dispatches nothing more, because no more is wanted.
+    pub(crate) fn sate(&mut self) {
+        if self.mode == Mode::Running {
+            self.mode = Mode::Sated;
+        }
+    }
+
+    /// Dispatches nothing more, because a person said so. What was first, that or [`Self::sate`], stays.
     pub(crate) fn drain(&mut self) {
         if self.mode == Mode::Running {
             self.mode = Mode::Draining;
@@ -307,7 +351,7 @@ impl RunState {
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
         match self.mode {
             Mode::Stopping(cause) => Some(cause.cancel_reason()),
-            Mode::Running | Mode::Draining => None,
+            Mode::Running | Mode::Sated | Mode::Draining => None,
         }
     }
 
@@ -318,8 +362,8 @@ impl RunState {
 
     /// Whether no attempt is live and none will be started.
     pub(crate) fn is_done(&self) -> bool {
-        let may_start = self.mode == Mode::Running && (self.share.open() > 0 || !self.resting.is_empty());
-        self.live == 0 && !may_start
+        let waiting = self.share.open() > 0 || !self.resting.is_empty() || !self.withheld.is_empty();
+        self.live == 0 && !(self.mode == Mode::Running && waiting)
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -338,6 +382,11 @@ impl RunState {
     /// Slots that wait for a permit or rest before a retry.
     pub(crate) fn waiting(&self) -> usize {
         self.share.open() + self.resting.len()
+    }
+
+    /// Slots that are not wanted yet.
+    pub(crate) fn withheld(&self) -> usize {
+        self.withheld.len()
     }
 
     /// Whether the slot is open. True for no slot that is not of this run.

@@ -10,11 +10,26 @@ use crate::share::{KindIndex, SuiteIndex};
 const MAX_RETRIES: u32 = 2;
 
 fn state(slots: u32, permits: u32, max_faults: Option<u32>) -> RunState {
+    state_with(None, slots, permits, max_faults)
+}
+
+/// The position of a slot's group when groups are released: two slots each.
+fn position(slot: SlotId) -> u32 {
+    slot.0 / 2
+}
+
+fn withheld_state(slots: u32, permits: u32, max_faults: Option<u32>) -> RunState {
+    let positions = (0..slots).map(SlotId).map(position).collect();
+    state_with(Some(positions), slots, permits, max_faults)
+}
+
+fn state_with(positions: Option<Vec<u32>>, slots: u32, permits: u32, max_faults: Option<u32>) -> RunState {
     let open: Vec<SlotId> = (0..slots).map(SlotId).collect();
     RunState::new(StateConfig {
         claims: open.iter().map(|slot| claim(*slot)).collect(),
         share: FairShare::new(&[2, 1], &[None], permits),
         open_slots: &open,
+        positions,
         first_numbers: &BTreeMap::from([(SlotId(0), 3)]),
         first_epoch: Epoch(7),
         max_retries: MAX_RETRIES,
@@ -112,6 +127,62 @@ fn an_unrecorded_result_closes_nothing() {
     assert_eq!((state.tally().closed, state.tally().passed), (0, 0));
 }
 
+/// What is granted to the end with 4 slots in 2 groups and permits for all, after these demands.
+fn check_released(demands: &[u32], expected: &[u32]) {
+    let mut state = withheld_state(4, 9, None);
+    demands.iter().for_each(|&groups| state.release(groups));
+    let granted: Vec<u32> = std::iter::from_fn(|| state.grant()).map(|grant| grant.attempt.slot.0).collect();
+    assert_eq!(granted, expected, "{demands:?}");
+    assert_eq!(state.withheld(), 4 - expected.len());
+}
+
+#[test]
+fn demand_releases_whole_groups_and_only_rises() {
+    check_released(&[], &[]);
+    check_released(&[1], &[0, 1]);
+    check_released(&[1, 0], &[0, 1]);
+    check_released(&[0, 2], &[0, 1, 2, 3]);
+    check_released(&[9, 1], &[0, 1, 2, 3]);
+}
+
+#[test]
+fn i7_waiting_for_demand_is_not_the_end_and_its_end_is() {
+    let mut state = withheld_state(2, 2, None);
+    assert!(state.grant().is_none() && !state.is_done());
+    assert_eq!((state.waiting(), state.withheld()), (0, 2));
+    state.sate();
+    assert!(state.is_done() && state.is_open(SlotId(0)));
+    state.release(1);
+    assert!(state.grant().is_none(), "nothing is released after the end");
+    assert_eq!(state.mode(), Mode::Sated);
+}
+
+#[test]
+fn i8_a_released_slot_is_retried_without_further_demand() {
+    let mut state = withheld_state(4, 2, None);
+    state.release(1);
+    let grant = state.grant().unwrap();
+    assert!(state.grant().is_some());
+    state.resolve(grant.attempt.slot, grant.epoch, SOUND);
+    state.recorded(grant.attempt.slot, grant.epoch, Duration::ZERO);
+    state.wake(state.next_wake().unwrap());
+    let again = state.grant().unwrap();
+    assert_eq!((again.attempt.slot, again.attempt.number), (grant.attempt.slot, grant.attempt.number + 1));
+}
+
+#[test]
+fn what_ends_a_run_that_has_enough() {
+    let check = |end: fn(&mut RunState), mode: Mode| {
+        let mut state = withheld_state(2, 2, None);
+        state.sate();
+        end(&mut state);
+        assert_eq!(state.mode(), mode);
+    };
+    check(|_| {}, Mode::Sated);
+    check(RunState::drain, Mode::Sated);
+    check(|state| state.stop(StopCause::Interrupted), Mode::Stopping(StopCause::Interrupted));
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Grant,
@@ -120,6 +191,8 @@ enum Op {
     /// The record of some accepted result is kept, or not.
     Record(prop::sample::Index, bool),
     Wait(u16),
+    Release(u32),
+    Sate,
     Drain,
     Stop,
 }
@@ -136,6 +209,8 @@ fn op() -> impl Strategy<Value = Op> {
         40 => (any::<prop::sample::Index>(), resolution).prop_map(|(at, resolution)| Op::Resolve(at, resolution)),
         40 => (any::<prop::sample::Index>(), prop::bool::weighted(0.01)).prop_map(|(at, lost)| Op::Record(at, lost)),
         20 => any::<u16>().prop_map(Op::Wait),
+        10 => (0u32..8).prop_map(Op::Release),
+        1 => Just(Op::Sate),
         1 => Just(Op::Drain),
         1 => Just(Op::Stop),
     ]
@@ -153,6 +228,10 @@ struct Attempt {
 struct Model {
     attempts: Vec<Attempt>,
     discarded: u32,
+    /// Groups released so far; `None` when nothing is withheld.
+    released: Option<u32>,
+    /// No more is granted.
+    ended: bool,
 }
 
 impl Model {
@@ -160,6 +239,11 @@ impl Model {
         let Some(grant) = state.grant() else { return Ok(false) };
         let slot = grant.attempt.slot;
         let of_slot = || self.attempts.iter().filter(|attempt| attempt.grant.attempt.slot == slot);
+        prop_assert!(!self.ended, "no grant after the end");
+        prop_assert!(
+            self.released.is_none_or(|groups| position(slot) < groups),
+            "granted before it was released"
+        );
         let live = self.attempts.iter().filter(|attempt| !attempt.ended).count();
         prop_assert!(live < permits as usize);
         prop_assert!(of_slot().all(|attempt| attempt.ended), "one live attempt per slot");
@@ -216,16 +300,19 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// I1 to I7 under any order of grants, results (late, doubled, stale), records and interrupts.
+    /// I1 to I8 under any order of grants, results (late, doubled, stale), records, demands and interrupts.
     #[test]
     fn every_attempt_resolves_exactly_once(
         slots in 1u32..12,
         permits in 1u32..6,
         max_faults in proptest::option::of(1u32..6),
+        withheld: bool,
+        sated_at_last: bool,
         ops in proptest::collection::vec(op(), 0..250),
     ) {
-        let mut state = state(slots, permits, max_faults);
-        let mut model = Model::default();
+        let mut state =
+            if withheld { withheld_state(slots, permits, max_faults) } else { state(slots, permits, max_faults) };
+        let mut model = Model { released: withheld.then_some(0), ..Model::default() };
         let mut now = Duration::ZERO;
         for op in ops {
             match op {
@@ -245,12 +332,27 @@ proptest! {
                     now += Duration::from_millis(millis.into());
                     state.wake(now);
                 }
-                Op::Drain => state.drain(),
-                Op::Stop => state.stop(StopCause::Interrupted),
+                Op::Release(groups) => {
+                    state.release(groups);
+                    model.released = model.released.map(|before| before.max(groups));
+                }
+                Op::Sate => {
+                    state.sate();
+                    model.ended = true;
+                }
+                Op::Drain => {
+                    state.drain();
+                    model.ended = true;
+                }
+                Op::Stop => {
+                    state.stop(StopCause::Interrupted);
+                    model.ended = true;
+                }
             }
         }
 
-        // The tail: everything live ends, every retry becomes due, and the run is done.
+        // The tail: everything live ends, every retry becomes due, and the run is done or waits for demand. What
+        // is demanded then, or that it is not, ends it.
         while !state.is_done() {
             while model.grant(&mut state, permits)? {}
             for at in 0..model.attempts.len() {
@@ -262,6 +364,15 @@ proptest! {
             if let Some(due) = state.next_wake() {
                 now = due;
                 state.wake(now);
+            } else if state.live() == 0 && state.waiting() == 0 && !state.is_done() {
+                prop_assert!(state.withheld() > 0 && state.mode() == Mode::Running, "it waits for nothing else");
+                if sated_at_last {
+                    state.sate();
+                    model.ended = true;
+                } else {
+                    state.release(slots);
+                    model.released = Some(slots);
+                }
             }
         }
 

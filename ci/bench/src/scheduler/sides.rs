@@ -63,6 +63,7 @@ fn run(
         policy: Arc::new(NullPolicy { steps }),
         sink,
         interrupts,
+        demand: None,
         patience: Patience::default(),
     };
     Ok(runtime.block_on(Scheduler::new(config)?.run())?)

@@ -133,7 +133,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     let mode = if arguments.retry_faulted { ResumeMode::RetryFaulted } else { ResumeMode::OpenSlots };
     let store = arguments.results.store()?;
     let found = store.run(run)?;
-    if !found.is_running() && nothing_to_do(found.state(), mode) {
+    if !found.is_running() && nothing_to_do(found.state(), &mode) {
         log.note(format_args!("run {run} has nothing left to do"));
         return run_end::tell_finished(&found, arguments.json);
     }
@@ -161,11 +161,11 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
 }
 
 /// Whether a run ended in order with every slot closed the way it is wanted.
-fn nothing_to_do(state: Option<&JournalState>, mode: ResumeMode) -> bool {
+fn nothing_to_do(state: Option<&JournalState>, mode: &ResumeMode) -> bool {
     let Some(state) = state else { return false };
     let closed = |slot: &clawrl_record::SlotState| matches!(slot.status, SlotStatus::Closed { .. });
     let wanted_again = |slot: &clawrl_record::SlotState| {
-        mode == ResumeMode::RetryFaulted && slot.closing().is_some_and(AttemptSummary::faulted)
+        *mode == ResumeMode::RetryFaulted && slot.closing().is_some_and(AttemptSummary::faulted)
     };
     state.finished().is_some() && state.slots().iter().all(|slot| closed(slot) && !wanted_again(slot))
 }

@@ -103,6 +103,7 @@ pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
 fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
     match end {
         RunEnd::Completed => clawrl_record::RunEnd::Completed,
+        RunEnd::Sated => clawrl_record::RunEnd::Sated,
         RunEnd::Drained | RunEnd::Cancelled => clawrl_record::RunEnd::Interrupted,
         RunEnd::TooManyFaults => clawrl_record::RunEnd::TooManyFaults,
         RunEnd::HarnessFault | RunEnd::SinkFailed => clawrl_record::RunEnd::HarnessFault,
@@ -127,8 +128,8 @@ fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
         _ if !report.leftovers.is_empty() => Exit::Internal,
         (None, RunEnd::Drained | RunEnd::Cancelled) => Exit::Interrupted,
         (None, RunEnd::TooManyFaults) => Exit::Faulted,
-        (None, RunEnd::Completed) if faulted > 0 => Exit::Faulted,
-        (None, RunEnd::Completed) => Exit::Success,
+        (None, RunEnd::Completed | RunEnd::Sated) if faulted > 0 => Exit::Faulted,
+        (None, RunEnd::Completed | RunEnd::Sated) => Exit::Success,
     }
 }
 

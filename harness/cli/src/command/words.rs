@@ -11,6 +11,7 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Demonstrator { .. } => "demonstrator",
         PolicySpec::Replay { .. } => "replay",
         PolicySpec::Random { .. } => "random",
+        PolicySpec::Torch { .. } => "torch",
         _ => "another",
     }
 }
@@ -21,6 +22,10 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Demonstrator { oracle_percent } => format!("demonstrator:{oracle_percent}"),
         PolicySpec::Replay { run } => format!("replay:{run}"),
         PolicySpec::Random { actions } => format!("random, {} actions", actions.len()),
+        PolicySpec::Torch { path, temperature_milli: 0, .. } => format!("torch:{}, greedy", path.display()),
+        PolicySpec::Torch { path, temperature_milli, .. } => {
+            format!("torch:{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
+        }
         other => policy_name(other).to_owned(),
     }
 }
@@ -29,6 +34,7 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
 pub(super) fn end_word(end: RunEnd) -> &'static str {
     match end {
         RunEnd::Completed => "completed",
+        RunEnd::Sated => "completed: no more was wanted",
         RunEnd::Interrupted => "interrupted",
         RunEnd::TooManyFaults => "given up after too many faults",
         RunEnd::HarnessFault => "ended by a fault of the harness",

@@ -115,6 +115,7 @@ async fn run(work: Work, providers: Providers, log: &Log) -> Result<Result<RunRe
         policy: work.policy,
         sink: work.sink,
         interrupts,
+        demand: None,
         patience: Patience::default(),
     })?;
     let progress = scheduler.progress();

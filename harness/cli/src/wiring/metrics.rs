@@ -79,7 +79,7 @@ impl Sample {
             (Metric::HarnessCpuPercent, 100.0 * per_second(&|sample| sample.cpu.as_secs_f64())),
             (Metric::HostMemoryAvailableMib, capacity::memory_available_mib() as f64),
         ];
-        figures.map(|(name, value)| MetricRow { t_ms: self.t_ms, name, value }).to_vec()
+        figures.map(|(name, value)| MetricRow::new(self.t_ms, name, value)).to_vec()
     }
 }
 

@@ -95,7 +95,13 @@ struct Writing {
 }
 
 fn start(disk: Disk, sync_interval: Duration) -> Writing {
-    let opened = Opened { format: 1, program: "test".to_owned(), plan_sha256: SHA.to_owned(), slots: SLOTS };
+    let opened = Opened {
+        format: 1,
+        program: "test".to_owned(),
+        plan_sha256: SHA.to_owned(),
+        slots: SLOTS,
+        train_sha256: None,
+    };
     let first = Line { t_ms: 0, entry: Entry::Opened(opened) };
     let disk = Arc::new(Mutex::new(disk));
     let mut opening = Vec::new();

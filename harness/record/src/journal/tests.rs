@@ -4,13 +4,21 @@ use clawrl_core::{AttemptId, Boundary, CancelReason, Epoch, LeaseRecord, SlotId,
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AttemptSummary, Ending, Finished, Opened, PhaseMicros, Resumed, RunEnd, SlotStatus};
+use crate::{
+    AttemptSummary, Ending, Finished, Opened, PhaseMicros, ReopenCause, Resumed, RunEnd, SlotStatus,
+};
 
 const SLOTS: u32 = 4;
 
 fn opened() -> Line {
     let plan_sha256 = "0".repeat(64);
-    let opened = Opened { format: FORMAT_VERSION, program: "test 1".into(), plan_sha256, slots: SLOTS };
+    let opened = Opened {
+        format: FORMAT_VERSION,
+        program: "test 1".into(),
+        plan_sha256,
+        slots: SLOTS,
+        train_sha256: None,
+    };
     Line { t_ms: 1000, entry: Entry::Opened(opened) }
 }
 
@@ -68,7 +76,12 @@ fn history(choices: &[(u8, u32, f64)]) -> (Vec<Line>, JournalState) {
                     _ => resolved(lease, true, finished_ending(score), index * 10),
                 }
             }
-            (_, SlotStatus::Closed { .. }, None) => Entry::Reopened { slots: state.faulted_slots() },
+            (0, SlotStatus::Closed { .. }, None) => {
+                Entry::Reopened { slots: state.closed_slots(|_| true), cause: ReopenCause::RolledBack }
+            }
+            (_, SlotStatus::Closed { .. }, None) => {
+                Entry::Reopened { slots: state.faulted_slots(), cause: ReopenCause::Faulted }
+            }
         };
         let line = Line { t_ms: 1000 + index, entry };
         state.apply(&line).unwrap();
@@ -190,9 +203,20 @@ fn i3_broken_rules_are_named_with_their_line() {
     check(vec![open(), leased(0, 0, 5), resumed(5)], "line 3: resumed at epoch 5, but 5 was granted before");
     check(vec![open(), resumed(7), leased(0, 0, 6)], "line 3: s0.0 carries epoch 6; its slot is at 7");
     check(
-        vec![open(), leased(0, 0, 5), won(0, 0, 5), Entry::Reopened { slots: vec![SlotId(0)] }],
+        vec![
+            open(),
+            leased(0, 0, 5),
+            won(0, 0, 5),
+            Entry::Reopened { slots: vec![SlotId(0)], cause: ReopenCause::Faulted },
+        ],
         "line 4: s0 reopened, but no fault closed it",
     );
+    let rolled_back = |slot| Entry::Reopened { slots: vec![SlotId(slot)], cause: ReopenCause::RolledBack };
+    check(
+        vec![open(), leased(0, 0, 5), won(0, 0, 5), rolled_back(0), rolled_back(0)],
+        "line 5: s0 is rolled back, but it is open",
+    );
+    check(vec![open(), leased(0, 0, 5), rolled_back(0)], "line 3: s0 is rolled back, but it is open");
     let finished = |closed, open| Entry::Finished(Finished { end: RunEnd::Completed, closed, open });
     check(vec![open(), leased(0, 0, 5), finished(0, 4)], "line 3: the run finished while s0.0 was under way");
     check(

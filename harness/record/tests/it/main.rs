@@ -11,3 +11,4 @@ mod kill;
 mod resuming;
 mod store;
 mod summaries;
+mod training;

@@ -74,6 +74,10 @@ fn faulted_slots_reopen_on_demand() {
     });
     let summary = writer.finish(RunEnd::Completed).unwrap();
     assert_eq!((summary.total.passed, summary.total.faulted, summary.total.lost_attempts), (6, 0, 1));
+    assert_eq!(
+        summary.faults.iter().map(|fault| (fault.attempts, fault.slots)).collect::<Vec<_>>(),
+        [(2, 0)]
+    );
     let read = Run::open_read(&dir).unwrap();
     assert_eq!(read.summary(), summary);
     let stored = fs::read(dir.join("summary.json")).unwrap();

@@ -32,7 +32,7 @@ fn readers_work_beside_the_writer_and_change_nothing() {
         sink.leased(lease(0, 0, 1)).await.unwrap();
         sink.resolved(first.clone()).await.unwrap();
         sink.leased(lease(1, 0, 2)).await.unwrap();
-        let row = MetricRow { t_ms: 5, name: Metric::SandboxesLiveCount, value: 2.0 };
+        let row = MetricRow::new(5, Metric::SandboxesLiveCount, 2.0);
         sink.metrics(vec![row, row]).await.unwrap();
     });
 

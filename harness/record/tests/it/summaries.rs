@@ -12,7 +12,13 @@ use crate::fixture::{self, fault, finished, lease, record};
 
 fn opened(plan: &RunPlan) -> JournalState {
     let slots = u32::try_from(plan.slots.len()).unwrap();
-    let opened = Opened { format: 1, program: "clawrl 0.1.0".into(), plan_sha256: "00".repeat(32), slots };
+    let opened = Opened {
+        format: 1,
+        program: "clawrl 0.1.0".into(),
+        plan_sha256: "00".repeat(32),
+        slots,
+        train_sha256: None,
+    };
     JournalState::open(&Line { t_ms: 1_767_225_600_000, entry: Entry::Opened(opened) }).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{EnvProvider, ResolvedLimits, SplitMix64};
-use clawrl_scheduler::{Interrupt, RunEnd, RunError};
+use clawrl_scheduler::{Demand, Interrupt, RunEnd, RunError};
 use clawrl_testkit::{MishapRates, PlanShape, Reply, ScriptedPolicy, SuiteShape};
 use proptest::prelude::*;
 
@@ -21,14 +21,18 @@ struct Chaos {
     max_retries: u32,
     max_faults: Option<u32>,
     interrupts: Vec<(u64, Interrupt)>,
+    /// Seconds after the last, and what is then wanted; it is closed at last. `None` for everything at once.
+    demands: Option<Vec<(u64, u32)>>,
 }
 
 fn chaos() -> impl Strategy<Value = Chaos> {
     let interrupt = prop_oneof![Just(Interrupt::Drain), Just(Interrupt::CancelAll)];
     let sizes = (1u32..20, (1u32..12, 0u32..12), 0u32..3, proptest::option::of(1u32..8));
     let rates = (any::<u64>(), 0u64..40, 0u64..20, prop::bool::weighted(0.1));
-    (sizes, rates, proptest::collection::vec((0u64..200, interrupt), 0..3)).prop_map(
-        |((concurrency, tasks, max_retries, max_faults), rates, interrupts)| {
+    let interrupts = proptest::collection::vec((0u64..200, interrupt), 0..3);
+    let demands = proptest::option::of(proptest::collection::vec((0u64..100, 0u32..30), 0..5));
+    (sizes, rates, interrupts, demands).prop_map(
+        |((concurrency, tasks, max_retries, max_faults), rates, interrupts, demands)| {
             let (seed, env_percent, policy_percent, harness_faults) = rates;
             Chaos {
                 seed,
@@ -40,6 +44,7 @@ fn chaos() -> impl Strategy<Value = Chaos> {
                 max_retries,
                 max_faults,
                 interrupts,
+                demands,
             }
         },
     )
@@ -81,7 +86,18 @@ impl Chaos {
     }
 
     async fn check(&self) -> Result<(), TestCaseError> {
-        let stage = self.stage();
+        let mut stage = self.stage();
+        stage.demand = self.demands.as_ref().map(|_| tokio::sync::watch::Sender::new(Demand::default()));
+        let consumer = async {
+            let Some(sender) = &stage.demand else { return std::future::pending().await };
+            for &(seconds, groups) in self.demands.iter().flatten() {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                sender.send_replace(Demand { groups, closed: false });
+            }
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            sender.send_modify(|demand| demand.closed = true);
+            std::future::pending::<()>().await;
+        };
         let person = async {
             for &(seconds, interrupt) in &self.interrupts {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -92,6 +108,7 @@ impl Chaos {
         let ended = tokio::select! {
             ended = stage.run() => ended,
             () = person => unreachable!("a person is never done"),
+            () = consumer => unreachable!("a consumer is never done"),
         };
         let report = match ended {
             Ok(report) => report,
@@ -109,6 +126,13 @@ impl Chaos {
         );
         prop_assert_eq!(report.lost_executors, 0);
         prop_assert!(stage.provider.usage().peak <= self.concurrency);
+        let most_wanted = match &self.demands {
+            None => u32::MAX,
+            Some(demands) => demands.iter().map(|&(_, groups)| groups).max().unwrap_or(0),
+        };
+        let too_early = stage.sink.leases().iter().any(|lease| lease.attempt.slot.0 / 2 >= most_wanted);
+        prop_assert!(!too_early, "a slot of a group that nobody wanted ran");
+        prop_assert!(report.end != RunEnd::Sated || self.demands.is_some());
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test code, helpers included")]
 
 mod chaos;
+mod demand;
 mod dispatch;
 mod episode;
 mod interrupts;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clawrl_core::{AttemptRecord, EnvProvider, Epoch, Outcome, RunPlan, SlotId};
 use clawrl_scheduler::{
-    Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
+    Demand, Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
 };
 use clawrl_testkit::{FaultyProvider, MemorySink, PlanShape, Script, ScriptedPolicy};
 use tokio::sync::watch;
@@ -17,6 +17,8 @@ pub(crate) struct Stage {
     pub(crate) policy: Arc<ScriptedPolicy>,
     pub(crate) sink: Arc<MemorySink>,
     pub(crate) interrupt: watch::Sender<Interrupt>,
+    /// `None` for everything at once.
+    pub(crate) demand: Option<watch::Sender<Demand>>,
     pub(crate) patience: Patience,
 }
 
@@ -32,6 +34,7 @@ impl Stage {
             policy: Arc::new(ScriptedPolicy::submits_after(2)),
             sink: Arc::default(),
             interrupt: watch::Sender::new(Interrupt::None),
+            demand: None,
             patience: Patience::default(),
         }
     }
@@ -47,6 +50,7 @@ impl Stage {
             policy: self.policy.clone(),
             sink: self.sink.clone(),
             interrupts: self.interrupt.subscribe(),
+            demand: self.demand.as_ref().map(watch::Sender::subscribe),
             patience: self.patience,
         }
     }

@@ -1,0 +1,72 @@
+//! How much of a plan is wanted: for a consumer that does not know at the start how many groups it needs.
+//!
+//! I1. A slot is dispatched only once its group's position is below [`Demand::groups`]. The position is that of the
+//! group's first slot among the first slots of all groups of the plan, so it is the same in a resumed run. I2. What
+//! is wanted once stays wanted: a lower number changes nothing. I3. A dropped sender counts as closing: nobody is
+//! left who could want more.
+//!
+//! Cancellation: waiting for a change can be dropped at any time; nothing is lost, since the latest value counts.
+
+use std::future::pending;
+
+use clawrl_core::{GroupId, RunPlan};
+use rustc_hash::FxHashMap;
+use tokio::sync::watch;
+
+/// How many groups are wanted by now. See [`crate::SchedulerConfig::demand`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Demand {
+    /// Groups from the start of the plan whose slots may be dispatched. It only rises.
+    pub groups: u32,
+    /// No more is wanted: what runs finishes, nothing else is started.
+    pub closed: bool,
+}
+
+/// The receiving end of a run's demand, while it can still change.
+#[derive(Debug)]
+pub(crate) struct DemandInbox {
+    /// `None` without demand, and once it is closed.
+    receiver: Option<watch::Receiver<Demand>>,
+}
+
+impl DemandInbox {
+    pub(crate) fn new(receiver: Option<watch::Receiver<Demand>>) -> Self {
+        Self { receiver }
+    }
+
+    /// Whether [`Self::changed`] can ever be ready.
+    pub(crate) fn is_open(&self) -> bool {
+        self.receiver.is_some()
+    }
+
+    /// Ready when there is something to take.
+    pub(crate) async fn changed(&mut self) {
+        match &mut self.receiver {
+            // An error means that the sender is gone, which `take` tells as closed.
+            Some(receiver) => drop(receiver.changed().await),
+            None => pending().await,
+        }
+    }
+
+    /// What is wanted now; `None` when that cannot change any more and was told.
+    pub(crate) fn take(&mut self) -> Option<Demand> {
+        let receiver = self.receiver.as_mut()?;
+        let mut demand = *receiver.borrow_and_update();
+        demand.closed |= receiver.has_changed().is_err();
+        if demand.closed {
+            self.receiver = None;
+        }
+        Some(demand)
+    }
+}
+
+/// The position of each slot's group, by slot id.
+pub(crate) fn group_positions(plan: &RunPlan) -> Vec<u32> {
+    let mut positions: FxHashMap<GroupId, u32> = FxHashMap::default();
+    let position = |group: GroupId| {
+        // There are no more groups than slots, whose ids are 32 bits wide.
+        let next = positions.len() as u32;
+        *positions.entry(group).or_insert(next)
+    };
+    plan.slots.iter().map(|slot| slot.group).map(position).collect()
+}
