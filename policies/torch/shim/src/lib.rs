@@ -1,1 +1,11 @@
-//! libtorch functions that tch does not offer.
+//! The few libtorch functions that tch does not offer, in C++ behind `extern "C"`.
+//!
+//! I1. No C++ exception crosses into Rust: every failure is a `Result` with libtorch's own words. I2. What libtorch
+//! would read or write out of bounds is refused before it sees it.
+
+mod adamw;
+mod foreign;
+mod library;
+
+pub use adamw::{AdamwError, AdamwParameter, AdamwSettings, fused_adamw};
+pub use library::{LibraryError, LibtorchVersion, libtorch_folder, libtorch_version, load_cuda};

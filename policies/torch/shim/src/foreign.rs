@@ -1,0 +1,56 @@
+//! The C++ side, as `cpp/shim.h` declares it, and its texts.
+
+// The only way into C++; all of it is in the functions that call these declarations, each with its proof.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+
+use torch_sys::C_tensor;
+
+/// `clawrl_adamw_parameter`.
+#[repr(C)]
+pub(crate) struct ForeignParameter {
+    pub(crate) param: *const C_tensor,
+    pub(crate) grad: *const C_tensor,
+    pub(crate) exp_avg: *const C_tensor,
+    pub(crate) exp_avg_sq: *const C_tensor,
+}
+
+/// `clawrl_adamw_settings`.
+#[repr(C)]
+pub(crate) struct ForeignSettings {
+    pub(crate) learning_rate: f64,
+    pub(crate) beta1: f64,
+    pub(crate) beta2: f64,
+    pub(crate) weight_decay: f64,
+    pub(crate) epsilon: f64,
+}
+
+unsafe extern "C" {
+    pub(crate) fn clawrl_fused_adamw(
+        parameters: *const ForeignParameter,
+        count: usize,
+        update: u64,
+        settings: *const ForeignSettings,
+    ) -> *mut c_char;
+    pub(crate) safe fn clawrl_libtorch_version() -> u64;
+    pub(crate) safe fn clawrl_libtorch_path() -> *mut c_char;
+    pub(crate) fn clawrl_load_library(path: *const c_char) -> *mut c_char;
+    fn clawrl_free_text(text: *mut c_char);
+}
+
+/// A text of the C++ side as ours; nothing for a null pointer.
+///
+/// # Safety
+///
+/// `text` is null, or was returned by a function of `cpp/shim.h` and has not been taken before.
+pub(crate) unsafe fn take_text(text: *mut c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract it is a C string that the C++ side has allocated, and nobody else has it.
+    let owned = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    // SAFETY: likewise, and it is not read again.
+    unsafe { clawrl_free_text(text) };
+    Some(owned)
+}
