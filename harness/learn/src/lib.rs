@@ -4,10 +4,26 @@
 //! Knows the words of `clawrl-core` and nothing else of ours: no tensor, no file, no clock, no thread. What runs on
 //! libtorch asks this crate for the derivative of the loss by each log-probability, so the arithmetic is here once.
 
+mod admission;
+mod advantage;
+mod aggregation;
 mod batch;
+mod imitation;
 mod learner;
+mod loss;
+mod loss_config;
+mod packing;
 mod segment;
+mod staleness;
 
+pub use admission::{Admission, CONSTANT_SPREAD, admit};
+pub use advantage::{AdvantageError, AdvantageKind, advantages};
+pub use aggregation::{Aggregation, StepTotals, token_weights};
 pub use batch::{Episode, Group, Objective, TrainBatch, TrainSample};
+pub use imitation::imitation;
 pub use learner::{LearnError, Learner, UpdateReport};
+pub use loss::{LossFigures, MAX_DROP, SegmentLoss, Terms, policy_gradient};
+pub use loss_config::{LossConfigError, PolicyLoss, Weighting};
+pub use packing::{Balance, micro_batches, split_minibatches};
 pub use segment::Segment;
+pub use staleness::{TokenAges, mask_stale};
