@@ -1,6 +1,9 @@
 //! What can go wrong on libtorch.
 
+use clawrl_torch_shim::AdamwError;
 use tch::TchError;
+
+use crate::runtime::RuntimeError;
 
 /// Why something on libtorch failed.
 #[derive(Debug, thiserror::Error)]
@@ -8,6 +11,12 @@ pub enum TorchError {
     /// libtorch itself refused or failed: shapes, memory, a device.
     #[error("libtorch: {0}")]
     Backend(#[from] TchError),
+    /// An update could not be made.
+    #[error(transparent)]
+    Adamw(#[from] AdamwError),
+    /// The libtorch of this process does not do.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
     /// A model's files or numbers do not fit; the text says which and where.
     #[error("{0}")]
     Model(String),

@@ -5,9 +5,12 @@
 
 mod error;
 mod model;
+mod runtime;
 
+pub use clawrl_torch_shim::LibtorchVersion;
 pub use error::TorchError;
 pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
     init_params, layer_forward, load_params, rms_norm, save_params,
 };
+pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, configure_threads, probe};
