@@ -3,21 +3,32 @@
 #
 #   ci/setup.sh          everything: build, run and test
 #   ci/setup.sh demo     only what building and running needs (no tmux, no cargo-nextest)
+#   ci/setup.sh env      libtorch alone, and prints how a shell finds it: eval "$(ci/setup.sh env)"
+#   ci/setup.sh run CMD  libtorch alone, and runs CMD with it: ci/setup.sh run cargo nextest run -p clawrl-torch
 #
-# It installs what is missing through apt-get (as root, or through a sudo that asks for no password), rustup and
-# `cargo install`; elsewhere it names what to install and stops. It honours what is there, never writes into the
-# checkout, and may be run twice at once. With CARGO_NET_OFFLINE=true it installs nothing.
+# It installs what is missing through apt-get (as root, or through a sudo that asks for no password), rustup,
+# `cargo install` and pip; elsewhere it names what to install and stops. It honours what is there, never writes into
+# the checkout, and may be run twice at once. With CARGO_NET_OFFLINE=true it installs nothing.
+#
+# libtorch is PyTorch's C++ half: headers and libraries out of PyTorch's wheel, in the user's cache folder, for all
+# checkouts; with CUDA where there is an NVIDIA GPU. LIBTORCH, a folder with `include` and `lib`, names another one;
+# with LIBTORCH_USE_PYTORCH=1 it is the PyTorch of the Python on the PATH.
 #
 # Exit codes: 0 ready. 2 wrong usage. 3 system packages are missing and cannot be installed from here.
 #             4 the kernel or its settings forbid the sandbox. 5 no fitting Rust toolchain.
-#             6 an installation was tried and failed.
+#             6 an installation was tried and failed. 7 the libtorch that the environment names does not do.
+#             `run` ends as CMD does.
 set -euo pipefail
 
 readonly NEXTEST_VERSION=0.9.143 # Installed when there is none; .config/nextest.toml says which ones fit.
 readonly BWRAP_VERSION=0.8       # The first with --disable-userns.
 readonly APT_WAIT_SECONDS=600    # For another apt-get, or an unattended upgrade, to finish.
 readonly NOBODY=65534            # Any uid without rights does for the trial sandbox.
-readonly EXIT_USAGE=2 EXIT_PACKAGES=3 EXIT_KERNEL=4 EXIT_RUST=5 EXIT_INSTALL=6
+readonly TORCH_VERSION=2.11.0    # What tch, in Cargo.toml, is written for; policies/torch/src/runtime.rs checks it.
+readonly TORCH_PYTHON=3.12       # The wheel to unpack. No Python runs what is in it, so any that exists does.
+# libtorch_cpu.so is linked against these two; the versions are those that the wheel asks for.
+readonly TORCH_CPU_NEEDS=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+readonly EXIT_USAGE=2 EXIT_PACKAGES=3 EXIT_KERNEL=4 EXIT_RUST=5 EXIT_INSTALL=6 EXIT_LIBTORCH=7
 
 say() { printf 'setup: %s\n' "$@" >&2; }
 
@@ -28,13 +39,15 @@ die() {
     exit "$code"
 }
 
-case "$#:${1-}" in
-0: | 1:test) purpose='test' ;;
-1:demo) purpose='demo' ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [demo|test]' ;;
+purpose=${1-test}
+case "$purpose:$#" in
+test:[01] | demo:1 | env:1 | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
+readonly started_in=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cache="${XDG_CACHE_HOME:-${HOME:?setup: set HOME, or XDG_CACHE_HOME}/.cache}/clawrl"
 # A rustup that was installed a moment ago is not yet on the PATH of this login.
 PATH="$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin"
 
@@ -52,6 +65,9 @@ have_bwrap() {
 
 # A compiler without the C library's headers is of no use to zstd-sys.
 have_compiler() { command -v cc >/dev/null && cc -E -x c - <<<'#include <stdlib.h>' >/dev/null 2>&1; }
+
+# Nor is one of C++ without its library's headers to torch-sys.
+have_cxx_compiler() { command -v c++ >/dev/null && c++ -E -x c++ - <<<'#include <cstdlib>' >/dev/null 2>&1; }
 
 # A sandbox shows its shells the host's /usr, so their programs have to be there, wherever else PATH points.
 have_in_usr() { [[ -x /usr/bin/$1 || -x /bin/$1 || -x /usr/local/bin/$1 ]]; }
@@ -71,6 +87,7 @@ find_missing_packages() {
     missing=()
     have_bwrap || missing+=(bubblewrap)
     have_compiler || missing+=(gcc libc6-dev)
+    have_cxx_compiler || missing+=(g++)
     have_certificates || missing+=(ca-certificates)
     for program in make pkg-config git; do
         command -v "$program" >/dev/null || missing+=("$program")
@@ -81,6 +98,7 @@ find_missing_packages() {
     done
     have_in_usr ps || missing+=(procps)
     [[ $purpose == demo ]] || command -v tmux >/dev/null || missing+=(tmux)
+    have_libtorch || have_pip || missing+=(python3-venv)
 }
 
 pinned_rust() { sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml; }
@@ -96,6 +114,61 @@ have_rust() {
 # nextest itself compares its version with the one .config/nextest.toml asks for.
 have_nextest() { [[ $purpose == demo ]] || cargo nextest show-config version >/dev/null 2>&1; }
 
+# The version of the PyTorch whose headers and libraries are in folder $1; fails where there are none.
+version_of_libtorch() {
+    local header file
+    [[ -e $1/lib/libtorch_cpu.so && -e $1/lib/libc10.so ]] || return 1
+    # PyTorch's own archive has the file, a wheel has not, Debian's package neither.
+    if [[ -r $1/build-version ]]; then
+        cat "$1/build-version"
+        return
+    fi
+    for file in torch/headeronly/version.h torch/csrc/api/include/torch/version.h; do
+        header=$1/include/$file
+        if [[ -r $header ]] && grep --quiet 'define TORCH_VERSION ' "$header"; then
+            sed -n '/define TORCH_VERSION /,/"/s/.*"\(.*\)".*/\1/p' "$header"
+            return
+        fi
+    done
+    return 1
+}
+
+# Is folder $1 a libtorch that tch can be built against?
+fits() { [[ $(version_of_libtorch "$1") == "$TORCH_VERSION"?(+*) ]]; }
+
+have_gpu() { [[ -e /dev/nvidia0 ]] || { command -v nvidia-smi && nvidia-smi --list-gpus; } >/dev/null 2>&1; }
+
+# Sets `libtorch` to the folder to build with, which may not be there yet. What the environment names comes first,
+# and is an error where it does not fit: to build with another one in silence would surprise.
+choose_libtorch() {
+    local source version
+    if [[ -n ${LIBTORCH_USE_PYTORCH-} ]]; then
+        source="LIBTORCH_USE_PYTORCH is set, and the PyTorch of $(command -v python3 || echo 'no python3')"
+        libtorch=$(cd / && python3 -c 'from importlib import util; print(*util.find_spec("torch").submodule_search_locations)' \
+            2>/dev/null) || die "$EXIT_LIBTORCH" "$source is not there" \
+            "install PyTorch $TORCH_VERSION for it, or unset LIBTORCH_USE_PYTORCH: then ci/setup.sh brings its own"
+    elif [[ -n ${LIBTORCH-} ]]; then
+        source="LIBTORCH, which is $LIBTORCH,"
+        libtorch=$LIBTORCH
+        [[ $libtorch == /* ]] || libtorch=$started_in/$libtorch
+    else
+        local cpu=$cache/libtorch-$TORCH_VERSION/cpu/torch cuda=$cache/libtorch-$TORCH_VERSION/cuda/torch
+        libtorch=$cpu
+        # Without the network, the smaller one does on a GPU machine too.
+        if have_gpu && { fits "$cuda" || may_download || ! fits "$cpu"; }; then libtorch=$cuda; fi
+        return
+    fi
+    version=$(version_of_libtorch "$libtorch") || die "$EXIT_LIBTORCH" "$source has no include and lib of libtorch" \
+        "name a folder that has them, or unset the variable: then ci/setup.sh brings its own"
+    fits "$libtorch" || die "$EXIT_LIBTORCH" "$source is PyTorch $version; it has to be $TORCH_VERSION" \
+        'name one of that version, or unset the variable: then ci/setup.sh brings its own'
+}
+
+have_libtorch() { fits "$libtorch"; }
+
+# Debian's python3 comes without; its package python3-venv brings a pip for environments.
+have_pip() { python3 -m pip --version >/dev/null 2>&1 || python3 -c 'import ensurepip' 2>/dev/null; }
+
 may_download() { [[ ${CARGO_NET_OFFLINE-} != true ]]; }
 
 # --- Installing ------------------------------------------------------------------------------------------------
@@ -103,7 +176,6 @@ may_download() { [[ ${CARGO_NET_OFFLINE-} != true ]]; }
 # Everything below runs under this lock, so a second set-up waits and then finds the work done. Installers get the
 # descriptor closed: a daemon that a package starts would hold the lock for good.
 take_lock() {
-    local cache="${XDG_CACHE_HOME:-${HOME:?setup: set HOME, or XDG_CACHE_HOME}/.cache}/clawrl"
     mkdir -p "$cache" 2>/dev/null || die "$EXIT_INSTALL" "cannot create $cache: make it writable, or set XDG_CACHE_HOME"
     log=$cache/setup.log
     exec 9>"$cache/setup.lock"
@@ -198,6 +270,61 @@ install_nextest() {
         "$(cargo nextest show-config version 2>&1 | tail -n 5)"
 }
 
+# Unpacks PyTorch's wheels and keeps what building and running need; without CUDA that is 0.5 of 1.2 GB. It happens
+# in a folder of its own, which takes its final name when it is complete.
+install_libtorch() {
+    ! have_libtorch || return 0
+    local place=${libtorch%/torch} size='several GB, with CUDA'
+    local -a wanted=("torch==$TORCH_VERSION") pip=(python3 -m pip) quiet=()
+    if [[ ${place##*/} == cpu ]]; then
+        size='0.5 GB, without CUDA'
+        wanted+=(--no-deps "${TORCH_CPU_NEEDS[@]}")
+    fi
+    may_download || die "$EXIT_INSTALL" "CARGO_NET_OFFLINE forbids to download PyTorch $TORCH_VERSION ($size)" \
+        'run ci/setup.sh once without it, or let LIBTORCH name a folder that has it'
+    have_pip || die "$EXIT_PACKAGES" 'python3 has no pip; install the package python3-venv, then run this again'
+    say "downloading PyTorch $TORCH_VERSION ($size) to $place, once for all checkouts"
+    work=${place%/*}/.new # No local: the trap outlives this function when it dies.
+    # Whatever a set-up that was killed left there; the lock says that no other one is at work.
+    rm -rf "$work"
+    trap 'rm -rf "$work"' EXIT
+    mkdir -p "$work"/{tmp,wheels,kept/torch} || die "$EXIT_INSTALL" "cannot create $work"
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        python3 -m venv "$work/pip" >&2 9>&- || die "$EXIT_INSTALL" "python3 -m venv $work/pip failed"
+        pip=("$work/pip/bin/python" -m pip)
+    fi
+    [[ -t 2 ]] || quiet=(--quiet)
+    # Its downloads are too large for a /tmp in memory, and for pip's cache to keep them as well.
+    TMPDIR=$work/tmp PIP_REQUIRE_VIRTUALENV=false PIP_USER=false PIP_ROOT_USER_ACTION=ignore \
+        "${pip[@]}" install --no-input --disable-pip-version-check --no-cache-dir --no-compile "${quiet[@]}" \
+        --only-binary=:all: --python-version "$TORCH_PYTHON" --target "$work/wheels" "${wanted[@]}" \
+        </dev/null >&2 9>&- || die "$EXIT_INSTALL" "pip cannot install ${wanted[*]}"
+    keep_libtorch "${place##*/}" "$work/wheels" "$work/kept"
+    # The stamp, which torch-sys reads too.
+    printf '%s\n' "$TORCH_VERSION" >"$work/kept/torch/build-version"
+    fits "$work/kept/torch" || die "$EXIT_INSTALL" "the wheel of PyTorch $TORCH_VERSION lacks libraries"
+    rm -rf "$place"
+    mv "$work/kept" "$place"
+    rm -rf "$work"
+    trap - EXIT
+}
+
+# Moves what the set named $1 needs from $2 to $3, to the same places: libtorch finds its libraries by them.
+keep_libtorch() {
+    local kept=$3
+    cd "$2"
+    mv torch/include torch/lib "$kept/torch"
+    [[ ! -d torch.libs ]] || mv torch.libs "$kept"
+    rm -rf "$kept"/torch/lib/{libtorch_python.so,libshm*}
+    if [[ $1 == cuda ]]; then
+        mv nvidia "$kept"
+    else
+        rm -f "$kept"/torch/lib/lib{torch_cuda*,c10_cuda,caffe2_nvrtc,torch_nvshmem}.so
+        cp --parents nvidia/*/lib/lib{cudart,cupti}.so.* "$kept"
+    fi
+    cd "$OLDPWD"
+}
+
 # --- The kernel ------------------------------------------------------------------------------------------------
 
 # A sandbox as ClawRL starts it: never as root, which bubblewrap could not hold.
@@ -230,13 +357,36 @@ check_kernel() {
 
 # --- All of it -------------------------------------------------------------------------------------------------
 
-find_missing_packages
-if ((${#missing[@]})) || ! have_rust || ! have_nextest; then
-    take_lock
-    install_packages
-    install_rust
-    install_nextest
-    exec 9>&-
-    say 'ready'
-fi
-check_kernel
+choose_libtorch
+case $purpose in
+env | run)
+    if ! have_libtorch; then
+        take_lock
+        install_libtorch
+        exec 9>&-
+    fi
+    # Its folder alone says all; the other way to name one takes Python's word at every build.
+    unset LIBTORCH_USE_PYTORCH
+    export LIBTORCH=$libtorch
+    ;;
+test | demo)
+    find_missing_packages
+    if ((${#missing[@]})) || ! have_rust || ! have_nextest || ! have_libtorch; then
+        take_lock
+        install_packages
+        install_rust
+        install_nextest
+        install_libtorch
+        exec 9>&-
+        say 'ready'
+    fi
+    check_kernel
+    ;;
+esac
+case $purpose in
+env) printf 'unset LIBTORCH_USE_PYTORCH; export LIBTORCH=%q\n' "$LIBTORCH" ;;
+run)
+    cd "$started_in"
+    exec "${@:2}"
+    ;;
+esac
