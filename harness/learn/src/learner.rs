@@ -23,6 +23,8 @@ pub struct UpdateReport {
     pub behaviour_gap: f64,
     /// Share of tokens whose ratio was clipped.
     pub clip_fraction: f64,
+    /// Segments dropped because a recomputed log-probability was too far from the recorded one.
+    pub dropped_segments: u64,
     /// Tokens that carried a gradient.
     pub trained_tokens: u64,
     /// All tokens that went through the model.

@@ -38,6 +38,7 @@ mod state;
 mod store;
 mod summary;
 mod table;
+mod training_report;
 mod violation;
 mod writer;
 
@@ -56,5 +57,6 @@ pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
 pub use table::render_summary;
+pub use training_report::{HeldOut, TrainingReport, render_training_report};
 pub use violation::Violation;
 pub use writer::RunWriter;

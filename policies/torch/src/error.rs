@@ -17,6 +17,9 @@ pub enum TorchError {
     /// The libtorch of this process does not do.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// A checkpoint could not be written or read; the text says which and why.
+    #[error("{0}")]
+    Checkpoint(String),
     /// A model's files or numbers do not fit; the text says which and where.
     #[error("{0}")]
     Model(String),

@@ -3,14 +3,30 @@
 //! The only crate that knows tch. The engine and the learner live on one OS thread each and share nothing but
 //! published weights; everything else talks to them through bounded channels.
 
+mod conversation;
 mod error;
+mod learner;
 mod model;
+mod preset;
 mod runtime;
+mod tokenizer;
 
 pub use clawrl_torch_shim::LibtorchVersion;
+pub use conversation::{
+    Chat, Context, ConversationError, ConversationState, DEFAULT_TEMPLATE, SampledTurn, demonstrated_tokens,
+    segments, written_turn,
+};
 pub use error::TorchError;
+pub use learner::{
+    Activations, Alone, Checkpoint, Checkpoints, Collective, Decay, Latest, LearnerConfig, LearnerSetup,
+    OptimizerConfig, Publisher, Retention, TorchLearner,
+};
 pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
     init_params, layer_forward, load_params, rms_norm, save_params,
 };
+pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};
 pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, configure_threads, probe};
+pub use tokenizer::{
+    END, MarkupTokens, PAD, ROLE_TOKENS, Tokenizer, TokenizerError, Training, train_tokenizer,
+};

@@ -48,6 +48,12 @@ impl ModelFiles {
         self.folder.join("tokenizer.json")
     }
 
+    /// `generation_config.json`.
+    #[must_use]
+    pub fn generation_config(&self) -> PathBuf {
+        self.folder.join("generation_config.json")
+    }
+
     /// `tokenizer_config.json`, which holds the chat template.
     #[must_use]
     pub fn tokenizer_config(&self) -> PathBuf {

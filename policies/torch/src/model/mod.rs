@@ -9,6 +9,7 @@ mod params;
 
 pub use config::{ModelConfig, ModelConfigError};
 pub use files::{ModelFiles, load_params, save_params};
+pub(crate) use files::{load_tensors, save_tensors};
 pub use init::init_params;
 pub use layers::{Rope, layer_forward, rms_norm};
 pub use packed::PackedRows;

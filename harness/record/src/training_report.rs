@@ -1,0 +1,370 @@
+//! A training as one page of HTML: what it started from, where it got, and the curves between.
+//!
+//! Self-contained: no script, no font, no picture from elsewhere. Everything from outside is escaped.
+//!
+//! Pure; the caller writes the file.
+
+use std::fmt::Write;
+
+use crate::metrics::{Metric, UpdateFigures};
+use crate::summary::PassRate;
+
+/// Size of a chart in its own units, and the room for its axes.
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 28.0;
+
+/// Greedy success on held-out tasks at one version.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct HeldOut {
+    /// The version: 0 is the warm start.
+    pub version: u64,
+    /// Passed and tried by family, in order of name. Faulted tasks are left out.
+    pub families: Vec<(String, u32, u32)>,
+    /// Tasks that a fault kept from being graded.
+    pub faulted: u32,
+}
+
+impl HeldOut {
+    /// Passed and tried.
+    #[must_use]
+    pub fn total(&self) -> (u32, u32) {
+        self.families.iter().fold((0, 0), |sum, family| (sum.0 + family.1, sum.1 + family.2))
+    }
+
+    /// The share that passed; 0 with the widest interval out of nothing.
+    #[must_use]
+    pub fn rate(&self) -> PassRate {
+        let (passed, tried) = self.total();
+        PassRate::of(passed, tried).unwrap_or(PassRate { value: 0.0, low: 0.0, high: 1.0 })
+    }
+}
+
+/// What a report is made from.
+#[derive(Debug, Clone)]
+pub struct TrainingReport<'a> {
+    /// Name of the run.
+    pub name: &'a str,
+    /// What the policy was before the first update, in a sentence or two.
+    pub warm_start: &'a str,
+    /// In order of version.
+    pub held_out: &'a [HeldOut],
+    /// In order of update.
+    pub updates: &'a [UpdateFigures],
+    /// Facts of the run: label and text.
+    pub facts: &'a [(String, String)],
+    /// The train file as it ran, as JSON text.
+    pub train_json: &'a str,
+}
+
+struct Series<'a> {
+    label: &'a str,
+    class: &'a str,
+    points: Vec<(f64, f64)>,
+    /// Lower and upper end at each point.
+    bars: Vec<(f64, f64)>,
+}
+
+struct Chart<'a> {
+    title: &'a str,
+    series: Vec<Series<'a>>,
+    /// The axis, where it is not the data's own.
+    range: Option<(f64, f64)>,
+    percent: bool,
+}
+
+/// The page.
+#[must_use]
+pub fn render_training_report(report: &TrainingReport<'_>) -> String {
+    let mut page = String::new();
+    let name = escape(report.name);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{name} - ClawRL training</title>\
+         <style>{STYLE}</style></head><body><main>\n<h1>{name}</h1>\n"
+    );
+    headline(&mut page, report.held_out);
+    let _ = writeln!(page, "<p><b>Warm start.</b> {}</p>", escape(report.warm_start));
+    charts(&mut page, report);
+    families(&mut page, report.held_out);
+    facts(&mut page, report.facts);
+    let _ = write!(
+        page,
+        "<details><summary>Train file as it ran</summary><pre>{}</pre></details>\n</main></body></html>\n",
+        escape(report.train_json)
+    );
+    page
+}
+
+fn headline(page: &mut String, held_out: &[HeldOut]) {
+    let (Some(first), Some(last)) = (held_out.first(), held_out.last()) else {
+        page.push_str("<p>There was no evaluation.</p>\n");
+        return;
+    };
+    let told = |at: &HeldOut| {
+        let (passed, tried) = at.total();
+        let PassRate { value, low, high } = at.rate();
+        format!(
+            "<b>{:.1} %</b> ({passed} of {tried}, 95 % interval {:.1} to {:.1} %)",
+            100.0 * value,
+            100.0 * low,
+            100.0 * high
+        )
+    };
+    let rate = |at: &HeldOut| at.rate().value;
+    let _ = writeln!(
+        page,
+        "<p class=\"big\">Held-out greedy success: {} at the warm start, {} after {} updates: \
+         <b>{:+.1} points</b>.</p>",
+        told(first),
+        told(last),
+        last.version,
+        100.0 * (rate(last) - rate(first))
+    );
+}
+
+fn charts(page: &mut String, report: &TrainingReport<'_>) {
+    let line = |name: Metric| -> Vec<(f64, f64)> {
+        let points = report.updates.iter().filter(|figures| figures.update > 0);
+        points.filter_map(|figures| Some((figures.update as f64, figures.get(name)?))).collect()
+    };
+    let series = |label, class, name| Series { label, class, points: line(name), bars: Vec::new() };
+    let evaluated = report.held_out.iter().map(|at| (at.version as f64, at.rate()));
+    let held_out = Series {
+        label: "held-out, greedy",
+        class: "a",
+        points: evaluated.clone().map(|(version, rate)| (version, rate.value)).collect(),
+        bars: evaluated.map(|(_, rate)| (rate.low, rate.high)).collect(),
+    };
+    let success = Chart {
+        title: "Success",
+        series: vec![series("training, sampled", "b", Metric::TrainSuccessRatio), held_out],
+        range: Some((0.0, 1.0)),
+        percent: true,
+    };
+    let plain = |title, series| Chart { title, series, range: None, percent: false };
+    let all = [
+        success,
+        plain("Entropy, nats a token", vec![series("entropy", "a", Metric::TrainEntropyNats)]),
+        plain(
+            "Staleness, versions",
+            vec![
+                series("mean", "a", Metric::TrainStalenessMeanVersions),
+                series("oldest", "b", Metric::TrainStalenessMaxVersions),
+            ],
+        ),
+        plain("Sampled tokens a second", vec![series("tokens/s", "a", Metric::TrainSampledTokensPerSecond)]),
+        plain(
+            "Time of an update, seconds",
+            vec![
+                series("waiting for a batch", "b", Metric::TrainWaitSeconds),
+                series("learning", "a", Metric::TrainUpdateSeconds),
+            ],
+        ),
+    ];
+    for chart in all.iter().filter(|chart| chart.series.iter().any(|series| !series.points.is_empty())) {
+        draw(page, chart);
+    }
+}
+
+fn draw(page: &mut String, chart: &Chart<'_>) {
+    let points = || chart.series.iter().flat_map(|series| &series.points);
+    let fold = |values: &mut dyn Iterator<Item = f64>, pick: fn(f64, f64) -> f64| values.reduce(pick);
+    let (Some(x_low), Some(x_high)) = (
+        fold(&mut points().map(|point| point.0), f64::min),
+        fold(&mut points().map(|point| point.0), f64::max),
+    ) else {
+        return;
+    };
+    let x_high = if x_high > x_low { x_high } else { x_low + 1.0 };
+    let finite = || points().map(|point| point.1).filter(|value| value.is_finite());
+    let own = (0.0, fold(&mut finite(), f64::max).unwrap_or(1.0));
+    let (y_low, y_high) = chart.range.unwrap_or(own);
+    let y_high = if y_high > y_low { y_high } else { y_low + 1.0 };
+    let x = |value: f64| LEFT + (value - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT);
+    let y = |value: f64| TOP + (y_high - value) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM);
+
+    let _ = write!(page, "<h2>{}</h2>\n<p class=\"key\">", escape(chart.title));
+    for series in chart.series.iter().filter(|series| !series.points.is_empty()) {
+        let _ = write!(page, "<span class=\"{}\">{}</span> ", series.class, escape(series.label));
+    }
+    let _ = write!(
+        page,
+        "</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        escape(chart.title)
+    );
+    for step in 0..=4 {
+        let value = y_low + (y_high - y_low) * f64::from(step) / 4.0;
+        let label = if chart.percent { format!("{:.0} %", 100.0 * value) } else { short(value) };
+        let at = y(value);
+        let _ = write!(
+            page,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            at + 4.0
+        );
+    }
+    for step in 0..=5 {
+        let value = (x_low + (x_high - x_low) * f64::from(step) / 5.0).round();
+        let _ = write!(
+            page,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>",
+            x(value),
+            HEIGHT - 8.0
+        );
+    }
+    for series in &chart.series {
+        let drawn: Vec<(f64, f64)> =
+            series.points.iter().copied().filter(|point| point.1.is_finite()).collect();
+        let path: Vec<String> =
+            drawn.iter().map(|&(at, value)| format!("{:.1},{:.1}", x(at), y(value))).collect();
+        let _ = write!(page, "<polyline class=\"{}\" points=\"{}\"/>", series.class, path.join(" "));
+        for (&(at, value), &(low, high)) in drawn.iter().zip(&series.bars) {
+            let _ = write!(
+                page,
+                "<line class=\"bar {0}\" x1=\"{1:.1}\" x2=\"{1:.1}\" y1=\"{2:.1}\" y2=\"{3:.1}\"/>\
+                 <circle class=\"{0}\" cx=\"{1:.1}\" cy=\"{4:.1}\" r=\"4\"/>",
+                series.class,
+                x(at),
+                y(high),
+                y(low),
+                y(value)
+            );
+        }
+    }
+    page.push_str("</svg>\n");
+}
+
+fn families(page: &mut String, held_out: &[HeldOut]) {
+    let (Some(first), Some(last)) = (held_out.first(), held_out.last()) else { return };
+    page.push_str(
+        "<h2>Held-out tasks by family</h2>\n<table><thead><tr><th>family<th>tasks<th>warm start<th>last\
+         <th>change</tr></thead><tbody>\n",
+    );
+    for (family, passed, tried) in &last.families {
+        let rate = |passed: u32, tried: u32| 100.0 * f64::from(passed) / f64::from(tried.max(1));
+        let before = first.families.iter().find(|known| known.0 == *family);
+        let (before_text, change) = before.map_or((String::new(), String::new()), |before| {
+            let was = rate(before.1, before.2);
+            (format!("{was:.0} %"), format!("{:+.0}", rate(*passed, *tried) - was))
+        });
+        let _ = writeln!(
+            page,
+            "<tr><td>{}<td>{tried}<td>{before_text}<td>{:.0} %<td>{change}</tr>",
+            escape(family),
+            rate(*passed, *tried)
+        );
+    }
+    page.push_str("</tbody></table>\n");
+}
+
+fn facts(page: &mut String, facts: &[(String, String)]) {
+    if facts.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Facts</h2>\n<table class=\"facts\"><tbody>\n");
+    for (label, text) in facts {
+        let _ = writeln!(page, "<tr><th>{}<td>{}</tr>", escape(label), escape(text));
+    }
+    page.push_str("</tbody></table>\n");
+}
+
+/// Three digits are what an axis needs.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--a:#1f6feb;--b:#d97706;--soft:#8884}\
+body{font:15px/1.5 system-ui,sans-serif;margin:0}main{max-width:800px;margin:0 auto;padding:24px}\
+h1{font-size:24px}h2{font-size:17px;margin:28px 0 0}.big{font-size:18px}.key{margin:0;font-size:13px}\
+.key .a{color:var(--a)}.key .b{color:var(--b)}.key span{margin-right:14px}\
+svg{width:100%;height:auto}svg text{font-size:12px;fill:currentColor}.grid{stroke:var(--soft)}\
+polyline{fill:none;stroke-width:2}polyline.a,.bar.a{stroke:var(--a)}polyline.b,.bar.b{stroke:var(--b)}\
+circle.a{fill:var(--a)}circle.b{fill:var(--b)}\
+table{border-collapse:collapse;margin-top:8px}th,td{text-align:left;padding:2px 14px 2px 0}\
+td+td,th+th{text-align:right}.facts td,.facts th{text-align:left;vertical-align:top}\
+pre{overflow:auto;background:var(--soft);padding:12px}";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn report() -> String {
+        let at = |version, passed| HeldOut {
+            version,
+            families: vec![("copy".to_owned(), passed, 40), ("<b>".to_owned(), passed / 2, 20)],
+            faulted: 0,
+        };
+        let updates: Vec<UpdateFigures> = (1..=10)
+            .map(|update| UpdateFigures {
+                update,
+                t_ms: 0,
+                figures: BTreeMap::from([(Metric::TrainSuccessRatio, update as f64 / 12.0)]),
+            })
+            .collect();
+        render_training_report(&TrainingReport {
+            name: "tiny",
+            warm_start: "400 supervised steps.",
+            held_out: &[at(0, 10), at(10, 38)],
+            updates: &updates,
+            facts: &[("seed".to_owned(), "0".to_owned())],
+            train_json: "{\"seed\": 0}",
+        })
+    }
+
+    #[test]
+    fn the_headline_says_where_it_started_and_where_it_got() {
+        let page = report();
+        assert!(page.contains("<b>25.0 %</b> (15 of 60"), "{page}");
+        assert!(page.contains("<b>95.0 %</b> (57 of 60"), "{page}");
+        assert!(page.contains("<b>+70.0 points</b>"), "{page}");
+        assert!(page.contains("400 supervised steps."));
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped_and_charts_without_points_are_left_out() {
+        let page = report();
+        assert!(page.contains("&lt;b&gt;") && !page.contains("<td><b>"));
+        assert_eq!(page.matches("<svg").count(), 1);
+    }
+
+    #[test]
+    fn nothing_at_all_still_makes_a_page() {
+        let page = render_training_report(&TrainingReport {
+            name: "empty",
+            warm_start: "",
+            held_out: &[],
+            updates: &[],
+            facts: &[],
+            train_json: "{}",
+        });
+        assert!(page.contains("There was no evaluation.") && page.ends_with("</html>\n"));
+    }
+}

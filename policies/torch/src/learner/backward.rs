@@ -1,0 +1,188 @@
+//! Forward and backward by layer segments.
+//!
+//! The graph is cut at every layer: forward runs a layer on a detached input, backward asks that layer alone for the
+//! gradient of its input and parameters. The gradients are those of one uncut graph; the cuts are where activations
+//! may be dropped and computed again, where a sum over ranks may begin, and where a learner that shares its device may
+//! yield.
+//!
+//! I1. Gradients are added to the given buffer; the caller zeroes it once an optimizer step. I2. With
+//! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`].
+//!
+//! Shapes: R rows, M predicted rows, D hidden size.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+
+use crate::error::TorchError;
+use crate::model::{LayerParams, PackedRows, ParamLayout, Params, layer_forward, rms_norm};
+
+/// What is kept between forward and backward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activations {
+    /// Everything inside the layers: fastest.
+    #[default]
+    Keep,
+    /// The inputs of the layers; the rest is computed again, at a quarter more time.
+    Recompute,
+}
+
+/// A forward pass that can be gone back.
+#[derive(Debug)]
+pub(crate) struct Pass<'a> {
+    params: &'a Params,
+    rows: &'a PackedRows,
+    layers: Vec<LayerPass>,
+    last_rd: Tensor,
+    final_norm: Tensor,
+    /// Normed rows that predict, (M x D), with their graph.
+    hidden_md: Tensor,
+}
+
+#[derive(Debug)]
+struct LayerPass {
+    input_rd: Tensor,
+    /// Leaves and output with their graph, where activations are kept.
+    kept: Option<(LayerParams, Tensor)>,
+}
+
+impl<'a> Pass<'a> {
+    /// Runs the model. `predicting` (M), i64, are the rows whose successor is to be predicted.
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub(crate) fn forward(
+        params: &'a Params,
+        rows: &'a PackedRows,
+        predicting: &Tensor,
+        activations: Activations,
+    ) -> Result<Self, TorchError> {
+        let config = params.layout().config();
+        let mut x_rd = embed(params, rows)?;
+        let mut layers = Vec::new();
+        for index in 0..config.num_hidden_layers {
+            let layer = params.layer(index)?;
+            let (kept, output_rd) = match activations {
+                Activations::Keep => {
+                    let (leaves, input_rd) = (layer.leaves()?, leaf(&x_rd)?);
+                    let output_rd = layer_forward(config, &leaves, &input_rd, rows)?;
+                    x_rd = input_rd;
+                    (Some((leaves, output_rd.shallow_clone())), output_rd.f_detach()?)
+                }
+                Activations::Recompute => {
+                    (None, tch::no_grad(|| layer_forward(config, &layer, &x_rd, rows))?)
+                }
+            };
+            layers.push(LayerPass { input_rd: x_rd, kept });
+            x_rd = output_rd;
+        }
+        let (last_rd, final_norm) = (leaf(&x_rd)?, leaf(&params.final_norm()?)?);
+        let hidden_md = rms_norm(&last_rd.f_index_select(0, predicting)?, &final_norm, config.rms_norm_eps)?;
+        Ok(Self { params, rows, layers, last_rd, final_norm, hidden_md })
+    }
+
+    /// Normed rows that predict, without their graph (M x D).
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub(crate) fn hidden(&self) -> Result<Tensor, TorchError> {
+        Ok(self.hidden_md.f_detach()?)
+    }
+
+    /// Adds the gradients of everything below the head to `gradients`, given the loss's gradient by [`Self::hidden`].
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub(crate) fn backward(self, hidden_grad_md: &Tensor, gradients: &Gradients) -> Result<(), TorchError> {
+        let config = self.params.layout().config();
+        let mut from_head =
+            pull_back(&self.hidden_md, hidden_grad_md, &[&self.last_rd, &self.final_norm])?.into_iter();
+        let mut grad_rd = next(&mut from_head)?;
+        gradients.add(&gradients.params.final_norm()?, &next(&mut from_head)?)?;
+        for (index, pass) in self.layers.into_iter().enumerate().rev() {
+            let index = index as i64;
+            let (leaves, input_rd, output_rd) = match pass.kept {
+                Some((leaves, output_rd)) => (leaves, pass.input_rd, output_rd),
+                None => {
+                    let (leaves, input_rd) = (self.params.layer(index)?.leaves()?, leaf(&pass.input_rd)?);
+                    let output_rd = layer_forward(config, &leaves, &input_rd, self.rows)?;
+                    (leaves, input_rd, output_rd)
+                }
+            };
+            let mut inputs = vec![&input_rd];
+            inputs.extend(leaves.all());
+            let mut grads = pull_back(&output_rd, &grad_rd, &inputs)?.into_iter();
+            grad_rd = next(&mut grads)?;
+            for (place, grad) in gradients.params.layer(index)?.all().into_iter().zip(grads) {
+                gradients.add(place, &grad)?;
+            }
+        }
+        let mut embedding = gradients.params.embedding()?;
+        let _ = tch::no_grad(|| embedding.f_index_add_(0, self.rows.ids(), &grad_rd))?;
+        Ok(())
+    }
+}
+
+/// Rows that predict, without anything for a way back (M x D).
+///
+/// # Errors
+/// [`TorchError`] from libtorch.
+pub(crate) fn hidden_only(
+    params: &Params,
+    rows: &PackedRows,
+    predicting: &Tensor,
+) -> Result<Tensor, TorchError> {
+    tch::no_grad(|| {
+        let config = params.layout().config();
+        let mut x_rd = embed(params, rows)?;
+        for index in 0..config.num_hidden_layers {
+            x_rd = layer_forward(config, &params.layer(index)?, &x_rd, rows)?;
+        }
+        rms_norm(&x_rd.f_index_select(0, predicting)?, &params.final_norm()?, config.rms_norm_eps)
+    })
+}
+
+fn embed(params: &Params, rows: &PackedRows) -> Result<Tensor, TorchError> {
+    tch::no_grad(|| Ok(params.embedding()?.f_index_select(0, rows.ids())?))
+}
+
+fn leaf(x: &Tensor) -> Result<Tensor, TorchError> {
+    Ok(x.f_detach()?.f_set_requires_grad(true)?)
+}
+
+/// The gradient of `sum(output * grad)` by each input: the one form of a backward pass that tch offers.
+fn pull_back(output: &Tensor, grad: &Tensor, inputs: &[&Tensor]) -> Result<Vec<Tensor>, TorchError> {
+    let product = output.f_mul(grad)?.f_sum(output.f_kind()?)?;
+    Ok(Tensor::f_run_backward(&[product], inputs, false, false)?)
+}
+
+fn next(grads: &mut impl Iterator<Item = Tensor>) -> Result<Tensor, TorchError> {
+    grads
+        .next()
+        .ok_or_else(|| TorchError::Model("libtorch gave fewer gradients than were asked for".to_owned()))
+}
+
+/// Gradients of all parameters, in the layout of the parameters.
+#[derive(Debug)]
+pub(crate) struct Gradients {
+    pub(crate) params: Params,
+}
+
+impl Gradients {
+    pub(crate) fn zeros(layout: Arc<ParamLayout>, device: tch::Device) -> Result<Self, TorchError> {
+        Ok(Self { params: Params::zeros(layout, device)? })
+    }
+
+    pub(crate) fn zero(&self) -> Result<(), TorchError> {
+        let _ = self.params.flat().shallow_clone().f_zero_()?;
+        Ok(())
+    }
+
+    /// Adds to a view into this buffer.
+    pub(crate) fn add(&self, place: &Tensor, grad: &Tensor) -> Result<(), TorchError> {
+        let _ = tch::no_grad(|| place.shallow_clone().f_add_(grad))?;
+        Ok(())
+    }
+}

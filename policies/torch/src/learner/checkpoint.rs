@@ -1,0 +1,329 @@
+//! Checkpoints: weights, moments and the caller's progress, atomically.
+//!
+//! A checkpoint is a folder named by its version. It is written under another name, synced, and renamed; so it is
+//! there whole or not at all.
+//!
+//! I1. Nothing that fails while one is written touches those before. I2. A folder counts only if its manifest is there
+//! and every file it lists has the size and hash it says. I3. Weights of the last `keep_weights` versions are kept,
+//! moments of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
+//! about what was consumed: it carries the caller's progress.
+//!
+//! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder that other programs can load),
+//! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tch::{Device, Kind};
+
+use crate::error::TorchError;
+use crate::model::{ModelFiles, ParamLayout, Params, load_params, load_tensors, save_params, save_tensors};
+
+/// Version of the manifest's schema.
+const FORMAT: u32 = 1;
+const MANIFEST: &str = "manifest.json";
+const MODEL: &str = "model";
+const FIRST_MOMENT: &str = "first_moment.safetensors";
+const SECOND_MOMENT: &str = "second_moment.safetensors";
+/// A folder whose name begins so is not yet, or no longer, a checkpoint.
+const UNFINISHED: &str = ".part-";
+
+/// How many are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Checkpoints with weights, at least 1.
+    pub weights: u32,
+    /// Of these, the newest with moments, at least 1.
+    pub moments: u32,
+}
+
+/// A file of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FileEntry {
+    bytes: u64,
+    sha256: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    format: u32,
+    version: u64,
+    optimizer_steps: u64,
+    /// The caller's own state, as it gave it.
+    progress: String,
+    /// By path within the folder.
+    files: BTreeMap<String, FileEntry>,
+}
+
+/// A checkpoint that was read.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Version of the parameters.
+    pub version: u64,
+    /// Steps the optimizer had made.
+    pub optimizer_steps: u64,
+    /// What the caller gave when it was written.
+    pub progress: String,
+    /// Weights.
+    pub params: Params,
+    /// First and second moment; `None` for one that is so old that they were dropped.
+    pub moments: Option<(Params, Params)>,
+    /// Where it is.
+    pub folder: PathBuf,
+}
+
+/// What [`Checkpoints::latest`] found.
+#[derive(Debug)]
+pub struct Latest {
+    /// The newest whole checkpoint, if any.
+    pub checkpoint: Option<Checkpoint>,
+    /// Newer ones that are damaged, and why.
+    pub damaged: Vec<String>,
+}
+
+/// The checkpoints of one training run.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    retention: Retention,
+}
+
+/// What goes into a checkpoint beside the weights.
+#[derive(Debug)]
+pub(crate) struct State<'a> {
+    pub(crate) version: u64,
+    pub(crate) optimizer_steps: u64,
+    pub(crate) first: &'a Params,
+    pub(crate) second: &'a Params,
+    pub(crate) progress: &'a str,
+}
+
+impl Checkpoints {
+    /// Those in this folder, which need not exist.
+    #[must_use]
+    pub fn new(folder: &Path, retention: Retention) -> Self {
+        let retention = Retention {
+            weights: retention.weights.max(1),
+            moments: retention.moments.clamp(1, retention.weights.max(1)),
+        };
+        Self { folder: folder.to_owned(), retention }
+    }
+
+    /// The newest whole one (I2).
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when the folder cannot be read, or checkpoints are there and all are damaged.
+    pub fn latest(&self, device: Device) -> Result<Latest, TorchError> {
+        let mut damaged = Vec::new();
+        let mut versions = self.versions()?;
+        while let Some(version) = versions.pop() {
+            let folder = self.folder_of(version);
+            match read(&folder, device) {
+                Ok(checkpoint) => return Ok(Latest { checkpoint: Some(checkpoint), damaged }),
+                Err(error) => damaged.push(error.to_string()),
+            }
+        }
+        if damaged.is_empty() {
+            Ok(Latest { checkpoint: None, damaged })
+        } else {
+            Err(TorchError::Checkpoint(format!("no checkpoint is whole: {}", damaged.join("; "))))
+        }
+    }
+
+    /// Writes one, then drops what is too old. `model` is the folder whose tokenizer and templates go along.
+    pub(crate) fn write(
+        &self,
+        model: &ModelFiles,
+        params: &Params,
+        state: &State<'_>,
+    ) -> Result<PathBuf, TorchError> {
+        let place = self.folder_of(state.version);
+        let unfinished = self.folder.join(format!("{UNFINISHED}{}", state.version));
+        let written = self.fill(&unfinished, model, params, state).and_then(|()| {
+            // A checkpoint of the same version is there after a resume from before it; both hold the same.
+            let put = remove_if_there(&place).and_then(|()| fs::rename(&unfinished, &place));
+            put.and_then(|()| sync(&self.folder)).map_err(|error| failed(&place, &error))
+        });
+        if let Err(error) = written {
+            // Best effort: space is what is missing most often. The error that counts is the first.
+            let _ = fs::remove_dir_all(&unfinished);
+            return Err(error);
+        }
+        self.drop_old()?;
+        Ok(place)
+    }
+
+    fn fill(
+        &self,
+        folder: &Path,
+        model: &ModelFiles,
+        params: &Params,
+        state: &State<'_>,
+    ) -> Result<(), TorchError> {
+        let model_folder = folder.join(MODEL);
+        remove_if_there(folder)
+            .and_then(|()| fs::create_dir_all(&model_folder))
+            .map_err(|error| failed(folder, &error))?;
+        let copied = ModelFiles::of(&model_folder);
+        copied.write_config(params.layout().config())?;
+        save_params(&copied, params)?;
+        for (from, to) in [
+            (model.tokenizer(), copied.tokenizer()),
+            (model.tokenizer_config(), copied.tokenizer_config()),
+            (model.generation_config(), copied.generation_config()),
+        ] {
+            if from.exists() {
+                fs::copy(&from, &to)
+                    .and_then(|_| File::open(&to)?.sync_all())
+                    .map_err(|error| failed(&to, &error))?;
+            }
+        }
+        save_tensors(&folder.join(FIRST_MOMENT), state.first, Kind::Float)?;
+        save_tensors(&folder.join(SECOND_MOMENT), state.second, Kind::Float)?;
+        let mut files = BTreeMap::new();
+        list(folder, folder, &mut files).map_err(|error| failed(folder, &error))?;
+        let manifest = Manifest {
+            format: FORMAT,
+            version: state.version,
+            optimizer_steps: state.optimizer_steps,
+            progress: state.progress.to_owned(),
+            files,
+        };
+        let path = folder.join(MANIFEST);
+        let text = serde_json::to_string_pretty(&manifest).map_err(|error| failed(&path, &error))?;
+        fs::write(&path, text)
+            .and_then(|()| File::open(&path)?.sync_all())
+            .and_then(|()| sync(&model_folder))
+            .and_then(|()| sync(folder))
+            .map_err(|error| failed(&path, &error))
+    }
+
+    /// I3.
+    fn drop_old(&self) -> Result<(), TorchError> {
+        let versions = self.versions()?;
+        let newest_first = versions.iter().rev().zip(0u32..);
+        for (&version, age) in newest_first {
+            let folder = self.folder_of(version);
+            let dropped = if age >= self.retention.weights {
+                // Renamed first, so that a folder half deleted is no checkpoint.
+                let doomed = self.folder.join(format!("{UNFINISHED}old-{version}"));
+                fs::rename(&folder, &doomed).and_then(|()| fs::remove_dir_all(&doomed))
+            } else if age >= self.retention.moments {
+                remove_if_there(&folder.join(FIRST_MOMENT))
+                    .and_then(|()| remove_if_there(&folder.join(SECOND_MOMENT)))
+            } else {
+                Ok(())
+            };
+            dropped.map_err(|error| failed(&folder, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Versions of all folders that look like a checkpoint, ascending.
+    fn versions(&self) -> Result<Vec<u64>, TorchError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&self.folder, &error)),
+        };
+        let mut versions = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(&self.folder, &error))?;
+            versions.extend(entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+        }
+        versions.sort_unstable();
+        Ok(versions)
+    }
+
+    fn folder_of(&self, version: u64) -> PathBuf {
+        self.folder.join(format!("{version:06}"))
+    }
+}
+
+/// Reads one and checks every file that is to be used.
+fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
+    let path = folder.join(MANIFEST);
+    let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| failed(&path, &error))?;
+    if manifest.format != FORMAT {
+        let what = format!("it is of format {}; this program reads format {FORMAT}", manifest.format);
+        return Err(failed(&path, &what));
+    }
+    let is_moment = |name: &str| name == FIRST_MOMENT || name == SECOND_MOMENT;
+    let with_moments = folder.join(FIRST_MOMENT).exists() && folder.join(SECOND_MOMENT).exists();
+    for (name, expected) in &manifest.files {
+        if is_moment(name) && !with_moments {
+            continue;
+        }
+        let path = folder.join(name);
+        let found = entry_of(&path).map_err(|error| failed(&path, &error))?;
+        if found != *expected {
+            return Err(failed(&path, &"it is not what the manifest says; it was damaged or changed"));
+        }
+    }
+    let params = load_params(&ModelFiles::of(&folder.join(MODEL)), device)?;
+    let moment =
+        |name: &str, layout: &Arc<ParamLayout>| load_tensors(&folder.join(name), Arc::clone(layout), device);
+    let moments = if with_moments {
+        Some((moment(FIRST_MOMENT, params.layout())?, moment(SECOND_MOMENT, params.layout())?))
+    } else {
+        None
+    };
+    Ok(Checkpoint {
+        version: manifest.version,
+        optimizer_steps: manifest.optimizer_steps,
+        progress: manifest.progress,
+        params,
+        moments,
+        folder: folder.to_owned(),
+    })
+}
+
+fn list(root: &Path, folder: &Path, files: &mut BTreeMap<String, FileEntry>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            list(root, &path, files)?;
+        } else if let Some(name) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+            files.insert(name.to_owned(), entry_of(&path)?);
+        }
+    }
+    Ok(())
+}
+
+fn entry_of(path: &Path) -> io::Result<FileEntry> {
+    let mut file = File::open(path)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0u64);
+    let mut block = vec![0u8; 1 << 16];
+    loop {
+        let read = file.read(&mut block)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&block[..read]);
+        bytes += read as u64;
+    }
+    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(FileEntry { bytes, sha256 })
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
+    TorchError::Checkpoint(format!("checkpoint {}: {error}", path.display()))
+}

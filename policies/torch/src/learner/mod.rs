@@ -1,0 +1,15 @@
+//! The learner: batches in, parameters out.
+
+mod backward;
+mod checkpoint;
+mod collective;
+mod head;
+mod micro_batch;
+mod optimizer;
+mod torch_learner;
+
+pub use backward::Activations;
+pub use checkpoint::{Checkpoint, Checkpoints, Latest, Retention};
+pub use collective::{Alone, Collective};
+pub use optimizer::{Decay, OptimizerConfig};
+pub use torch_learner::{LearnerConfig, LearnerSetup, Publisher, TorchLearner};

@@ -1,0 +1,359 @@
+//! The learner against PyTorch, against itself, and under bad numbers. Golden files: `ci/golden/learner.py`.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use clawrl_core::{AttemptId, SlotId};
+use clawrl_learn::{LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
+use clawrl_torch::{
+    Activations, Alone, Checkpoints, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, OptimizerConfig,
+    ParamLayout, Params, Publisher, Retention, TorchError, TorchLearner, configure_threads, init_params,
+    load_params, save_params,
+};
+use serde::Deserialize;
+use tch::{Device, Kind, Tensor};
+
+/// Keeps what is published.
+#[derive(Default, Clone)]
+struct Published(Arc<Mutex<Vec<(u64, Tensor)>>>);
+
+impl Publisher for Published {
+    fn publish(&self, version: u64, params: Params) -> Result<(), TorchError> {
+        self.0.lock().unwrap().push((version, params.flat().shallow_clone()));
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct Golden {
+    cap: f64,
+    max_grad_norm: f64,
+    adamw: GoldenAdamw,
+    loss: f64,
+    imitation_loss: f64,
+    grad_norm: f64,
+    samples: Vec<GoldenSample>,
+}
+
+#[derive(Deserialize)]
+struct GoldenAdamw {
+    learning_rate: f64,
+    beta1: f64,
+    beta2: f64,
+    epsilon: f64,
+    weight_decay: f64,
+}
+
+#[derive(Deserialize)]
+struct GoldenSample {
+    ids: Vec<u32>,
+    mask: Vec<bool>,
+    behaviour: Vec<f32>,
+    temperature: f32,
+    advantage: f32,
+}
+
+fn golden_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/learner")
+}
+
+fn golden() -> Golden {
+    serde_json::from_str(&fs::read_to_string(golden_folder().join("batch.json")).unwrap()).unwrap()
+}
+
+/// The golden file of this name, in the layout of the model.
+fn golden_params(name: &str) -> Params {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(golden_folder().join("config.json"), folder.path().join("config.json")).unwrap();
+    fs::copy(golden_folder().join(name), folder.path().join("model.safetensors")).unwrap();
+    load_params(&ModelFiles::of(folder.path()), Device::Cpu).unwrap()
+}
+
+fn golden_batch(golden: &Golden, objective: Objective) -> TrainBatch {
+    let sample = |(index, sample): (usize, &GoldenSample)| TrainSample {
+        attempt: AttemptId { slot: SlotId(index as u32), number: 0 },
+        segment: Segment {
+            ids: sample.ids.clone(),
+            mask: sample.mask.clone(),
+            behaviour: sample.behaviour.clone(),
+            versions: vec![0; sample.ids.len()],
+            temperatures: vec![sample.temperature; sample.ids.len()],
+        },
+        advantages: vec![sample.advantage; sample.ids.len()],
+        episode: index as u32,
+    };
+    let samples = golden.samples.iter().enumerate().map(sample).collect();
+    TrainBatch { objective, samples, groups: Vec::new(), seed: 1 }
+}
+
+fn config(golden: &Golden) -> LearnerConfig {
+    LearnerConfig {
+        loss: PolicyLoss { weighting: Weighting::Token { cap: golden.cap }, ..PolicyLoss::default() },
+        optimizer: OptimizerConfig {
+            learning_rate: golden.adamw.learning_rate,
+            beta1: golden.adamw.beta1,
+            beta2: golden.adamw.beta2,
+            weight_decay: golden.adamw.weight_decay,
+            epsilon: golden.adamw.epsilon,
+            max_grad_norm: golden.max_grad_norm,
+            warm_up_steps: 0,
+            decay: None,
+        },
+        minibatches: NonZeroU32::MIN,
+        micro_batch_tokens: NonZeroU32::new(1 << 16).unwrap(),
+        activations: Activations::Keep,
+        max_skipped_steps: 2,
+    }
+}
+
+fn learner_in(folder: &Path, config: LearnerConfig, params: Params) -> TorchLearner {
+    configure_threads(std::num::NonZeroUsize::MIN).unwrap();
+    TorchLearner::new(LearnerSetup {
+        config,
+        params,
+        version: 0,
+        publisher: Box::new(Published::default()),
+        collective: Box::new(Alone),
+        checkpoints: Checkpoints::new(&folder.join("checkpoints"), Retention { weights: 3, moments: 2 }),
+        model_folder: &golden_folder(),
+    })
+    .unwrap()
+}
+
+/// `|a - b| / |b|`, the worst over all parameters.
+#[track_caller]
+fn assert_close(got: &Params, expected: &Params, bound: f64) {
+    for spec in expected.layout().specs() {
+        let (a, b) = (got.view(spec).unwrap(), expected.view(spec).unwrap());
+        let norm = |x: &Tensor| f64::try_from(x.to_kind(Kind::Double).norm()).unwrap();
+        let distance = norm(&(&a.to_kind(Kind::Double) - &b.to_kind(Kind::Double))) / norm(&b);
+        assert!(distance <= bound, "{}: relative L2 distance {distance:e}", spec.name);
+    }
+}
+
+#[test]
+fn an_update_is_that_of_pytorch() {
+    let golden = golden();
+    let folder = tempfile::tempdir().unwrap();
+    let variants = [
+        (Activations::Keep, 1 << 16),
+        (Activations::Recompute, 1 << 16),
+        // Several micro-batches: the normaliser is that of the step.
+        (Activations::Keep, 40),
+    ];
+    for (activations, tokens) in variants {
+        let micro_batch_tokens = NonZeroU32::new(tokens).unwrap();
+        let config = LearnerConfig { activations, micro_batch_tokens, ..config(&golden) };
+        let mut learner = learner_in(folder.path(), config, golden_params("model.safetensors"));
+        let batch = golden_batch(&golden, Objective::PolicyGradient);
+        let (sums_loss, gradients) = learner.gradients_of(&batch).unwrap();
+        assert!((sums_loss - golden.loss).abs() <= 1e-5 * golden.loss.abs(), "{sums_loss} {}", golden.loss);
+        assert_close(&gradients, &golden_params("gradients.safetensors"), 1e-5);
+        let report = learner.update(&batch).unwrap();
+        assert!((report.loss - golden.loss).abs() <= 1e-5 * golden.loss.abs());
+        assert!((report.grad_norm - golden.grad_norm).abs() <= 1e-5 * golden.grad_norm);
+        assert_eq!((report.version, report.steps, report.skipped), (1, 1, 0));
+
+        let imitation = golden_batch(&golden, Objective::Imitation);
+        let fresh = learner_in(folder.path(), learner.config().clone(), golden_params("model.safetensors"));
+        let (loss, _) = fresh.gradients_of(&imitation).unwrap();
+        assert!((loss - golden.imitation_loss).abs() <= 1e-5 * golden.imitation_loss, "{loss}");
+    }
+}
+
+#[test]
+fn a_step_on_the_references_gradients_is_that_of_pytorch() {
+    let golden = golden();
+    let folder = tempfile::tempdir().unwrap();
+    let mut learner = learner_in(folder.path(), config(&golden), golden_params("model.safetensors"));
+    learner.step_on(&golden_params("gradients.safetensors")).unwrap();
+    assert_close(learner.params(), &golden_params("after.safetensors"), 1e-6);
+}
+
+#[test]
+fn recomputed_activations_give_the_same_bits() {
+    let golden = golden();
+    let folder = tempfile::tempdir().unwrap();
+    let gradients = |activations| {
+        let config = LearnerConfig { activations, ..config(&golden) };
+        let learner = learner_in(folder.path(), config, golden_params("model.safetensors"));
+        let batch = golden_batch(&golden, Objective::PolicyGradient);
+        learner.gradients_of(&batch).unwrap().1.flat().shallow_clone()
+    };
+    assert!(gradients(Activations::Keep).equal(&gradients(Activations::Recompute)));
+}
+
+/// A model of one layer and a batch of sampled-looking segments, for tests about behaviour and not about numbers.
+fn small() -> (Params, TrainBatch) {
+    let mut shape = ModelConfig::tiny(64, 1);
+    shape.num_hidden_layers = 1;
+    let params = init_params(Arc::new(ParamLayout::new(shape)), 3, Device::Cpu).unwrap();
+    let sample = |index: u32| {
+        let mut segment = Segment::default();
+        segment.push_context(&[2, 3 + index % 5]);
+        for at in 0..(3 + index % 4) {
+            segment.push_sampled((7 * index + 11 * at) % 64, -4.1, 0, 1.0);
+        }
+        let advantages = vec![if index.is_multiple_of(2) { 1.0 } else { -1.0 }; segment.len()];
+        TrainSample {
+            attempt: AttemptId { slot: SlotId(index), number: 0 },
+            segment,
+            advantages,
+            episode: index,
+        }
+    };
+    let samples = (0..12).map(sample).collect();
+    (params, TrainBatch { objective: Objective::PolicyGradient, samples, groups: Vec::new(), seed: 5 })
+}
+
+fn small_config() -> LearnerConfig {
+    let minibatches = NonZeroU32::new(2).unwrap();
+    LearnerConfig { minibatches, ..config(&golden()) }
+}
+
+#[test]
+fn i1_bad_numbers_change_nothing_and_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, mut batch) = small();
+    batch.samples[4].advantages = vec![f32::NAN; batch.samples[4].segment.len()];
+    let before = params.copy().unwrap();
+    let one_step = LearnerConfig { minibatches: NonZeroU32::MIN, ..small_config() };
+    let mut learner = learner_in(folder.path(), one_step, params);
+    for version in 1..=2 {
+        let report = learner.update(&batch).unwrap();
+        assert_eq!((report.version, report.steps, report.skipped), (version, 0, 1));
+        assert_eq!(report.culprits, [batch.samples[4].attempt.to_string()]);
+        assert!(learner.params().flat().equal(before.flat()));
+    }
+    match learner.update(&batch).unwrap_err() {
+        LearnError::NotFinite { steps, culprits } => {
+            assert_eq!((steps, culprits), (3, batch.samples[4].attempt.to_string()));
+        }
+        other => panic!("{other}"),
+    }
+    assert!(learner.params().flat().equal(before.flat()));
+}
+
+#[test]
+fn a_good_step_resets_the_count_of_bad_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, good) = small();
+    let mut bad = good.clone();
+    bad.samples[0].segment.behaviour = vec![f32::NAN; bad.samples[0].segment.len()];
+    bad.samples[1].advantages = vec![f32::INFINITY; bad.samples[1].segment.len()];
+    let one_step = LearnerConfig { minibatches: NonZeroU32::MIN, ..small_config() };
+    let mut learner = learner_in(folder.path(), one_step, params);
+    for _ in 0..3 {
+        assert_eq!(learner.update(&bad).unwrap().skipped, 1);
+        assert_eq!(learner.update(&bad).unwrap().skipped, 1);
+        assert_eq!(learner.update(&good).unwrap().steps, 1);
+    }
+}
+
+#[test]
+fn a_batch_without_gradient_makes_no_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, mut batch) = small();
+    let before = params.copy().unwrap();
+    for sample in &mut batch.samples {
+        sample.segment.mask = vec![false; sample.segment.len()];
+    }
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    let report = learner.update(&batch).unwrap();
+    assert_eq!((report.version, report.steps, report.trained_tokens), (1, 0, 0));
+    assert!(learner.params().flat().equal(before.flat()));
+}
+
+#[test]
+fn going_on_from_a_checkpoint_is_bit_identical_to_never_having_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let seeded = |seed| TrainBatch { seed, ..batch.clone() };
+    let mut whole = learner_in(folder.path(), small_config(), params.copy().unwrap());
+    for seed in 0..3 {
+        whole.update(&seeded(seed)).unwrap();
+    }
+    whole.checkpoint("after three").unwrap();
+    for seed in 3..6 {
+        whole.update(&seeded(seed)).unwrap();
+    }
+
+    let checkpoints =
+        Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+    let found = checkpoints.latest(Device::Cpu).unwrap();
+    assert!(found.damaged.is_empty());
+    let checkpoint = found.checkpoint.unwrap();
+    assert_eq!((checkpoint.version, checkpoint.progress.as_str()), (3, "after three"));
+    let mut resumed = learner_in(folder.path(), small_config(), params);
+    resumed.restore(checkpoint).unwrap();
+    for seed in 3..6 {
+        resumed.update(&seeded(seed)).unwrap();
+    }
+    assert_eq!(resumed.version(), whole.version());
+    assert!(resumed.params().flat().equal(whole.params().flat()));
+}
+
+#[test]
+fn old_checkpoints_go_and_damaged_ones_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    for version in 1..=5 {
+        learner.update(&batch).unwrap();
+        learner.checkpoint(&format!("{version}")).unwrap();
+    }
+    let place = folder.path().join("checkpoints");
+    let mut names: Vec<String> = fs::read_dir(&place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["000003", "000004", "000005"]);
+    assert!(!place.join("000003/first_moment.safetensors").exists());
+    let checkpoints = Checkpoints::new(&place, Retention { weights: 3, moments: 2 });
+    let latest = |expected: u64, damaged: usize| {
+        let found = checkpoints.latest(Device::Cpu).unwrap();
+        assert_eq!((found.checkpoint.as_ref().unwrap().version, found.damaged.len()), (expected, damaged));
+        found.checkpoint.unwrap()
+    };
+    latest(5, 0);
+    let weights = place.join("000005/model/model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    latest(4, 1);
+    fs::remove_file(place.join("000004/manifest.json")).unwrap();
+    let oldest = latest(3, 2);
+    assert!(oldest.moments.is_none());
+    fs::write(place.join("000003/manifest.json"), "{}").unwrap();
+    let error = checkpoints.latest(Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains("no checkpoint is whole"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_of_another_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, _) = small();
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    learner.checkpoint("").unwrap();
+    let found = Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 1, moments: 1 });
+    let checkpoint = found.latest(Device::Cpu).unwrap().checkpoint.unwrap();
+    let mut other = learner_in(folder.path(), small_config(), golden_params("model.safetensors"));
+    assert!(other.restore(checkpoint).unwrap_err().to_string().contains("another shape"));
+}
+
+#[test]
+fn a_checkpoint_is_a_models_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, _) = small();
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    learner.checkpoint("").unwrap();
+    let model = ModelFiles::of(&folder.path().join("checkpoints/000000/model"));
+    let read = load_params(&model, Device::Cpu).unwrap();
+    assert!(read.flat().equal(learner.params().flat()));
+    save_params(&model, &read).unwrap();
+}

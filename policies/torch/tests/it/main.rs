@@ -1,0 +1,6 @@
+//! The crate from outside, against the numbers of others.
+
+// What is not as it should be ends the test, in its fixtures too.
+#![allow(clippy::unwrap_used)]
+
+mod learner;
