@@ -85,4 +85,12 @@ pub trait Policy: Send + Sync {
     /// # Errors
     /// A [`Fault`] at the policy boundary.
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>>;
+
+    /// The attempt is over, however it ended: what the policy keeps for it may go.
+    ///
+    /// Called once for every attempt that was dispatched, after its last `act` returned or was dropped, also for
+    /// attempts that never came to ask. It must not block.
+    fn attempt_ended(&self, attempt: AttemptId) {
+        let _ = attempt;
+    }
 }

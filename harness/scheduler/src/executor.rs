@@ -2,18 +2,22 @@
 //!
 //! I1. The lease is journaled before a provider hears of the attempt. I2. The record is written once, and
 //! only after the dispatcher accepted the result. I3. Owner: the dispatcher's `JoinSet`; dropping that ends
-//! the task, and dropping the task drops the environment, whose backstop then ends everything.
+//! the task, and dropping the task drops the environment, whose backstop then ends everything. I4. The policy
+//! hears once of the end of every attempt whose lease was journaled, also when the task is dropped.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use clawrl_core::{AttemptRecord, CancelToken, LeaseRecord, Outcome, PhaseTimes, SinkError, Trajectory};
+use clawrl_core::{
+    AttemptId, AttemptRecord, CancelToken, LeaseRecord, Outcome, PhaseTimes, SinkError, Trajectory,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
 use crate::attempt::{Attempt, Driven, Ending, Pulse};
 use crate::event::{Answer, Event};
-use crate::guard::catch_panic;
+use crate::guard::{catch_panic, panic_text};
 use crate::shared::Shared;
 use crate::state::{Grant, Resolution};
 use crate::vital::Vital;
@@ -34,7 +38,9 @@ pub(crate) async fn execute(
         send(&events, Event::NotRecorded { slot, epoch, error }).await;
         return;
     }
+    let farewell = Farewell { shared: &shared, attempt: grant.attempt };
     let (driven, _pulse) = Attempt::new(&shared, grant, token, pulse).drive(dispatched).await;
+    drop(farewell);
     let Driven { ending, times, trajectory, leftovers } = driven;
     let (answer, answered) = oneshot::channel();
     let resolution = resolution_of(&ending);
@@ -55,6 +61,22 @@ pub(crate) async fn execute(
     };
     let record = AttemptRecord { attempt: grant.attempt, epoch, closes_slot, outcome, times, trajectory };
     record_and_report(&shared, record, &events).await;
+}
+
+/// Tells the policy that an attempt is over, also when its executor is dropped.
+struct Farewell<'a> {
+    shared: &'a Shared,
+    attempt: AttemptId,
+}
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        let policy = &self.shared.policy;
+        let told = catch_unwind(AssertUnwindSafe(|| policy.attempt_ended(self.attempt)));
+        if let Err(panic) = told {
+            tracing::error!(attempt = %self.attempt, "the policy panicked at the end: {}", panic_text(&*panic));
+        }
+    }
 }
 
 /// Records an attempt whose executor is lost, in its place. What it did is lost with it.

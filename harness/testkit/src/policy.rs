@@ -1,9 +1,11 @@
 //! A policy from a closure.
 
+use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clawrl_core::{Action, BoxFuture, Fault, Policy, PolicyRequest, ToolCall};
+use clawrl_core::{Action, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, ToolCall};
 
 use crate::plan::call;
 
@@ -45,13 +47,26 @@ impl Reply {
 /// Replies as its closure says.
 pub struct ScriptedPolicy {
     reply: Box<dyn Fn(&PolicyRequest<'_>) -> Reply + Send + Sync>,
+    /// Whether each attempt that was heard of is over.
+    ended: Mutex<BTreeMap<AttemptId, bool>>,
+    violations: Mutex<Vec<String>>,
 }
 
 impl ScriptedPolicy {
     /// A policy that replies as the closure says.
     #[must_use]
     pub fn new(reply: impl Fn(&PolicyRequest<'_>) -> Reply + Send + Sync + 'static) -> Self {
-        Self { reply: Box::new(reply) }
+        Self { reply: Box::new(reply), ended: Mutex::default(), violations: Mutex::default() }
+    }
+
+    /// How the run broke the contract of [`Policy`]: asked after the end, ended twice, or never.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let mut violations = locked(&self.violations).clone();
+        let ended = locked(&self.ended);
+        let open = ended.iter().filter(|(_, ended)| !**ended);
+        violations.extend(open.map(|(attempt, _)| format!("attempt {attempt} never ended")));
+        violations
     }
 
     /// A policy that runs `steps` commands and then submits.
@@ -67,6 +82,10 @@ impl Policy for ScriptedPolicy {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        let attempt = request.attempt;
+        if *locked(&self.ended).entry(attempt).or_insert(false) {
+            locked(&self.violations).push(format!("attempt {attempt} asked after its end"));
+        }
         Box::pin(async move {
             match (self.reply)(&request) {
                 Reply::Act(action) => Ok(action),
@@ -80,4 +99,14 @@ impl Policy for ScriptedPolicy {
             }
         })
     }
+    fn attempt_ended(&self, attempt: AttemptId) {
+        if locked(&self.ended).insert(attempt, true) == Some(true) {
+            locked(&self.violations).push(format!("attempt {attempt} ended twice"));
+        }
+    }
+}
+
+/// What a panicking policy left is still what happened.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

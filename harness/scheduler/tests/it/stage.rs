@@ -75,6 +75,7 @@ impl Stage {
         let rules = [
             (self.sink.violations(), Vec::new(), "sink contract"),
             (self.provider.violations(), Vec::new(), "env contract"),
+            (self.policy.violations(), Vec::new(), "policy contract"),
             (vec![self.usage().to_string()], vec!["0".to_owned()], "live environments"),
             (vec![closed.len().to_string()], vec![report.closed.to_string()], "closed in record and report"),
             (vec![format!("{all:?}")], vec![format!("{planned:?}")], "closed and left open make the plan"),
