@@ -1,0 +1,182 @@
+//! How a model writes conversations: its tokenizer, its chat template and the tokens that end a reply.
+//!
+//! Read from the files of a model's folder as Hugging Face lays them out. The template is `chat_template.jinja` where
+//! there is one, else the one in `tokenizer_config.json`; the tokens that end a reply are those of
+//! `generation_config.json`, else that of `config.json`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use clawrl_core::Message;
+use serde::Deserialize;
+
+use super::error::ConversationError;
+use super::template::ChatTemplate;
+use crate::model::ModelFiles;
+use crate::tokenizer::{MarkupTokens, Tokenizer};
+
+/// The template of policies made here: one special token opens a message, one closes it.
+pub const DEFAULT_TEMPLATE: &str = "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>\
+                                    {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+/// Everything that turns messages into tokens. Immutable; shared by all attempts.
+#[derive(Debug)]
+pub struct Chat {
+    pub(super) tokenizer: Tokenizer,
+    pub(super) template: ChatTemplate,
+    stop_ids: Vec<u32>,
+    end_id: u32,
+}
+
+/// What is read of `tokenizer_config.json`.
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    chat_template: Option<Templates>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Named(Vec<NamedTemplate>),
+}
+
+#[derive(Deserialize)]
+struct NamedTemplate {
+    name: String,
+    template: String,
+}
+
+#[derive(Deserialize)]
+struct GenerationConfig {
+    eos_token_id: Option<StopIds>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StopIds {
+    One(u32),
+    Several(Vec<u32>),
+}
+
+impl Chat {
+    /// Reads the files of a model's folder.
+    ///
+    /// # Errors
+    /// [`ConversationError`], with the name of the file.
+    pub fn load(files: &ModelFiles) -> Result<Self, ConversationError> {
+        let tokenizer = Tokenizer::load(&files.tokenizer())?;
+        let path = files.tokenizer_config();
+        let config: TokenizerConfig = read_json(&path)?;
+        let separate = path.with_file_name("chat_template.jinja");
+        let source = if separate.exists() {
+            fs::read_to_string(&separate).map_err(|error| unreadable(&separate, &error))?
+        } else {
+            let one = match config.chat_template {
+                Some(Templates::One(template)) => Some(template),
+                Some(Templates::Named(all)) => {
+                    all.into_iter().find(|named| named.name == "default").map(|named| named.template)
+                }
+                None => None,
+            };
+            one.ok_or_else(|| unreadable(&path, &"there is no chat template"))?
+        };
+        Self::new(tokenizer, source, special_tokens(config.rest), stop_ids(files)?)
+    }
+
+    /// Puts a chat together from its parts. `special_tokens` are the variables of the template, such as `bos_token`;
+    /// the first of `stop_ids` ends the replies of demonstrations.
+    ///
+    /// # Errors
+    /// [`ConversationError`] when the template cannot be used, or nothing ends a reply.
+    pub fn new(
+        tokenizer: Tokenizer,
+        template: String,
+        special_tokens: BTreeMap<String, String>,
+        stop_ids: Vec<u32>,
+    ) -> Result<Self, ConversationError> {
+        let Some(&end_id) = stop_ids.first() else {
+            return Err(ConversationError::Template(
+                "no token ends a reply: `eos_token_id` is empty".to_owned(),
+            ));
+        };
+        let outside = |id: &&u32| **id as usize >= tokenizer.vocab_size();
+        if let Some(id) = stop_ids.iter().find(outside) {
+            return Err(ConversationError::Template(format!(
+                "`eos_token_id` {id} is outside the vocabulary"
+            )));
+        }
+        Ok(Self { tokenizer, template: ChatTemplate::new(template, special_tokens)?, stop_ids, end_id })
+    }
+
+    /// The tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Any of these, sampled, ends a reply. Not empty.
+    #[must_use]
+    pub fn stop_ids(&self) -> &[u32] {
+        &self.stop_ids
+    }
+
+    /// Ends the replies of demonstrations.
+    #[must_use]
+    pub fn end_id(&self) -> u32 {
+        self.end_id
+    }
+
+    /// The text of sampled ids: without the token that ended it, and without special tokens in its middle.
+    ///
+    /// # Errors
+    /// [`ConversationError::Tokenizer`].
+    pub fn reply_text(&self, ids: &[u32]) -> Result<String, ConversationError> {
+        let said = match ids.split_last() {
+            Some((last, said)) if self.stop_ids.contains(last) => said,
+            _ => ids,
+        };
+        Ok(self.tokenizer.decode(said, MarkupTokens::Skip)?)
+    }
+
+    /// The content of a message as ids, stripped as the template strips it.
+    pub(super) fn content_ids(&self, message: &Message) -> Result<Vec<u32>, ConversationError> {
+        let text = message.joined_text();
+        Ok(self.tokenizer.encode_content(self.template.trim_of(message.role).apply(&text))?)
+    }
+}
+
+/// Entries such as `"eos_token": "<|end|>"` or `"eos_token": {"content": "<|end|>", ...}`.
+fn special_tokens(entries: BTreeMap<String, serde_json::Value>) -> BTreeMap<String, String> {
+    let tokens =
+        entries.into_iter().filter(|(name, _)| name.ends_with("_token")).filter_map(|(name, value)| {
+            let text = value.as_str().or_else(|| value.get("content")?.as_str())?.to_owned();
+            Some((name, text))
+        });
+    tokens.collect()
+}
+
+fn stop_ids(files: &ModelFiles) -> Result<Vec<u32>, ConversationError> {
+    let path = files.generation_config();
+    let generation: Option<GenerationConfig> = if path.exists() { Some(read_json(&path)?) } else { None };
+    match generation.and_then(|generation| generation.eos_token_id) {
+        Some(StopIds::One(id)) => Ok(vec![id]),
+        Some(StopIds::Several(ids)) => Ok(ids),
+        None => {
+            let config = files.read_config();
+            Ok(vec![config.map_err(|error| unreadable(&files.config(), &error))?.eos_token_id])
+        }
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ConversationError> {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, reason: &dyn std::fmt::Display) -> ConversationError {
+    ConversationError::Unreadable { path: path.display().to_string(), reason: reason.to_string() }
+}

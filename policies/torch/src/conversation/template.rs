@@ -1,0 +1,279 @@
+//! The chat template: which markup surrounds the messages.
+//!
+//! A template is rendered with a stand-in for the content of every message, and the result is cut at the stand-ins.
+//! What is left over is markup, written by the template alone; content never passes through the template, so it can
+//! neither be mistaken for markup nor change it.
+//!
+//! I1. Every message's content appears exactly once and in order; a template that drops, repeats or changes one is
+//! refused by name. I2. What a template strips off a content is found out when it is loaded, and done by us.
+//!
+//! Source: `apply_chat_template` of Hugging Face transformers: the same variables, blocks trimmed, the methods of
+//! Python's strings, `raise_exception`, a `tojson` that does not escape HTML. Deviations: (1) conditions on content
+//! (`'</think>' in content`) see a stand-in and are false, so reasoning stays where it was sampled; (2) the calls of
+//! assistant messages are not given to the template: a reply is what was sampled; (3) `strftime_now` is undefined; (4) the keys inside
+//! a tool's parameters are sorted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clawrl_core::{Role, ToolSpec};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Enumerator, Kwargs, Object, Serde};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
+use serde::Serialize;
+
+use super::error::ConversationError;
+use super::trim::{ContentTrim, probe_text, trim_done};
+
+/// Around the number of a message; private use, so no template contains them.
+const OPEN: char = '\u{F0000}';
+const CLOSE: char = '\u{F0001}';
+
+const NAME: &str = "chat_template";
+
+/// A piece of a rendered conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Written by the template.
+    Markup(String),
+    /// The content of the message of this index.
+    Content(usize),
+}
+
+/// A checked chat template.
+#[derive(Debug)]
+pub(crate) struct ChatTemplate {
+    environment: Environment<'static>,
+    special_tokens: BTreeMap<String, String>,
+    trims: [ContentTrim; 4],
+}
+
+#[derive(Serialize)]
+struct TemplateMessage {
+    role: Role,
+    content: String,
+}
+
+/// An object whose fields come out of `tojson` in the order in which models were shown them.
+#[derive(Debug)]
+struct Ordered(Vec<(&'static str, Value)>);
+
+impl Object for Ordered {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let key = key.as_str()?;
+        self.0.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.iter().map(|(name, _)| Value::from(*name)).collect())
+    }
+}
+
+/// A tool in the form of OpenAI's interface.
+fn template_tool(tool: &ToolSpec) -> Value {
+    let function = Ordered(vec![
+        ("name", Value::from(tool.name.as_str())),
+        ("description", Value::from(tool.description.as_str())),
+        ("parameters", Value::from(Serde(&tool.parameters))),
+    ]);
+    let fields = vec![("type", Value::from("function")), ("function", Value::from_object(function))];
+    Value::from_object(Ordered(fields))
+}
+
+impl ChatTemplate {
+    /// Takes a template and the special tokens it may name (`bos_token`, `eos_token`, ...).
+    pub(crate) fn new(
+        source: String,
+        special_tokens: BTreeMap<String, String>,
+    ) -> Result<Self, ConversationError> {
+        if source.contains([OPEN, CLOSE]) {
+            return Err(ConversationError::Template(
+                "it contains characters of the private use planes".to_owned(),
+            ));
+        }
+        let mut environment = Environment::new();
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        let syntax =
+            SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(template_error)?;
+        environment.set_syntax(syntax);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.add_filter("tojson", to_json);
+        environment.add_template_owned(NAME, source).map_err(template_error)?;
+        let mut template = Self { environment, special_tokens, trims: Default::default() };
+        for role in ROLES {
+            template.trims[role as usize] = template.probe(role)?;
+        }
+        Ok(template)
+    }
+
+    /// What is stripped off the contents of a role (I2).
+    pub(crate) fn trim_of(&self, role: Role) -> ContentTrim {
+        self.trims[role as usize]
+    }
+
+    /// The conversation up to where the next reply begins.
+    pub(crate) fn render(&self, roles: &[Role], tools: &[ToolSpec]) -> Result<Vec<Piece>, ConversationError> {
+        let contents = (0..roles.len()).map(stand_in).collect();
+        let text = self.render_contents(roles, contents, tools)?;
+        let pieces = cut(&text);
+        let mut expected = 0..roles.len();
+        for piece in &pieces {
+            let Piece::Content(index) = *piece else { continue };
+            match expected.next() {
+                Some(next) if next == index => {}
+                Some(next) if next < index => {
+                    return Err(ConversationError::Content { role: roles[next], what: "drops" });
+                }
+                _ => {
+                    return Err(ConversationError::Content {
+                        role: roles[index],
+                        what: "repeats or reorders",
+                    });
+                }
+            }
+        }
+        match expected.next() {
+            Some(missing) => Err(ConversationError::Content { role: roles[missing], what: "drops" }),
+            None => Ok(pieces),
+        }
+    }
+
+    fn render_contents(
+        &self,
+        roles: &[Role],
+        contents: Vec<String>,
+        tools: &[ToolSpec],
+    ) -> Result<String, ConversationError> {
+        let messages: Vec<TemplateMessage> =
+            roles.iter().zip(contents).map(|(&role, content)| TemplateMessage { role, content }).collect();
+        let tools = if tools.is_empty() {
+            Value::from(())
+        } else {
+            tools.iter().map(template_tool).collect::<Value>()
+        };
+        let variables = context! {
+            messages => Serde(&messages),
+            tools,
+            add_generation_prompt => true,
+            ..Value::from(Serde(&self.special_tokens))
+        };
+        let template = self.environment.get_template(NAME).map_err(template_error)?;
+        template.render(variables).map_err(template_error)
+    }
+
+    /// Renders a short conversation whose content of this role has blanks around it, and looks what is left of them.
+    fn probe(&self, role: Role) -> Result<ContentTrim, ConversationError> {
+        let (roles, index): (&[Role], usize) = match role {
+            Role::System => (&[Role::System, Role::User], 0),
+            Role::User => (&[Role::User], 0),
+            Role::Assistant => (&[Role::User, Role::Assistant, Role::User], 1),
+            Role::Tool => (&[Role::User, Role::Assistant, Role::Tool], 2),
+        };
+        let plain: Vec<String> = (0..roles.len()).map(stand_in).collect();
+        let mut probed = plain.clone();
+        probed[index] = probe_text(&plain[index]);
+        let (Ok(plain), Ok(probed)) =
+            (self.render_contents(roles, plain, &[]), self.render_contents(roles, probed, &[]))
+        else {
+            // A template may refuse a role or this order of roles. It says so again when that is asked for.
+            return Ok(ContentTrim::default());
+        };
+        match (around(&plain, &stand_in(index)), around(&probed, &stand_in(index))) {
+            (Some(plain), Some(probed)) => {
+                trim_done(plain, probed).ok_or(ConversationError::Content { role, what: "changes" })
+            }
+            // Dropped or repeated: as above.
+            _ => Ok(ContentTrim::default()),
+        }
+    }
+}
+
+/// What stands before and after the only occurrence.
+fn around<'a>(text: &'a str, stand_in: &str) -> Option<(&'a str, &'a str)> {
+    text.split_once(stand_in).filter(|(_, after)| !after.contains(stand_in))
+}
+
+/// In order of their numbers.
+const ROLES: [Role; 4] = [Role::System, Role::User, Role::Assistant, Role::Tool];
+
+fn stand_in(index: usize) -> String {
+    format!("{OPEN}{index}{CLOSE}")
+}
+
+fn cut(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let markup = |text: &str, pieces: &mut Vec<Piece>| {
+        if !text.is_empty() {
+            pieces.push(Piece::Markup(text.to_owned()));
+        }
+    };
+    let mut rest = text;
+    while let Some((before, (number, after))) =
+        rest.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once(CLOSE)?)))
+    {
+        markup(before, &mut pieces);
+        // Anything that is no number would be a stand-in that the template tore apart; its message then counts as
+        // dropped.
+        pieces.extend(number.parse().ok().map(Piece::Content));
+        rest = after;
+    }
+    markup(rest, &mut pieces);
+    pieces
+}
+
+/// As `json.dumps(value, ensure_ascii=False)` does, with `indent` as the only option.
+fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    options.assert_all_used()?;
+    let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
+    let mut bytes = Vec::new();
+    match indent {
+        Some(width) => {
+            let blanks = " ".repeat(width);
+            let pretty = serde_json::ser::PrettyFormatter::with_indent(blanks.as_bytes());
+            value
+                .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, pretty))
+                .map_err(failed)?;
+        }
+        None => {
+            value
+                .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Spaced))
+                .map_err(failed)?;
+        }
+    }
+    Ok(Value::from(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Python's separators: `", "` and `": "`.
+struct Spaced;
+
+impl serde_json::ser::Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+fn template_error(error: Error) -> ConversationError {
+    let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    ConversationError::Template(format!("{}{detail}{line}", error.kind()))
+}

@@ -1,0 +1,35 @@
+//! Why a tokenizer cannot be used.
+
+/// A tokenizer could not be made, read or applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenizerError {
+    /// The file is not there, or the library does not understand it.
+    #[error("cannot read {path}: {reason}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Text would not survive, or could pass for markup.
+    #[error("this tokenizer cannot be used: {0}")]
+    Unsuitable(String),
+    /// The vocabulary asked for has no room for what must be in it.
+    #[error("a vocabulary of {asked} entries is too small: bytes and special tokens alone are {least}")]
+    TooSmall {
+        /// Entries asked for.
+        asked: usize,
+        /// Fewest that work.
+        least: usize,
+    },
+    /// The library refused a text or an id.
+    #[error("tokenizer: {0}")]
+    Library(String),
+}
+
+impl TokenizerError {
+    /// What the library says, without its type.
+    pub(super) fn library(error: tokenizers::Error) -> Self {
+        Self::Library(error.to_string())
+    }
+}
