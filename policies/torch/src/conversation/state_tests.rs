@@ -11,34 +11,7 @@ use crate::tokenizer::{END, MarkupTokens, PAD, Training, train_tokenizer};
 
 /// With the features that templates of published models use: a loop backwards, a namespace, methods of strings,
 /// blocks that are stripped, conditions on the last message.
-const ELABORATE: &str = r#"{%- if tools %}
-    {{- '<|system|>Tools:' }}
-    {%- for tool in tools %}
-        {{- "\n" }}{{ tool | tojson }}
-    {%- endfor %}
-    {{- '<|end|>\n' }}
-{%- endif %}
-{%- set ns = namespace(last=-1) %}
-{%- for message in messages[::-1] %}
-    {%- if ns.last < 0 and message.role == "user" and not message.content.startswith('<x>') %}
-        {%- set ns.last = messages|length - 1 - loop.index0 %}
-    {%- endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {%- if message.role not in ['system', 'user', 'assistant', 'tool'] %}
-        {{- raise_exception('unknown role ' + message.role) }}
-    {%- endif %}
-    {%- if message.role == 'assistant' %}
-        {%- set content = message.content.split('</think>')[-1].lstrip('\n') %}
-        {{- '<|assistant|>' + content + '<|end|>\n' }}
-    {%- else %}
-        {{- '<|' + message.role + '|>' + message.content | trim + '<|end|>\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|assistant|>' }}
-{%- endif %}
-"#;
+const ELABORATE: &str = include_str!("../../tests/golden/tokenizer/elaborate.jinja");
 
 /// Writes how many messages there are in front, so that no context extends another.
 const RESTARTING: &str = "{{ messages | length }}{% for message in messages %}<|{{ message.role }}|>\
