@@ -15,6 +15,7 @@ mod loss_config;
 mod packing;
 mod segment;
 mod staleness;
+mod stream;
 
 pub use admission::{Admission, CONSTANT_SPREAD, admit};
 pub use advantage::{AdvantageError, AdvantageKind, advantages};
@@ -27,3 +28,7 @@ pub use loss_config::{LossConfigError, PolicyLoss, Weighting};
 pub use packing::{Balance, micro_batches, split_minibatches};
 pub use segment::Segment;
 pub use staleness::{TokenAges, mask_stale};
+pub use stream::{
+    BatchStats, Discard, FormedBatch, GroupRanges, GroupStream, MemberResult, RangeError, Schedule,
+    StreamConfig, StreamCounts, StreamEnd, StreamError, StreamSnapshot,
+};

@@ -43,6 +43,13 @@ impl Segment {
         self.mask.iter().filter(|&&trained| trained).count()
     }
 
+    /// Whether I1 holds and the first token is not trained.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        let columns = [self.mask.len(), self.behaviour.len(), self.versions.len(), self.temperatures.len()];
+        columns.iter().all(|&column| column == self.len()) && !self.mask.first().copied().unwrap_or(false)
+    }
+
     /// Appends context: tokens that were not sampled.
     pub fn push_context(&mut self, ids: &[u32]) {
         self.ids.extend_from_slice(ids);

@@ -1,0 +1,205 @@
+//! Members become groups, and groups are admitted or discarded.
+//!
+//! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
+//! slot. I2. A faulted member, or one whose reward is no number, is not a member: it enters no baseline. I3. A group
+//! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew.
+
+use std::collections::BTreeMap;
+
+use clawrl_core::{AttemptId, GroupId};
+
+use super::figures::Discard;
+use super::roster::Place;
+use crate::{Admission, AdvantageKind, Episode, Group, Segment, admit};
+
+/// How the attempt that closed a slot ended, as far as learning cares.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MemberResult {
+    /// It ran and was graded.
+    Finished {
+        /// Return of the episode.
+        reward: f64,
+        /// Whether every check passed. For figures only.
+        passed: bool,
+        /// What can be trained on, in order.
+        segments: Vec<Segment>,
+    },
+    /// Something broke, and no retry is due.
+    Faulted,
+    /// We chose to stop it.
+    Cancelled,
+}
+
+/// Groups some of whose members have resolved, by position.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    groups: BTreeMap<u32, Vec<Option<(AttemptId, MemberResult)>>>,
+}
+
+/// The slot was resolved before.
+pub(crate) struct ResolvedTwice;
+
+impl Assembly {
+    /// Adds one member of a group of `members`; all of them once it was the last.
+    pub(crate) fn add(
+        &mut self,
+        place: Place,
+        members: u32,
+        attempt: AttemptId,
+        result: MemberResult,
+    ) -> Result<Option<Vec<(AttemptId, MemberResult)>>, ResolvedTwice> {
+        let group = self.groups.entry(place.position).or_insert_with(|| vec![None; members as usize]);
+        let cell = &mut group[place.member as usize];
+        if cell.is_some() {
+            return Err(ResolvedTwice);
+        }
+        *cell = Some((attempt, result));
+        if group.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        let group = self.groups.remove(&place.position).unwrap_or_default();
+        Ok(Some(group.into_iter().flatten().collect()))
+    }
+}
+
+/// A group all of whose members have resolved.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) position: u32,
+    pub(crate) group: Group,
+    /// Members that passed.
+    pub(crate) passed: u32,
+    /// Members whose reward is no number.
+    pub(crate) not_finite: u32,
+    pub(crate) verdict: Verdict,
+    /// The latest version among its trained tokens.
+    newest: u64,
+}
+
+/// What a settled group is good for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// Trained on, with the advantage of each episode.
+    Informative(Vec<f64>),
+    Discarded(Discard),
+}
+
+impl Settled {
+    pub(crate) fn new(
+        kind: AdvantageKind,
+        position: u32,
+        id: GroupId,
+        members: Vec<(AttemptId, MemberResult)>,
+    ) -> Self {
+        let mut group = Group { id, episodes: Vec::with_capacity(members.len()), faulted: 0 };
+        let (mut passes, mut not_finite, mut cancelled) = (0, 0, false);
+        for (attempt, result) in members {
+            match result {
+                MemberResult::Finished { reward, passed, segments } if reward.is_finite() => {
+                    passes += u32::from(passed);
+                    group.episodes.push(Episode { attempt, reward, segments });
+                }
+                MemberResult::Finished { .. } => not_finite += 1,
+                MemberResult::Faulted => group.faulted += 1,
+                MemberResult::Cancelled => cancelled = true,
+            }
+        }
+        let newest = newest_trained(&group);
+        let verdict = if cancelled {
+            Verdict::Discarded(Discard::Cancelled)
+        } else {
+            verdict(kind, &group, passes, newest.is_some())
+        };
+        Self { position, group, passed: passes, not_finite, verdict, newest: newest.unwrap_or_default() }
+    }
+
+    pub(crate) fn is_informative(&self) -> bool {
+        matches!(self.verdict, Verdict::Informative(_))
+    }
+
+    /// Discards an informative group none of whose tokens is young enough.
+    pub(crate) fn expire(&mut self, learner_version: u64, max_staleness: u64) {
+        if self.is_informative() && learner_version.saturating_sub(self.newest) > max_staleness {
+            self.verdict = Verdict::Discarded(Discard::Stale);
+        }
+    }
+}
+
+fn verdict(kind: AdvantageKind, group: &Group, passed: u32, trainable: bool) -> Verdict {
+    let rewards: Vec<f64> = group.episodes.iter().map(|episode| episode.reward).collect();
+    let discard = match admit(kind, &rewards) {
+        Ok(Admission::Informative(advantages)) if trainable => return Verdict::Informative(advantages),
+        Ok(Admission::Informative(_)) => Discard::Untrainable,
+        Ok(Admission::Constant) if passed == 0 => Discard::ConstantFailed,
+        Ok(Admission::Constant) if passed as usize == group.episodes.len() => Discard::ConstantPassed,
+        Ok(Admission::Constant) => Discard::ConstantMixed,
+        // Rewards that are no numbers are no members, so that this cannot be an error.
+        Ok(Admission::TooFew) | Err(_) => Discard::TooFew,
+    };
+    Verdict::Discarded(discard)
+}
+
+/// The latest version among trained tokens; nothing without trained tokens.
+fn newest_trained(group: &Group) -> Option<u64> {
+    let segments = group.episodes.iter().flat_map(|episode| &episode.segments);
+    let tokens = segments.flat_map(|segment| segment.mask.iter().zip(&segment.versions));
+    tokens.filter(|(trained, _)| **trained).map(|(_, version)| *version).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::SlotId;
+
+    use super::*;
+
+    fn finished(reward: f64, passed: bool) -> MemberResult {
+        let mut segment = Segment::default();
+        segment.push_context(&[1]);
+        segment.push_sampled(2, -1.0, 3, 1.0);
+        MemberResult::Finished { reward, passed, segments: vec![segment] }
+    }
+
+    fn check(members: &[MemberResult], expected: Verdict) {
+        let members = members.iter().enumerate().map(|(slot, result)| {
+            let attempt = AttemptId { slot: SlotId(slot as u32), number: 0 };
+            (attempt, result.clone())
+        });
+        let settled = Settled::new(AdvantageKind::DrGrpo, 0, GroupId(0), members.collect());
+        assert_eq!(settled.verdict, expected);
+    }
+
+    #[test]
+    fn verdicts() {
+        use MemberResult::{Cancelled, Faulted};
+        let (pass, fail) = (finished(1.0, true), finished(0.0, false));
+        let discarded = Verdict::Discarded;
+        check(&[pass.clone(), fail.clone()], Verdict::Informative(vec![0.5, -0.5]));
+        check(&[pass.clone(), pass.clone(), Faulted], discarded(Discard::ConstantPassed));
+        check(&[fail.clone(), fail.clone()], discarded(Discard::ConstantFailed));
+        check(&[finished(1.0, true), finished(1.0, false)], discarded(Discard::ConstantMixed));
+        check(&[pass.clone(), Faulted, finished(f64::NAN, false)], discarded(Discard::TooFew));
+        check(&[Faulted, Faulted], discarded(Discard::TooFew));
+        check(&[pass.clone(), fail.clone(), Cancelled], discarded(Discard::Cancelled));
+        let silent = |reward| MemberResult::Finished { reward, passed: false, segments: Vec::new() };
+        check(&[silent(1.0), silent(0.0)], discarded(Discard::Untrainable));
+    }
+
+    #[test]
+    fn i2_a_fault_changes_no_baseline() {
+        let (pass, fail) = (finished(1.0, true), finished(0.0, false));
+        let expected = || Verdict::Informative(vec![0.5, -0.5]);
+        check(&[MemberResult::Faulted, pass.clone(), fail.clone()], expected());
+        check(&[pass, finished(f64::INFINITY, true), fail, MemberResult::Faulted], expected());
+    }
+
+    #[test]
+    fn a_group_expires_by_its_newest_token() {
+        let members =
+            [1.0, 0.0].map(|reward| (AttemptId { slot: SlotId(0), number: 0 }, finished(reward, true)));
+        let mut settled = Settled::new(AdvantageKind::Grpo, 0, GroupId(0), members.into());
+        settled.expire(5, 2);
+        assert!(settled.is_informative());
+        settled.expire(6, 2);
+        assert_eq!(settled.verdict, Verdict::Discarded(Discard::Stale));
+    }
+}

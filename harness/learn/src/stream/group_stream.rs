@@ -1,0 +1,383 @@
+//! The state machine behind the asynchronous loop.
+//!
+//! I1. Every group of the plan is used up by at most one batch, and every informative one that was dispatched is
+//! trained, waits, or is discarded under a counted reason. I2. A fault changes no baseline. I3. Synchronous: batches
+//! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot goes on with the
+//! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
+//! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
+//! or parameters are due to be published. I6. Demand only rises.
+//!
+//! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
+//! learner is idle, then [`GroupStream::updated`]; [`GroupStream::published`] once the engine acts with what
+//! [`GroupStream::publish_due`] announced; [`GroupStream::demand`] after any of them.
+//!
+//! Errors: [`StreamError`], faults of the caller; the state is as before. Pure; nothing to cancel.
+
+use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec};
+use serde::{Deserialize, Serialize};
+
+use super::assembly::{Assembly, MemberResult, Settled, Verdict};
+use super::config::{Schedule, StreamConfig};
+use super::figures::{BatchStats, Discard, StreamCounts};
+use super::ordered::Filling;
+use super::ranges::GroupRanges;
+use super::roster::Roster;
+use super::streaming::{BatchSize, Streaming};
+use super::train_batch::{BatchPlace, train_batch};
+use crate::TrainBatch;
+
+/// A batch to train.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FormedBatch {
+    /// For the learner. Without samples when no group was informative: the update makes no step, but is one.
+    pub batch: TrainBatch,
+    /// For the metrics.
+    pub stats: BatchStats,
+}
+
+/// Why a stream has come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamEnd {
+    /// All updates are made.
+    Updates,
+    /// The plan has no more groups.
+    PlanExhausted,
+    /// A member was cancelled, and the schedule is synchronous: what came after it would not be what an undisturbed
+    /// run has. A stream made from the snapshot goes on with that group.
+    Cancelled,
+}
+
+/// A fault of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// The plan has no such slot.
+    #[error("the plan has no slot {0}")]
+    UnknownSlot(SlotId),
+    /// The plan has no such group.
+    #[error("group {} is consumed, but the plan has no such group", .0.0)]
+    UnknownGroup(GroupId),
+    /// The slot's group is not wanted yet, or has been settled.
+    #[error("slot {0} is not in flight")]
+    NotInFlight(SlotId),
+    /// The slot has its result.
+    #[error("slot {0} was resolved twice")]
+    ResolvedTwice(SlotId),
+    /// Columns of a segment differ in length, or its first token is trained.
+    #[error("attempt {0} has a segment whose columns do not fit each other")]
+    Malformed(AttemptId),
+    /// There was no batch in training.
+    #[error("an update to version {0} without a batch")]
+    NoBatch(u64),
+    /// Versions rise with updates, and only what is known can be published.
+    #[error("version {got} where the learner's is {learner}")]
+    Version {
+        /// What was named.
+        got: u64,
+        /// The learner's.
+        learner: u64,
+    },
+}
+
+/// What a checkpoint keeps of a stream. It belongs to the parameters of `version`: a batch in training is not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamSnapshot {
+    /// The learner's version.
+    pub version: u64,
+    /// Updates made.
+    pub updates: u32,
+    /// Groups used up by them.
+    pub consumed: GroupRanges,
+    /// Over all of them.
+    pub counts: StreamCounts,
+}
+
+impl StreamSnapshot {
+    /// Of a stream that has not begun, with a learner at this version.
+    #[must_use]
+    pub fn at(version: u64) -> Self {
+        Self { version, updates: 0, consumed: GroupRanges::default(), counts: StreamCounts::default() }
+    }
+}
+
+/// See the module's header.
+#[derive(Debug)]
+pub struct GroupStream {
+    config: StreamConfig,
+    roster: Roster,
+    assembly: Assembly,
+    gathering: Gathering,
+    /// As of the last update.
+    done: StreamSnapshot,
+    /// The version that acts.
+    acting: u64,
+    training: Option<Training>,
+    /// Groups with a cancelled member, since the last batch.
+    cancelled: u64,
+    /// See [`StreamEnd::Cancelled`].
+    halted: bool,
+}
+
+#[derive(Debug)]
+enum Gathering {
+    Ordered(Option<Filling>),
+    Streaming(Streaming),
+}
+
+/// The batch that the learner has.
+#[derive(Debug)]
+struct Training {
+    groups: Vec<GroupId>,
+    counts: StreamCounts,
+}
+
+impl GroupStream {
+    /// A stream over a plan's slots. The parameters of the snapshot's version must act by now, and no slot of an
+    /// unconsumed group may be left out when the plan is run: an incomplete group is dispatched anew as a whole.
+    ///
+    /// # Errors
+    /// [`StreamError::UnknownGroup`]: the snapshot is of another plan.
+    pub fn new(
+        config: StreamConfig,
+        slots: &[SlotSpec],
+        snapshot: StreamSnapshot,
+    ) -> Result<Self, StreamError> {
+        let roster = Roster::new(slots, &snapshot.consumed).map_err(StreamError::UnknownGroup)?;
+        let gathering = match config.schedule {
+            Schedule::Synchronous | Schedule::OneStepOff => Gathering::Ordered(None),
+            Schedule::Asynchronous { .. } => Gathering::Streaming(Streaming::default()),
+        };
+        let mut stream = Self {
+            config,
+            roster,
+            assembly: Assembly::default(),
+            gathering,
+            acting: snapshot.version,
+            done: snapshot,
+            training: None,
+            cancelled: 0,
+            halted: false,
+        };
+        stream.replenish();
+        Ok(stream)
+    }
+
+    /// Takes the result of the attempt that closed its slot.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn resolved(&mut self, attempt: AttemptId, result: MemberResult) -> Result<(), StreamError> {
+        let slot = attempt.slot;
+        let place = self.roster.place(slot).ok_or(StreamError::UnknownSlot(slot))?;
+        if !self.roster.is_in_flight(place.position) {
+            return Err(StreamError::NotInFlight(slot));
+        }
+        if let MemberResult::Finished { segments, .. } = &result
+            && !segments.iter().all(crate::Segment::is_consistent)
+        {
+            return Err(StreamError::Malformed(attempt));
+        }
+        let members = self.roster.members(place.position);
+        let settled = self.assembly.add(place, members, attempt, result);
+        let Some(members) = settled.map_err(|_| StreamError::ResolvedTwice(slot))? else { return Ok(()) };
+        self.roster.close(place.position);
+        let id = self.roster.id(place.position);
+        self.settle(Settled::new(self.config.advantage, place.position, id, members));
+        self.replenish();
+        Ok(())
+    }
+
+    /// How many groups from the start of the plan may be dispatched. Those consumed before are among them.
+    #[must_use]
+    pub fn demand(&self) -> u32 {
+        self.roster.demand()
+    }
+
+    /// The next batch, if it is due and none is in training.
+    pub fn next_batch(&mut self) -> Option<FormedBatch> {
+        if self.training.is_some() || self.halted || self.batches_left() == 0 {
+            return None;
+        }
+        let (version, size) = (self.done.version, self.batch_size());
+        let max_staleness = self.config.schedule.max_staleness();
+        let more = self.roster.has_more();
+        let groups = match &mut self.gathering {
+            Gathering::Ordered(filling) => {
+                let is_due = self.acting == version && filling.as_ref().is_some_and(Filling::is_whole);
+                filling.take_if(|_| is_due)?.into_groups()
+            }
+            Gathering::Streaming(streaming) => {
+                streaming.expire(version, max_staleness);
+                let groups = streaming.take(size, more);
+                if groups.is_none() {
+                    // What expired has made room.
+                    self.replenish();
+                }
+                groups?
+            }
+        };
+        let update = self.done.updates;
+        let place = BatchPlace { seed: self.config.seed, update, version, max_staleness };
+        let (batch, mut counts) = train_batch(groups, place);
+        counts.cancelled = std::mem::take(&mut self.cancelled);
+        self.training = Some(Training { groups: batch.groups.clone(), counts });
+        self.replenish();
+        Some(FormedBatch { batch, stats: BatchStats { update, version, counts } })
+    }
+
+    /// The batch in training has become the learner's new version.
+    ///
+    /// # Errors
+    /// [`StreamError::NoBatch`], or [`StreamError::Version`] where it did not rise.
+    pub fn updated(&mut self, version: u64) -> Result<(), StreamError> {
+        if version <= self.done.version {
+            return Err(StreamError::Version { got: version, learner: self.done.version });
+        }
+        let training = self.training.take().ok_or(StreamError::NoBatch(version))?;
+        for group in training.groups {
+            self.done.consumed.insert(group);
+        }
+        self.done.counts += training.counts;
+        self.done.updates += 1;
+        self.done.version = version;
+        self.replenish();
+        Ok(())
+    }
+
+    /// Whether the learner's parameters are to act from now on. One step off, not before the batch that is being
+    /// generated is whole.
+    #[must_use]
+    pub fn publish_due(&self) -> bool {
+        let is_held = match (&self.gathering, self.config.schedule) {
+            (Gathering::Ordered(Some(filling)), Schedule::OneStepOff) => !filling.is_whole(),
+            _ => false,
+        };
+        self.done.version > self.acting && !is_held
+    }
+
+    /// The parameters of this version act: every token sampled from now on is of it.
+    ///
+    /// # Errors
+    /// [`StreamError::Version`] for one that the learner has not made.
+    pub fn published(&mut self, version: u64) -> Result<(), StreamError> {
+        if version > self.done.version {
+            return Err(StreamError::Version { got: version, learner: self.done.version });
+        }
+        self.acting = self.acting.max(version);
+        self.replenish();
+        Ok(())
+    }
+
+    /// Why nothing more is to come; nothing while there is.
+    #[must_use]
+    pub fn end(&self) -> Option<StreamEnd> {
+        let is_empty = match &self.gathering {
+            Gathering::Ordered(filling) => filling.is_none(),
+            Gathering::Streaming(streaming) => streaming.is_empty(),
+        };
+        if self.training.is_some() {
+            None
+        } else if self.batches_left() == 0 {
+            Some(StreamEnd::Updates)
+        } else if self.halted {
+            Some(StreamEnd::Cancelled)
+        } else {
+            (is_empty && !self.roster.has_more()).then_some(StreamEnd::PlanExhausted)
+        }
+    }
+
+    /// What a checkpoint keeps, as of the last update.
+    #[must_use]
+    pub fn snapshot(&self) -> &StreamSnapshot {
+        &self.done
+    }
+
+    /// Groups wanted and not settled.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        match &self.gathering {
+            Gathering::Ordered(filling) => filling.as_ref().map_or(0, Filling::in_flight),
+            Gathering::Streaming(streaming) => streaming.in_flight(),
+        }
+    }
+
+    /// Informative groups that wait for their batch.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        match &self.gathering {
+            Gathering::Ordered(filling) => filling.as_ref().map_or(0, Filling::waiting),
+            Gathering::Streaming(streaming) => streaming.waiting(),
+        }
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        if settled.verdict == Verdict::Discarded(Discard::Cancelled) {
+            self.cancelled += 1;
+            self.halted |= self.config.schedule == Schedule::Synchronous;
+            match &mut self.gathering {
+                Gathering::Ordered(Some(filling)) => filling.remove(settled.position),
+                Gathering::Ordered(None) => {}
+                Gathering::Streaming(streaming) => streaming.remove(),
+            }
+            return;
+        }
+        match &mut self.gathering {
+            Gathering::Ordered(Some(filling)) => filling.settle(settled),
+            // Whatever is in flight belongs to the batch that is filled.
+            Gathering::Ordered(None) => {}
+            Gathering::Streaming(streaming) => streaming.settle(settled),
+        }
+    }
+
+    /// Wants as many groups as the schedule allows by now.
+    fn replenish(&mut self) {
+        if self.halted {
+            return;
+        }
+        let (size, batches, may_begin) =
+            (self.batch_size(), self.batches_within_age(), self.may_begin_filling());
+        match &mut self.gathering {
+            Gathering::Ordered(filling) => {
+                if filling.is_none() && !may_begin {
+                    return;
+                }
+                let mut filled = filling.take().unwrap_or_else(|| Filling::new(size.batch, size.budget));
+                while filled.wants_more() {
+                    let Some(position) = self.roster.want() else { break };
+                    filled.push(position);
+                }
+                *filling = Some(filled).filter(|filled| !filled.is_empty());
+            }
+            Gathering::Streaming(streaming) => {
+                while streaming.wants_more(size, batches) && self.roster.want().is_some() {
+                    streaming.push();
+                }
+            }
+        }
+    }
+
+    /// Whether the groups of another batch may be dispatched, in a schedule that fills one batch at a time.
+    fn may_begin_filling(&self) -> bool {
+        let is_turn = self.training.is_none() || self.config.schedule == Schedule::OneStepOff;
+        self.batches_left() > 0 && self.acting == self.done.version && is_turn
+    }
+
+    /// The number of batches from now in which a group that is dispatched now would be young enough.
+    fn batches_within_age(&self) -> u64 {
+        // The next batch starts at this version.
+        let next = self.done.version + u64::from(self.training.is_some());
+        let behind = next - self.acting;
+        let by_age = self.config.schedule.max_staleness().saturating_add(1).saturating_sub(behind);
+        by_age.min(u64::from(self.batches_left()))
+    }
+
+    /// Batches that are still to be formed.
+    fn batches_left(&self) -> u32 {
+        let formed = self.done.updates + u32::from(self.training.is_some());
+        self.config.updates.saturating_sub(formed)
+    }
+
+    fn batch_size(&self) -> BatchSize {
+        BatchSize { batch: self.config.batch(), budget: self.config.budget() }
+    }
+}

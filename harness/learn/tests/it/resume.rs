@@ -1,0 +1,122 @@
+//! Runs that are stopped and go on from their snapshot.
+
+use std::num::NonZeroU32;
+
+use clawrl_core::{AttemptId, GroupId, SlotId};
+use clawrl_learn::{
+    AdvantageKind, FormedBatch, GroupStream, MemberResult, Schedule, Segment, StreamConfig, StreamEnd,
+    StreamError, StreamSnapshot,
+};
+use proptest::prelude::*;
+
+use crate::world::{Order, Run, Stop, World, worlds};
+
+/// The batches whose updates were made.
+fn updates(run: &Run) -> &[FormedBatch] {
+    &run.batches[..run.snapshot.updates as usize]
+}
+
+fn stops() -> impl Strategy<Value = Stop> {
+    prop_oneof![(0usize..200).prop_map(Stop::Killed), (0usize..200).prop_map(Stop::Cancelled)]
+}
+
+fn asynchronous() -> impl Strategy<Value = Schedule> {
+    prop_oneof![
+        Just(Schedule::OneStepOff),
+        (0u64..5).prop_map(|max_staleness| Schedule::Asynchronous { max_staleness })
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn i3_a_stopped_synchronous_run_goes_on_as_if_undisturbed(
+        world in worlds(Just(Schedule::Synchronous)),
+        stop in stops(),
+        orders: [u64; 3],
+    ) {
+        let undisturbed = world.run(Order::Any(orders[0]));
+        let stopped = world.run_from(StreamSnapshot::at(0), Order::Any(orders[1]), stop);
+        // The snapshot goes through a checkpoint's text.
+        let text = serde_json::to_string(&stopped.snapshot).unwrap();
+        let resumed = world.run_from(serde_json::from_str(&text).unwrap(), Order::Any(orders[2]), Stop::Never);
+        let all: Vec<FormedBatch> = updates(&stopped).iter().chain(&resumed.batches).cloned().collect();
+        prop_assert_eq!(all, undisturbed.batches);
+        prop_assert_eq!(resumed.end, undisturbed.end);
+        prop_assert_eq!(resumed.snapshot, undisturbed.snapshot);
+    }
+
+    #[test]
+    fn i1_a_resumed_run_uses_no_group_twice(world in worlds(asynchronous()), stop in stops(), orders: [u64; 2]) {
+        let stopped = world.run_from(StreamSnapshot::at(0), Order::Any(orders[0]), stop);
+        let resumed = world.run_from(stopped.snapshot.clone(), Order::Any(orders[1]), Stop::Never);
+        let batches = updates(&stopped).iter().chain(&resumed.batches);
+        let mut used: Vec<GroupId> = batches.flat_map(|formed| formed.batch.groups.clone()).collect();
+        used.sort_unstable();
+        prop_assert!(used.is_sorted_by(|left, right| left < right), "{used:?}");
+        prop_assert!(resumed.snapshot.consumed.iter().eq(used));
+        prop_assert!(matches!(resumed.end, Some(StreamEnd::Updates | StreamEnd::PlanExhausted)));
+    }
+}
+
+/// Two groups of two, one group a batch.
+fn small() -> (World, GroupStream) {
+    let config = StreamConfig {
+        advantage: AdvantageKind::Grpo,
+        schedule: Schedule::Synchronous,
+        batch_groups: NonZeroU32::MIN,
+        resample_budget: NonZeroU32::MIN,
+        updates: 2,
+        seed: 0,
+    };
+    let world = World { config, groups: 2, members: 2, fault_percent: 0, constant_percent: 0, seed: 0 };
+    let stream = GroupStream::new(world.config, &world.slots(), StreamSnapshot::at(5)).unwrap();
+    (world, stream)
+}
+
+#[test]
+fn a_cancelled_member_ends_a_synchronous_run() {
+    let (world, mut stream) = small();
+    assert_eq!((stream.demand(), stream.in_flight()), (1, 1));
+    let attempt = |slot| AttemptId { slot: SlotId(slot), number: 0 };
+    stream.resolved(attempt(1), MemberResult::Faulted).unwrap();
+    assert_eq!(stream.end(), None);
+    stream.resolved(attempt(0), MemberResult::Cancelled).unwrap();
+    assert_eq!((stream.end(), stream.demand()), (Some(StreamEnd::Cancelled), 1));
+    assert_eq!(stream.next_batch(), None);
+    let resumed = GroupStream::new(world.config, &world.slots(), stream.snapshot().clone()).unwrap();
+    assert_eq!((resumed.end(), resumed.demand()), (None, 1));
+}
+
+#[test]
+fn faults_of_the_caller_change_nothing() {
+    let (world, mut stream) = small();
+    let attempt = |slot| AttemptId { slot: SlotId(slot), number: 0 };
+    let mut check = |slot, expected| {
+        assert_eq!(stream.resolved(attempt(slot), MemberResult::Faulted), expected);
+    };
+    check(4, Err(StreamError::UnknownSlot(SlotId(4))));
+    check(2, Err(StreamError::NotInFlight(SlotId(2))));
+    check(0, Ok(()));
+    check(0, Err(StreamError::ResolvedTwice(SlotId(0))));
+    let mut segment = Segment::default();
+    segment.push_context(&[1]);
+    segment.mask[0] = true;
+    let malformed = MemberResult::Finished { reward: 1.0, passed: true, segments: vec![segment] };
+    assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
+    assert_eq!(stream.updated(6), Err(StreamError::NoBatch(6)));
+    assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 5 }));
+    stream.resolved(attempt(1), MemberResult::Faulted).unwrap();
+    assert!(stream.next_batch().is_some_and(|formed| formed.batch.samples.is_empty()));
+    assert_eq!(stream.updated(5), Err(StreamError::Version { got: 5, learner: 5 }));
+    stream.updated(6).unwrap();
+    assert!(stream.publish_due() && stream.demand() == 1);
+    stream.published(6).unwrap();
+    assert!(!stream.publish_due() && stream.demand() == 2);
+
+    let mut foreign = StreamSnapshot::at(0);
+    foreign.consumed.insert(GroupId(9));
+    let error = GroupStream::new(world.config, &world.slots(), foreign).err();
+    assert_eq!(error, Some(StreamError::UnknownGroup(GroupId(9))));
+}
