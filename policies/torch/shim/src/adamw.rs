@@ -103,8 +103,8 @@ mod tests {
     }
 
     impl Owned {
-        fn zeros(shape: &[i64], kind: Kind) -> Self {
-            let tensor = || Tensor::f_zeros(shape, (kind, Device::Cpu)).unwrap();
+        fn zeros(shape: &[i64], kind: Kind, device: Device) -> Self {
+            let tensor = || Tensor::f_zeros(shape, (kind, device)).unwrap();
             Self { param: tensor(), grad: tensor(), exp_avg: tensor(), exp_avg_sq: tensor() }
         }
 
@@ -123,7 +123,8 @@ mod tests {
     }
 
     fn values(tensor: &Tensor) -> Vec<f64> {
-        Vec::try_from(tensor.f_to_kind(Kind::Double).unwrap().f_view([-1]).unwrap()).unwrap()
+        let plain = tensor.f_detach().unwrap().f_to_device(Device::Cpu).unwrap();
+        Vec::try_from(plain.f_to_kind(Kind::Double).unwrap().f_view([-1]).unwrap()).unwrap()
     }
 
     /// The formula of the header for one number; returns parameter and moments.
@@ -136,16 +137,28 @@ mod tests {
         [p - learning_rate / (1.0 - beta1.powi(update)) * m / denominator, m, v]
     }
 
+    /// The CPU, and a GPU where libtorch sees one.
+    fn devices() -> Vec<Device> {
+        let _cuda = crate::load_cuda();
+        if tch::Cuda::is_available() { vec![Device::Cpu, Device::Cuda(0)] } else { vec![Device::Cpu] }
+    }
+
     /// I1, over eight updates of two parameters at once, against the scalar formula in f64.
     fn check_updates(kind: Kind, settings: &AdamwSettings, tolerance: f64) {
+        for device in devices() {
+            check_updates_on(device, kind, settings, tolerance);
+        }
+    }
+
+    fn check_updates_on(device: Device, kind: Kind, settings: &AdamwSettings, tolerance: f64) {
         let shapes: [&[i64]; 2] = [&[3, 5], &[7]];
-        let owned: Vec<Owned> = shapes.iter().map(|shape| Owned::zeros(shape, kind)).collect();
+        let owned: Vec<Owned> = shapes.iter().map(|shape| Owned::zeros(shape, kind, device)).collect();
         let mut expected: Vec<Vec<[f64; 3]>> = Vec::new();
         for (index, Owned { param, .. }) in owned.iter().enumerate() {
             let start: Vec<f64> = (0..param.numel()).map(|i| (i as f64 + index as f64).sin()).collect();
             param.shallow_clone().f_copy_(&Tensor::from_slice(&start).f_view_as(param).unwrap()).unwrap();
             let _ = param.f_set_requires_grad(true).unwrap();
-            expected.push(values(&param.f_detach().unwrap()).iter().map(|&p| [p, 0.0, 0.0]).collect());
+            expected.push(values(param).iter().map(|&p| [p, 0.0, 0.0]).collect());
         }
         for update in 1..=8 {
             for (Owned { grad, .. }, expected) in owned.iter().zip(&mut expected) {
@@ -159,11 +172,11 @@ mod tests {
             fused_adamw(&borrowed, number(update as u64), settings).unwrap();
             for (Owned { param, exp_avg, exp_avg_sq, .. }, expected) in owned.iter().zip(&expected) {
                 for (column, tensor) in [param, exp_avg, exp_avg_sq].into_iter().enumerate() {
-                    for (found, state) in values(&tensor.f_detach().unwrap()).into_iter().zip(expected) {
+                    for (found, state) in values(tensor).into_iter().zip(expected) {
                         let error = (found - state[column]).abs();
                         assert!(
                             error <= tolerance,
-                            "{kind:?}, update {update}: {found} is not {state:?}[{column}]"
+                            "{kind:?} on {device:?}, update {update}: {found} is not {state:?}[{column}]"
                         );
                     }
                 }
@@ -182,13 +195,13 @@ mod tests {
     #[test]
     fn nothing_to_update_is_fine() {
         fused_adamw(&[], number(1), &SETTINGS).unwrap();
-        let empty = Owned::zeros(&[0, 4], Kind::Float);
+        let empty = Owned::zeros(&[0, 4], Kind::Float, Device::Cpu);
         fused_adamw(&[empty.borrowed()], number(1), &SETTINGS).unwrap();
     }
 
     /// I2: `spoil` makes the second of two parameters unfit; the first stays as it was.
     fn check_refused(spoil: impl FnOnce(&mut Owned), expected: &str) {
-        let mut owned = [Owned::zeros(&[2, 3], Kind::Float), Owned::zeros(&[2, 3], Kind::Float)];
+        let mut owned = [(); 2].map(|()| Owned::zeros(&[2, 3], Kind::Float, Device::Cpu));
         let _ = owned[0].param.f_fill_(1.0).unwrap();
         let _ = owned[0].grad.f_fill_(1.0).unwrap();
         spoil(&mut owned[1]);
@@ -221,7 +234,7 @@ mod tests {
         check_refused(|owned| owned.grad = Tensor::new(), "the gradient of parameter 1 is undefined");
         check_refused(|owned| owned.param = Tensor::new(), "parameter 1 is undefined");
         check_refused(
-            |owned| *owned = Owned::zeros(&[2], Kind::Int64),
+            |owned| *owned = Owned::zeros(&[2], Kind::Int64, Device::Cpu),
             "parameter 1 is Long, which is no floating-point type",
         );
     }
