@@ -68,7 +68,13 @@ impl Chat {
     /// # Errors
     /// [`ConversationError`], with the name of the file.
     pub fn load(files: &ModelFiles) -> Result<Self, ConversationError> {
+        let model = files.read_config().map_err(|error| unreadable(&files.config(), &error))?;
         let tokenizer = Tokenizer::load(&files.tokenizer())?;
+        if tokenizer.vocab_size() as i64 > model.vocab_size {
+            let (entries, known) = (tokenizer.vocab_size(), model.vocab_size);
+            let what = format!("it has {entries} entries and the model knows {known}");
+            return Err(unreadable(&files.tokenizer(), &what));
+        }
         let path = files.tokenizer_config();
         let config: TokenizerConfig = read_json(&path)?;
         let separate = path.with_file_name("chat_template.jinja");
@@ -84,7 +90,7 @@ impl Chat {
             };
             one.ok_or_else(|| unreadable(&path, &"there is no chat template"))?
         };
-        Self::new(tokenizer, source, special_tokens(config.rest), stop_ids(files)?)
+        Self::new(tokenizer, source, special_tokens(config.rest), stop_ids(files, model.eos_token_id)?)
     }
 
     /// Puts a chat together from its parts. `special_tokens` are the variables of the template, such as `bos_token`;
@@ -159,16 +165,13 @@ fn special_tokens(entries: BTreeMap<String, serde_json::Value>) -> BTreeMap<Stri
     tokens.collect()
 }
 
-fn stop_ids(files: &ModelFiles) -> Result<Vec<u32>, ConversationError> {
+fn stop_ids(files: &ModelFiles, otherwise: u32) -> Result<Vec<u32>, ConversationError> {
     let path = files.generation_config();
     let generation: Option<GenerationConfig> = if path.exists() { Some(read_json(&path)?) } else { None };
     match generation.and_then(|generation| generation.eos_token_id) {
         Some(StopIds::One(id)) => Ok(vec![id]),
         Some(StopIds::Several(ids)) => Ok(ids),
-        None => {
-            let config = files.read_config();
-            Ok(vec![config.map_err(|error| unreadable(&files.config(), &error))?.eos_token_id])
-        }
+        None => Ok(vec![otherwise]),
     }
 }
 

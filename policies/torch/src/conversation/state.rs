@@ -225,7 +225,8 @@ fn push_sampled(
         return Err(ConversationError::Damaged("a log-probability is not finite"));
     }
     let ascending = versions.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    if versions.first().is_none_or(|&(first, _)| first != 0) || !ascending {
+    let begins = ids.is_empty() || versions.first().is_some_and(|&(first, _)| first == 0);
+    if !begins || !ascending {
         return Err(ConversationError::Damaged("versions have to begin at the first token and ascend"));
     }
     let mut version = versions.iter().peekable();
