@@ -14,9 +14,11 @@ pub(crate) struct Generated {
 pub(crate) fn files(tree: &Tree) -> Vec<Generated> {
     let page = tree.text(edges::PAGE).and_then(edges::updated);
     let page = page.map(|text| Generated { path: edges::PAGE, text });
-    let schema =
+    let suites =
         Generated { path: "tasks/schema/suite.schema.json", text: clawrl_config::json_schema_text() };
-    page.into_iter().chain([schema]).collect()
+    let trainings =
+        Generated { path: "tasks/schema/train.schema.json", text: clawrl_config::train_schema_text() };
+    page.into_iter().chain([suites, trainings]).collect()
 }
 
 /// Checks that the files in the repository are those.

@@ -1,4 +1,4 @@
-//! The largest and smallest values that a suite may ask for. One place for the checks and for the schema.
+//! The largest and smallest values that a suite or a train file may ask for. One place for the checks and for the schema.
 
 /// Newest version of the suite format that this program reads.
 pub(crate) const FORMAT: i64 = 1;
@@ -38,3 +38,29 @@ pub(crate) const MAX_CPU_PERCENT: i64 = 25_600;
 pub(crate) const MAX_UID: i64 = 65_534;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
+
+/// Newest version of the train format that this program reads.
+pub(crate) const TRAIN_FORMAT: i64 = 1;
+/// JSON and YAML readers of other languages keep whole numbers up to here.
+pub(crate) const MAX_SEED: i64 = (1 << 53) - 1;
+pub(crate) const MAX_WEIGHT: i64 = 1_000;
+pub(crate) const MAX_DEMONSTRATIONS: i64 = 1_000_000;
+pub(crate) const MAX_STEPS: i64 = 10_000_000;
+/// Segments of one optimizer step.
+pub(crate) const MAX_BATCH: i64 = 65_536;
+pub(crate) const MAX_UPDATES: i64 = 1_000_000;
+pub(crate) const MAX_BATCH_GROUPS: i64 = 4_096;
+/// Versions by which a token may be behind.
+pub(crate) const MAX_STALENESS: i64 = 1_000;
+pub(crate) const MAX_BUDGET: i64 = 1_000;
+pub(crate) const MAX_MINIBATCHES: i64 = 1_024;
+pub(crate) const MAX_TEMPERATURE: f64 = 10.0;
+pub(crate) const MAX_NEW_TOKENS: i64 = 65_536;
+pub(crate) const MAX_SKIPPED: i64 = 1_000;
+pub(crate) const MAX_EVALUATION_TASKS: i64 = 1_000_000;
+pub(crate) const MAX_KEPT: i64 = 10_000;
+/// Sequences that are decoded together.
+pub(crate) const MAX_ENGINE_BATCH: i64 = 65_536;
+pub(crate) const MAX_THREADS: i64 = 1_024;
+pub(crate) const MAX_CONCURRENCY: i64 = 100_000;
+pub(crate) const MAX_RETRIES: i64 = 1_000;

@@ -94,6 +94,14 @@ pub(crate) fn some(variables: &[Variable], count: usize, seed: u64) -> Vec<Assig
     (0..count).map(|index| listed[index % listed.len()].clone()).collect()
 }
 
+/// Up to `count` combinations, all different.
+pub(crate) fn distinct(variables: &[Variable], count: usize, seed: u64) -> Vec<Assignment> {
+    let mut seen = HashSet::with_capacity(count);
+    let mut drawn = some(variables, count, seed);
+    drawn.retain(|assignment| seen.insert(assignment.clone()));
+    drawn
+}
+
 fn by_redrawing(variables: &[Variable], count: usize, seed: u64) -> Vec<Assignment> {
     let mut seen = HashSet::with_capacity(count);
     let mut drawn = Vec::with_capacity(count);

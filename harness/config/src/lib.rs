@@ -1,13 +1,16 @@
-//! Suites of ClawRL: the only crate that knows YAML.
+//! Suites and train files of ClawRL: the only crate that knows YAML.
 //!
 //! A suite file goes through three forms. As written, with the place of every value ([`json_schema`] describes
 //! it to editors); a wrong shape stops at the first error. Checked: a [`Suite`], with every mistake found at
 //! once ([`load_suite`]). Resolved: a [`clawrl_core::RunPlan`], with arguments, templates and what the host has
 //! room for settled ([`resolve_plan`]); the only thing that runs.
 //!
+//! A train file goes the same way ([`load_train`]), to a [`TrainPlan`], from which [`TrainTasks`] makes the run plans
+//! of a training: demonstrations, groups to learn from, evaluations.
+//!
 //! I1. The same files, options and seed give the same plan on every machine.
 //! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
-//! I3. Nothing outside a suite's folder is read.
+//! I3. Nothing outside a suite's folder is read for it. A train file names suites and a policy elsewhere.
 //!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
 //! for [`new_suite`] and [`new_task`]; nothing to cancel.
@@ -15,10 +18,12 @@
 mod bounds;
 mod capacity;
 mod check;
+mod dialect;
 mod draw;
 mod file;
 mod fill;
 mod fixture;
+mod numbers;
 mod parse;
 mod problem;
 mod read;
@@ -32,12 +37,18 @@ mod suggest;
 mod suite;
 mod summary;
 mod text;
+mod train;
 mod value;
 
 pub use capacity::{HostCapacity, Resource, ResourceBound};
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, resolve_plan};
-pub use schema::{json_schema, json_schema_text};
+pub use schema::{json_schema, json_schema_text, train_schema, train_schema_text};
 pub use starter::{new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
+pub use train::{
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance, LossPlan,
+    OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, TrainFamily, TrainLimits,
+    TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan, load_train,
+};

@@ -1,17 +1,16 @@
-//! From the text of a suite file to its types, and from the parser's errors to words for authors.
+//! From the text of a file to its types, and from the parser's errors to words for authors.
 //!
 //! Stops at the first error: after a wrong shape, later findings would be guesses.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_yaml::{Error as YamlError, Options};
 
-use crate::bounds;
-use crate::file::{Located, SuiteFile};
+use crate::dialect::Dialect;
+use crate::file::Located;
 use crate::problem::{ConfigError, Problem};
-use crate::schema::homes_of_key;
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
@@ -19,11 +18,11 @@ use crate::suggest::{did_you_mean, listed};
 const LATER_KINDS: [&str; 5] = ["gui", "swe", "toolcall", "process", "http"];
 
 /// Reads the types. One problem at most.
-pub(crate) fn parse(source: &Arc<Source>) -> Result<SuiteFile, ConfigError> {
-    let read = |error: YamlError| -> ConfigError { translate(source, &error).into() };
+pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
+    let read = |error: YamlError| -> ConfigError { translate(source, dialect, &error).into() };
     // Text that is no YAML makes for misleading findings about keys, so it is asked about first.
     serde_yaml::from_str_with_options::<IgnoredAny>(&source.text, options()).map_err(read)?;
-    refuse_newer_format(source)?;
+    refuse_newer_format(source, dialect)?;
     serde_yaml::from_str_with_options(&source.text, options()).map_err(read)
 }
 
@@ -36,7 +35,7 @@ fn options() -> Options {
 }
 
 /// A newer file has keys that this program does not know; the format is then the error to report.
-fn refuse_newer_format(source: &Arc<Source>) -> Result<(), ConfigError> {
+fn refuse_newer_format(source: &Arc<Source>, dialect: &Dialect) -> Result<(), ConfigError> {
     #[derive(Deserialize)]
     struct Peek {
         format: Option<Located<i64>>,
@@ -44,13 +43,12 @@ fn refuse_newer_format(source: &Arc<Source>) -> Result<(), ConfigError> {
     let Ok(Peek { format: Some(format) }) = serde_yaml::from_str_with_options(&source.text, options()) else {
         return Ok(());
     };
-    if *format > bounds::FORMAT {
-        let message = format!("this suite has format {}, newer than this program reads", *format);
-        let help = format!(
-            "update clawrl, or write the suite for `format: {}` and set the number to that",
-            bounds::FORMAT
-        );
-        let label = format!("formats up to {} are known", bounds::FORMAT);
+    let Dialect { noun, newest_format: newest, .. } = dialect;
+    if *format > *newest {
+        let message = format!("this {noun} has format {}, newer than this program reads", *format);
+        let help =
+            format!("update clawrl, or write the {noun} for `format: {newest}` and set the number to that");
+        let label = format!("formats up to {newest} are known");
         return Err(Problem::new(message, help).at(source, format.span, label).into());
     }
     Ok(())
@@ -69,9 +67,9 @@ fn words(message: impl Into<String>, label: impl Into<String>, help: impl Into<S
     Words { message: message.into(), label: label.into(), help: help.into(), span: None }
 }
 
-fn translate(source: &Arc<Source>, error: &YamlError) -> Problem {
+fn translate(source: &Arc<Source>, dialect: &Dialect, error: &YamlError) -> Problem {
     let span = place(source, error);
-    let Words { message, label, help, span: better } = describe(source, error, span);
+    let Words { message, label, help, span: better } = describe(source, dialect, error, span);
     Problem::new(message, help).at(source, widen(source, better.unwrap_or(span)), label)
 }
 
@@ -95,20 +93,18 @@ fn widen(source: &Source, span: Span) -> Span {
     Span { start: before.len() - last, len: last.max(1) }
 }
 
-fn describe(source: &Source, error: &YamlError, span: Span) -> Words {
+fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -> Words {
     match error {
-        YamlError::AliasError { error, .. } => describe(source, error, span),
-        YamlError::Eof { .. } => words(
-            "the suite file is empty",
-            "nothing here",
-            "start with `clawrl new suite NAME`, which writes a suite that runs",
-        ),
+        YamlError::AliasError { error, .. } => describe(source, dialect, error, span),
+        YamlError::Eof { .. } => {
+            words(format!("the {} is empty", dialect.file), "nothing here", dialect.start)
+        }
         YamlError::MultipleDocuments { .. } => words(
             "the file has more than one YAML document",
             "a second document starts here",
-            "remove the `---` line; put further suites into files of their own",
+            format!("remove the `---` line; put further {}s into files of their own", dialect.noun),
         ),
-        YamlError::SerdeUnknownField { field, expected, .. } => unknown_field(field, expected),
+        YamlError::SerdeUnknownField { field, expected, .. } => unknown_field(dialect, field, expected),
         YamlError::SerdeUnknownVariant { variant, expected, .. } => words(
             format!("{}`{variant}` is none of the values allowed here", subject(source, span)),
             "not known",
@@ -118,7 +114,7 @@ fn describe(source: &Source, error: &YamlError, span: Span) -> Words {
                 listed(expected.iter().copied())
             ),
         ),
-        YamlError::SerdeMissingField { field, .. } => missing_field(field),
+        YamlError::SerdeMissingField { field, .. } => missing_field(dialect, field),
         YamlError::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("this");
             words(
@@ -147,7 +143,7 @@ fn describe(source: &Source, error: &YamlError, span: Span) -> Words {
     }
 }
 
-fn unknown_field(field: &str, expected: &[&str]) -> Words {
+fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
     if expected == ["terminal"] {
         let message = if LATER_KINDS.contains(&field) {
             format!("environments of kind `{field}` are not in this version")
@@ -161,7 +157,7 @@ fn unknown_field(field: &str, expected: &[&str]) -> Words {
         );
     }
     let suggestion = did_you_mean(field, expected.iter().copied());
-    let elsewhere = homes_of_key(field);
+    let elsewhere = (dialect.homes)(field);
     let elsewhere = if suggestion.is_empty() && !elsewhere.is_empty() {
         format!("`{field}` belongs under {}; ", elsewhere.join(" or "))
     } else {
@@ -174,31 +170,8 @@ fn unknown_field(field: &str, expected: &[&str]) -> Words {
     )
 }
 
-fn missing_field(field: &str) -> Words {
-    let example = match field {
-        "format" => "write `format: 1` as the first line",
-        "suite" => "name the suite: `suite: my-suite`",
-        "tasks" => "add `tasks:` with at least one `- id: my-task` below it",
-        "id" => "give the task a name: `id: my-task`",
-        "instruction" => "say what the policy is asked to do: `instruction: Write hello into out.txt.`",
-        "checks" => {
-            "say how success is established: `checks: [{ file_equals: { path: out.txt, expected: \"hello\\n\" } }]`"
-        }
-        "path" => "name a file of the workspace: `path: out.txt`",
-        "expected" => "give the file's whole content: `expected: \"hello\\n\"`",
-        "lines" => "name a text file beside the suite: `lines: fixtures/names.txt`",
-        "from" => "name a list under `vars`: `from: words`",
-        "count" => "say how many: `count: [2, 4]`",
-        "run" => "give the command: `run: sh tests.sh`",
-        "pointer" => "give a JSON pointer: `pointer: /a/0`, or `pointer: \"\"` for the whole file",
-        "equals" => "give the expected value: `equals: 3`",
-        "mode" => "give the permission bits: `mode: \"0644\"`",
-        "regex" => "give a regular expression in single quotes: `regex: '^ok$'`",
-        "sha256" => "give the 64 hex digits that `clawrl validate` prints",
-        "uid" => "give the user id inside the sandbox: `uid: 1000`",
-        "text" => "give the text: `text: hello`",
-        _ => "",
-    };
+fn missing_field(dialect: &Dialect, field: &str) -> Words {
+    let example = (dialect.example)(field);
     let help = if example.is_empty() { format!("add `{field}:`") } else { example.to_owned() };
     words(format!("the key `{field}` is missing"), format!("this needs `{field}`"), help)
 }
@@ -207,7 +180,7 @@ fn missing_field(field: &str) -> Words {
 fn type_name(ty: &str) -> &str {
     match ty {
         "i64" | "i32" | "i16" | "u64" | "u32" | "u16" | "u8" => "a whole number",
-        "f64" | "f32" => "a number",
+        "f64" | "f32" | "floating point" => "a number",
         "bool" => "`true` or `false`",
         "string scalar" => "text",
         "sequence start" => "a list",
@@ -309,6 +282,8 @@ fn syntax(source: &Source, error: &YamlError, span: Span) -> Words {
         "put text that starts with `@`, `` ` ``, `%`, `*`, `&` or `!` into quotes"
     } else if reason.contains("indent") || reason.contains("block collection") {
         "line up the keys of one map, and the dashes of one list, in the same column"
+    } else if reason.contains("non-finite float") {
+        "write a number that is finite"
     } else if reason.contains("alias") || reason.contains("budget") {
         "write the values out instead of using so many aliases"
     } else {

@@ -1,4 +1,4 @@
-//! From a path to the text of a suite file.
+//! From a path to the text of a file.
 //!
 //! Errors: one problem; at a place where the file could be read.
 
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounds::MAX_TEXT_BYTES;
+use crate::dialect::{self, Dialect};
 use crate::problem::{ConfigError, Problem};
 use crate::source::Source;
 use crate::suggest::{listed, nearest};
@@ -15,34 +16,47 @@ use crate::suggest::{listed, nearest};
 pub(crate) const SUITE_FILE: &str = "suite.yaml";
 
 /// Reads a suite file, or the one in a folder.
-pub(crate) fn read(path: &Path) -> Result<Arc<Source>, ConfigError> {
+pub(crate) fn read_suite(path: &Path) -> Result<Arc<Source>, ConfigError> {
+    read(&suite_file(path)?, &dialect::SUITE)
+}
+
+/// The suite file that a path means: itself, or the one in a folder. That it is a file is asked.
+pub(crate) fn suite_file(path: &Path) -> Result<PathBuf, Problem> {
     let shown = if path.is_dir() { in_folder(path)? } else { path.to_owned() };
-    let metadata = fs::metadata(&shown).map_err(|cause| missing(&shown, &cause))?;
-    if !metadata.is_file() {
-        let message = format!("`{}` is not a file", shown.display());
-        return Err(Problem::new(message, "name a suite.yaml, or the folder that holds it").into());
+    is_file(&shown, &dialect::SUITE).map(|_| shown)
+}
+
+/// Its size.
+fn is_file(shown: &Path, dialect: &Dialect) -> Result<u64, Problem> {
+    let metadata = fs::metadata(shown).map_err(|cause| missing(shown, dialect, &cause))?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
     }
-    if metadata.len() > MAX_TEXT_BYTES {
-        let message = format!("`{}` is too large for a suite: {} bytes", shown.display(), metadata.len());
-        let help = format!(
-            "keep it below {MAX_TEXT_BYTES} bytes: move long lists into text files (`lines:`) and contents into fixtures"
-        );
+    Err(Problem::new(format!("`{}` is not a file", shown.display()), dialect.which))
+}
+
+/// Reads a file of this kind.
+pub(crate) fn read(shown: &Path, dialect: &Dialect) -> Result<Arc<Source>, ConfigError> {
+    let bytes = is_file(shown, dialect)?;
+    if bytes > MAX_TEXT_BYTES {
+        let message = format!("`{}` is too large for a {}: {bytes} bytes", shown.display(), dialect.noun);
+        let help = format!("keep it below {MAX_TEXT_BYTES} bytes: {}", dialect.shrink);
         return Err(Problem::new(message, help).into());
     }
     let unreadable = |cause: std::io::Error| {
         let message = format!("`{}` cannot be read: {}", shown.display(), cause.kind());
         Problem::new(message, "make it readable for this user")
     };
-    let bytes = fs::read(&shown).map_err(unreadable)?;
-    let absolute = fs::canonicalize(&shown).map_err(unreadable)?;
+    let bytes = fs::read(shown).map_err(unreadable)?;
+    let absolute = fs::canonicalize(shown).map_err(unreadable)?;
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(Arc::new(Source::new(&shown, absolute, text))),
+        Ok(text) => Ok(Arc::new(Source::new(shown, absolute, text))),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let source = Arc::new(Source::new(&shown, absolute, text));
+            let source = Arc::new(Source::new(shown, absolute, text));
             let help = "save the file as UTF-8; `iconv -f latin1 -t utf-8` converts an old one";
-            let problem = Problem::new("the suite file is not UTF-8 text", help);
+            let problem = Problem::new(format!("the {} is not UTF-8 text", dialect.file), help);
             let span = source.clamp(at, '\u{fffd}'.len_utf8());
             Err(problem.at(&source, span, "the first byte that is not").into())
         }
@@ -70,7 +84,7 @@ fn in_folder(folder: &Path) -> Result<PathBuf, Problem> {
     Err(Problem::new(format!("the folder `{}` has no {SUITE_FILE}", folder.display()), help))
 }
 
-fn missing(path: &Path, cause: &std::io::Error) -> Problem {
+fn missing(path: &Path, dialect: &Dialect, cause: &std::io::Error) -> Problem {
     if cause.kind() != std::io::ErrorKind::NotFound {
         let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
         return Problem::new(message, "make it and the folders above readable for this user");
@@ -80,9 +94,9 @@ fn missing(path: &Path, cause: &std::io::Error) -> Problem {
     let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let help = match nearest(wanted, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{}`?", path.with_file_name(near).display()),
-        None => "name a suite.yaml or its folder; `clawrl new suite NAME` writes a new one".to_owned(),
+        None => dialect.nothing.to_owned(),
     };
-    Problem::new(format!("there is no suite at `{}`", path.display()), help)
+    Problem::new(format!("there is no {} at `{}`", dialect.noun, path.display()), help)
 }
 
 fn names_in(folder: &Path) -> Vec<String> {

@@ -111,7 +111,8 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
     raise(problems)?;
 
     let slots = slots.list;
-    let concurrency = concurrency(&tasks, slots.len(), options)?.attempts;
+    let concurrency =
+        concurrency(&tasks, slots.len(), Wish::argument(options.concurrency), &options.host)?.attempts;
     Ok(RunPlan {
         format: FORMAT_VERSION,
         run: options.run.clone(),
@@ -234,7 +235,8 @@ fn suite_tasks(
         tasks.extend(filler.task(suite.name(), row, *index, values));
     }
     for row in checked {
-        if let Some(problem) = policy_problem(suite, row, &options.policy) {
+        if let Some(problem) = policy_problem(suite, row, &options.policy, "leave the task out by `--filter`")
+        {
             findings.push(problem);
         }
     }
@@ -242,8 +244,13 @@ fn suite_tasks(
     Ok(tasks)
 }
 
-/// What a scripted policy needs and the row does not have.
-fn policy_problem(suite: &Suite, row: &Row, policy: &PolicySpec) -> Option<Problem> {
+/// What a scripted policy needs and the row does not have. `otherwise` is what to do besides adding it.
+pub(crate) fn policy_problem(
+    suite: &Suite,
+    row: &Row,
+    policy: &PolicySpec,
+    otherwise: &str,
+) -> Option<Problem> {
     let needs_oracle = match policy {
         PolicySpec::Oracle => true,
         PolicySpec::Demonstrator { oracle_percent } => *oracle_percent > 0,
@@ -252,18 +259,16 @@ fn policy_problem(suite: &Suite, row: &Row, policy: &PolicySpec) -> Option<Probl
     let needs_mistakes =
         matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
     let (message, help) = if needs_oracle && row.oracle.is_none() {
-        (
-            format!("the task `{}` has no oracle to play", row.id.value),
-            "add `oracle: { commands: [...] }`, or leave the task out by `--filter`",
-        )
+        (format!("the task `{}` has no oracle to play", row.id.value), "add `oracle: { commands: [...] }`")
     } else if needs_mistakes && row.mistakes.is_empty() {
         (
             format!("the task `{}` has no mistakes for the demonstrator", row.id.value),
-            "add `mistakes:` with a list of commands, or leave the task out by `--filter`",
+            "add `mistakes:` with a list of commands",
         )
     } else {
         return None;
     };
+    let help = format!("{help}, or {otherwise}");
     Some(Problem::new(message, help).at(&suite.source, row.id.span, "in this task"))
 }
 
@@ -345,6 +350,20 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// Attempts at once as somebody asked for them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) attempts: Option<u32>,
+    /// What is written before the number.
+    pub(crate) written: &'static str,
+}
+
+impl Wish {
+    pub(crate) fn argument(attempts: Option<u32>) -> Self {
+        Self { attempts, written: "--concurrency " }
+    }
+}
+
 /// A number of attempts at once, and what decided it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Concurrency {
@@ -358,29 +377,30 @@ pub(crate) struct Concurrency {
 pub(crate) fn concurrency(
     tasks: &[Arc<TaskSpec>],
     slots: usize,
-    options: &PlanOptions,
+    wish: Wish,
+    host: &HostCapacity,
 ) -> Result<Concurrency, Problem> {
     let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(1);
     let largest = tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0);
-    if u64::from(largest) > options.host.memory_available_mib {
+    if u64::from(largest) > host.memory_available_mib {
         let message = format!(
             "a task may use {largest} MiB of memory, and the host has {} MiB available",
-            options.host.memory_available_mib
+            host.memory_available_mib
         );
         return Err(Problem::new(message, "lower `memory_mib` of the task, or free some memory"));
     }
-    let possible = tightest(options.host.possible());
-    if let Some(wish) = options.concurrency {
-        let needed = wish.min(slots);
+    let possible = tightest(host.possible());
+    if let Some(attempts) = wish.attempts {
+        let needed = attempts.min(slots);
         if u64::from(needed) > possible.attempts {
-            return Err(impossible(needed, possible, &options.host));
+            return Err(impossible(needed, possible, wish, host));
         }
         return Ok(Concurrency { attempts: needed, bound: None });
     }
     if possible.attempts == 0 {
-        return Err(impossible(1, possible, &options.host));
+        return Err(impossible(1, possible, wish, host));
     }
-    let comfortable = tightest(options.host.comfortable(largest));
+    let comfortable = tightest(host.comfortable(largest));
     let fits = u32::try_from(comfortable.attempts).unwrap_or(u32::MAX).max(1);
     Ok(if fits >= slots {
         Concurrency { attempts: slots, bound: None }
@@ -396,7 +416,7 @@ fn memory_mib(task: &TaskSpec) -> u32 {
     }
 }
 
-fn impossible(wish: u32, bound: ResourceBound, host: &HostCapacity) -> Problem {
+fn impossible(needed: u32, bound: ResourceBound, wish: Wish, host: &HostCapacity) -> Problem {
     let has = match bound.resource {
         Resource::Cpus => format!("{} cores", host.cpus),
         Resource::Memory => format!("{} MiB of memory available", host.memory_available_mib),
@@ -407,13 +427,13 @@ fn impossible(wish: u32, bound: ResourceBound, host: &HostCapacity) -> Problem {
     let message = if bound.attempts == 0 {
         format!("no attempt can run: this host has {has}")
     } else {
-        format!("{wish} attempts at once are too many: this host has {has}, enough for {}", bound.attempts)
+        format!("{needed} attempts at once are too many: this host has {has}, enough for {}", bound.attempts)
     };
     let remedy = bound.resource.remedy();
     let help = if bound.attempts == 0 {
         remedy.to_owned()
     } else {
-        format!("write `--concurrency {}` or less, or {remedy}", bound.attempts)
+        format!("write `{}{}` or less, or {remedy}", wish.written, bound.attempts)
     };
     Problem::new(message, help)
 }

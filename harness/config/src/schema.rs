@@ -1,47 +1,87 @@
-//! The JSON schema of suite files, for editors. Generated from the types that read them.
+//! The JSON schemas of suites and train files, for editors. Generated from the types that read them.
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::file::SuiteFile;
+use crate::train::TrainFile;
 
 /// The schema of a suite file, draft 2020-12.
 #[must_use]
 pub fn json_schema() -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<SuiteFile>().to_value()
+    schema_of::<SuiteFile>()
 }
 
 /// The exact text of `tasks/schema/suite.schema.json`: indented, with a final newline.
 #[must_use]
 pub fn json_schema_text() -> String {
-    format!("{:#}\n", json_schema())
+    text(&json_schema())
 }
 
-/// Places in which a key is known, in words for authors; empty for a key that is known nowhere.
-pub(crate) fn homes_of_key(key: &str) -> Vec<&'static str> {
-    let schema = json_schema();
+/// The schema of a train file, draft 2020-12.
+#[must_use]
+pub fn train_schema() -> Value {
+    schema_of::<TrainFile>()
+}
+
+/// The exact text of `tasks/schema/train.schema.json`.
+#[must_use]
+pub fn train_schema_text() -> String {
+    text(&train_schema())
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+fn text(schema: &Value) -> String {
+    format!("{schema:#}\n")
+}
+
+/// Places in which a key of suites is known, in words for authors; empty for a key that is known nowhere.
+pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
+    homes(&json_schema(), key, "the suite itself", |name| match name {
+        "Defaults" => Some("`defaults:`"),
+        "Task" => Some("a task"),
+        "Terminal" => Some("`env: terminal:`"),
+        "Check" => Some("an entry of `checks:`"),
+        "Reward" => Some("`reward:`"),
+        "ChoiceMap" => Some("a variable of `template:`"),
+        "Action" => Some("an entry of `actions:`"),
+        "Command" => Some("`command:`"),
+        "ScriptMap" => Some("`oracle:`"),
+        _ => None,
+    })
+}
+
+/// The same of train files.
+pub(crate) fn homes_of_train_key(key: &str) -> Vec<&'static str> {
+    homes(&train_schema(), key, "the train file itself", |name| match name {
+        "Policy" => Some("`policy:`"),
+        "TrainSuite" => Some("an entry of `suites:`"),
+        "WarmStart" => Some("`warm_start:`"),
+        "Optimizer" => Some("`optimizer:`"),
+        "Rl" => Some("`rl:`"),
+        "Loss" => Some("`rl: loss:`"),
+        "Importance" => Some("`rl: loss: importance:`"),
+        "Sampling" => Some("`rl: sampling:`"),
+        "Evaluation" => Some("`evaluation:`"),
+        "Checkpoint" => Some("`checkpoint:`"),
+        "Engine" => Some("`engine:`"),
+        "Limits" => Some("`limits:`"),
+        _ => None,
+    })
+}
+
+fn homes(
+    schema: &Value,
+    key: &str,
+    root: &'static str,
+    home: fn(&str) -> Option<&'static str>,
+) -> Vec<&'static str> {
     let has_key = |object: &Value| object["properties"].get(key).is_some();
-    let mut homes = Vec::new();
-    if has_key(&schema) {
-        homes.push("the suite itself");
-    }
     let definitions = schema["$defs"].as_object().into_iter().flatten();
-    for (name, definition) in definitions {
-        let home = match name.as_str() {
-            "Defaults" => "`defaults:`",
-            "Task" => "a task",
-            "Terminal" => "`env: terminal:`",
-            "Check" => "an entry of `checks:`",
-            "Reward" => "`reward:`",
-            "ChoiceMap" => "a variable of `template:`",
-            "Action" => "an entry of `actions:`",
-            "Command" => "`command:`",
-            "ScriptMap" => "`oracle:`",
-            _ => continue,
-        };
-        if has_key(definition) {
-            homes.push(home);
-        }
-    }
-    homes
+    let inside = definitions.filter(|(_, definition)| has_key(definition)).filter_map(|(name, _)| home(name));
+    has_key(schema).then_some(root).into_iter().chain(inside).collect()
 }

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::dialect;
 use crate::parse::parse;
 use crate::problem::{ConfigError, Problem};
 use crate::read::SUITE_FILE;
@@ -65,7 +66,7 @@ pub fn new_task(suite: &Path, id: &str) -> Result<Suite, ConfigError> {
     let text = with_task(source, &before, id)?;
     // Tried on the side, so that the file is only ever replaced by one that loads.
     let tried = Arc::new(Source::new(Path::new(&source.shown), source.path.clone(), text.as_str()));
-    let after = crate::check::check(&tried, parse(&tried)?)?;
+    let after = crate::check::check(&tried, parse(&tried, &dialect::SUITE)?)?;
     replace(&source.path, &text)?;
     Ok(after)
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::check::check;
+use crate::dialect;
 use crate::draw::combinations;
-use crate::file::Text;
+use crate::file::{SuiteFile, Text};
 use crate::parse::parse;
 use crate::problem::{ConfigError, Problem};
-use crate::read::read;
+use crate::read::read_suite;
 use crate::row::{Instances, Row};
 use crate::source::Source;
 
@@ -106,8 +107,8 @@ impl Suite {
 /// # Errors
 /// A file that cannot be read or has the wrong shape is one problem; otherwise every problem that there is.
 pub fn load_suite(path: &Path) -> Result<Suite, ConfigError> {
-    let source = read(path)?;
-    let file = parse(&source)?;
+    let source = read_suite(path)?;
+    let file: SuiteFile = parse(&source, &dialect::SUITE)?;
     check(&source, file)
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::capacity::{HostCapacity, ResourceBound};
 use crate::problem::ProblemReport;
-use crate::resolve::{PlanOptions, concurrency};
+use crate::resolve::{PlanOptions, Wish, concurrency};
 use crate::suite::{Family, Suite};
 
 /// Everything that `clawrl plan` shows.
@@ -165,7 +165,8 @@ fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySumm
     let slots = plan.slots.len();
     let attempts = plan.limits.concurrency;
     // A plan that was made has passed this.
-    let bound = concurrency(&plan.tasks, slots, options).ok().and_then(|concurrency| concurrency.bound);
+    let bound = concurrency(&plan.tasks, slots, Wish::argument(options.concurrency), &options.host).ok();
+    let bound = bound.and_then(|concurrency| concurrency.bound);
     let reason = match (options.concurrency, bound) {
         (Some(wish), _) if wish > attempts => format!("{wish} were asked for, but there are no more slots"),
         (Some(_), _) => "as asked for".to_owned(),
@@ -297,6 +298,10 @@ fn policy_words(policy: &PolicySpec) -> String {
         }
         PolicySpec::Replay { run } => format!("replay of {run}"),
         PolicySpec::Random { actions } => format!("random ({})", counted(actions.len(), "action")),
+        PolicySpec::Torch { path, temperature_milli: 0, .. } => format!("{}, greedy", path.display()),
+        PolicySpec::Torch { path, temperature_milli, .. } => {
+            format!("{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
+        }
         other => format!("{other:?}"),
     }
 }

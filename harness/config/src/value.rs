@@ -47,11 +47,20 @@ const RESERVED: [&str; 18] = [
 
 /// Ids of suites and tasks.
 pub(crate) fn id(text: &str) -> Result<(), BadValue> {
+    name(text, "a suite or task", "my-task")
+}
+
+/// Names of trainings.
+pub(crate) fn training_name(text: &str) -> Result<(), BadValue> {
+    name(text, "a training", "my-training")
+}
+
+fn name(text: &str, of: &str, example: &str) -> Result<(), BadValue> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=64).contains(&text.len()) && text.chars().all(allowed) {
         return Ok(());
     }
-    let message = format!("`{text}` is not a name for a suite or task");
+    let message = format!("`{text}` is not a name for {of}");
     if text.is_empty() || text.len() > 64 {
         return bad(message, "use 1 to 64 lower-case letters, digits and dashes");
     }
@@ -61,7 +70,7 @@ pub(crate) fn id(text: &str) -> Result<(), BadValue> {
         fixed = fixed.replace("--", "-");
     }
     let fixed = fixed.trim_matches('-');
-    let example = if fixed.is_empty() { "my-task" } else { fixed };
+    let example = if fixed.is_empty() { example } else { fixed };
     bad(message, format!("use lower-case letters, digits and dashes: `{example}`"))
 }
 

@@ -20,18 +20,7 @@ impl Checker {
         bounds: RangeInclusive<i64>,
         default: u32,
     ) -> u32 {
-        let Some(number) = number else { return default };
-        match u32::try_from(number.value) {
-            Ok(value) if bounds.contains(&number.value) => value,
-            _ => {
-                let (low, high) = bounds.into_inner();
-                let message = format!("`{key}` cannot be {}", number.value);
-                let nearest = number.value.clamp(low, high);
-                let help = format!("write a number from {low} to {high}, such as `{key}: {nearest}`");
-                self.problem(number.span, message, "out of bounds", help);
-                default
-            }
-        }
+        self.findings.whole(key, number, bounds, default)
     }
 
     /// A time in seconds, or `None` if it is not given or makes no sense.

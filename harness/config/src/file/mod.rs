@@ -12,7 +12,7 @@ mod terminal;
 
 pub(crate) use check::{CheckFile, CommandFile, JsonValueFile, ProcessFile};
 pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
-pub(crate) use located::{Located, Scalar, Text};
+pub(crate) use located::{Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};
 pub(crate) use suite::{DefaultsFile, SettingsRef, SuiteFile, TaskFile};
 pub(crate) use terminal::{FileEntry, FilesFile, NetworkFile, SandboxFile, TerminalFile};

@@ -67,7 +67,7 @@ fn every_broken_suite_is_explained() {
 }
 
 /// A suite with a piece cut out and another put in, on character boundaries.
-fn damaged(text: &str, at: usize, cut: usize, insert: &str) -> String {
+pub(crate) fn damaged(text: &str, at: usize, cut: usize, insert: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let at = at % chars.len();
     let rest = &chars[(at + cut).min(chars.len())..];

@@ -5,3 +5,4 @@ mod files;
 mod plans;
 mod schema;
 mod starters;
+mod training;

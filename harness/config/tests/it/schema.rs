@@ -1,6 +1,6 @@
 //! The schema for editors says what the parser does.
 
-use clawrl_config::{json_schema, json_schema_text, load_suite};
+use clawrl_config::{json_schema, json_schema_text, load_suite, load_train, train_schema, train_schema_text};
 use serde_json::{Value, json};
 
 /// Enough of JSON Schema for ours: what is wrong with a value, by path.
@@ -90,12 +90,19 @@ fn violations(schema: &Value, root: &Value, value: &Value, path: &str, found: &m
 }
 
 fn check(path: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(path).expect("a suite");
+    check_against(&json_schema(), path)
+}
+
+fn check_train(path: &str) -> Vec<String> {
+    check_against(&train_schema(), path)
+}
+
+fn check_against(schema: &Value, path: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("a file");
     let options = serde_yaml::options! { strict_booleans: true };
     let value: Value = serde_yaml::from_str_with_options(&text, options).expect("YAML");
-    let schema = json_schema();
     let mut found = Vec::new();
-    violations(&schema, &schema, &value, "", &mut found);
+    violations(schema, schema, &value, "", &mut found);
     found
 }
 
@@ -103,6 +110,38 @@ fn check(path: &str) -> Vec<String> {
 fn good_suites_fit_the_schema() {
     for suite in ["minimal", "everything"] {
         assert_eq!(check(&format!("tests/it/good/{suite}/suite.yaml")), [""; 0], "{suite}");
+    }
+}
+
+#[test]
+fn good_train_files_fit_the_schema() {
+    // A bare section, such as `rl:`, is nothing to an editor; with braces it is the empty section that it means.
+    assert_eq!(check_train("tests/it/train/good/everything.yaml"), [""; 0]);
+    assert_eq!(check_train("tests/it/train/good/braces.yaml"), [""; 0]);
+}
+
+#[test]
+fn wrong_shapes_do_not_fit_the_train_schema() {
+    for name in [
+        "unknown-key-typo",
+        "unknown-schedule",
+        "unknown-preset",
+        "unknown-importance",
+        "policy-missing",
+        "path-missing",
+        "type-number",
+        "type-list",
+        "type-map",
+        "type-boolean",
+        "group-of-one",
+        "suites-empty",
+        "seed-negative",
+        "suite-numbers",
+        "sections-out-of-bounds",
+        "warm-start-out-of-bounds",
+        "importance-no-end",
+    ] {
+        assert!(!check_train(&format!("tests/it/train/broken/{name}.yaml")).is_empty(), "{name}");
     }
 }
 
@@ -162,19 +201,53 @@ fn parser_and_schema_know_the_same_keys() {
         ("Process", check("process")),
         ("JsonValue", check("json_value")),
     ];
-    let schema = json_schema();
+    let refused = |path: &std::path::Path| load_suite(path).expect_err("an unknown key");
+    check_keys(&json_schema(), &places, refused, "terminal");
+}
+
+/// The same for train files.
+#[test]
+fn parser_and_schema_know_the_same_keys_of_trainings() {
+    let train =
+        |inside: &str| format!("format: 1\ntrain: t\npolicy: {{ preset: tiny }}\nsuites: []\n{inside}\n");
+    let places = [
+        ("", "zzz: 1\n".to_owned()),
+        ("Policy", train("").replace("preset: tiny", "zzz: 1")),
+        ("TrainSuite", train("").replace("[]", "[{ zzz: 1 }]")),
+        ("WarmStart", train("warm_start: { zzz: 1 }")),
+        ("Optimizer", train("warm_start: { optimizer: { zzz: 1 } }")),
+        ("Rl", train("rl: { zzz: 1 }")),
+        ("Loss", train("rl: { loss: { zzz: 1 } }")),
+        ("Importance", train("rl: { loss: { importance: { zzz: 1 } } }")),
+        ("IcePop", train("rl: { loss: { importance: { ice_pop: { zzz: 1 } } } }")),
+        ("Sampling", train("rl: { sampling: { zzz: 1 } }")),
+        ("Evaluation", train("evaluation: { zzz: 1 }")),
+        ("Checkpoint", train("checkpoint: { zzz: 1 }")),
+        ("Engine", train("engine: { zzz: 1 }")),
+        ("Limits", train("limits: { zzz: 1 }")),
+    ];
+    let refused = |path: &std::path::Path| load_train(path).expect_err("an unknown key");
+    check_keys(&train_schema(), &places, refused, "");
+}
+
+/// `single` is the only key of a kind of map whose message lists no keys.
+fn check_keys(
+    schema: &Value,
+    places: &[(&str, String)],
+    refused: impl Fn(&std::path::Path) -> clawrl_config::ConfigError,
+    single: &str,
+) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("suite.yaml");
-    for (name, text) in &places {
+    for (name, text) in places {
         std::fs::write(&path, text).expect("a file");
-        let error = load_suite(&path).expect_err("an unknown key");
+        let error = refused(&path);
         let help = error.problems()[0].help_text().to_owned();
-        let definition = if name.is_empty() { &schema } else { &schema["$defs"][name] };
+        let definition = if name.is_empty() { schema } else { &schema["$defs"][name] };
         let keys: Vec<&str> =
             definition["properties"].as_object().expect(name).keys().map(String::as_str).collect();
         assert_eq!(definition["additionalProperties"], json!(false), "{name}");
-        if *name == "Env" {
-            assert_eq!(keys, ["terminal"]);
+        if keys == [single] {
             continue;
         }
         let (_, listed) = help.split_once("the keys here are ").expect("a list of keys");
@@ -195,20 +268,22 @@ fn parser_and_schema_know_the_same_keys() {
 
 #[test]
 fn every_key_is_described() {
-    let schema = json_schema();
-    let definitions = schema["$defs"].as_object().expect("definitions").iter();
-    for (name, definition) in definitions.chain([(&"the suite".to_owned(), &schema)]) {
-        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
-            let described = property["description"].as_str().is_some_and(|words| !words.is_empty());
-            assert!(described, "{name}.{key} has no description");
+    for schema in [json_schema(), train_schema()] {
+        let definitions = schema["$defs"].as_object().expect("definitions").iter();
+        for (name, definition) in definitions.chain([(&"the file".to_owned(), &schema)]) {
+            for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+                let described = property["description"].as_str().is_some_and(|words| !words.is_empty());
+                assert!(described, "{name}.{key} has no description");
+            }
         }
     }
 }
 
 #[test]
 fn the_text_is_the_schema_and_ends_its_last_line() {
-    let text = json_schema_text();
-    assert!(text.ends_with("}\n"));
-    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), json_schema());
-    assert_eq!(json_schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    for (text, schema) in [(json_schema_text(), json_schema()), (train_schema_text(), train_schema())] {
+        assert!(text.ends_with("}\n"));
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), schema);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
 }

@@ -1,0 +1,89 @@
+//! What differs between the kinds of file that are read: words, and the newest format.
+
+use crate::bounds;
+use crate::schema;
+
+/// One kind of file.
+pub(crate) struct Dialect {
+    /// What it is: `suite`.
+    pub(crate) noun: &'static str,
+    /// The file itself: `suite file`.
+    pub(crate) file: &'static str,
+    pub(crate) newest_format: i64,
+    /// How to begin where there is nothing.
+    pub(crate) start: &'static str,
+    /// What to name instead of something that is no file.
+    pub(crate) which: &'static str,
+    /// What to name when nothing is there.
+    pub(crate) nothing: &'static str,
+    /// How to make one smaller.
+    pub(crate) shrink: &'static str,
+    /// What to write for a key that is missing; empty for a key that needs no example.
+    pub(crate) example: fn(&str) -> &'static str,
+    /// Where a key belongs that is not known here.
+    pub(crate) homes: fn(&str) -> Vec<&'static str>,
+}
+
+pub(crate) const SUITE: Dialect = Dialect {
+    noun: "suite",
+    file: "suite file",
+    newest_format: bounds::FORMAT,
+    start: "start with `clawrl new suite NAME`, which writes a suite that runs",
+    which: "name a suite.yaml, or the folder that holds it",
+    nothing: "name a suite.yaml or its folder; `clawrl new suite NAME` writes a new one",
+    shrink: "move long lists into text files (`lines:`) and contents into fixtures",
+    example: suite_example,
+    homes: schema::homes_of_suite_key,
+};
+
+pub(crate) const TRAIN: Dialect = Dialect {
+    noun: "train file",
+    file: "train file",
+    newest_format: bounds::TRAIN_FORMAT,
+    start: "the page harness/docs/train.md has a short one to start from",
+    which: "name a train file, such as train.yaml",
+    nothing: "name a train file, such as train.yaml",
+    shrink: "a train file names suites; tasks belong into those",
+    example: train_example,
+    homes: schema::homes_of_train_key,
+};
+
+fn suite_example(field: &str) -> &'static str {
+    match field {
+        "format" => "write `format: 1` as the first line",
+        "suite" => "name the suite: `suite: my-suite`",
+        "tasks" => "add `tasks:` with at least one `- id: my-task` below it",
+        "id" => "give the task a name: `id: my-task`",
+        "instruction" => "say what the policy is asked to do: `instruction: Write hello into out.txt.`",
+        "checks" => {
+            "say how success is established: `checks: [{ file_equals: { path: out.txt, expected: \"hello\\n\" } }]`"
+        }
+        "path" => "name a file of the workspace: `path: out.txt`",
+        "expected" => "give the file's whole content: `expected: \"hello\\n\"`",
+        "lines" => "name a text file beside the suite: `lines: fixtures/names.txt`",
+        "from" => "name a list under `vars`: `from: words`",
+        "count" => "say how many: `count: [2, 4]`",
+        "run" => "give the command: `run: sh tests.sh`",
+        "pointer" => "give a JSON pointer: `pointer: /a/0`, or `pointer: \"\"` for the whole file",
+        "equals" => "give the expected value: `equals: 3`",
+        "mode" => "give the permission bits: `mode: \"0644\"`",
+        "regex" => "give a regular expression in single quotes: `regex: '^ok$'`",
+        "sha256" => "give the 64 hex digits that `clawrl validate` prints",
+        "uid" => "give the user id inside the sandbox: `uid: 1000`",
+        "text" => "give the text: `text: hello`",
+        _ => "",
+    }
+}
+
+fn train_example(field: &str) -> &'static str {
+    match field {
+        "format" => "write `format: 1` as the first line",
+        "train" => "name the training: `train: my-training`",
+        "policy" => "say what is trained: `policy: { preset: tiny }`",
+        "suites" => "name at least one suite: `suites: [{ path: ../tasks/terminal-basics, instances: 200 }]`",
+        "path" => "name a suite.yaml or its folder: `path: ../tasks/terminal-basics`",
+        "low" => "give both ends: `{ low: 0.5, high: 5 }`",
+        "high" => "give both ends: `{ low: 0.5, high: 5 }`",
+        _ => "",
+    }
+}

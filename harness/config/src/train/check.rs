@@ -1,0 +1,286 @@
+//! From a train file as written to a plan that makes sense.
+//!
+//! I1. All that is wrong is found in one pass. I2. A default never contradicts what is written: it follows from it.
+//!
+//! Errors: [`ConfigError`], each problem at its place. Reads the train file, and asks whether the suites and the
+//! policy that it names are there; nothing to cancel.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::{CheckpointFile, EngineFile};
+use super::file::{EvaluationFile, LimitsFile, PolicyFile, TrainFile, TrainSuiteFile, WarmStartFile};
+use super::plan::{
+    CheckpointPlan, Device, EnginePlan, EvaluationPlan, PolicySource, TrainLimits, TrainPlan, TrainSuite,
+    WarmStartPlan,
+};
+use crate::bounds;
+use crate::dialect;
+use crate::file::Located;
+use crate::parse::parse;
+use crate::problem::{ConfigError, Finding, Findings, Problem};
+use crate::read::{read, suite_file};
+use crate::source::{Source, Span};
+use crate::value;
+
+/// File of a policy's folder without which it is none.
+const POLICY_FILE: &str = "config.json";
+
+/// Tokens of a reply when nothing is said.
+pub(super) const NEW_TOKENS: u32 = 48;
+
+/// Reads and checks a train file.
+///
+/// # Errors
+/// A file that cannot be read or has the wrong shape is one problem; otherwise every problem that there is.
+pub fn load_train(path: &Path) -> Result<TrainPlan, ConfigError> {
+    let source = read(path, &dialect::TRAIN)?;
+    let file: TrainFile = parse(&source, &dialect::TRAIN)?;
+    let mut checker = Checker { findings: Findings::new(&source), reproducible: None };
+    let plan = checker.plan(&source, file);
+    checker.findings.finish()?;
+    Ok(plan)
+}
+
+/// Gathers findings.
+pub(super) struct Checker {
+    pub(super) findings: Findings,
+    /// Where the file says so, if it does.
+    pub(super) reproducible: Option<Span>,
+}
+
+impl Checker {
+    pub(super) fn problem(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        label: &str,
+        help: impl Into<String>,
+    ) {
+        self.findings.add(span, Finding { message: message.into(), label, help: help.into() });
+    }
+
+    /// Two places that do not go together, the second being the reason.
+    pub(super) fn contradiction(
+        &mut self,
+        problem: Problem,
+        (span, label): (Span, &str),
+        reason: Option<(Span, &str)>,
+    ) {
+        let problem = problem.at(&self.findings.source, span, label);
+        self.findings.push(match reason {
+            Some((span, label)) => problem.and_at(span, label),
+            None => problem,
+        });
+    }
+
+    fn plan(&mut self, source: &Arc<Source>, file: TrainFile) -> TrainPlan {
+        if *file.format < 1 {
+            let help = format!("write `format: {}`", bounds::TRAIN_FORMAT);
+            self.problem(file.format.span, "there is no such format", "not a format", help);
+        }
+        if let Err(bad) = value::training_name(&file.train) {
+            self.problem(file.train.span, bad.message, "this name", bad.help);
+        }
+        self.reproducible = file.reproducible.filter(|reproducible| **reproducible).map(|found| found.span);
+        let seed = self.seed(file.seed.as_ref());
+        let folder = Path::new(&source.shown).parent().unwrap_or(Path::new(""));
+        let policy = self.policy(folder, &file.policy);
+        let suites = self.suites(folder, &file.suites);
+        if file.warm_start.is_none() && file.rl.is_none() {
+            let help = "add `rl: {}` for reinforcement learning, `warm_start: {}` for imitation, or both";
+            self.problem(
+                file.train.span,
+                "the training trains nothing",
+                "neither `warm_start` nor `rl`",
+                help,
+            );
+        }
+        let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start));
+        let rl = file.rl.map(|rl| self.rl(&rl, file.train.span));
+        let new_tokens = rl.as_ref().map_or(NEW_TOKENS, |rl| rl.sampling.max_new_tokens);
+        TrainPlan {
+            // It was compared with the newest above.
+            format: u32::try_from(*file.format).unwrap_or_default(),
+            name: file.train.value,
+            file: source.path.clone(),
+            seed,
+            reproducible: self.reproducible.is_some(),
+            policy,
+            suites,
+            warm_start,
+            rl,
+            evaluation: self.evaluation(&file.evaluation.unwrap_or_default(), new_tokens),
+            checkpoint: self.checkpoint(&file.checkpoint.unwrap_or_default()),
+            engine: self.engine(&file.engine.unwrap_or_default()),
+            limits: self.limits(&file.limits.unwrap_or_default()),
+        }
+    }
+
+    fn seed(&mut self, seed: Option<&Located<i64>>) -> u64 {
+        let Some(seed) = seed else { return 0 };
+        if !(0..=bounds::MAX_SEED).contains(&seed.value) {
+            let message = format!("`seed` cannot be {}", seed.value);
+            let help = format!("write a whole number from 0 to {}", bounds::MAX_SEED);
+            self.problem(seed.span, message, "out of bounds", help);
+        }
+        seed.value.unsigned_abs()
+    }
+
+    fn policy(&mut self, folder: &Path, policy: &Located<PolicyFile>) -> PolicySource {
+        let nothing = PolicySource::Path(PathBuf::new());
+        match (policy.preset, &policy.path) {
+            (Some(preset), None) => PolicySource::Preset(preset),
+            (None, Some(path)) => match policy_folder(&folder.join(&path.value)) {
+                Ok(path) => PolicySource::Path(path),
+                Err(problem) => {
+                    self.contradiction(problem, (path.span, "named here"), None);
+                    nothing
+                }
+            },
+            _ => {
+                let help = "write `policy: { preset: tiny }`, or `policy: { path: FOLDER }`";
+                self.problem(policy.span, "the policy needs one source", "none, or both", help);
+                nothing
+            }
+        }
+    }
+
+    fn suites(&mut self, folder: &Path, files: &Located<Vec<TrainSuiteFile>>) -> Vec<TrainSuite> {
+        if files.is_empty() {
+            let help = "name at least one: `suites: [{ path: ../tasks/terminal-basics, instances: 200 }]`";
+            self.problem(files.span, "there is no suite to train on", "no suites here", help);
+        }
+        let mut suites: Vec<(TrainSuite, Span)> = Vec::new();
+        for file in &files.value {
+            let instances = file.instances.as_ref();
+            let bounds = 1..=bounds::MAX_INSTANCES;
+            let instances = instances.map(|number| self.findings.whole("instances", Some(number), bounds, 1));
+            let weight = self.findings.whole("weight", file.weight.as_ref(), 1..=bounds::MAX_WEIGHT, 1);
+            let path = match suite_path(&folder.join(&file.path.value)) {
+                Ok(path) => path,
+                Err(problem) => {
+                    self.contradiction(problem, (file.path.span, "named here"), None);
+                    continue;
+                }
+            };
+            if let Some((_, first)) = suites.iter().find(|(suite, _)| suite.path == path) {
+                let message = "the same suite is given twice";
+                let problem =
+                    Problem::new(message, "name it once; `weight: 2` makes its tasks come up more often");
+                let first = Some((*first, "the first one"));
+                self.contradiction(problem, (file.path.span, "the second one"), first);
+            }
+            suites.push((TrainSuite { path, instances, weight }, file.path.span));
+        }
+        suites.into_iter().map(|(suite, _)| suite).collect()
+    }
+
+    fn warm_start(&mut self, file: &WarmStartFile) -> WarmStartPlan {
+        let findings = &mut self.findings;
+        let most = bounds::MAX_DEMONSTRATIONS;
+        let demonstrations = findings.whole("demonstrations", file.demonstrations.as_ref(), 1..=most, 2_000);
+        let oracle_percent = findings.whole("oracle_percent", file.oracle_percent.as_ref(), 0..=100, 35);
+        let steps = findings.whole("steps", file.steps.as_ref(), 1..=bounds::MAX_STEPS, 400);
+        let batch = findings.whole("batch", file.batch.as_ref(), 1..=bounds::MAX_BATCH, 64);
+        let optimizer = self.warm_start_optimizer(file.optimizer.as_ref(), steps);
+        // 100 at most.
+        let oracle_percent = u8::try_from(oracle_percent).unwrap_or(100);
+        WarmStartPlan { demonstrations, oracle_percent, steps, batch, optimizer }
+    }
+
+    fn evaluation(&mut self, file: &EvaluationFile, new_tokens: u32) -> EvaluationPlan {
+        let findings = &mut self.findings;
+        let tasks = 1..=bounds::MAX_EVALUATION_TASKS;
+        let min_tasks = findings.whole("min_tasks", file.min_tasks.as_ref(), tasks.clone(), 1);
+        let max_tasks = findings.whole("max_tasks", file.max_tasks.as_ref(), tasks, min_tasks.max(600));
+        let every = 0..=bounds::MAX_UPDATES;
+        let every_updates = findings.whole("every_updates", file.every_updates.as_ref(), every, 25);
+        let tokens = 1..=bounds::MAX_NEW_TOKENS;
+        let max_new_tokens =
+            findings.whole("max_new_tokens", file.max_new_tokens.as_ref(), tokens, new_tokens);
+        if let (Some(min), Some(max)) = (&file.min_tasks, &file.max_tasks)
+            && min_tasks > max_tasks
+        {
+            let message =
+                format!("an evaluation of at least {min_tasks} tasks cannot have at most {max_tasks}");
+            let problem = Problem::new(message, format!("write `max_tasks: {min_tasks}` or more"));
+            let reason = Some((max.span, "at most this many"));
+            self.contradiction(problem, (min.span, "at least this many"), reason);
+        }
+        EvaluationPlan { every_updates, max_tasks, min_tasks, max_new_tokens }
+    }
+
+    fn checkpoint(&mut self, file: &CheckpointFile) -> CheckpointPlan {
+        let findings = &mut self.findings;
+        let every = 1..=bounds::MAX_UPDATES;
+        let kept = 1..=bounds::MAX_KEPT;
+        let every_updates = findings.whole("every_updates", file.every_updates.as_ref(), every, 5);
+        let moments = file.keep_moments.as_ref();
+        let weights_default = findings.whole("keep_moments", moments, kept.clone(), 2).max(5);
+        let keep_weights =
+            findings.whole("keep_weights", file.keep_weights.as_ref(), kept.clone(), weights_default);
+        let keep_moments = findings.whole("keep_moments", moments, kept, keep_weights.min(2));
+        if let (Some(moments), Some(weights)) = (moments, &file.keep_weights)
+            && keep_moments > keep_weights
+        {
+            let message =
+                format!("moments of {keep_moments} checkpoints, but weights of {keep_weights} only");
+            let help =
+                format!("write `keep_weights: {keep_moments}` or more: moments are useless without weights");
+            let reason = Some((weights.span, "fewer than that"));
+            self.contradiction(Problem::new(message, help), (moments.span, "these checkpoints"), reason);
+        }
+        CheckpointPlan { every_updates, keep_weights, keep_moments }
+    }
+
+    fn engine(&mut self, file: &EngineFile) -> EnginePlan {
+        let findings = &mut self.findings;
+        let most = bounds::MAX_ENGINE_BATCH;
+        let max_batch = findings.whole("max_batch", file.max_batch.as_ref(), 1..=most, 256);
+        let threads = findings.whole("threads", file.threads.as_ref(), 1..=bounds::MAX_THREADS, 1);
+        let device = file.device.as_ref().map_or(Device::Cpu, |device| device.value);
+        if let (Some(span), Some(found), Device::Cuda) = (self.reproducible, &file.device, device) {
+            let help = "write `device: cpu`, or `reproducible: false`";
+            let problem = Problem::new("nothing on a GPU is promised to be the same bits again", help);
+            self.contradiction(problem, (found.span, "not reproducible"), Some((span, "asked for here")));
+        }
+        EnginePlan { max_batch, threads, device, batch_invariant: self.reproducible.is_some() }
+    }
+
+    fn limits(&mut self, file: &LimitsFile) -> TrainLimits {
+        let findings = &mut self.findings;
+        let most = bounds::MAX_CONCURRENCY;
+        let concurrency = file.concurrency.as_ref();
+        TrainLimits {
+            concurrency: concurrency.map(|number| findings.whole("concurrency", Some(number), 1..=most, 1)),
+            prewarm: findings.whole("prewarm", file.prewarm.as_ref(), 0..=most, 0),
+            max_retries: findings.whole("max_retries", file.max_retries.as_ref(), 0..=bounds::MAX_RETRIES, 2),
+        }
+    }
+}
+
+/// The suite file of a path, absolute.
+fn suite_path(path: &Path) -> Result<PathBuf, Problem> {
+    let file = suite_file(path)?;
+    absolute(&file)
+}
+
+fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
+    if path.join(POLICY_FILE).is_file() {
+        return absolute(path);
+    }
+    let shown = path.display();
+    let help = "name the folder of a policy, or write `preset: tiny` for a new one";
+    if path.is_dir() {
+        return Err(Problem::new(format!("the folder `{shown}` has no {POLICY_FILE}"), help));
+    }
+    Err(Problem::new(format!("there is no policy at `{shown}`"), help))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Problem> {
+    path.canonicalize().map_err(|cause| {
+        let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
+        Problem::new(message, "make it and the folders above readable for this user")
+    })
+}

@@ -1,0 +1,284 @@
+//! The train file exactly as written. The doc comments are the descriptions in the JSON schema, so they speak to
+//! authors of train files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use super::importance::ImportanceFile;
+use super::plan::{Advantage, Aggregation, Device, Preset, Reward, Schedule};
+use crate::bounds;
+use crate::file::{Located, present_or_default};
+
+/// A ClawRL training: what is trained, on which tasks and how. Only what differs from the defaults is written.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "ClawRL train file")]
+pub(crate) struct TrainFile {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = bounds::TRAIN_FORMAT))]
+    pub(crate) format: Located<i64>,
+    /// Name of the training: lower-case letters, digits and dashes.
+    #[schemars(regex(pattern = "^[a-z0-9-]+$"))]
+    pub(crate) train: Located<String>,
+    /// Root of all seeds. Default: 0.
+    #[schemars(range(min = 0, max = bounds::MAX_SEED))]
+    pub(crate) seed: Option<Located<i64>>,
+    /// Whether another run on the same machine gives the same bits: synchronous, no stale tokens, an engine whose
+    /// replies do not depend on what else is in the batch. Slower. Default: false.
+    pub(crate) reproducible: Option<Located<bool>>,
+    /// What is trained.
+    pub(crate) policy: Located<PolicyFile>,
+    /// Tasks to train and to be evaluated on; which part a task belongs to follows from its family and instruction.
+    #[schemars(length(min = 1))]
+    pub(crate) suites: Located<Vec<TrainSuiteFile>>,
+    /// Imitation of recorded demonstrations before anything else. Left out: none. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) warm_start: Option<WarmStartFile>,
+    /// Reinforcement learning. Left out: none. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) rl: Option<RlFile>,
+    /// Greedy attempts at tasks that nothing is learned from.
+    #[serde(default)]
+    pub(crate) evaluation: Option<EvaluationFile>,
+    /// What is kept to go on from.
+    #[serde(default)]
+    pub(crate) checkpoint: Option<CheckpointFile>,
+    /// What computes replies and updates.
+    #[serde(default)]
+    pub(crate) engine: Option<EngineFile>,
+    /// Attempts under way and retries.
+    #[serde(default)]
+    pub(crate) limits: Option<LimitsFile>,
+}
+
+fn section<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    present_or_default(deserializer)
+}
+
+/// What is trained: exactly one of the two.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Policy")]
+pub(crate) struct PolicyFile {
+    /// A new policy of this size, its tokenizer trained on the text of the suites.
+    pub(crate) preset: Option<Preset>,
+    /// Folder of a policy in the Hugging Face layout, relative to this file. It is not changed.
+    pub(crate) path: Option<Located<String>>,
+}
+
+/// One suite of tasks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TrainSuite")]
+pub(crate) struct TrainSuiteFile {
+    /// A suite.yaml or its folder, relative to this file.
+    pub(crate) path: Located<String>,
+    /// Different tasks that each template of the suite makes, in place of its own `instances`; fewer where there
+    /// are not as many. Default: as the suite says.
+    #[schemars(range(min = 1, max = bounds::MAX_INSTANCES))]
+    pub(crate) instances: Option<Located<i64>>,
+    /// How often the families of this suite come up, compared with those of the others. Default: 1.
+    #[schemars(range(min = 1, max = bounds::MAX_WEIGHT))]
+    pub(crate) weight: Option<Located<i64>>,
+}
+
+/// Imitation of what an imperfect demonstrator does at tasks of the training part.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "WarmStart")]
+pub(crate) struct WarmStartFile {
+    /// Demonstrations to record, spread evenly over the families. Default: 2000.
+    #[schemars(range(min = 1, max = bounds::MAX_DEMONSTRATIONS))]
+    pub(crate) demonstrations: Option<Located<i64>>,
+    /// How often the demonstrator plays the oracle; otherwise one of the task's mistakes. Default: 35.
+    #[schemars(range(min = 0, max = 100))]
+    pub(crate) oracle_percent: Option<Located<i64>>,
+    /// Optimizer steps. Default: 400.
+    #[schemars(range(min = 1, max = bounds::MAX_STEPS))]
+    pub(crate) steps: Option<Located<i64>>,
+    /// Segments in a step; an episode that is never trimmed is one. Default: 64.
+    #[schemars(range(min = 1, max = bounds::MAX_BATCH))]
+    pub(crate) batch: Option<Located<i64>>,
+    /// AdamW. Defaults here: `learning_rate: 0.002`, `beta2: 0.95`, `warm_up_steps: 20`, `final_fraction: 0.1`.
+    pub(crate) optimizer: Option<OptimizerFile>,
+}
+
+/// AdamW with clipped gradients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Optimizer")]
+pub(crate) struct OptimizerFile {
+    /// Highest step size. The defaults suit the preset `tiny`; larger policies need less, 1e-6 to 1e-5.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) learning_rate: Option<Located<f64>>,
+    /// Decay of the first moment. Default: 0.9.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) beta1: Option<Located<f64>>,
+    /// Decay of the second moment. Default: 0.99 in `rl`, 0.95 in `warm_start`.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) beta2: Option<Located<f64>>,
+    /// Decoupled weight decay of matrices. Default: 0.
+    #[schemars(range(min = 0.0, max = 10.0))]
+    pub(crate) weight_decay: Option<Located<f64>>,
+    /// What keeps the division finite. Default: 1e-8.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) epsilon: Option<Located<f64>>,
+    /// Gradients of a larger norm are scaled to it. Default: 1.
+    #[schemars(range(min = 0.0))]
+    pub(crate) max_grad_norm: Option<Located<f64>>,
+    /// Steps in which the step size rises from 0. Default: 0 in `rl`, 20 in `warm_start`.
+    #[schemars(range(min = 0, max = bounds::MAX_STEPS))]
+    pub(crate) warm_up_steps: Option<Located<i64>>,
+    /// After the warm-up the step size falls along a cosine to this fraction of its highest, at the last step; 1
+    /// keeps it. Default: 1 in `rl`, 0.1 in `warm_start`.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) final_fraction: Option<Located<f64>>,
+}
+
+/// Reinforcement learning from groups of attempts at the same task.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rl")]
+pub(crate) struct RlFile {
+    /// Updates in all; each consumes one batch. Default: 50.
+    #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
+    pub(crate) updates: Option<Located<i64>>,
+    /// Groups with a signal in a batch. Default: 16.
+    #[schemars(range(min = 1, max = bounds::MAX_BATCH_GROUPS))]
+    pub(crate) batch_groups: Option<Located<i64>>,
+    /// Attempts at one task that share a baseline. Default: 8.
+    #[schemars(range(min = 2, max = bounds::MAX_GROUP))]
+    pub(crate) group_size: Option<Located<i64>>,
+    /// How sampling and learning take turns. Default: asynchronous, or synchronous if `reproducible`.
+    pub(crate) schedule: Option<Located<Schedule>>,
+    /// Tokens that are older than this many updates when their batch begins are not trained on. Default: 4 if
+    /// asynchronous, 1 if one step off, 0 if synchronous.
+    #[schemars(range(min = 0, max = bounds::MAX_STALENESS))]
+    pub(crate) max_staleness: Option<Located<i64>>,
+    /// Groups that may be tried for each group of a batch, since groups whose members all get the same reward teach
+    /// nothing and are replaced. Default: 4.
+    #[schemars(range(min = 1, max = bounds::MAX_BUDGET))]
+    pub(crate) resample_budget: Option<Located<i64>>,
+    /// Optimizer steps of an update, each on its share of the batch. Default: 2.
+    #[schemars(range(min = 1, max = bounds::MAX_MINIBATCHES))]
+    pub(crate) minibatches: Option<Located<i64>>,
+    /// What an episode is worth. Default: passed.
+    pub(crate) reward: Option<Reward>,
+    /// How rewards of a group become advantages. Default: grpo.
+    pub(crate) advantage: Option<Advantage>,
+    /// The clipped policy gradient.
+    pub(crate) loss: Option<LossFile>,
+    /// AdamW. Defaults here: `learning_rate: 0.0005`, `beta2: 0.99`, `warm_up_steps: 0`, `final_fraction: 1`.
+    pub(crate) optimizer: Option<OptimizerFile>,
+    /// How replies are drawn.
+    pub(crate) sampling: Option<SamplingFile>,
+    /// Optimizer steps in a row whose loss or gradient is not finite and that are skipped, before the training is
+    /// given up. Default: 3.
+    #[schemars(range(min = 0, max = bounds::MAX_SKIPPED))]
+    pub(crate) max_skipped_steps: Option<Located<i64>>,
+}
+
+/// The clipped policy gradient and its corrections.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Loss")]
+pub(crate) struct LossFile {
+    /// How far the ratio of a token may fall below 1 and still carry a gradient. Default: 0.2.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) clip_low: Option<Located<f64>>,
+    /// How far it may rise above 1. Default: 0.28.
+    #[schemars(range(min = 0.0))]
+    pub(crate) clip_high: Option<Located<f64>>,
+    /// With a negative advantage the loss is at most this many times the advantage; null or left out for no such
+    /// bound.
+    #[schemars(range(min = 1.0))]
+    pub(crate) dual_clip: Option<Located<f64>>,
+    /// How the difference between the policy that sampled and the one that learns is corrected. Default:
+    /// `{ token: 2 }`.
+    pub(crate) importance: Option<Located<ImportanceFile>>,
+    /// What the loss is a mean over. Default: token_mean.
+    pub(crate) aggregation: Option<Aggregation>,
+}
+
+/// How replies are drawn. Nothing is cut off: what is trained on is drawn from the whole distribution.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Sampling")]
+pub(crate) struct SamplingFile {
+    /// In steps of 0.001. Default: 1.
+    #[schemars(range(min = 0.001, max = bounds::MAX_TEMPERATURE))]
+    pub(crate) temperature: Option<Located<f64>>,
+    /// Tokens of a reply before it is cut. Default: 48.
+    #[schemars(range(min = 1, max = bounds::MAX_NEW_TOKENS))]
+    pub(crate) max_new_tokens: Option<Located<i64>>,
+}
+
+/// Greedy attempts at tasks of the held-out part: always before the first update and after the last.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Evaluation")]
+pub(crate) struct EvaluationFile {
+    /// Updates from one evaluation to the next; 0 for only before and after. Default: 25.
+    #[schemars(range(min = 0, max = bounds::MAX_UPDATES))]
+    pub(crate) every_updates: Option<Located<i64>>,
+    /// Most held-out tasks, spread evenly over the families; each is tried once. Default: 600.
+    #[schemars(range(min = 1, max = bounds::MAX_EVALUATION_TASKS))]
+    pub(crate) max_tasks: Option<Located<i64>>,
+    /// Held-out tasks that there must be; with fewer the training is refused. Default: 1.
+    #[schemars(range(min = 1, max = bounds::MAX_EVALUATION_TASKS))]
+    pub(crate) min_tasks: Option<Located<i64>>,
+    /// Tokens of a reply before it is cut. Default: as in `rl: sampling:`.
+    #[schemars(range(min = 1, max = bounds::MAX_NEW_TOKENS))]
+    pub(crate) max_new_tokens: Option<Located<i64>>,
+}
+
+/// What is kept to go on from.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Checkpoint")]
+pub(crate) struct CheckpointFile {
+    /// Updates from one checkpoint to the next. One is always written at the end. Default: 5.
+    #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
+    pub(crate) every_updates: Option<Located<i64>>,
+    /// Checkpoints whose weights are kept. Default: 5.
+    #[schemars(range(min = 1, max = bounds::MAX_KEPT))]
+    pub(crate) keep_weights: Option<Located<i64>>,
+    /// Of those, checkpoints that also keep the optimizer's moments, which a training goes on from. Default: 2.
+    #[schemars(range(min = 1, max = bounds::MAX_KEPT))]
+    pub(crate) keep_moments: Option<Located<i64>>,
+}
+
+/// What computes replies and updates.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Engine")]
+pub(crate) struct EngineFile {
+    /// Sequences that are decoded together. Default: 256.
+    #[schemars(range(min = 1, max = bounds::MAX_ENGINE_BATCH))]
+    pub(crate) max_batch: Option<Located<i64>>,
+    /// Threads inside one operation, for the engine and for the learner each. Default: 1.
+    #[schemars(range(min = 1, max = bounds::MAX_THREADS))]
+    pub(crate) threads: Option<Located<i64>>,
+    /// Where it runs. Default: cpu.
+    pub(crate) device: Option<Located<Device>>,
+}
+
+/// Attempts under way and retries.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Limits")]
+pub(crate) struct LimitsFile {
+    /// Attempts under way at once. Default: what the machine comfortably holds.
+    #[schemars(range(min = 1, max = bounds::MAX_CONCURRENCY))]
+    pub(crate) concurrency: Option<Located<i64>>,
+    /// Environments made ready before the first attempt. Default: 0.
+    #[schemars(range(min = 0, max = bounds::MAX_CONCURRENCY))]
+    pub(crate) prewarm: Option<Located<i64>>,
+    /// Further attempts after a fault that a fresh environment may cure. Default: 2.
+    #[schemars(range(min = 0, max = bounds::MAX_RETRIES))]
+    pub(crate) max_retries: Option<Located<i64>>,
+}

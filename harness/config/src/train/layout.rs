@@ -1,0 +1,207 @@
+//! The run plans that a training is made of.
+//!
+//! I1. A plan is a function of the training's tasks, its seed and the arguments; a longer training begins with the
+//! slots of a shorter one. I2. Members of a group are adjacent and share task and environment seed; policy seeds all
+//! differ. I3. Demonstrations and reinforcement learning see tasks of the training part only, evaluations tasks of
+//! the held-out part only.
+//!
+//! Errors: [`ConfigError`] without a place: what is missing is missing in the suites together.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_core::{
+    Determinism, FORMAT_VERSION, GroupId, PolicySpec, ResolvedLimits, RunId, RunPlan, SlotId, SlotSpec,
+    SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+};
+
+use super::plan::{RlPlan, Sampling, WarmStartPlan};
+use super::rota::{Rota, RotaFamily, Turn, shuffled};
+use super::tasks::{FamilyTasks, TrainTasks};
+use crate::capacity::HostCapacity;
+use crate::problem::{ConfigError, Problem};
+use crate::resolve::{Wish, concurrency};
+use crate::select::spread_evenly;
+
+/// What a run of a training needs besides the training.
+#[derive(Debug, Clone)]
+pub struct TrainRun {
+    /// Its name.
+    pub run: RunId,
+    /// What the host has free.
+    pub host: HostCapacity,
+}
+
+impl TrainTasks {
+    /// A run of the demonstrator over the training part: one slot for each demonstration.
+    ///
+    /// # Errors
+    /// A training without warm start or without tasks to train on; a concurrency that the host has no room for.
+    pub fn demonstration_plan(&self, run: &TrainRun) -> Result<RunPlan, ConfigError> {
+        let Some(warm_start) = &self.train.warm_start else {
+            return Err(absent("warm_start", "there are no demonstrations without a warm start"));
+        };
+        let WarmStartPlan { demonstrations, oracle_percent, .. } = *warm_start;
+        let policy = PolicySpec::Demonstrator { oracle_percent };
+        self.in_turns("demonstrations", u64::from(demonstrations), 1, policy, run)
+    }
+
+    /// A run of the policy in this folder over the training part: as many groups as the whole training may try, to be
+    /// released on demand.
+    ///
+    /// # Errors
+    /// A training without reinforcement learning or without tasks to train on; a concurrency that the host has no
+    /// room for.
+    pub fn rl_plan(&self, policy: &Path, run: &TrainRun) -> Result<RunPlan, ConfigError> {
+        let Some(rl) = &self.train.rl else {
+            return Err(absent("rl", "the training has no reinforcement learning"));
+        };
+        let RlPlan { group_size, sampling, .. } = *rl;
+        self.in_turns("rl", rl.groups(), group_size, sampling.spec(policy.to_owned()), run)
+    }
+
+    /// A greedy run of the policy in this folder over the held-out part: one slot for each task, as many as the
+    /// training asks for, spread evenly over the families.
+    ///
+    /// # Errors
+    /// Fewer tasks than the training asks for; a concurrency that the host has no room for.
+    pub fn evaluation_plan(&self, policy: &Path, run: &TrainRun) -> Result<RunPlan, ConfigError> {
+        let evaluation = &self.train.evaluation;
+        let there = self.held_out().count();
+        if there < evaluation.min_tasks as usize {
+            let message = format!(
+                "the held-out part of these suites has {there} tasks, and an evaluation takes {} at least",
+                evaluation.min_tasks
+            );
+            let help = "raise `instances` of the suites, or lower `min_tasks` of `evaluation:`";
+            return Err(Problem::new(message, help).into());
+        }
+        let seed = derive_seed(self.train.seed, "evaluation", &[]);
+        let mut chosen: Vec<Vec<(usize, Arc<TaskSpec>)>> = Vec::new();
+        for family in &self.families {
+            let order =
+                shuffled(&(0..family.held_out.len()).collect::<Vec<_>>(), self.family_seed(family, seed));
+            let task = |at: usize| (family.suite, Arc::clone(&family.held_out[at]));
+            chosen.push(order.into_iter().map(task).collect());
+        }
+        spread_evenly(&mut chosen, evaluation.max_tasks as usize);
+        let mut slots = Slots::new(seed, 1);
+        chosen.into_iter().flatten().for_each(|(suite, task)| slots.add(suite, &task, 0));
+        let sampling = Sampling { temperature_milli: 0, max_new_tokens: evaluation.max_new_tokens };
+        self.finish(slots, sampling.spec(policy.to_owned()), run)
+    }
+
+    fn family_seed(&self, family: &FamilyTasks, seed: u64) -> u64 {
+        derive_seed(seed, "family", &[stable_hash(self.name(family).as_bytes())])
+    }
+
+    fn name(&self, family: &FamilyTasks) -> String {
+        format!("{}/{}", self.suites[family.suite].name(), family.id)
+    }
+
+    /// Groups of tasks of the training part, whose families take turns.
+    fn in_turns(
+        &self,
+        purpose: &str,
+        groups: u64,
+        group_size: u32,
+        policy: PolicySpec,
+        run: &TrainRun,
+    ) -> Result<RunPlan, ConfigError> {
+        let seed = derive_seed(self.train.seed, purpose, &[]);
+        let mut tasks: Vec<(usize, &Arc<TaskSpec>)> = Vec::new();
+        let mut families = Vec::new();
+        for family in &self.families {
+            let first = tasks.len();
+            tasks.extend(family.train.iter().map(|task| (family.suite, task)));
+            let (name, weight) = (self.name(family), family.weight);
+            families.push(RotaFamily { name, weight, tasks: (first..tasks.len()).collect() });
+        }
+        if tasks.is_empty() {
+            let help = "name suites with more tasks, or raise their `instances`";
+            return Err(Problem::new("the training part of these suites has no task", help).into());
+        }
+        let mut slots = Slots::new(seed, group_size);
+        let turns = usize::try_from(groups).unwrap_or(usize::MAX);
+        for Turn { task, visit } in Rota::new(families, seed).take(turns) {
+            let (suite, task) = tasks[task];
+            slots.add(suite, task, visit);
+        }
+        self.finish(slots, policy, run)
+    }
+
+    fn finish(&self, slots: Slots, policy: PolicySpec, run: &TrainRun) -> Result<RunPlan, ConfigError> {
+        let limits = &self.train.limits;
+        let Slots { tasks, list, .. } = slots;
+        let wish = Wish { attempts: limits.concurrency, written: "concurrency: " };
+        let attempts = concurrency(&tasks, list.len(), wish, &run.host)?.attempts;
+        let suite = |(suite, wish): (&crate::Suite, &super::TrainSuite)| SuiteRef {
+            name: suite.name().to_owned(),
+            path: suite.path().to_owned(),
+            sha256: suite.sha256().to_owned(),
+            weight: wish.weight,
+        };
+        Ok(RunPlan {
+            format: FORMAT_VERSION,
+            run: run.run.clone(),
+            seed: self.train.seed,
+            suites: self.suites.iter().zip(&self.train.suites).map(suite).collect(),
+            policy,
+            tasks,
+            slots: list,
+            limits: ResolvedLimits {
+                concurrency: attempts,
+                prewarm: limits.prewarm.min(attempts),
+                max_retries: limits.max_retries,
+                max_faults: None,
+            },
+            determinism: Determinism::default(),
+        })
+    }
+}
+
+fn absent(section: &str, message: &str) -> ConfigError {
+    Problem::new(message, format!("add `{section}: {{}}` to the train file")).into()
+}
+
+/// Lays out groups, one after the other. Tasks are listed as they first come up.
+struct Slots {
+    seed: u64,
+    group_size: u32,
+    tasks: Vec<Arc<TaskSpec>>,
+    /// By id.
+    known: HashMap<String, TaskIndex>,
+    list: Vec<SlotSpec>,
+    groups: u32,
+}
+
+impl Slots {
+    fn new(seed: u64, group_size: u32) -> Self {
+        Self { seed, group_size, tasks: Vec::new(), known: HashMap::new(), list: Vec::new(), groups: 0 }
+    }
+
+    /// Adds a group. All counts fit: a training has as many slots as a plan may have, or was refused.
+    fn add(&mut self, suite: usize, task: &Arc<TaskSpec>, visit: u32) {
+        let next = TaskIndex(self.tasks.len() as u32);
+        let index = *self.known.entry(task.id.0.clone()).or_insert(next);
+        if index == next {
+            self.tasks.push(Arc::clone(task));
+        }
+        let name = stable_hash(task.id.0.as_bytes());
+        let visit = u64::from(visit);
+        let env_seed = derive_seed(self.seed, "env", &[name, visit]);
+        for member in 0..self.group_size {
+            self.list.push(SlotSpec {
+                id: SlotId(self.list.len() as u32),
+                task: index,
+                suite: suite as u32,
+                group: GroupId(self.groups),
+                member,
+                env_seed,
+                policy_seed: derive_seed(self.seed, "policy", &[name, visit, u64::from(member)]),
+            });
+        }
+        self.groups += 1;
+    }
+}

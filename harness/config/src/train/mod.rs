@@ -1,0 +1,27 @@
+//! Trainings: the train file as written, checked, and as a plan; and the run plans that a training is made of.
+//!
+//! The way is that of suites. As written, with the place of every value ([`crate::train_schema`] describes it to
+//! editors). Checked, with every mistake found at once ([`load_train`]). Resolved: a [`TrainPlan`] with every default
+//! filled in, which is stored beside the results and is all that a resume reads. [`TrainTasks`] then loads the suites
+//! and lays out slots.
+
+mod check;
+mod check_rl;
+mod file;
+mod importance;
+mod layout;
+mod plan;
+mod rota;
+mod summary;
+mod tasks;
+
+pub use check::load_train;
+pub(crate) use file::TrainFile;
+pub use layout::TrainRun;
+pub use plan::{
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance, LossPlan,
+    OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, TrainLimits, TrainPlan,
+    TrainSuite, WarmStartPlan,
+};
+pub use summary::{TrainFamily, TrainSummary};
+pub use tasks::TrainTasks;

@@ -1,0 +1,349 @@
+//! A training with every default filled in: what a training is a function of, but the suites' files, the host and the
+//! outside world.
+//!
+//! I1. Stored as JSON and read back it is equal, to the last bit of its numbers. I2. What contradicts itself cannot
+//! come out of [`super::load_train`]; whoever changes a plan by hand answers for that.
+//!
+//! Enumerations name what other crates compute; whoever wires them maps the words.
+
+use std::path::PathBuf;
+
+use clawrl_core::PolicySpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is trained, on which tasks and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainPlan {
+    /// Version of the train format.
+    pub format: u32,
+    /// Name of the training.
+    pub name: String,
+    /// Absolute path of the file that it was read from.
+    pub file: PathBuf,
+    /// Root of all seeds.
+    pub seed: u64,
+    /// Whether another run on the same machine must give the same bits.
+    pub reproducible: bool,
+    /// What is trained.
+    pub policy: PolicySource,
+    /// Tasks, at least one suite.
+    pub suites: Vec<TrainSuite>,
+    /// Imitation first; `None` for none.
+    pub warm_start: Option<WarmStartPlan>,
+    /// Reinforcement learning; `None` for none. One of the two is there.
+    pub rl: Option<RlPlan>,
+    /// Held-out tasks.
+    pub evaluation: EvaluationPlan,
+    /// What is kept.
+    pub checkpoint: CheckpointPlan,
+    /// What computes.
+    pub engine: EnginePlan,
+    /// Attempts under way.
+    pub limits: TrainLimits,
+}
+
+/// Where the policy comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicySource {
+    /// A new one.
+    Preset(Preset),
+    /// Absolute path of a folder in the Hugging Face layout.
+    Path(PathBuf),
+}
+
+/// Sizes of new policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Preset {
+    /// 0.6 million parameters.
+    Tiny,
+}
+
+/// A suite and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainSuite {
+    /// Absolute path of the suite file.
+    pub path: PathBuf,
+    /// Different tasks of each template, as far as there are as many; `None` for what the suite says.
+    pub instances: Option<u32>,
+    /// How often its families come up.
+    pub weight: u32,
+}
+
+/// Imitation of demonstrations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmStartPlan {
+    /// Demonstrations to record.
+    pub demonstrations: u32,
+    /// How often the demonstrator plays the oracle.
+    pub oracle_percent: u8,
+    /// Optimizer steps.
+    pub steps: u32,
+    /// Segments in a step.
+    pub batch: u32,
+    /// AdamW.
+    pub optimizer: OptimizerPlan,
+}
+
+/// AdamW with clipped gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OptimizerPlan {
+    /// Highest step size.
+    pub learning_rate: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Decoupled weight decay of matrices.
+    pub weight_decay: f64,
+    /// What keeps the division finite.
+    pub epsilon: f64,
+    /// Gradients of a larger norm are scaled to it.
+    pub max_grad_norm: f64,
+    /// Steps in which the step size rises from 0.
+    pub warm_up_steps: u32,
+    /// Fraction of the highest step size at the last step, reached along a cosine; 1 keeps it.
+    pub final_fraction: f64,
+}
+
+/// Reinforcement learning from groups.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RlPlan {
+    /// Updates in all.
+    pub updates: u32,
+    /// Groups with a signal in a batch.
+    pub batch_groups: u32,
+    /// Attempts of a group.
+    pub group_size: u32,
+    /// How sampling and learning take turns.
+    pub schedule: Schedule,
+    /// Most versions that a trained token may be behind at the start of its batch.
+    pub max_staleness: u32,
+    /// Groups tried for each group wanted.
+    pub resample_budget: u32,
+    /// Optimizer steps of an update.
+    pub minibatches: u32,
+    /// What an episode is worth.
+    pub reward: Reward,
+    /// From rewards to advantages.
+    pub advantage: Advantage,
+    /// The clipped policy gradient.
+    pub loss: LossPlan,
+    /// AdamW.
+    pub optimizer: OptimizerPlan,
+    /// How replies are drawn.
+    pub sampling: Sampling,
+    /// Steps in a row that are skipped for not being finite before the training is given up.
+    pub max_skipped_steps: u32,
+}
+
+impl RlPlan {
+    /// Groups that the whole training may try.
+    #[must_use]
+    pub fn groups(&self) -> u64 {
+        u64::from(self.updates) * u64::from(self.batch_groups) * u64::from(self.resample_budget)
+    }
+}
+
+/// How sampling and learning take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Schedule {
+    /// A batch is sampled, then learned from, and so on: nothing is stale.
+    Synchronous,
+    /// The next batch is sampled while one is learned from: everything is one version old.
+    OneStepOff,
+    /// Both go on at their own pace, within `max_staleness`.
+    Asynchronous,
+}
+
+/// What an episode is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Reward {
+    /// 1 if every check passed, else 0.
+    #[default]
+    Passed,
+    /// The suite's map of the score.
+    Score,
+}
+
+/// How rewards of a group become advantages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Advantage {
+    /// Less the mean, over the standard deviation.
+    #[default]
+    Grpo,
+    /// Less the mean.
+    DrGrpo,
+    /// Less the mean of the others.
+    LeaveOneOut,
+}
+
+/// The clipped policy gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossPlan {
+    /// How far a ratio may fall below 1.
+    pub clip_low: f64,
+    /// How far it may rise above 1.
+    pub clip_high: f64,
+    /// Bound of the loss at negative advantages, as a multiple of them.
+    pub dual_clip: Option<f64>,
+    /// Correction for the policy that sampled.
+    pub importance: Importance,
+    /// What the loss is a mean over.
+    pub aggregation: Aggregation,
+}
+
+impl Default for LossPlan {
+    fn default() -> Self {
+        Self {
+            clip_low: 0.2,
+            clip_high: 0.28,
+            dual_clip: None,
+            importance: Importance::default(),
+            aggregation: Aggregation::default(),
+        }
+    }
+}
+
+/// Correction for the policy that sampled; numbers are caps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Importance {
+    /// None.
+    None,
+    /// Ratio of the token.
+    Token(f64),
+    /// Product of the segment's ratios.
+    Sequence(f64),
+    /// Geometric mean of the segment's ratios.
+    Geometric(f64),
+    /// Ratio of the token inside an interval, nothing outside.
+    IcePop(IcePop),
+}
+
+impl Default for Importance {
+    fn default() -> Self {
+        Self::Token(2.0)
+    }
+}
+
+/// Ends of the ratios that count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct IcePop {
+    /// Below 1.
+    pub low: f64,
+    /// Above 1.
+    pub high: f64,
+}
+
+/// What the loss is a mean over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Aggregation {
+    /// All trained tokens of a step.
+    #[default]
+    TokenMean,
+    /// Episodes, each the mean of its tokens.
+    EpisodeMean,
+    /// Episodes, each the sum of its tokens over the most that one may have: the turns of a task times the tokens of a
+    /// reply.
+    Constant,
+}
+
+/// How replies are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Temperature in thousandths.
+    pub temperature_milli: u32,
+    /// Tokens of a reply before it is cut.
+    pub max_new_tokens: u32,
+}
+
+impl Sampling {
+    /// The policy of a run that draws replies so from the model in this folder.
+    #[must_use]
+    pub fn spec(self, path: PathBuf) -> PolicySpec {
+        let Self { temperature_milli, max_new_tokens } = self;
+        PolicySpec::Torch { path, temperature_milli, max_new_tokens }
+    }
+}
+
+/// Greedy attempts at held-out tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvaluationPlan {
+    /// Updates from one to the next; 0 for only before and after.
+    pub every_updates: u32,
+    /// Most tasks.
+    pub max_tasks: u32,
+    /// Fewest tasks.
+    pub min_tasks: u32,
+    /// Tokens of a reply before it is cut.
+    pub max_new_tokens: u32,
+}
+
+impl EvaluationPlan {
+    /// Whether there is one after this update of so many. Update 0 is before the first.
+    #[must_use]
+    pub fn is_due(&self, update: u32, updates: u32) -> bool {
+        update == 0
+            || update == updates
+            || (self.every_updates > 0 && update.is_multiple_of(self.every_updates))
+    }
+}
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPlan {
+    /// Updates from one to the next.
+    pub every_updates: u32,
+    /// Checkpoints whose weights are kept.
+    pub keep_weights: u32,
+    /// Of those, with moments.
+    pub keep_moments: u32,
+}
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnginePlan {
+    /// Sequences decoded together.
+    pub max_batch: u32,
+    /// Threads inside one operation, for the engine and for the learner each.
+    pub threads: u32,
+    /// Where it runs.
+    pub device: Device,
+    /// Whether a reply must not depend on what else is in the batch.
+    pub batch_invariant: bool,
+}
+
+/// Where tensors live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The first CUDA device.
+    Cuda,
+}
+
+/// Attempts under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainLimits {
+    /// At once; `None` for what the host comfortably holds.
+    pub concurrency: Option<u32>,
+    /// Environments made ready before the first.
+    pub prewarm: u32,
+    /// Further attempts after a fault whose retry is sound.
+    pub max_retries: u32,
+}

@@ -1,0 +1,180 @@
+//! The tasks of a training: all suites, with the instances that the train file asks for, in two parts.
+//!
+//! I1. The parts are disjoint by family and instruction, whatever the seed: [`Split`] says which is which.
+//! I2. Two tasks of a family differ in what the policy sees or in what is checked; a template that has fewer different
+//! tasks than asked for gives what it has. I3. The same files and seed give the same tasks.
+//!
+//! Errors: [`ConfigError`], with places in the suite files.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clawrl_core::{PolicySpec, Split, TaskSpec, derive_seed, stable_hash};
+
+use super::plan::{TrainPlan, TrainSuite};
+use crate::draw;
+use crate::fill::{Filler, assignments, task_id};
+use crate::problem::{ConfigError, Findings, Problem};
+use crate::resolve::policy_problem;
+use crate::row::{Instances, Row};
+use crate::suite::{Suite, load_suites};
+use crate::text::engine;
+
+/// Combinations after which no more different tasks are looked for, for each that was asked for.
+const MOST_DRAWN_PER_TASK: usize = 8;
+
+/// The tasks of a training, and what it is a training of.
+#[derive(Debug)]
+pub struct TrainTasks {
+    pub(super) train: TrainPlan,
+    pub(super) suites: Vec<Suite>,
+    pub(super) families: Vec<FamilyTasks>,
+}
+
+/// The tasks of one entry of a suite's `tasks:`.
+#[derive(Debug)]
+pub(super) struct FamilyTasks {
+    /// Position of the suite.
+    pub(super) suite: usize,
+    pub(super) weight: u32,
+    pub(super) id: String,
+    /// How many were asked for.
+    pub(super) wanted: usize,
+    pub(super) train: Vec<Arc<TaskSpec>>,
+    pub(super) held_out: Vec<Arc<TaskSpec>>,
+}
+
+impl TrainTasks {
+    /// Loads the suites of a training and makes their tasks.
+    ///
+    /// # Errors
+    /// All problems of the suites; a family that the demonstrator of the warm start cannot demonstrate.
+    pub fn load(train: &TrainPlan) -> Result<Self, ConfigError> {
+        let paths: Vec<PathBuf> = train.suites.iter().map(|suite| suite.path.clone()).collect();
+        let suites = load_suites(&paths)?;
+        let mut families = Vec::new();
+        let mut problems = Vec::new();
+        for (position, (suite, wish)) in suites.iter().zip(&train.suites).enumerate() {
+            match suite_families(position, suite, wish, train) {
+                Ok(found) => families.extend(found),
+                Err(error) => problems.extend_from_slice(error.problems()),
+            }
+        }
+        match ConfigError::from_problems(problems) {
+            Some(error) => Err(error),
+            None => Ok(Self { train: train.clone(), suites, families }),
+        }
+    }
+
+    /// What should be known about the suites.
+    pub fn warnings(&self) -> impl Iterator<Item = &Problem> {
+        self.suites.iter().flat_map(Suite::warnings)
+    }
+
+    /// The suites, in the order of the train file.
+    #[must_use]
+    pub fn suites(&self) -> &[Suite] {
+        &self.suites
+    }
+
+    /// Tasks of the part that is trained on.
+    pub fn train(&self) -> impl Iterator<Item = &Arc<TaskSpec>> {
+        self.families.iter().flat_map(|family| &family.train)
+    }
+
+    /// Tasks of the part that nothing is learned from.
+    pub fn held_out(&self) -> impl Iterator<Item = &Arc<TaskSpec>> {
+        self.families.iter().flat_map(|family| &family.held_out)
+    }
+
+    /// Most tokens that an episode of the training part can have sampled in reinforcement learning; `None` without it.
+    #[must_use]
+    pub fn max_episode_tokens(&self) -> Option<u64> {
+        let reply = u64::from(self.train.rl.as_ref()?.sampling.max_new_tokens);
+        self.train().map(|task| u64::from(task.max_turns) * reply).max()
+    }
+}
+
+fn suite_families(
+    position: usize,
+    suite: &Suite,
+    wish: &TrainSuite,
+    train: &TrainPlan,
+) -> Result<Vec<FamilyTasks>, ConfigError> {
+    let engine = engine();
+    let mut findings = Findings::new(&suite.source);
+    let mut filler = Filler::new(&engine, &mut findings);
+    let mut families = Vec::new();
+    for row in &suite.rows {
+        let id = task_id(suite.name(), row, None).0;
+        let seed = derive_seed(train.seed, "instances", &[stable_hash(id.as_bytes())]);
+        let (wanted, tasks) = different_tasks(suite, row, wish.instances, seed, &mut filler);
+        let is_held_out = |task: &TaskSpec| Split::HeldOut.contains(&task.family, &task.instruction);
+        let (held_out, for_training) = tasks.into_iter().map(Arc::new).partition(|task| is_held_out(task));
+        families.push(FamilyTasks {
+            suite: position,
+            weight: wish.weight,
+            id: row.id.value.clone(),
+            wanted,
+            train: for_training,
+            held_out,
+        });
+    }
+    if let Some(warm_start) = &train.warm_start {
+        let policy = PolicySpec::Demonstrator { oracle_percent: warm_start.oracle_percent };
+        for row in &suite.rows {
+            if let Some(problem) = policy_problem(suite, row, &policy, "train without `warm_start`") {
+                findings.push(problem);
+            }
+        }
+    }
+    findings.finish()?;
+    Ok(families)
+}
+
+/// How many tasks are wanted of a row, and as many different ones as are found.
+fn different_tasks<'s>(
+    suite: &Suite,
+    row: &'s Row,
+    instances: Option<u32>,
+    seed: u64,
+    filler: &mut Filler<'_, '_, 's>,
+) -> (usize, Vec<TaskSpec>) {
+    let is_template = row.instances != Instances::Plain;
+    let given = instances.filter(|_| is_template).map(|wanted| wanted as usize);
+    let wanted = given.unwrap_or_else(|| row.instances.count());
+    let mut drawn = match given {
+        Some(wanted) => draw::distinct(&row.variables, wanted, seed),
+        None => assignments(row, seed),
+    };
+    let mut tasks = Vec::new();
+    let mut seen = HashSet::new();
+    let mut tried = 0;
+    loop {
+        for (index, assignment) in drawn.iter().enumerate().skip(tried) {
+            if tasks.len() == wanted {
+                break;
+            }
+            let Some(values) = filler.values(row, assignment) else { continue };
+            let task = filler.task(suite.name(), row, is_template.then_some(index), &values);
+            tasks.extend(task.filter(|task| seen.insert(content(task))));
+        }
+        tried = drawn.len();
+        // Some combinations make the same task: variables that only wrong answers use make no difference to it.
+        let more = tried.saturating_mul(2).min(wanted.saturating_mul(MOST_DRAWN_PER_TASK));
+        if given.is_none() || tasks.len() == wanted || more <= tried {
+            return (wanted, tasks);
+        }
+        drawn = draw::distinct(&row.variables, more, seed);
+        if drawn.len() <= tried {
+            return (wanted, tasks);
+        }
+    }
+}
+
+/// What makes a task different from another one of its family.
+fn content(task: &TaskSpec) -> String {
+    // Keys are strings and numbers are finite, so that this is never the empty default.
+    serde_json::to_string(&(&task.instruction, &task.env, &task.checks)).unwrap_or_default()
+}
