@@ -183,3 +183,84 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Conversat
 fn unreadable(path: &Path, reason: &dyn std::fmt::Display) -> ConversationError {
     ConversationError::Unreadable { path: path.display().to_string(), reason: reason.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::state::{Context, ConversationState};
+    use super::*;
+    use crate::model::ModelConfig;
+    use crate::tokenizer::{Training, train_tokenizer};
+
+    /// Writes a folder, changes it, and gives the prompt of one message and the tokens that end a reply, or the error.
+    fn check(change: impl FnOnce(&ModelFiles), expected: Result<(&str, &[u32]), &str>) {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ModelFiles::of(folder.path());
+        let tokenizer = train_tokenizer(&["apple"], &Training::default()).unwrap();
+        fs::write(files.tokenizer(), tokenizer.json()).unwrap();
+        files.write_config(&ModelConfig::tiny(262, 5)).unwrap();
+        write(&files.tokenizer_config(), json!({ "chat_template": "{{ messages[0].content }}<|end|>" }));
+        change(&files);
+        let got = Chat::load(&files).map(|chat| {
+            let messages = [Message::text(clawrl_core::Role::User, "x")];
+            let mut state = ConversationState::default();
+            let ids = state.prompt(&chat, Context { messages: &messages, tools: &[] }).unwrap();
+            (chat.tokenizer().decode(ids, MarkupTokens::Keep).unwrap(), chat.stop_ids().to_vec())
+        });
+        match (got, expected) {
+            (Ok((text, stop_ids)), Ok(expected)) => {
+                assert_eq!((text.as_str(), stop_ids.as_slice()), expected)
+            }
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (got, expected) => panic!("{got:?} instead of {expected:?}"),
+        }
+    }
+
+    fn write(path: &Path, value: serde_json::Value) {
+        fs::write(path, value.to_string()).unwrap();
+    }
+
+    #[test]
+    fn folders_as_others_lay_them_out() {
+        check(|_| {}, Ok(("x<|end|>", &[5])));
+        check(
+            |files| write(&files.generation_config(), json!({ "eos_token_id": 3 })),
+            Ok(("x<|end|>", &[3])),
+        );
+        check(
+            |files| write(&files.generation_config(), json!({ "eos_token_id": [5, 0] })),
+            Ok(("x<|end|>", &[5, 0])),
+        );
+        check(|files| write(&files.generation_config(), json!({})), Ok(("x<|end|>", &[5])));
+        let jinja = |files: &ModelFiles| files.config().with_file_name("chat_template.jinja");
+        check(|files| fs::write(jinja(files), "{{ messages[0].content }}!").unwrap(), Ok(("x!", &[5])));
+        let named = json!({
+            "chat_template": [
+                { "name": "tool_use", "template": "-" },
+                { "name": "default", "template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}" },
+            ],
+            "bos_token": { "content": "<|user|>", "special": true },
+            "eos_token": "<|end|>",
+        });
+        check(|files| write(&files.tokenizer_config(), named), Ok(("<|user|>x<|end|>", &[5])));
+    }
+
+    #[test]
+    fn what_is_missing_or_does_not_fit_is_named() {
+        check(|files| write(&files.tokenizer_config(), json!({})), Err("there is no chat template"));
+        check(|files| fs::remove_file(files.tokenizer_config()).unwrap(), Err("tokenizer_config.json"));
+        check(|files| fs::remove_file(files.tokenizer()).unwrap(), Err("tokenizer.json"));
+        check(|files| fs::write(files.config(), "{").unwrap(), Err("config.json"));
+        check(
+            |files| write(&files.generation_config(), json!({ "eos_token_id": [] })),
+            Err("`eos_token_id` is empty"),
+        );
+        check(
+            |files| write(&files.generation_config(), json!({ "eos_token_id": 262 })),
+            Err("262 is outside"),
+        );
+        let smaller = |files: &ModelFiles| files.write_config(&ModelConfig::tiny(261, 5)).unwrap();
+        check(smaller, Err("has 262 entries and the model knows 261"));
+    }
+}

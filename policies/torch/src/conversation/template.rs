@@ -10,8 +10,8 @@
 //! Source: `apply_chat_template` of Hugging Face transformers: the same variables, blocks trimmed, the methods of
 //! Python's strings, `raise_exception`, a `tojson` that does not escape HTML. Deviations: (1) conditions on content
 //! (`'</think>' in content`) see a stand-in and are false, so reasoning stays where it was sampled; (2) the calls of
-//! assistant messages are not given to the template: a reply is what was sampled; (3) `strftime_now` is undefined; (4) the keys inside
-//! a tool's parameters are sorted.
+//! assistant messages are not given to the template: a reply is what was sampled; (3) `strftime_now` is undefined;
+//! (4) the keys inside a tool's parameters are sorted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
