@@ -1,0 +1,158 @@
+//! Matrices that both libtorch and our kernels work on.
+//!
+//! I1. The memory of a [`Matrix`] is reached through that value alone: no tensor over it leaves this file, so Rust's
+//! rules of borrowing hold for its slices. I2. With [`GemmRows::Blocks`] a row of a product depends on that row and on
+//! the weight only, not on how many rows there are or where among them it stands: every multiplication has exactly
+//! [`ROW_BLOCK`] rows.
+//!
+//! I2 is needed because MKL chooses how it splits the inner sum by the number of rows. Measured with libtorch 2.11: for
+//! an inner size of 352 or more, up to 14 rows and more than 14 give different bits, so that padding to a multiple of
+//! 8 is not enough; for smaller ones, so do fewer than 6 rows. A fixed number of rows leaves nothing to choose.
+//!
+//! Shapes: rows x columns, row-major fp32 on the CPU, beginning at a multiple of 64 bytes.
+
+#![allow(unsafe_code)]
+
+use tch::{Device, Kind, Tensor};
+
+use crate::error::TorchError;
+
+/// Rows of one multiplication under [`GemmRows::Blocks`].
+const ROW_BLOCK: usize = 32;
+
+/// How many rows one multiplication takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum GemmRows {
+    /// All at once.
+    All,
+    /// [`ROW_BLOCK`] at a time; the last block runs over unused rows (I2).
+    Blocks,
+}
+
+/// Room for some rows of fp32, all 0 at first.
+#[derive(Debug)]
+pub(in crate::engine) struct Matrix {
+    tensor: Tensor,
+    rows: usize,
+    columns: usize,
+}
+
+impl Matrix {
+    /// Room for at least `rows` rows, rounded up to whole blocks.
+    pub(in crate::engine) fn zeros(rows: usize, columns: usize) -> Result<Self, TorchError> {
+        let rows = rows.max(1).next_multiple_of(ROW_BLOCK);
+        let tensor = Tensor::f_zeros([rows as i64, columns as i64], (Kind::Float, Device::Cpu))?;
+        Ok(Self { tensor, rows, columns })
+    }
+
+    /// Columns of a row.
+    pub(in crate::engine) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// All rows.
+    pub(in crate::engine) fn data(&self) -> &[f32] {
+        // SAFETY: the tensor is contiguous fp32 on the CPU with rows x columns elements, all written by `zeros`; it
+        // lives as long as `self`, and nobody else reaches its memory (I1), so while this borrow of `self` lasts
+        // nothing writes to it.
+        unsafe { std::slice::from_raw_parts(self.tensor.data_ptr().cast::<f32>(), self.rows * self.columns) }
+    }
+
+    /// All rows, to be written.
+    pub(in crate::engine) fn data_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as in `data`; `self` is borrowed mutably, so this is the only slice over the memory.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.tensor.data_ptr().cast::<f32>(), self.rows * self.columns)
+        }
+    }
+
+    /// One row.
+    pub(in crate::engine) fn row(&self, row: usize) -> &[f32] {
+        &self.data()[row * self.columns..(row + 1) * self.columns]
+    }
+
+    /// One row, to be written.
+    pub(in crate::engine) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        let columns = self.columns;
+        &mut self.data_mut()[row * columns..(row + 1) * columns]
+    }
+
+    /// Row `i` becomes row `ids[i]` of `table`.
+    pub(in crate::engine) fn gather(&mut self, table: &Tensor, ids: &[i64]) -> Result<(), TorchError> {
+        let ids_r = Tensor::f_from_slice(ids)?;
+        let _ = table.f_index_select_out(&self.view(0, ids.len())?, 0, &ids_r)?;
+        Ok(())
+    }
+
+    /// The first `rows` rows become those rows of `input`, from row `from` on, times `weight` (columns of `input` x
+    /// columns of `self`).
+    pub(in crate::engine) fn multiply(
+        &mut self,
+        input: &Matrix,
+        from: usize,
+        rows: usize,
+        weight: &Tensor,
+        how: GemmRows,
+    ) -> Result<(), TorchError> {
+        let step = match how {
+            GemmRows::All => rows,
+            GemmRows::Blocks => ROW_BLOCK,
+        };
+        for start in (0..rows).step_by(step.max(1)) {
+            let input_rk = input.view(from + start, step)?;
+            let _ = input_rk.f_mm_out(&self.view(start, step)?, weight)?;
+        }
+        Ok(())
+    }
+
+    fn view(&self, from: usize, rows: usize) -> Result<Tensor, TorchError> {
+        Ok(self.tensor.f_narrow(0, from as i64, rows as i64)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(rows: usize, columns: usize, seed: f32) -> Matrix {
+        let mut matrix = Matrix::zeros(rows, columns).unwrap();
+        for (index, value) in matrix.data_mut().iter_mut().enumerate() {
+            *value = (index as f32 * 0.618 + seed).sin();
+        }
+        matrix
+    }
+
+    /// I2, over inner sizes on both sides of the one where MKL splits the sum.
+    #[test]
+    fn a_row_of_a_product_in_blocks_is_what_it_is_alone() {
+        for (inner, columns) in [(32, 64), (128, 704), (352, 128), (1024, 96)] {
+            let weight = Tensor::f_from_slice(filled(inner, columns, 0.3).data()).unwrap();
+            let weight = weight.f_narrow(0, 0, (inner * columns) as i64).unwrap();
+            let weight = weight.f_view([inner as i64, columns as i64]).unwrap();
+            let rows = 150;
+            let input = filled(rows, inner, 0.7);
+            let mut together = Matrix::zeros(rows, columns).unwrap();
+            together.multiply(&input, 0, rows, &weight, GemmRows::Blocks).unwrap();
+            let mut whole = Matrix::zeros(rows, columns).unwrap();
+            whole.multiply(&input, 0, rows, &weight, GemmRows::All).unwrap();
+            for row in 0..rows {
+                let mut alone_in = Matrix::zeros(1, inner).unwrap();
+                alone_in.row_mut(0).copy_from_slice(input.row(row));
+                let mut alone = Matrix::zeros(1, columns).unwrap();
+                alone.multiply(&alone_in, 0, 1, &weight, GemmRows::Blocks).unwrap();
+                assert_eq!(alone.row(0), together.row(row), "inner {inner}, row {row}");
+                for (a, b) in alone.row(0).iter().zip(whole.row(row)) {
+                    assert!((a - b).abs() < 1e-3);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gathered_rows_are_those_of_the_table() {
+        let table = Tensor::f_from_slice(&[0f32, 1., 10., 11., 20., 21.]).unwrap().f_view([3, 2]).unwrap();
+        let mut matrix = Matrix::zeros(3, 2).unwrap();
+        matrix.gather(&table, &[2, 0, 2]).unwrap();
+        assert_eq!(matrix.data()[..6], [20., 21., 0., 1., 20., 21.]);
+    }
+}

@@ -1,0 +1,50 @@
+//! How an engine is set up.
+
+/// Settings of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Most sequences that run at the same time.
+    pub max_batch: usize,
+    /// Most prompt rows that a step computes beside one row for each running sequence: longer prompts are computed in
+    /// chunks, so that they do not hold up the others.
+    pub max_prefill_rows: usize,
+    /// Most memory for keys and values. Beginnings that may be asked for again stay in what the running sequences leave.
+    pub kv_budget_bytes: u64,
+    /// Most requests that wait in the engine; more wait in [`super::EngineHandle::generate`].
+    pub queue: usize,
+    /// Threads within one operation of libtorch. Our own kernels run on the engine's thread.
+    pub threads: usize,
+    /// Whether a request gets the same bits whatever else runs. Costs time where few sequences run, because every
+    /// multiplication has a fixed number of rows.
+    pub reproducible: bool,
+    /// Whether what was computed for one prompt serves others with the same beginning.
+    pub share_prefixes: bool,
+}
+
+impl Default for EngineConfig {
+    /// For a small model on one core.
+    fn default() -> Self {
+        Self {
+            max_batch: 128,
+            max_prefill_rows: 256,
+            kv_budget_bytes: 1 << 30,
+            queue: 512,
+            threads: 1,
+            reproducible: false,
+            share_prefixes: true,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// The same with every count at least 1.
+    pub(super) fn at_least_one(self) -> Self {
+        Self {
+            max_batch: self.max_batch.max(1),
+            max_prefill_rows: self.max_prefill_rows.max(1),
+            queue: self.queue.max(1),
+            threads: self.threads.max(1),
+            ..self
+        }
+    }
+}

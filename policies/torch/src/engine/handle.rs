@@ -1,0 +1,294 @@
+//! The engine from outside: its owner, and handles for everybody who asks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use clawrl_core::FinishReason;
+use crossbeam::channel::{Receiver, Sender, bounded};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::config::EngineConfig;
+use super::kv::{KvPool, pages_needed};
+use super::request::{EngineError, GenerateRequest, Generated, PublishError};
+use super::stats::{EngineStats, SharedStats};
+use super::weights::Weights;
+use super::worker::{Control, Submission, Worker};
+use crate::error::TorchError;
+use crate::model::{ParamLayout, Params};
+
+/// Publications on their way. Each waits for the end of a step at most, so a few are enough for every publisher.
+const PUBLICATIONS: usize = 4;
+
+/// Owns the engine's thread. Dropping it ends the engine after the current step, answers whoever waits with
+/// [`EngineError::Gone`], and waits for the thread.
+#[derive(Debug)]
+pub struct Engine {
+    handle: EngineHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Asks the engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct EngineHandle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: EngineConfig,
+    layout: Arc<ParamLayout>,
+    /// Bounded by the queue's places: whoever sends holds one.
+    requests: Sender<Submission>,
+    control: Sender<Control>,
+    /// Free places of the queue. Closed when the engine is gone.
+    places: Arc<Semaphore>,
+    stats: SharedStats,
+    /// The version that was published last.
+    latest: Mutex<u64>,
+    cause: OnceLock<String>,
+}
+
+/// A receipt for published weights.
+#[derive(Debug)]
+#[must_use = "dropping it is fine where nobody has to know when the weights are in use"]
+pub struct Applied {
+    applied: oneshot::Receiver<()>,
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// Starts the thread with a copy of the parameters, which are on the CPU.
+    ///
+    /// # Errors
+    /// [`TorchError`] when the parameters cannot be served or there is no memory.
+    pub fn start(config: EngineConfig, version: u64, params: &Params) -> Result<Self, TorchError> {
+        let config = config.at_least_one();
+        let weights = Weights::snapshot(version, params)?;
+        let (request_sender, requests) = bounded(config.queue);
+        let (control_sender, control) = bounded(PUBLICATIONS);
+        let shared = Arc::new(Shared {
+            layout: Arc::clone(&weights.layout),
+            requests: request_sender,
+            control: control_sender,
+            places: Arc::new(Semaphore::new(config.queue.min(Semaphore::MAX_PERMITS))),
+            stats: SharedStats::default(),
+            latest: Mutex::new(version),
+            cause: OnceLock::new(),
+            config,
+        });
+        let (started_sender, started) = bounded(1);
+        let in_thread = Arc::clone(&shared);
+        let body = move || serve(&in_thread, weights, requests, control, &started_sender);
+        let thread = std::thread::Builder::new().name("clawrl-engine".to_owned()).spawn(body);
+        let thread =
+            thread.map_err(|error| TorchError::Model(format!("the engine has no thread: {error}")))?;
+        let gone = || TorchError::Model("the engine ended while it started".to_owned());
+        started.recv().map_err(|_| gone())??;
+        Ok(Self { handle: EngineHandle { shared }, thread: Some(thread) })
+    }
+
+    /// A handle to ask with.
+    #[must_use]
+    pub fn handle(&self) -> EngineHandle {
+        self.handle.clone()
+    }
+
+    /// Ends the engine, as dropping it does. Blocks for a step at most.
+    pub fn shutdown(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Fails only when the thread has ended already.
+        let _ = self.handle.shared.control.send(Control::Stop);
+        if let Some(thread) = self.thread.take() {
+            // Its panic was caught and is the cause that everybody is told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The body of the thread.
+fn serve(
+    shared: &Arc<Shared>,
+    weights: Weights,
+    requests: Receiver<Submission>,
+    control: Receiver<Control>,
+    started: &Sender<Result<(), TorchError>>,
+) {
+    // libtorch sets the number of a thread when it is first asked for, so a number set before that is lost.
+    let _ = tch::get_num_threads();
+    tch::set_num_threads(shared.config.threads.try_into().unwrap_or(i32::MAX));
+    let _guard = tch::no_grad_guard();
+    let stats = shared.stats.clone();
+    let mut worker = match Worker::new(shared.config.clone(), weights, requests, control, stats) {
+        Ok(worker) => worker,
+        Err(error) => {
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    let _ = started.send(Ok(()));
+    let cause = match catch_unwind(AssertUnwindSafe(|| worker.run())) {
+        Ok(Ok(())) => "it was shut down".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            format!("it panicked: {}", text.unwrap_or_default())
+        }
+    };
+    // The cause has to be there before anybody hears, by a closed channel, that the engine is gone.
+    let _ = shared.cause.set(cause);
+    shared.places.close();
+    drop(worker);
+}
+
+impl EngineHandle {
+    /// Continues a prompt. Waits for a place in the queue, then for memory, then for the tokens; dropping the future
+    /// gives all of it back before the next step.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    pub async fn generate(&self, request: GenerateRequest) -> Result<Generated, EngineError> {
+        let shared = &self.shared;
+        let config = shared.layout.config();
+        request.check(config)?;
+        let most_tokens = request.most_tokens(config);
+        if most_tokens == request.prompt.len() {
+            return Ok(Generated {
+                ids: Vec::new(),
+                logprobs: Vec::new(),
+                set_logprobs: None,
+                versions: Vec::new(),
+                finish: FinishReason::Length,
+            });
+        }
+        let page_bytes = KvPool::page_bytes(config);
+        let pages = pages_needed(most_tokens - 1, 0, shared.config.share_prefixes) as u64;
+        let (needed, budget) = (pages * page_bytes, shared.config.kv_budget_bytes);
+        if needed > budget {
+            return Err(EngineError::NeverFits { needed, budget });
+        }
+        let places = Arc::clone(&shared.places);
+        let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
+        let (reply, answer) = oneshot::channel();
+        // There is room for as many as there are places.
+        shared.requests.try_send(Submission { request, reply, place }).map_err(|_| shared.gone())?;
+        answer.await.unwrap_or_else(|_| Err(shared.gone()))
+    }
+
+    /// Hands over a copy of the parameters, to be used from the next step on, and returns. Requests that run go on
+    /// with the tokens they have. Blocks while it copies, and for a step at most where others publish too.
+    ///
+    /// # Errors
+    /// [`PublishError`]; the engine goes on with what it has.
+    pub fn publish(&self, version: u64, params: &Params) -> Result<Applied, PublishError> {
+        let shared = &self.shared;
+        if params.layout() != &shared.layout {
+            return Err(PublishError::OtherShape);
+        }
+        let weights = Box::new(Weights::snapshot(version, params)?);
+        let (sender, applied) = oneshot::channel();
+        // Held until it is sent, so that versions arrive in order.
+        let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if version <= *latest {
+            return Err(PublishError::NotNewer { version, latest: *latest });
+        }
+        let message = Control::Publish { weights, applied: sender };
+        shared.control.send(message).map_err(|_| shared.cannot_publish())?;
+        *latest = version;
+        Ok(Applied { applied, shared: Arc::clone(shared) })
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub fn stats(&self) -> EngineStats {
+        self.shared.stats.read()
+    }
+
+    #[cfg(test)]
+    pub(super) fn panic(&self) {
+        self.shared.control.send(Control::Panic).unwrap();
+    }
+}
+
+impl Applied {
+    /// Returns once the weights are in use.
+    ///
+    /// # Errors
+    /// [`PublishError::Gone`].
+    pub async fn wait(self) -> Result<(), PublishError> {
+        self.applied.await.map_err(|_| self.shared.cannot_publish())
+    }
+
+    /// The same for a thread that runs no futures.
+    ///
+    /// # Errors
+    /// [`PublishError::Gone`].
+    pub fn wait_blocking(self) -> Result<(), PublishError> {
+        self.applied.blocking_recv().map_err(|_| self.shared.cannot_publish())
+    }
+}
+
+impl Shared {
+    fn cause(&self) -> String {
+        self.cause.get().cloned().unwrap_or_else(|| "it did not start".to_owned())
+    }
+
+    fn gone(&self) -> EngineError {
+        EngineError::Gone { cause: self.cause() }
+    }
+
+    fn cannot_publish(&self) -> PublishError {
+        PublishError::Gone { cause: self.cause() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ModelConfig, init_params};
+
+    #[test]
+    fn a_handle_goes_to_every_thread() {
+        fn check<T: Clone + Send + Sync + 'static>() {}
+        check::<EngineHandle>();
+    }
+
+    #[tokio::test]
+    async fn a_defect_answers_all_and_hangs_nobody() {
+        let layout = Arc::new(ParamLayout::new(ModelConfig::tiny(64, 0)));
+        let params = init_params(layout, 1, tch::Device::Cpu).unwrap();
+        let engine = Engine::start(EngineConfig::default(), 0, &params).unwrap();
+        let handle = engine.handle();
+        let request = |seed| GenerateRequest {
+            prompt: Arc::from([1, 2]),
+            max_new_tokens: 2_000,
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            seed,
+            stop_ids: Vec::new(),
+        };
+        let waiting: Vec<_> = (0..5)
+            .map(|seed| {
+                let handle = engine.handle();
+                tokio::spawn(async move { handle.generate(request(seed)).await })
+            })
+            .collect();
+        // Lets all of them send their request.
+        tokio::task::yield_now().await;
+        handle.panic();
+        let gone = Err(EngineError::Gone { cause: "it panicked: a defect".to_owned() });
+        for waiting in waiting {
+            assert_eq!(waiting.await.unwrap(), gone);
+        }
+        assert_eq!(handle.generate(request(9)).await, gone);
+        let publish = handle.publish(1, &params).unwrap_err();
+        assert_eq!(publish.to_string(), "the engine is gone: it panicked: a defect");
+    }
+}

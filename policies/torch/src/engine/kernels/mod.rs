@@ -1,0 +1,15 @@
+//! Loops over the rows of a step that libtorch would need many small calls for.
+//!
+//! I1. What a row becomes depends on that row, its own keys and values, and the weights: never on other rows.
+//! I2. Every sum has a fixed order: [`LANES`] partial sums over neighbouring elements, then from the first lane to the
+//! last.
+
+mod attention;
+mod elementwise;
+mod lanes;
+mod softmax;
+
+pub(super) use attention::AttendRow;
+pub(super) use elementwise::{AddRmsNorm, GatedUnit, NormRotate, RmsNorm};
+pub(super) use lanes::LANES;
+pub(super) use softmax::Softmax;

@@ -1,0 +1,33 @@
+//! The serving engine: continuous batching on one thread of its own.
+//!
+//! Every step computes one new row of each running sequence and a chunk of the prompts that are not finished, as one
+//! matrix, and draws a token for every sequence whose rows are complete. Between two steps requests come and go and
+//! new weights take their place.
+//!
+//! I1. With [`EngineConfig::reproducible`] a reply is a function of the request and the weights, to the last bit,
+//! whatever else runs. I2. A request is answered, refused by name or cancelled by its caller; memory makes it wait,
+//! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights that gave
+//! its logits; a swap neither stops nor restarts a sequence. I4. Keys and values computed by one version serve new
+//! requests of that version only.
+//!
+//! Cancellation: dropping the future of [`EngineHandle::generate`] ends the sequence before the next step.
+
+mod audited;
+mod config;
+mod forward;
+mod handle;
+mod kernels;
+mod kv;
+mod philox;
+mod prefix;
+mod request;
+mod sampling;
+mod sequence;
+mod stats;
+mod weights;
+mod worker;
+
+pub use config::EngineConfig;
+pub use handle::{Applied, Engine, EngineHandle};
+pub use request::{EngineError, GenerateRequest, Generated, PublishError};
+pub use stats::EngineStats;

@@ -1,0 +1,107 @@
+//! A sequence that runs.
+
+use std::rc::Rc;
+
+use clawrl_core::FinishReason;
+use tokio::sync::oneshot;
+
+use super::kv::Slab;
+use super::request::{EngineError, GenerateRequest, Generated};
+use super::sampling::{Draw, Sampling};
+
+/// Where an answer goes. Closed when the caller went away.
+pub(super) type Reply = oneshot::Sender<Result<Generated, EngineError>>;
+
+/// A request with what has become of it so far.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) reply: Reply,
+    /// Prompt and sampled tokens. Those behind the slab's length are not computed yet.
+    pub(super) ids: Vec<u32>,
+    pub(super) prompt_len: usize,
+    pub(super) slab: Slab,
+    /// Version that computed the whole slab; `None` when several did.
+    pub(super) origin: Option<u64>,
+    /// The last hidden row, where it was found instead of computed.
+    pub(super) hidden: Option<Rc<[f32]>>,
+    pub(super) sampling: Sampling,
+    pub(super) end: Option<Result<FinishReason, EngineError>>,
+    most_tokens: usize,
+    stop_ids: Vec<u32>,
+    logprobs: Vec<f32>,
+    set_logprobs: Option<Vec<f32>>,
+    versions: Vec<(u32, u64)>,
+}
+
+impl Sequence {
+    /// Begins behind the positions that `slab` has, at version `origin`.
+    pub(super) fn new(
+        request: GenerateRequest,
+        most_tokens: usize,
+        reply: Reply,
+        slab: Slab,
+        hidden: Option<Rc<[f32]>>,
+        origin: u64,
+    ) -> Self {
+        let sampling = request.sampling();
+        Self {
+            reply,
+            prompt_len: request.prompt.len(),
+            ids: request.prompt.to_vec(),
+            slab,
+            origin: Some(origin),
+            hidden,
+            sampling,
+            end: None,
+            most_tokens,
+            stop_ids: request.stop_ids,
+            logprobs: Vec::new(),
+            set_logprobs: sampling.truncates().then(Vec::new),
+            versions: Vec::new(),
+        }
+    }
+
+    /// Rows to compute before the next token can be drawn.
+    pub(super) fn pending(&self) -> usize {
+        if self.hidden.is_some() { 0 } else { self.ids.len() - self.slab.len() }
+    }
+
+    /// Whether the prompt is not computed to its end.
+    pub(super) fn in_prompt(&self) -> bool {
+        self.slab.len() < self.prompt_len
+    }
+
+    /// Takes a drawn token; `None` when there was nothing to draw from.
+    pub(super) fn push(&mut self, draw: Option<Draw>, version: u64) {
+        let Some(draw) = draw else {
+            self.end = Some(Err(EngineError::NotFinite { version }));
+            return;
+        };
+        let index = self.logprobs.len() as u32;
+        if self.versions.last().is_none_or(|&(_, last)| last != version) {
+            self.versions.push((index, version));
+        }
+        self.ids.push(draw.id);
+        self.logprobs.push(draw.logprob);
+        if let Some(set_logprobs) = &mut self.set_logprobs {
+            set_logprobs.push(draw.set_logprob.unwrap_or(draw.logprob));
+        }
+        if self.stop_ids.contains(&draw.id) {
+            self.end = Some(Ok(FinishReason::Stop));
+        } else if self.ids.len() >= self.most_tokens {
+            self.end = Some(Ok(FinishReason::Length));
+        }
+    }
+
+    /// The answer, once there is an end, and where it goes.
+    pub(super) fn into_answer(self) -> Option<(Reply, Result<Generated, EngineError>)> {
+        let answer = self.end?.map(|finish| Generated {
+            ids: self.ids[self.prompt_len..].to_vec(),
+            logprobs: self.logprobs,
+            set_logprobs: self.set_logprobs,
+            versions: self.versions,
+            finish,
+        });
+        Some((self.reply, answer))
+    }
+}

@@ -1,0 +1,98 @@
+//! Weights as the engine reads them: a snapshot that belongs to the engine alone.
+//!
+//! Matrices are stored transposed (inner x outer), which MKL multiplies faster than a transposed view where there are
+//! few rows; norms are slices. The snapshot is taken in the thread that publishes, so the engine only changes a pointer.
+//!
+//! I1. Once it is made, nothing changes it: the tensors it was made from may be written to again.
+
+use std::sync::Arc;
+
+use tch::{Device, Kind, Tensor};
+
+use crate::error::TorchError;
+use crate::model::{ParamLayout, Params};
+
+/// A version of the weights.
+#[derive(Debug)]
+pub(super) struct Weights {
+    pub(super) version: u64,
+    pub(super) layout: Arc<ParamLayout>,
+    /// V x D.
+    pub(super) embedding: Tensor,
+    pub(super) layers: Vec<LayerWeights>,
+    /// D.
+    pub(super) final_norm: Vec<f32>,
+    /// D x V.
+    pub(super) head: Tensor,
+}
+
+/// Weights of one layer; letters of [`crate::ModelConfig`].
+#[derive(Debug)]
+pub(super) struct LayerWeights {
+    /// D.
+    pub(super) input_norm: Vec<f32>,
+    /// D x (H + 2 K) E.
+    pub(super) qkv: Tensor,
+    /// E.
+    pub(super) q_norm: Vec<f32>,
+    /// E.
+    pub(super) k_norm: Vec<f32>,
+    /// H E x D.
+    pub(super) o: Tensor,
+    /// D.
+    pub(super) post_norm: Vec<f32>,
+    /// D x 2 F.
+    pub(super) gate_up: Tensor,
+    /// F x D.
+    pub(super) down: Tensor,
+}
+
+impl Weights {
+    /// Copies the parameters.
+    pub(super) fn snapshot(version: u64, params: &Params) -> Result<Self, TorchError> {
+        let device = params.flat().device();
+        if device != Device::Cpu || params.flat().kind() != Kind::Float {
+            return Err(TorchError::Model(format!("the engine serves fp32 on the CPU, not on {device:?}")));
+        }
+        let _guard = tch::no_grad_guard();
+        let layout = Arc::clone(params.layout());
+        let mut layers = Vec::new();
+        for index in 0..layout.config().num_hidden_layers {
+            let layer = params.layer(index)?;
+            layers.push(LayerWeights {
+                input_norm: values(&layer.input_norm)?,
+                qkv: transposed(&layer.qkv)?,
+                q_norm: values(&layer.q_norm)?,
+                k_norm: values(&layer.k_norm)?,
+                o: transposed(&layer.o)?,
+                post_norm: values(&layer.post_norm)?,
+                gate_up: transposed(&layer.gate_up)?,
+                down: transposed(&layer.down)?,
+            });
+        }
+        Ok(Self {
+            version,
+            embedding: copied(&params.embedding()?)?,
+            layers,
+            final_norm: values(&params.final_norm()?)?,
+            head: transposed(&params.head()?)?,
+            layout,
+        })
+    }
+}
+
+fn transposed(matrix: &Tensor) -> Result<Tensor, TorchError> {
+    copied(&matrix.f_transpose(0, 1)?)
+}
+
+/// The same values in memory of their own, row after row (I1).
+fn copied(matrix: &Tensor) -> Result<Tensor, TorchError> {
+    let mut copy = Tensor::f_empty(matrix.size(), (Kind::Float, Device::Cpu))?;
+    copy.f_copy_(&matrix.f_detach()?)?;
+    Ok(copy)
+}
+
+/// Elements of a tensor.
+pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>, TorchError> {
+    Ok(Vec::<f32>::try_from(tensor.f_detach()?.f_contiguous()?.f_view(-1)?)?)
+}
