@@ -287,3 +287,38 @@ fn the_text_is_the_schema_and_ends_its_last_line() {
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     }
 }
+
+/// The page about train files names every key and value, and its example is a good one but for where it lies.
+#[test]
+fn the_page_about_trainings_is_complete() {
+    let page = std::fs::read_to_string("../docs/train.md").expect("the page");
+    let schema = train_schema();
+    let definitions = schema["$defs"].as_object().expect("definitions").values();
+    for definition in definitions.chain([&schema]) {
+        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+            let written = [format!("`{key}`"), format!("`{key}:"), format!(" {key}")];
+            assert!(written.iter().any(|written| page.contains(written)), "{key} is not on the page");
+        }
+    }
+    for word in [
+        "synchronous",
+        "one_step_off",
+        "asynchronous",
+        "dr_grpo",
+        "leave_one_out",
+        "episode_mean",
+        "constant",
+    ] {
+        assert!(page.contains(&format!("`{word}`")), "{word} is not on the page");
+    }
+    let (_, example) = page.split_once("```yaml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let tasks = std::fs::canonicalize("../../tasks").expect("the suites");
+    let example = example.replace("../tasks", tasks.to_str().expect("a UTF-8 path"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("train.yaml");
+    std::fs::write(&path, example).expect("a file");
+    let train = load_train(&path).expect("a good example");
+    let tasks = clawrl_config::TrainTasks::load(&train).expect("its suites");
+    assert!(tasks.held_out().count() >= 512, "it asks for what there is");
+}
