@@ -12,7 +12,10 @@ unexport MAKEFLAGS MFLAGS
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 DEMO_SHELLS := 256
-CLAWRL := cargo run --quiet --release --locked --package clawrl --
+# With libtorch; `cargo build` without either builds everything else.
+CARGO := ci/setup.sh run cargo
+TORCH := --features clawrl/torch
+CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --package clawrl-sandbox $(TORCH) --bin clawrl --
 
 help: ## What can be made
 	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -22,20 +25,21 @@ setup: ## Install what building and testing needs
 
 demo: ## Run terminal-basics with the oracle and the no-op, in 256 sandboxed shells at once
 	@ci/setup.sh demo
-	cargo build --release --locked --package clawrl --package clawrl-sandbox
+	$(CARGO) build --release --locked --package clawrl --package clawrl-sandbox $(TORCH)
 	$(CLAWRL) run tasks/terminal-basics --policy oracle --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
 	$(CLAWRL) run tasks/terminal-basics --policy noop --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
 
 # nextest runs last, so that its summary closes the output.
 test: ## Run all tests
 	@ci/setup.sh
-	cargo test --doc --workspace --locked --quiet
-	cargo nextest run --workspace --locked $(if $(CI),--profile ci)
+	$(CARGO) test --doc --workspace $(TORCH) --locked --quiet
+	$(CARGO) nextest run --workspace $(TORCH) --locked $(if $(CI),--profile ci)
 
 lint: ## Check formatting, clippy with warnings denied, and the rules of CONTRIBUTING.md
 	@ci/setup.sh
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(TORCH) --locked -- -D warnings
+	env -u LIBTORCH cargo clippy --all-targets --locked -- -D warnings
 	cargo xtask tidy
 
 bench: ## Measure one area against its peer: make bench AREA=scheduler

@@ -274,7 +274,7 @@ install_nextest() {
 # in a folder of its own, which takes its final name when it is complete.
 install_libtorch() {
     ! have_libtorch || return 0
-    local place=${libtorch%/torch} size='several GB, with CUDA'
+    local place=${libtorch%/torch} size='4 GB, with CUDA'
     local -a wanted=("torch==$TORCH_VERSION") pip=(python3 -m pip) quiet=()
     if [[ ${place##*/} == cpu ]]; then
         size='0.5 GB, without CUDA'

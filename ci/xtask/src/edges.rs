@@ -26,13 +26,21 @@ const EDGES: &[(&str, Users)] = &[
     ("record", Users::These(&["cli", "bench"])),
     ("terminal", Users::These(&["cli", "bench"])),
     ("scripted", Users::These(&["cli", "bench"])),
+    ("learn", Users::These(&["torch", "cli"])),
+    ("torch", Users::These(&["cli"])),
+    ("shim", Users::These(&["torch"])),
     ("cli", Users::Nobody),
     ("bench", Users::Nobody),
     ("xtask", Users::Nobody),
 ];
 
-/// Crates of others that one crate of ours wraps for all.
-const WRAPPED: &[(&str, &str)] = &[("serde_yaml", "config"), ("axum", "gateway"), ("tch", "torch")];
+/// Crates of others that few crates of ours wrap for all: (theirs, ours).
+const WRAPPED: &[(&str, &[&str])] = &[
+    ("serde_yaml", &["config"]),
+    ("axum", &["gateway"]),
+    ("tch", &["torch", "shim"]),
+    ("torch-sys", &["shim"]),
+];
 
 /// Crates of others that a crate of ours has to do without: (ours, theirs).
 const BARRED: &[(&str, &str)] = &[("core", "tokio"), ("core", "tokio-util")];
@@ -93,8 +101,10 @@ fn refuse_ours(user: &str, used: &str, section: Section) -> Option<String> {
 /// Why `user` may not depend on a crate of others, if it may not.
 fn refuse_theirs(user: &str, dependency: &Dependency) -> Option<String> {
     let name = dependency.name.as_str();
-    if let Some((_, owner)) = WRAPPED.iter().find(|(theirs, owner)| *theirs == name && *owner != user) {
-        return Some(format!("only `{owner}` may depend on {name}"));
+    if let Some((_, owners)) =
+        WRAPPED.iter().find(|(theirs, owners)| *theirs == name && !owners.contains(&user))
+    {
+        return Some(format!("only `{}` may depend on {name}", owners.join("` and `")));
     }
     BARRED.contains(&(user, name)).then(|| format!("`{user}` has to do without {name}"))
 }
@@ -197,6 +207,15 @@ mod tests {
             "harness/core",
             "[dependencies]\ntokio.workspace = true",
             &["harness/core/Cargo.toml:4: `core` has to do without tokio"],
+        );
+        check("policies/torch/shim", "[dependencies]\ntch.workspace = true\ntorch-sys.workspace = true", &[]);
+        check(
+            "policies/remote",
+            "[dependencies]\ntch.workspace = true",
+            &[
+                "policies/remote/Cargo.toml:1: crate `remote` is not in the list of edges, ci/xtask/src/edges.rs",
+                "policies/remote/Cargo.toml:4: only `torch` and `shim` may depend on tch",
+            ],
         );
     }
 

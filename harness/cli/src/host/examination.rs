@@ -8,7 +8,7 @@ use std::process::Command;
 use clawrl_sandbox::spawner::Spawner;
 use clawrl_sandbox::{CgroupHost, probe_host};
 
-use super::{capacity, facts, open_files};
+use super::{capacity, facts, learner, open_files};
 use crate::command::doctor::{Finding, Health};
 use crate::environment::Variable;
 
@@ -65,16 +65,17 @@ pub(crate) fn of_machine(results: &Path) -> Vec<Finding> {
         "raise the hard limit: `ulimit -Hn`",
     ));
     findings.extend(results_folder(results));
+    findings.push(learner::of_this_build());
     findings.push(optional("python3", "tasks that use Python"));
     findings.push(optional("tmux", "watching a run from several windows"));
     findings
 }
 
-fn ok(name: &'static str, found: &str) -> Finding {
+pub(super) fn ok(name: &'static str, found: &str) -> Finding {
     Finding { name, health: Health::Ok, found: found.to_owned(), advice: None }
 }
 
-fn bad(name: &'static str, health: Health, found: String, advice: impl Into<String>) -> Finding {
+pub(super) fn bad(name: &'static str, health: Health, found: String, advice: impl Into<String>) -> Finding {
     Finding { name, health, found, advice: Some(advice.into()) }
 }
 

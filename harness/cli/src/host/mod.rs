@@ -3,5 +3,6 @@
 pub(crate) mod capacity;
 pub(crate) mod examination;
 pub(crate) mod facts;
+mod learner;
 pub(crate) mod open_files;
 mod proc_text;
