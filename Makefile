@@ -15,7 +15,7 @@ DEMO_SHELLS := 256
 # With libtorch; `cargo build` without either builds everything else.
 CARGO := ci/setup.sh run cargo
 TORCH := --features clawrl/torch
-CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --package clawrl-sandbox $(TORCH) --bin clawrl --
+CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl $(TORCH) --
 
 help: ## What can be made
 	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
