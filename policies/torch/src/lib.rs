@@ -4,9 +4,11 @@
 //! published weights; everything else talks to them through bounded channels.
 
 mod conversation;
+mod engine;
 mod error;
 mod learner;
 mod model;
+mod policy;
 mod preset;
 mod runtime;
 mod tokenizer;
@@ -15,6 +17,10 @@ pub use clawrl_torch_shim::LibtorchVersion;
 pub use conversation::{
     Chat, Context, ConversationError, ConversationState, DEFAULT_TEMPLATE, SampledTurn, demonstrated_tokens,
     segments, written_turn,
+};
+pub use engine::{
+    Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineStats, GenerateRequest, Generated,
+    PublishError,
 };
 pub use error::TorchError;
 pub use learner::{
@@ -25,6 +31,7 @@ pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
     init_params, layer_forward, load_params, rms_norm, save_params,
 };
+pub use policy::{ReplySampling, TorchPolicy, described_tools};
 pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};
 pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, configure_threads, probe};
 pub use tokenizer::{

@@ -4,4 +4,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod learner;
+mod policy;
 mod tokenizer;

@@ -1,0 +1,144 @@
+//! The embedded policy: conversations in, sampled replies out, by an engine in this process.
+//!
+//! I1. What an attempt was shown and what was sampled stay as tokens from turn to turn (I3 of the architecture); the
+//! tokens acted on are those that [`crate::segments`] computes from the record. I2. Nothing is kept for an attempt
+//! after its end, and nothing while its reply is sampled: the conversation travels with the future, so that dropping
+//! it gives everything up. I3. A reply is a function of the context, the request's seed and the weights.
+//!
+//! Errors: policy faults. Permanent: `context-too-long`, `image-unsupported`, `action-format-unsupported`,
+//! `chat-template`, `engine-refused`, `weights-not-finite`, `engine-gone`. Worth another try: `conversation-lost`.
+//! Cancellation: dropping the future of `act` cancels the request in the engine.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clawrl_core::{
+    Action, ActionFormat, AttemptId, Boundary, BoxFuture, Fault, Policy, PolicyRequest, SampledTokens,
+    ToolSpec,
+};
+
+use crate::conversation::{Chat, Context, ConversationError, ConversationState};
+use crate::engine::{EngineError, EngineHandle, GenerateRequest, Generated};
+
+/// How replies are sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReplySampling {
+    /// Most tokens of a reply.
+    pub max_new_tokens: u32,
+    /// T; 0 is greedy, whose replies are not trained on.
+    pub temperature: f32,
+}
+
+/// Acts for the attempts of one run, which is the scope of their ids: a second run gets a policy of its own over the
+/// same engine.
+#[derive(Debug)]
+pub struct TorchPolicy {
+    name: String,
+    engine: EngineHandle,
+    chat: Arc<Chat>,
+    sampling: ReplySampling,
+    /// Between the turns of the attempts that go on.
+    conversations: Mutex<HashMap<AttemptId, ConversationState>>,
+}
+
+impl TorchPolicy {
+    /// A policy over a running engine. `name` goes into plan and record.
+    #[must_use]
+    pub fn new(name: String, engine: EngineHandle, chat: Arc<Chat>, sampling: ReplySampling) -> Self {
+        Self { name, engine, chat, sampling, conversations: Mutex::default() }
+    }
+
+    /// Attempts that the policy keeps a conversation for.
+    #[must_use]
+    pub fn open_conversations(&self) -> usize {
+        self.conversations().len()
+    }
+
+    async fn reply(&self, request: PolicyRequest<'_>) -> Result<Action, Fault> {
+        let format = request.task.action_format;
+        if format == ActionFormat::ToolCalls {
+            let message = "the embedded policy writes text; use `action_format: raw`, `fenced` or `hermes`";
+            return Err(Fault::permanent(Boundary::Policy, "action-format-unsupported", message));
+        }
+        let mut conversation = self.take(request.attempt, request.turn)?;
+        let context =
+            Context { messages: request.conversation, tools: described_tools(format, request.tools) };
+        let prompt = conversation.prompt(&self.chat, context).map_err(conversation_fault)?.into();
+        let asked = GenerateRequest {
+            prompt,
+            max_new_tokens: self.sampling.max_new_tokens,
+            temperature: self.sampling.temperature,
+            top_p: 1.0,
+            top_k: 0,
+            seed: request.seed,
+            stop_ids: self.chat.stop_ids().to_vec(),
+        };
+        let Generated { ids, logprobs, versions, finish, .. } =
+            self.engine.generate(asked).await.map_err(engine_fault)?;
+        let tokens = SampledTokens { ids, logprobs, versions };
+        let text =
+            conversation.reply(&self.chat, &tokens, self.sampling.temperature).map_err(conversation_fault)?;
+        self.conversations().insert(request.attempt, conversation);
+        Ok(Action { text, tool_calls: Vec::new(), finish, tokens: Some(tokens) })
+    }
+
+    /// The conversation of an attempt, which is gone from here until its reply is there (I2).
+    fn take(&self, attempt: AttemptId, turn: u32) -> Result<ConversationState, Fault> {
+        let kept = self.conversations().remove(&attempt);
+        match turn {
+            0 => Ok(ConversationState::default()),
+            _ => kept.ok_or_else(|| {
+                let message = format!("attempt {attempt} goes on, but this policy did not see it begin");
+                Fault::transient(Boundary::Policy, "conversation-lost", message)
+            }),
+        }
+    }
+
+    /// Nothing that can panic runs under the lock, so what a panicking thread left is whole.
+    fn conversations(&self) -> MutexGuard<'_, HashMap<AttemptId, ConversationState>> {
+        self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Policy for TorchPolicy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        Box::pin(self.reply(request))
+    }
+
+    fn attempt_ended(&self, attempt: AttemptId) {
+        self.conversations().remove(&attempt);
+    }
+}
+
+/// The tools that are described in the context: none where an action is plain text.
+#[must_use]
+pub fn described_tools(format: ActionFormat, tools: &[ToolSpec]) -> &[ToolSpec] {
+    match format {
+        ActionFormat::Raw | ActionFormat::Fenced => &[],
+        ActionFormat::Hermes | ActionFormat::ToolCalls => tools,
+    }
+}
+
+fn conversation_fault(error: ConversationError) -> Fault {
+    let code = match error {
+        ConversationError::Image(_) => "image-unsupported",
+        _ => "chat-template",
+    };
+    Fault::permanent(Boundary::Policy, code, error.to_string())
+}
+
+fn engine_fault(error: EngineError) -> Fault {
+    let code = match error {
+        EngineError::PromptTooLong { .. } | EngineError::NeverFits { .. } => "context-too-long",
+        EngineError::NotFinite { .. } => "weights-not-finite",
+        EngineError::Gone { .. } => "engine-gone",
+        EngineError::EmptyPrompt | EngineError::UnknownToken { .. } | EngineError::BadSampling(_) => {
+            "engine-refused"
+        }
+    };
+    Fault::permanent(Boundary::Policy, code, error.to_string())
+}
