@@ -85,7 +85,7 @@ impl std::ops::AddAssign for LossFigures {
 /// The loss of one segment.
 ///
 /// # Panics
-/// When the columns differ in length, which is a fault of the caller.
+/// When the columns differ in length, or [`PolicyLoss::check`] would refuse the settings: faults of the caller.
 #[must_use]
 pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     let len = terms.current.len();

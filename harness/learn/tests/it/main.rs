@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, helpers included")]
 
+mod golden;
 mod resume;
 mod schedules;
 mod world;

@@ -214,24 +214,11 @@ impl<'a> Engine<'a> {
         match possible[self.draws.below(possible.len() as u64) as usize] {
             Event::Resolve(slot) => self.resolve(slot),
             Event::Take => {
-                let formed = self.stream.next_batch();
-                assert!(
-                    formed.is_some() || !is_only_one || self.has_moved(),
-                    "a deadlock: {:?}",
-                    self.stream
-                );
-                self.is_training = formed.is_some();
-                self.batches.extend(formed);
+                let can_go_on = self.take() || !is_only_one || self.has_moved();
+                assert!(can_go_on, "a deadlock: {:?}", self.stream);
             }
-            Event::Update => {
-                self.learner += 1;
-                self.is_training = false;
-                self.stream.updated(self.learner).unwrap();
-            }
-            Event::Publish => {
-                self.acting = self.learner;
-                self.stream.published(self.acting).unwrap();
-            }
+            Event::Update => self.update(),
+            Event::Publish => self.publish(),
         }
         self.dispatch();
     }
@@ -251,10 +238,39 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Cancels what is in flight, and whatever is dispatched after that, while the learner goes on as long as it can.
     fn cancel_all(&mut self) {
-        for slot in std::mem::take(&mut self.in_flight).into_keys() {
-            self.stream.resolved(AttemptId { slot, number: 0 }, MemberResult::Cancelled).unwrap();
+        while self.stream.end().is_none() {
+            for slot in std::mem::take(&mut self.in_flight).into_keys() {
+                self.stream.resolved(AttemptId { slot, number: 0 }, MemberResult::Cancelled).unwrap();
+            }
+            if self.is_training {
+                self.update();
+            }
+            if self.stream.publish_due() {
+                self.publish();
+            }
+            self.take();
+            self.dispatch();
         }
+    }
+
+    fn take(&mut self) -> bool {
+        let formed = self.stream.next_batch();
+        self.is_training = formed.is_some();
+        self.batches.extend(formed);
+        self.is_training
+    }
+
+    fn update(&mut self) {
+        self.learner += 1;
+        self.is_training = false;
+        self.stream.updated(self.learner).unwrap();
+    }
+
+    fn publish(&mut self) {
+        self.acting = self.learner;
+        self.stream.published(self.acting).unwrap();
     }
 
     fn dispatch(&mut self) {

@@ -1,0 +1,135 @@
+//! Advantages, losses and derivatives against the numbers that `ci/golden/learn.py` got from PyTorch.
+
+use clawrl_core::{AttemptId, SlotId};
+use clawrl_learn::{
+    AdvantageKind, Aggregation, LossFigures, PolicyLoss, Segment, SegmentLoss, StepTotals, Terms,
+    TrainSample, Weighting, advantages, imitation, policy_gradient, token_weights,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+const ADVANTAGES: &str = include_str!("../golden/advantage.json");
+const LOSSES: &str = include_str!("../golden/loss.json");
+/// Relative to the number, or absolute below 1.
+const TOLERANCE: f64 = 1e-6;
+
+#[derive(Deserialize)]
+struct AdvantageFile {
+    cases: Vec<AdvantageCase>,
+}
+
+#[derive(Deserialize)]
+struct AdvantageCase {
+    kind: AdvantageKind,
+    rewards: Vec<f64>,
+    advantages: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct LossFile {
+    steps: BTreeMap<String, Vec<Sample>>,
+    cases: Vec<LossCase>,
+}
+
+#[derive(Deserialize)]
+struct Sample {
+    episode: u32,
+    mask: Vec<bool>,
+    current: Vec<f32>,
+    proximal: Vec<f32>,
+    behaviour: Vec<f32>,
+    advantages: Vec<f32>,
+}
+
+#[derive(Deserialize)]
+struct LossCase {
+    step: String,
+    /// None for imitation.
+    config: Option<PolicyLoss>,
+    loss: f64,
+    d_current: Vec<Vec<f64>>,
+    dropped: u64,
+}
+
+fn check(what: &str, got: f64, expected: f64) {
+    let is_close = (got - expected).abs() <= TOLERANCE * expected.abs().max(1.0);
+    assert!(is_close, "{what}: {got} is not {expected}");
+}
+
+fn train_sample(sample: &Sample) -> TrainSample {
+    let mut segment = Segment::default();
+    segment.push_context(&vec![0; sample.mask.len()]);
+    segment.mask.clone_from(&sample.mask);
+    segment.behaviour.clone_from(&sample.behaviour);
+    let attempt = AttemptId { slot: SlotId(sample.episode), number: 0 };
+    TrainSample { attempt, segment, advantages: sample.advantages.clone(), episode: sample.episode }
+}
+
+fn segment_loss(config: Option<&PolicyLoss>, sample: &Sample, weights: &[f64]) -> SegmentLoss {
+    let Some(config) = config else { return imitation(&sample.current, &sample.mask, weights) };
+    let terms = Terms {
+        current: &sample.current,
+        proximal: &sample.proximal,
+        behaviour: &sample.behaviour,
+        advantages: &sample.advantages,
+        mask: &sample.mask,
+        weights,
+    };
+    policy_gradient(config, terms)
+}
+
+#[test]
+fn advantages_are_those_of_pytorch() {
+    let file: AdvantageFile = serde_json::from_str(ADVANTAGES).unwrap();
+    assert!(file.cases.len() >= 30);
+    for AdvantageCase { kind, rewards, advantages: expected } in &file.cases {
+        let got = advantages(*kind, rewards).unwrap();
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().zip(expected) {
+            check(&format!("{kind:?} of {rewards:?}"), *got, *expected);
+        }
+    }
+}
+
+#[test]
+fn losses_and_derivatives_are_those_of_pytorch() {
+    let file: LossFile = serde_json::from_str(LOSSES).unwrap();
+    for case in &file.cases {
+        let name = format!("{} with {:?}", case.step, case.config);
+        let step = &file.steps[&case.step];
+        let samples: Vec<TrainSample> = step.iter().map(train_sample).collect();
+        let samples: Vec<&TrainSample> = samples.iter().collect();
+        let aggregation = case.config.map_or(Aggregation::TokenMean, |config| config.aggregation);
+        let weights = token_weights(aggregation, StepTotals::of(&samples), &samples);
+
+        let (mut loss, mut figures) = (0.0, LossFigures::default());
+        for ((sample, weights), expected) in step.iter().zip(&weights).zip(&case.d_current) {
+            let of_segment = segment_loss(case.config.as_ref(), sample, weights);
+            assert_eq!(of_segment.d_current.len(), expected.len());
+            for (got, expected) in of_segment.d_current.iter().zip(expected) {
+                check(&name, f64::from(*got), *expected);
+            }
+            loss += of_segment.loss;
+            figures += of_segment.figures;
+        }
+        check(&name, loss, case.loss);
+        assert_eq!(figures.dropped_segments, case.dropped, "{name}");
+    }
+}
+
+/// The numbers are worth nothing if they never leave the flat part of the loss.
+#[test]
+fn the_numbers_reach_every_branch() {
+    let file: LossFile = serde_json::from_str(LOSSES).unwrap();
+    let (mut clipped, mut dropped, mut unweighted) = (0, 0, false);
+    for case in file.cases.iter() {
+        let Some(config) = case.config else { continue };
+        dropped += case.dropped;
+        unweighted |= config.weighting == Weighting::None;
+        for (sample, expected) in file.steps[&case.step].iter().zip(&case.d_current) {
+            let trained = sample.mask.iter().zip(expected).filter(|(trained, _)| **trained);
+            clipped += trained.filter(|(_, derivative)| **derivative == 0.0).count();
+        }
+    }
+    assert!(clipped > 100 && dropped > 10 && unweighted, "{clipped} clipped, {dropped} dropped");
+}
