@@ -102,7 +102,7 @@ impl fmt::Display for TrainSummary {
             let id = format!("{}/{}", family.suite, family.family);
             write!(f, "{id:width$}  {tasks:>5}  {instructions:>12}  {train:>5}  {held_out:>8}")?;
             if tasks < wanted {
-                write!(f, "  ({wanted} asked for, no more differ)")?;
+                write!(f, "  ({wanted} asked for, no more different ones found)")?;
             }
             writeln!(f)?;
         }
