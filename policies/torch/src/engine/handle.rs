@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use clawrl_core::FinishReason;
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::config::EngineConfig;
@@ -13,12 +13,9 @@ use super::kv::{KvPool, pages_needed};
 use super::request::{EngineError, GenerateRequest, Generated, PublishError};
 use super::stats::{EngineStats, SharedStats};
 use super::weights::Weights;
-use super::worker::{Control, Submission, Worker};
+use super::worker::{Message, Submission, Worker};
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params};
-
-/// Publications on their way. Each waits for the end of a step at most, so a few are enough for every publisher.
-const PUBLICATIONS: usize = 4;
 
 /// Owns the engine's thread. Dropping it ends the engine after the current step, answers whoever waits with
 /// [`EngineError::Gone`], and waits for the thread.
@@ -38,15 +35,22 @@ pub struct EngineHandle {
 struct Shared {
     config: EngineConfig,
     layout: Arc<ParamLayout>,
-    /// Bounded by the queue's places: whoever sends holds one.
-    requests: Sender<Submission>,
-    control: Sender<Control>,
+    /// Bounded by the places of the queue, since whoever asks holds one, and by one publication on its way. Not a
+    /// bounded channel: those keep what nobody will receive, and its senders would wait for an answer for ever.
+    messages: Sender<Message>,
     /// Free places of the queue. Closed when the engine is gone.
     places: Arc<Semaphore>,
     stats: SharedStats,
-    /// The version that was published last.
-    latest: Mutex<u64>,
+    latest: Mutex<Latest>,
     cause: OnceLock<String>,
+}
+
+/// What was published last.
+#[derive(Debug)]
+struct Latest {
+    version: u64,
+    /// Closed once the engine has taken it.
+    taken: Option<Receiver<()>>,
 }
 
 /// A receipt for published weights.
@@ -65,21 +69,19 @@ impl Engine {
     pub fn start(config: EngineConfig, version: u64, params: &Params) -> Result<Self, TorchError> {
         let config = config.at_least_one();
         let weights = Weights::snapshot(version, params)?;
-        let (request_sender, requests) = bounded(config.queue);
-        let (control_sender, control) = bounded(PUBLICATIONS);
+        let (sender, messages) = unbounded();
         let shared = Arc::new(Shared {
             layout: Arc::clone(&weights.layout),
-            requests: request_sender,
-            control: control_sender,
+            messages: sender,
             places: Arc::new(Semaphore::new(config.queue.min(Semaphore::MAX_PERMITS))),
             stats: SharedStats::default(),
-            latest: Mutex::new(version),
+            latest: Mutex::new(Latest { version, taken: None }),
             cause: OnceLock::new(),
             config,
         });
         let (started_sender, started) = bounded(1);
         let in_thread = Arc::clone(&shared);
-        let body = move || serve(&in_thread, weights, requests, control, &started_sender);
+        let body = move || serve(&in_thread, weights, messages, &started_sender);
         let thread = std::thread::Builder::new().name("clawrl-engine".to_owned()).spawn(body);
         let thread =
             thread.map_err(|error| TorchError::Model(format!("the engine has no thread: {error}")))?;
@@ -103,7 +105,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // Fails only when the thread has ended already.
-        let _ = self.handle.shared.control.send(Control::Stop);
+        let _ = self.handle.shared.messages.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             // Its panic was caught and is the cause that everybody is told.
             let _ = thread.join();
@@ -115,8 +117,7 @@ impl Drop for Engine {
 fn serve(
     shared: &Arc<Shared>,
     weights: Weights,
-    requests: Receiver<Submission>,
-    control: Receiver<Control>,
+    messages: Receiver<Message>,
     started: &Sender<Result<(), TorchError>>,
 ) {
     // libtorch sets the number of a thread when it is first asked for, so a number set before that is lost.
@@ -124,7 +125,7 @@ fn serve(
     tch::set_num_threads(shared.config.threads.try_into().unwrap_or(i32::MAX));
     let _guard = tch::no_grad_guard();
     let stats = shared.stats.clone();
-    let mut worker = match Worker::new(shared.config.clone(), weights, requests, control, stats) {
+    let mut worker = match Worker::new(shared.config.clone(), weights, messages, stats) {
         Ok(worker) => worker,
         Err(error) => {
             let _ = started.send(Err(error));
@@ -176,13 +177,13 @@ impl EngineHandle {
         let places = Arc::clone(&shared.places);
         let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
         let (reply, answer) = oneshot::channel();
-        // There is room for as many as there are places.
-        shared.requests.try_send(Submission { request, reply, place }).map_err(|_| shared.gone())?;
+        let message = Message::Generate(Submission { request, reply, place });
+        shared.messages.send(message).map_err(|_| shared.gone())?;
         answer.await.unwrap_or_else(|_| Err(shared.gone()))
     }
 
     /// Hands over a copy of the parameters, to be used from the next step on, and returns. Requests that run go on
-    /// with the tokens they have. Blocks while it copies, and for a step at most where others publish too.
+    /// with the tokens they have. Blocks while it copies, and until the version before is in use: a step at most.
     ///
     /// # Errors
     /// [`PublishError`]; the engine goes on with what it has.
@@ -192,15 +193,20 @@ impl EngineHandle {
             return Err(PublishError::OtherShape);
         }
         let weights = Box::new(Weights::snapshot(version, params)?);
-        let (sender, applied) = oneshot::channel();
         // Held until it is sent, so that versions arrive in order.
         let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if version <= *latest {
-            return Err(PublishError::NotNewer { version, latest: *latest });
+        if version <= latest.version {
+            return Err(PublishError::NotNewer { version, latest: latest.version });
         }
-        let message = Control::Publish { weights, applied: sender };
-        shared.control.send(message).map_err(|_| shared.cannot_publish())?;
-        *latest = version;
+        if let Some(taken) = latest.taken.take() {
+            // It is closed, not sent to: an error is what is waited for.
+            let _ = taken.recv();
+        }
+        let (applied_sender, applied) = oneshot::channel();
+        let (taken_sender, taken) = bounded(1);
+        let message = Message::Publish { weights, taken: taken_sender, applied: applied_sender };
+        shared.messages.send(message).map_err(|_| shared.cannot_publish())?;
+        *latest = Latest { version, taken: Some(taken) };
         Ok(Applied { applied, shared: Arc::clone(shared) })
     }
 
@@ -212,7 +218,7 @@ impl EngineHandle {
 
     #[cfg(test)]
     pub(super) fn panic(&self) {
-        self.shared.control.send(Control::Panic).unwrap();
+        self.shared.messages.send(Message::Panic).unwrap();
     }
 }
 

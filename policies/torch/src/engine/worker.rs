@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam::channel::{Receiver, select};
+use crossbeam::channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::audited::GemmRows;
@@ -36,11 +36,19 @@ pub(super) struct Submission {
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// Everything else that is said to the engine.
+/// What is said to the engine.
 #[derive(Debug)]
-pub(super) enum Control {
-    /// Weights to use from the next step on; `applied` hears of it.
-    Publish { weights: Box<Weights>, applied: oneshot::Sender<()> },
+pub(super) enum Message {
+    /// Asks for a continuation.
+    Generate(Submission),
+    /// Weights to use from the next step on.
+    Publish {
+        weights: Box<Weights>,
+        /// Dropped when the message was taken.
+        taken: Sender<()>,
+        /// Hears when the weights are in use.
+        applied: oneshot::Sender<()>,
+    },
     /// The end.
     Stop,
     /// A defect, for tests of what follows one.
@@ -57,8 +65,7 @@ pub(super) struct Worker {
     forward: Forward,
     pool: Rc<KvPool>,
     cache: PrefixCache,
-    requests: Receiver<Submission>,
-    control: Receiver<Control>,
+    messages: Receiver<Message>,
     waiting: VecDeque<Submission>,
     running: Vec<Sequence>,
     sampler: Sampler,
@@ -91,8 +98,7 @@ impl Worker {
     pub(super) fn new(
         config: EngineConfig,
         weights: Weights,
-        requests: Receiver<Submission>,
-        control: Receiver<Control>,
+        messages: Receiver<Message>,
         shared: SharedStats,
     ) -> Result<Self, TorchError> {
         let model = weights.layout.config().clone();
@@ -102,8 +108,7 @@ impl Worker {
             forward: Forward::new(&model, rows, config.max_batch, gemm_rows)?,
             pool: KvPool::new(&model, config.kv_budget_bytes),
             cache: PrefixCache::new(weights.version),
-            requests,
-            control,
+            messages,
             waiting: VecDeque::new(),
             running: Vec::new(),
             sampler: Sampler::default(),
@@ -143,38 +148,33 @@ impl Worker {
     /// Takes what has come, and waits for something where there is nothing to do. False at the end.
     fn take_messages(&mut self) -> bool {
         if self.running.is_empty() && self.waiting.is_empty() {
-            select! {
-                recv(self.requests) -> request => match request {
-                    Ok(request) => self.waiting.push_back(request),
-                    Err(_) => return false,
-                },
-                recv(self.control) -> message => match message {
-                    Ok(message) => if !self.obey(message) { return false },
-                    Err(_) => return false,
-                },
-            }
-        }
-        while let Ok(message) = self.control.try_recv() {
+            let Ok(message) = self.messages.recv() else { return false };
             if !self.obey(message) {
                 return false;
             }
         }
-        self.waiting.extend(self.requests.try_iter());
+        while let Ok(message) = self.messages.try_recv() {
+            if !self.obey(message) {
+                return false;
+            }
+        }
         true
     }
 
-    fn obey(&mut self, message: Control) -> bool {
+    fn obey(&mut self, message: Message) -> bool {
         match message {
-            Control::Publish { weights, applied } => {
+            Message::Generate(submission) => self.waiting.push_back(submission),
+            Message::Publish { weights, taken, applied } => {
+                drop(taken);
                 self.swap(*weights);
                 // Whoever published may not want to know.
                 let _ = applied.send(());
-                true
             }
-            Control::Stop => false,
+            Message::Stop => return false,
             #[cfg(test)]
-            Control::Panic => panic!("a defect"),
+            Message::Panic => panic!("a defect"),
         }
+        true
     }
 
     fn swap(&mut self, weights: Weights) {
@@ -294,9 +294,12 @@ impl Worker {
         let mut prompt_rows = self.config.max_prefill_rows;
         for (index, sequence) in self.running.iter_mut().enumerate() {
             let (pending, start) = (sequence.pending(), sequence.slab.len());
-            let count = if start < sequence.prompt_len { pending.min(prompt_rows) } else { pending };
-            if start < sequence.prompt_len {
+            // A single row is never put off: it is as much as any running sequence gets.
+            let count = if pending == 1 { 1 } else { pending.min(prompt_rows) };
+            if pending > 1 {
                 prompt_rows -= count;
+            }
+            if start < sequence.prompt_len {
                 self.stats.prompt_rows += count as u64;
             }
             sequence.slab.grow(count);
