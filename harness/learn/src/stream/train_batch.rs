@@ -63,3 +63,50 @@ fn trained_tokens(group: &crate::Group) -> u64 {
     let segments = group.episodes.iter().flat_map(|episode| &episode.segments);
     segments.map(|segment| segment.trained() as u64).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{AttemptId, GroupId, SlotId};
+
+    use super::*;
+    use crate::stream::assembly::MemberResult;
+    use crate::{AdvantageKind, Segment, TokenAges};
+
+    /// Two members, of which the first has two segments; each segment has one token of each version.
+    fn settled(versions: &[u64]) -> Settled {
+        let mut segment = Segment::default();
+        segment.push_context(&[1]);
+        versions.iter().for_each(|&version| segment.push_sampled(2, -1.0, version, 1.0));
+        let member = |slot: u32, reward: f64, segments: usize| {
+            let segments = vec![segment.clone(); segments];
+            let attempt = AttemptId { slot: SlotId(slot), number: 0 };
+            (attempt, MemberResult::Finished { reward, passed: reward > 0.0, segments })
+        };
+        Settled::new(AdvantageKind::DrGrpo, 0, GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
+    }
+
+    fn check(versions: &[u64], expected: &[(u32, &[f32])], ages: TokenAges) {
+        let place = BatchPlace { seed: 0, update: 0, version: 5, max_staleness: 1 };
+        let (batch, counts) = train_batch(vec![settled(versions)], place);
+        let samples: Vec<(u32, &[f32])> =
+            batch.samples.iter().map(|sample| (sample.episode, sample.advantages.as_slice())).collect();
+        assert_eq!(samples, expected, "{versions:?}");
+        assert_eq!(counts.tokens, ages, "{versions:?}");
+        assert_eq!((counts.informative, counts.stale), if ages.trained > 0 { (1, 0) } else { (0, 1) });
+        // The rewards count either way.
+        assert_eq!((counts.reward_mean(), counts.success_rate()), (Some(0.5), Some(0.5)));
+        assert_eq!(batch.groups, [GroupId(0)]);
+    }
+
+    #[test]
+    fn tokens_within_the_bound_carry_their_episodes_advantage() {
+        let (good, bad) = ([0.0, 0.0, 0.5, 0.5], [0.0, 0.0, -0.5, -0.5]);
+        let ages = TokenAges { trained: 6, masked: 3, sum: 3, max: 1 };
+        check(&[3, 4, 5], &[(0, &good), (0, &good), (1, &bad)], ages);
+    }
+
+    #[test]
+    fn a_group_without_a_young_token_is_discarded() {
+        check(&[2, 3], &[], TokenAges { masked: 6, ..TokenAges::default() });
+    }
+}

@@ -154,7 +154,7 @@ proptest! {
         let advantages = |run: &Run| -> BTreeMap<SlotId, f32> {
             let samples = run.batches.iter().flat_map(|formed| &formed.batch.samples);
             let trained = samples.filter(|sample| sample.segment.trained() > 0);
-            // Every segment of the world ends with a sampled token of the latest version.
+            // Every segment of the world ends with a sampled token, and none is of an earlier version.
             trained.filter_map(|sample| Some((sample.attempt.slot, *sample.advantages.last()?))).collect()
         };
         let with_faults = advantages(&world.run(Order::Any(orders[0])));

@@ -108,8 +108,14 @@ impl World {
         slots.filter_map(|slot| self.reward(SlotId(slot))).collect()
     }
 
-    /// What a slot resolves to, with tokens of both versions.
+    /// Whether all tokens of a group are sampled when it is dispatched, and the time after that goes elsewhere.
+    fn is_sampled_early(&self, slot: SlotId) -> bool {
+        derive_seed(self.seed, "early", &[u64::from(slot.0 / self.members)]).is_multiple_of(2)
+    }
+
+    /// What a slot resolves to, with tokens of the versions that acted at its dispatch and at its end.
     fn result(&self, slot: SlotId, (first, last): (u64, u64)) -> MemberResult {
+        let last = if self.is_sampled_early(slot) { first } else { last };
         let Some(reward) = self.reward(slot) else { return MemberResult::Faulted };
         let segment = |turn: u32| {
             let mut segment = Segment::default();
