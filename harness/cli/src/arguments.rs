@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{clean, doctor, help, ls, new, plan, run, show, validate};
+use crate::command::{clean, doctor, help, ls, new, plan, policy, run, show, train, validate};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -29,6 +29,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(Box<run::Arguments>),
+    Train(train::Arguments),
+    Policy(policy::Arguments),
     Validate(validate::Arguments),
     Plan(Box<plan::Arguments>),
     New(new::Arguments),
@@ -59,6 +61,8 @@ pub(crate) fn obey(log: &Log) -> Exit {
 fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
     match verb {
         Verb::Run(arguments) => run::run(&arguments, log),
+        Verb::Train(arguments) => train::run(&arguments, log),
+        Verb::Policy(arguments) => policy::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),
         Verb::New(arguments) => new::run(&arguments, log),

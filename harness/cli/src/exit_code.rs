@@ -26,11 +26,13 @@ pub(crate) enum Exit {
     Results,
     /// No such run, or not for us now.
     NoSuchRun,
+    /// A training was given up.
+    TrainingFailed,
 }
 
 impl Exit {
     /// All, by code.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Success,
         Self::Internal,
         Self::Refused,
@@ -40,6 +42,7 @@ impl Exit {
         Self::Environment,
         Self::Results,
         Self::NoSuchRun,
+        Self::TrainingFailed,
     ];
 
     /// The number that the shell sees.
@@ -54,6 +57,7 @@ impl Exit {
             Self::Environment => 6,
             Self::Results => 7,
             Self::NoSuchRun => 8,
+            Self::TrainingFailed => 9,
         }
     }
 
@@ -84,6 +88,9 @@ impl Exit {
             Self::NoSuchRun => {
                 "The named run is not there, is under way, or, for a new one, is there already."
             }
+            Self::TrainingFailed => {
+                "A training was given up: numbers that are not finite, or nothing to learn from. Checkpoints are intact."
+            }
         }
     }
 }
@@ -111,7 +118,7 @@ mod tests {
     #[test]
     fn codes_are_their_places() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(codes, (0..9).collect::<Vec<u8>>());
+        assert_eq!(codes, (0..10).collect::<Vec<u8>>());
     }
 
     /// A semantics lock.

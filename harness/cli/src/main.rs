@@ -19,6 +19,8 @@ mod progress;
 mod results;
 mod suite_path;
 mod table;
+#[cfg(feature = "torch")]
+mod training;
 mod wiring;
 
 use std::process::ExitCode;

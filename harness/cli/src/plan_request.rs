@@ -176,7 +176,7 @@ pub(crate) fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Fa
 }
 
 /// Date and time to the second, in UTC.
-fn stamp() -> String {
+pub(crate) fn stamp() -> String {
     jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
@@ -189,7 +189,7 @@ fn usual_name(suites: &[Suite]) -> String {
 }
 
 /// The name itself, or with the first number behind it that makes it new.
-fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
+pub(crate) fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
     let wanted: String = wanted.chars().take(NAME_CHARS).collect();
     let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{wanted}-{number}"));
     let names = std::iter::once(wanted.clone()).chain(numbered);

@@ -25,7 +25,7 @@ pub use engine::{
 pub use error::TorchError;
 pub use learner::{
     Activations, Alone, Checkpoint, Checkpoints, Collective, Decay, Latest, LearnerConfig, LearnerSetup,
-    OptimizerConfig, Publisher, Retention, TorchLearner,
+    OptimizerConfig, Publisher, Retention, TorchLearner, Unpublished,
 };
 pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
@@ -37,3 +37,6 @@ pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, confi
 pub use tokenizer::{
     END, MarkupTokens, PAD, ROLE_TOKENS, Tokenizer, TokenizerError, Training, train_tokenizer,
 };
+
+/// Where tensors live.
+pub use tch::Device;

@@ -90,7 +90,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
     }
     let policy = policy_of(&plan, &store)?;
-    let machine = Machine::prepare(&plan, log)?;
+    let machine = Machine::prepare(&[&plan], log)?;
     let lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     let writer = create(arguments, &mut plan, &lock, &store)?;
     let task = Task {
@@ -138,7 +138,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         return run_end::tell_finished(&found, arguments.json);
     }
     let policy = policy_of(found.plan(), &store)?;
-    let machine = Machine::prepare(found.plan(), log)?;
+    let machine = Machine::prepare(&[found.plan()], log)?;
     let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
     let ResumeState { open_slots, next_epoch, next_numbers, closed, cut } = state;
     if let Some(cut) = cut {
@@ -188,14 +188,14 @@ fn perform(
         open_slots: task.open_slots,
         first_epoch: task.first_epoch,
         attempt_numbers: task.attempt_numbers,
+        demand: None,
         policy,
         sink: Arc::new(writer.sink()),
         metrics: Some(writer.sink()),
         cast_bytes: if arguments.no_cast { 0 } else { CAST_BYTES },
-        first_interrupt: FirstInterrupt::Drain,
         display: Display::suited(log, arguments.quiet),
     };
-    let ended = execute(machine, work, log)?;
+    let ended = execute(machine, FirstInterrupt::Drain, work, log)?;
     let account = Account {
         resume: format!("clawrl run --resume {run}{}", arguments.results.repeated()),
         dir,

@@ -75,21 +75,21 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let plan = resolve_plan(&suites, &options)?;
     let Cases { plan, cases } = cases_of(&plan, arguments.mistakes);
     let plan = Arc::new(plan);
-    let machine = Machine::prepare(&plan, log)?;
+    let machine = Machine::prepare(&[&plan], log)?;
     let sink = MemorySink::default();
     let work = Work {
         open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
         plan: Arc::clone(&plan),
         first_epoch: Epoch(0),
         attempt_numbers: BTreeMap::new(),
+        demand: None,
         policy: Arc::new(CasePolicy { noop: noop_slots(&cases) }),
         sink: Arc::new(sink.clone()),
         metrics: None,
         cast_bytes: 0,
-        first_interrupt: FirstInterrupt::Cancel,
         display: Display::suited(log, arguments.quiet),
     };
-    let ended = execute(machine, work, log)?;
+    let ended = execute(machine, FirstInterrupt::Cancel, work, log)?;
     if let Some(error) = ended.error {
         return Err(Failure::new(Exit::Internal, error.to_string()));
     }

@@ -1,6 +1,7 @@
-//! One execution of a plan: runtime, signals, display, metrics, scheduler, and the end of all of them.
+//! The execution of plans: runtime, signals, display, metrics, scheduler, and the end of all of them.
 //!
-//! I1. When [`execute`] returns, nothing that it started is left: sandboxes, spawner, tasks, threads.
+//! I1. When [`execute`] or [`Executor::end`] returns, nothing that was started is left: sandboxes, spawner, tasks,
+//! threads.
 //! I2. The runtime is gone before the spawner is waited for, so that no task can hold it up.
 //!
 //! Cancellation: signals, as [`crate::interrupt`] says.
@@ -12,13 +13,13 @@ use std::time::Duration;
 use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan, SlotId};
 use clawrl_record::{LimitNotSet, RunSink};
 use clawrl_scheduler::{
-    Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
+    Demand, Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::machine::{Machine, ProviderSettings, Providers};
+use super::machine::{Machine, ProviderSettings, Providers, Workplace};
 use super::metrics;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -42,13 +43,14 @@ pub(crate) struct Work {
     pub(crate) first_epoch: Epoch,
     /// Number of the next attempt, where it is not 0.
     pub(crate) attempt_numbers: BTreeMap<SlotId, u32>,
+    /// How much of it is wanted, for a consumer that says so as it goes; `None` for all.
+    pub(crate) demand: Option<watch::Receiver<Demand>>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) sink: Arc<dyn EpisodeSink>,
     /// Where figures over time go, if anywhere.
     pub(crate) metrics: Option<RunSink>,
     /// Most memory of one session's recording; 0 records nothing.
     pub(crate) cast_bytes: usize,
-    pub(crate) first_interrupt: FirstInterrupt,
     pub(crate) display: Display,
 }
 
@@ -66,25 +68,95 @@ pub(crate) struct Ended {
 ///
 /// # Errors
 /// What kept it from starting. An end in error is in [`Ended`].
-pub(crate) fn execute(machine: Machine, work: Work, log: &Log) -> Result<Ended, Failure> {
-    let limits_not_set = machine.limits_not_set();
-    let runtime = runtime()?;
-    let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
-    // Held here, so that the last of them is dropped after the runtime.
-    let providers = {
-        let _entered = runtime.enter();
-        machine.providers(&work.plan, settings)?
-    };
-    let outcome = runtime.block_on(run(work, providers.clone(), log))?;
-    // Whatever still blocks a thread by now was given up on long ago.
-    runtime.shutdown_timeout(LAST_WAIT);
-    // The last connection to the spawner: it is waited for here.
-    drop(providers);
-    let (report, error) = match outcome {
-        Ok(report) => (report, None),
-        Err(error) => (error.report().clone(), Some(error)),
-    };
-    Ok(Ended { report, error, limits_not_set })
+pub(crate) fn execute(
+    machine: Machine,
+    first_interrupt: FirstInterrupt,
+    work: Work,
+    log: &Log,
+) -> Result<Ended, Failure> {
+    let executor = Executor::start(machine, first_interrupt, log)?;
+    let ended = executor.run(work, log);
+    executor.end();
+    ended
+}
+
+/// A runtime with signals and a spawner, for one run after another.
+pub(crate) struct Executor {
+    runtime: Runtime,
+    workplace: Workplace,
+    limits_not_set: Vec<LimitNotSet>,
+    machine_facts: BTreeMap<String, String>,
+    interrupts: watch::Receiver<Interrupt>,
+}
+
+impl Executor {
+    /// Starts the runtime and listens to signals from now on.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub(crate) fn start(
+        machine: Machine,
+        first_interrupt: FirstInterrupt,
+        log: &Log,
+    ) -> Result<Self, Failure> {
+        let (limits_not_set, machine_facts) = (machine.limits_not_set(), machine.facts());
+        let runtime = runtime()?;
+        let entered = runtime.enter();
+        let workplace = machine.attach()?;
+        let signals = Signals::register()
+            .map_err(|error| Failure::new(Exit::Environment, format!("cannot listen to signals: {error}")))?;
+        let (wanted, interrupts) = watch::channel(Interrupt::None);
+        // Ends with the runtime.
+        runtime.spawn(signals.listen(first_interrupt, wanted, log.clone()));
+        drop(entered);
+        Ok(Self { runtime, workplace, limits_not_set, machine_facts, interrupts })
+    }
+
+    /// Limits that could not be set.
+    pub(crate) fn limits_not_set(&self) -> &[LimitNotSet] {
+        &self.limits_not_set
+    }
+
+    /// Facts for lock files.
+    pub(crate) fn machine_facts(&self) -> &BTreeMap<String, String> {
+        &self.machine_facts
+    }
+
+    /// For threads of our own that have something to wait for.
+    pub(crate) fn handle(&self) -> Handle {
+        self.runtime.handle().clone()
+    }
+
+    /// What was asked for by signals so far.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        *self.interrupts.borrow()
+    }
+
+    /// One run to its end: its providers are shut down when this returns. Blocks.
+    ///
+    /// # Errors
+    /// What kept it from starting. An end in error is in [`Ended`].
+    pub(crate) fn run(&self, work: Work, log: &Log) -> Result<Ended, Failure> {
+        let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
+        let providers = {
+            let _entered = self.runtime.enter();
+            self.workplace.providers(&work.plan, settings)?
+        };
+        let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log))?;
+        let (report, error) = match outcome {
+            Ok(report) => (report, None),
+            Err(error) => (error.report().clone(), Some(error)),
+        };
+        Ok(Ended { report, error, limits_not_set: self.limits_not_set.clone() })
+    }
+
+    /// Ends the runtime, then the spawner (I2).
+    pub(crate) fn end(self) {
+        // Whatever still blocks a thread by now was given up on long ago.
+        self.runtime.shutdown_timeout(LAST_WAIT);
+        // The last connection to the spawner: it is waited for here.
+        drop(self.workplace);
+    }
 }
 
 fn runtime() -> Result<Runtime, Failure> {
@@ -100,10 +172,12 @@ fn runtime() -> Result<Runtime, Failure> {
     })
 }
 
-async fn run(work: Work, providers: Providers, log: &Log) -> Result<Result<RunReport, RunError>, Failure> {
-    let (wanted, interrupts) = watch::channel(Interrupt::None);
-    let signals = Signals::register()
-        .map_err(|error| Failure::new(Exit::Environment, format!("cannot listen to signals: {error}")))?;
+async fn run(
+    work: Work,
+    interrupts: watch::Receiver<Interrupt>,
+    providers: Providers,
+    log: &Log,
+) -> Result<Result<RunReport, RunError>, Failure> {
     let with_permits =
         |(&kind, provider): (&&'static str, &Arc<_>)| (kind, ProviderConfig::from(Arc::clone(provider)));
     let scheduler = Scheduler::new(SchedulerConfig {
@@ -111,17 +185,16 @@ async fn run(work: Work, providers: Providers, log: &Log) -> Result<Result<RunRe
         open_slots: work.open_slots,
         first_epoch: work.first_epoch,
         attempt_numbers: work.attempt_numbers,
+        demand: work.demand,
         providers: providers.iter().map(with_permits).collect(),
         policy: work.policy,
         sink: work.sink,
         interrupts,
-        demand: None,
         patience: Patience::default(),
     })?;
     let progress = scheduler.progress();
     // Ended with this function, whichever way it is left.
     let mut beside = JoinSet::new();
-    beside.spawn(signals.listen(work.first_interrupt, wanted, log.clone()));
     if let Some(sink) = work.metrics {
         beside.spawn(metrics::keep(sink, progress.clone(), providers.clone()));
     }

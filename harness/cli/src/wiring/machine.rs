@@ -1,4 +1,4 @@
-//! The machine made ready for a plan: swept, probed, with a spawner.
+//! The machine made ready for plans: swept, probed, with a spawner.
 //!
 //! I1. The spawner is started from the main thread before any other thread exists: the kernel ends it, and every
 //! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
@@ -24,7 +24,7 @@ use crate::log::Log;
 /// Environments made ahead of need, for each core.
 const WARM_PER_CPU: u32 = 2;
 
-/// What a plan needs of this machine, found and started.
+/// What plans need of this machine, found and started.
 #[derive(Debug)]
 pub(crate) struct Machine {
     bubblewrap: Option<HostReport>,
@@ -38,12 +38,13 @@ impl Machine {
     ///
     /// # Errors
     /// [`Exit::Environment`] when something that the plan needs is missing.
-    pub(crate) fn prepare(plan: &RunPlan, log: &Log) -> Result<Self, Failure> {
+    pub(crate) fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
         open_files::raise_limit();
-        warn_of_openness(plan, log);
+        warn_of_openness(plans, log);
         let cgroups = CgroupHost::detect();
         tell_of_sweep(&sweep_orphans(&cgroups), log);
-        let kinds: HashSet<SandboxKind> = terminals(plan).map(|terminal| terminal.sandbox).collect();
+        let terminals = plans.iter().flat_map(|plan| terminals(plan));
+        let kinds: HashSet<SandboxKind> = terminals.map(|terminal| terminal.sandbox).collect();
         let bubblewrap = if kinds.contains(&SandboxKind::Bubblewrap) {
             Some(probe_host(cgroups).map_err(|fault| Failure::from_fault(&fault))?)
         } else {
@@ -68,20 +69,38 @@ impl Machine {
         facts
     }
 
-    /// The providers of a plan. Call inside a runtime.
+    /// Connects to the spawner. Call inside a runtime.
     ///
     /// # Errors
-    /// When the spawner cannot be reached or control groups cannot be made.
-    pub(crate) fn providers(self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
-        let backends = match self.spawner {
-            Some(spawner) => backends(spawner, self.bubblewrap, self.unboxed, plan)?,
-            None => HashMap::new(),
-        };
+    /// When the spawner cannot be reached.
+    pub(crate) fn attach(self) -> Result<Workplace, Failure> {
+        let client = self.spawner.map(SpawnerClient::attach).transpose();
+        let client = client.map_err(|error| {
+            Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
+        })?;
+        Ok(Workplace { bubblewrap: self.bubblewrap, client, unboxed: self.unboxed })
+    }
+}
+
+/// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
+#[derive(Debug)]
+pub(crate) struct Workplace {
+    bubblewrap: Option<HostReport>,
+    client: Option<SpawnerClient>,
+    unboxed: bool,
+}
+
+impl Workplace {
+    /// Fresh providers for one of the plans. Call inside the runtime.
+    ///
+    /// # Errors
+    /// When control groups cannot be made.
+    pub(crate) fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
         let expected: Vec<TerminalSpec> = terminals(plan).cloned().collect();
         let mut providers = Providers::new();
-        if !expected.is_empty() {
+        if let (false, Some(client)) = (expected.is_empty(), &self.client) {
             let provider = TerminalProvider::new(TerminalConfig {
-                backends,
+                backends: self.backends(client, plan)?,
                 marks: warm_marks(settings.open_slots, plan.limits.concurrency, facts::cpus()),
                 expected,
                 determinism: plan.determinism.clone(),
@@ -91,6 +110,23 @@ impl Machine {
         }
         Ok(providers)
     }
+
+    /// One backend for each isolation that plans ask for.
+    fn backends(&self, client: &SpawnerClient, plan: &RunPlan) -> Result<Backends, Failure> {
+        let mut backends = Backends::new();
+        if let Some(host) = &self.bubblewrap {
+            let determinism = plan.determinism.clone();
+            let config = BubblewrapConfig { host: host.clone(), run: plan.run.clone(), determinism };
+            let backend = BubblewrapBackend::new(client.clone(), config)
+                .map_err(|fault| Failure::from_fault(&fault))?;
+            backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
+        }
+        if self.unboxed {
+            let backend = LocalBackend::new(client.clone(), &plan.run, plan.determinism.clone());
+            backends.insert(SandboxKind::None, Arc::new(backend));
+        }
+        Ok(backends)
+    }
 }
 
 fn start_spawner() -> Result<Spawner, Failure> {
@@ -98,29 +134,6 @@ fn start_spawner() -> Result<Spawner, Failure> {
         let help = "`cargo build -p clawrl -p clawrl-sandbox` builds both programs into one folder";
         Failure::with_help(Exit::Environment, error.to_string(), help)
     })
-}
-
-/// One backend for each isolation that the plan asks for.
-fn backends(
-    spawner: Spawner,
-    bubblewrap: Option<HostReport>,
-    unboxed: bool,
-    plan: &RunPlan,
-) -> Result<Backends, Failure> {
-    let client = SpawnerClient::attach(spawner)
-        .map_err(|error| Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}")))?;
-    let mut backends = Backends::new();
-    if let Some(host) = bubblewrap {
-        let config = BubblewrapConfig { host, run: plan.run.clone(), determinism: plan.determinism.clone() };
-        let backend =
-            BubblewrapBackend::new(client.clone(), config).map_err(|fault| Failure::from_fault(&fault))?;
-        backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
-    }
-    if unboxed {
-        let backend = LocalBackend::new(client, &plan.run, plan.determinism.clone());
-        backends.insert(SandboxKind::None, Arc::new(backend));
-    }
-    Ok(backends)
 }
 
 type Backends = HashMap<SandboxKind, Arc<dyn SandboxBackend>>;
@@ -144,10 +157,11 @@ fn terminals(plan: &RunPlan) -> impl Iterator<Item = &TerminalSpec> {
     })
 }
 
-fn warn_of_openness(plan: &RunPlan, log: &Log) {
+fn warn_of_openness(plans: &[&RunPlan], log: &Log) {
     let count = |open: fn(&TerminalSpec) -> bool| {
         let of = |task: &&Arc<TaskSpec>| matches!(&task.env, EnvSpec::Terminal(terminal) if open(terminal));
-        plan.tasks.iter().filter(of).map(|task| &task.id).collect::<HashSet<_>>().len()
+        let tasks = plans.iter().flat_map(|plan| &plan.tasks);
+        tasks.filter(of).map(|task| &task.id).collect::<HashSet<_>>().len()
     };
     let unboxed = count(|terminal| terminal.sandbox == SandboxKind::None);
     if unboxed > 0 {

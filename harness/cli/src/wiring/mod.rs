@@ -6,7 +6,7 @@ mod memory_sink;
 mod metrics;
 mod policy;
 
-pub(crate) use execution::{Ended, Work, execute};
+pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use machine::Machine;
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::policy_of;

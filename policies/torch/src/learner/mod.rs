@@ -6,10 +6,12 @@ mod collective;
 mod head;
 mod micro_batch;
 mod optimizer;
+mod publisher;
 mod torch_learner;
 
 pub use backward::Activations;
 pub use checkpoint::{Checkpoint, Checkpoints, Latest, Retention};
 pub use collective::{Alone, Collective};
 pub use optimizer::{Decay, OptimizerConfig};
-pub use torch_learner::{LearnerConfig, LearnerSetup, Publisher, TorchLearner};
+pub use publisher::{Publisher, Unpublished};
+pub use torch_learner::{LearnerConfig, LearnerSetup, TorchLearner};

@@ -24,6 +24,7 @@ use super::checkpoint::{Checkpoint, Checkpoints, State};
 use super::collective::Collective;
 use super::micro_batch::{MicroBatch, Scores};
 use super::optimizer::{Optimizer, OptimizerConfig};
+use super::publisher::Publisher;
 use crate::error::TorchError;
 use crate::model::{ModelFiles, Params, Rope};
 
@@ -45,15 +46,6 @@ pub struct LearnerConfig {
     pub activations: Activations,
     /// Steps in a row that may be skipped; one more is an error.
     pub max_skipped_steps: u32,
-}
-
-/// Takes published weights.
-pub trait Publisher: Send {
-    /// Makes these weights act, as soon as possible, without waiting for it.
-    ///
-    /// # Errors
-    /// [`TorchError`] when nobody is there to take them.
-    fn publish(&self, version: u64, params: Params) -> Result<(), TorchError>;
 }
 
 /// What a learner is made from.
@@ -381,8 +373,9 @@ impl Learner for TorchLearner {
     }
 
     fn publish(&mut self) -> Result<(), LearnError> {
-        let copy = self.params.copy().map_err(|error| LearnError::Backend(error.to_string()))?;
-        self.publisher.publish(self.version, copy).map_err(|error| LearnError::Backend(error.to_string()))
+        self.publisher
+            .publish(self.version, &self.params)
+            .map_err(|error| LearnError::Backend(error.to_string()))
     }
 
     fn checkpoint(&mut self, progress: &str) -> Result<(), LearnError> {

@@ -4,28 +4,16 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use clawrl_core::{AttemptId, SlotId};
 use clawrl_learn::{LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
     Activations, Alone, Checkpoints, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, OptimizerConfig,
-    ParamLayout, Params, Publisher, Retention, TorchError, TorchLearner, configure_threads, init_params,
-    load_params, save_params,
+    ParamLayout, Params, Retention, TorchLearner, Unpublished, configure_threads, init_params, load_params,
+    save_params,
 };
 use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
-
-/// Keeps what is published.
-#[derive(Default, Clone)]
-struct Published(Arc<Mutex<Vec<(u64, Tensor)>>>);
-
-impl Publisher for Published {
-    fn publish(&self, version: u64, params: Params) -> Result<(), TorchError> {
-        self.0.lock().unwrap().push((version, params.flat().shallow_clone()));
-        Ok(())
-    }
-}
 
 #[derive(Deserialize)]
 struct Golden {
@@ -115,7 +103,7 @@ fn learner_in(folder: &Path, config: LearnerConfig, params: Params) -> TorchLear
         config,
         params,
         version: 0,
-        publisher: Box::new(Published::default()),
+        publisher: Box::new(Unpublished),
         collective: Box::new(Alone),
         checkpoints: Checkpoints::new(&folder.join("checkpoints"), Retention { weights: 3, moments: 2 }),
         model_folder: &golden_folder(),

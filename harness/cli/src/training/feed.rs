@@ -1,0 +1,48 @@
+//! From the scheduler to the learner: records that are kept go on to whoever learns.
+//!
+//! I1. A record goes on only after it is kept. I2. A learner that is gone stops nothing: records are still kept.
+//! The channel is bounded by twice the attempts under way, so that a learner in the middle of an update holds up
+//! nobody who could still work, and memory stays bounded if it never comes back.
+
+use std::sync::Arc;
+
+use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
+use tokio::sync::mpsc;
+
+/// Where the learner hears of attempts.
+pub(super) type Resolved = mpsc::Receiver<AttemptRecord>;
+
+/// Keeps records in another sink, then passes on those that close their slot and those of cancelled attempts.
+pub(super) struct Feed {
+    kept: Arc<dyn EpisodeSink>,
+    learner: mpsc::Sender<AttemptRecord>,
+}
+
+/// A feed for a run with this many attempts under way.
+pub(super) fn feed(kept: Arc<dyn EpisodeSink>, concurrency: u32) -> (Feed, Resolved) {
+    let (learner, resolved) = mpsc::channel(2 * concurrency.max(1) as usize);
+    (Feed { kept, learner }, resolved)
+}
+
+impl EpisodeSink for Feed {
+    fn leased(&self, lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        self.kept.leased(lease)
+    }
+
+    fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(async move {
+            let tells = record.closes_slot || matches!(record.outcome, Outcome::Cancelled(_));
+            let copy = tells.then(|| AttemptRecord {
+                // The recording of the terminal is nothing to learn from, and most of the bytes.
+                trajectory: clawrl_core::Trajectory { cast: None, ..record.trajectory.clone() },
+                ..record.clone()
+            });
+            self.kept.resolved(record).await?;
+            if let Some(copy) = copy {
+                // Gone is what it is once it has given up (I2).
+                let _ = self.learner.send(copy).await;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! The learner's thread: records in, updates out.
+//!
+//! I1. An update is made as soon as there is a batch; generation goes on meanwhile as far as the demand allows.
+//! I2. A checkpoint is written before anything that was consumed can be forgotten: after every so many updates and
+//! whenever the thread comes to its end in order. I3. When it ends, in order or not, the demand is closed, so that the
+//! scheduler finishes what runs and ends, too.
+//!
+//! Cancellation: the channel of records ends with the scheduler's run, and this thread with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_config::RlPlan;
+use clawrl_core::AttemptRecord;
+use clawrl_learn::{FormedBatch, GroupStream, LearnError, Learner, StreamEnd, StreamError, StreamSnapshot};
+use clawrl_record::{Metric, MetricRow, RunSink};
+use clawrl_scheduler::Demand;
+use clawrl_torch::{Chat, TorchLearner};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::display::{Sampled, Teller, UpdateTimes};
+use super::feed::Resolved;
+use super::samples::member_result;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// What goes on from one stretch of a training to the next.
+pub(super) struct Learning {
+    pub(super) rl: RlPlan,
+    pub(super) learner: TorchLearner,
+    pub(super) stream: GroupStream,
+    pub(super) chat: Arc<Chat>,
+    pub(super) checkpoint_every: u32,
+    pub(super) teller: Teller,
+    /// Version of the last checkpoint.
+    pub(super) checkpointed: u64,
+    /// Attempts whose record could not be read; they count as faulted.
+    pub(super) unreadable: u64,
+}
+
+/// What one stretch is joined to the rest by.
+pub(super) struct Joints {
+    pub(super) resolved: Resolved,
+    pub(super) demand: watch::Sender<Demand>,
+    pub(super) metrics: RunSink,
+    pub(super) runtime: Handle,
+}
+
+/// Since the update before.
+struct Interval {
+    began: Instant,
+    sampled: Sampled,
+}
+
+impl Interval {
+    fn new() -> Self {
+        Self { began: Instant::now(), sampled: Sampled::default() }
+    }
+}
+
+impl Learning {
+    /// Updates made so far.
+    pub(super) fn updates(&self) -> u32 {
+        self.stream.snapshot().updates
+    }
+
+    /// Learns until so many updates are made, nothing more can come, or the run is over.
+    ///
+    /// # Errors
+    /// The learner gave up, or a checkpoint could not be written.
+    pub(super) fn until(&mut self, target: u32, joints: Joints) -> Result<(), Failure> {
+        let Joints { mut resolved, demand, metrics, runtime } = joints;
+        let mut interval = Interval::new();
+        let mut open = true;
+        loop {
+            while open {
+                self.publish_if_due()?;
+                open = self.updates() < target && self.stream.end().is_none();
+                let Some(formed) = self.stream.next_batch().filter(|_| open) else { break };
+                let rows = self.update(formed, &mut interval)?;
+                // Losing a figure is no reason to stop.
+                let _ = runtime.block_on(metrics.metrics(rows));
+            }
+            let groups = self.stream.demand();
+            demand.send_if_modified(|wanted| {
+                let changed = wanted.groups < groups || (!open && !wanted.closed);
+                *wanted = Demand { groups: wanted.groups.max(groups), closed: wanted.closed || !open };
+                changed
+            });
+            match resolved.blocking_recv() {
+                Some(record) => self.take(&record, &mut interval)?,
+                None => break,
+            }
+        }
+        if self.learner.version() > self.checkpointed {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// What the stream came to, if it did.
+    pub(super) fn end(&self) -> Option<StreamEnd> {
+        self.stream.end()
+    }
+
+    fn take(&mut self, record: &AttemptRecord, interval: &mut Interval) -> Result<(), Failure> {
+        let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
+        interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
+        interval.sampled.turns += record.trajectory.turns.len() as u64;
+        interval.sampled.episodes += 1;
+        let temperature = self.rl.sampling.temperature_milli as f32 / 1000.0;
+        let result = member_result(&self.chat, record, self.rl.reward, temperature).unwrap_or_else(|why| {
+            self.unreadable += 1;
+            self.teller.log().warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
+            clawrl_learn::MemberResult::Faulted
+        });
+        match self.stream.resolved(record.attempt, result) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    fn update(&mut self, formed: FormedBatch, interval: &mut Interval) -> Result<Vec<MetricRow>, Failure> {
+        let FormedBatch { batch, stats } = formed;
+        let began = Instant::now();
+        let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
+        let report = self.learner.update(&batch).map_err(|error| gave_up(&error))?;
+        times.update = began.elapsed();
+        self.stream.updated(report.version).map_err(|error| broken(&error))?;
+        times.publish = timed(|| self.publish_if_due())?;
+        if self.updates().is_multiple_of(self.checkpoint_every.max(1)) {
+            times.checkpoint = timed(|| self.checkpoint())?;
+        }
+        let sampled = std::mem::replace(interval, Interval::new()).sampled;
+        self.teller.update(self.rl.updates, &stats, &report, sampled, times);
+
+        let counts = &stats.counts;
+        let seconds = (times.wait + times.update).as_secs_f64().max(1e-9);
+        let per_turn = sampled.tokens as f64 / (sampled.turns.max(1)) as f64;
+        let constant = counts.constant_passed + counts.constant_failed + counts.constant_mixed;
+        let figures = [
+            (Metric::TrainRewardMean, counts.reward_mean().unwrap_or(f64::NAN)),
+            (Metric::TrainSuccessRatio, counts.success_rate().unwrap_or(f64::NAN)),
+            (Metric::TrainLossMean, report.loss),
+            (Metric::TrainEntropyNats, report.entropy),
+            (Metric::TrainGradientNorm, report.grad_norm),
+            (Metric::TrainBehaviourGapNats, report.behaviour_gap),
+            (Metric::TrainClippedRatio, report.clip_fraction),
+            (Metric::TrainStalenessMeanVersions, counts.tokens.mean()),
+            (Metric::TrainStalenessMaxVersions, counts.tokens.max as f64),
+            (Metric::TrainGroupsUsedCount, counts.informative as f64),
+            (Metric::TrainGroupsConstantCount, constant as f64),
+            (Metric::TrainGroupsSmallCount, counts.too_few as f64),
+            (Metric::TrainTokensStaleCount, counts.tokens.masked as f64),
+            (Metric::TrainSegmentsDroppedCount, report.dropped_segments as f64),
+            (Metric::TrainTokensTrainedCount, report.trained_tokens as f64),
+            (Metric::TrainTokensForwardCount, report.forward_tokens as f64),
+            (Metric::TrainStepsCount, f64::from(report.steps)),
+            (Metric::TrainStepsSkippedCount, f64::from(report.skipped)),
+            (Metric::TrainReplyTokensMean, per_turn),
+            (Metric::TrainSampledTokensPerSecond, sampled.tokens as f64 / seconds),
+            (Metric::TrainEpisodesPerSecond, sampled.episodes as f64 / seconds),
+            (Metric::TrainWaitSeconds, times.wait.as_secs_f64()),
+            (Metric::TrainUpdateSeconds, times.update.as_secs_f64()),
+            (Metric::TrainPublishSeconds, times.publish.as_secs_f64()),
+            (Metric::TrainCheckpointSeconds, times.checkpoint.as_secs_f64()),
+        ];
+        Ok(MetricRow::of_update(now_ms(), u64::from(stats.update) + 1, &figures))
+    }
+
+    fn publish_if_due(&mut self) -> Result<(), Failure> {
+        if self.stream.publish_due() {
+            self.learner.publish().map_err(|error| gave_up(&error))?;
+            self.stream.published(self.learner.version()).map_err(|error| broken(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint of the parameters and of what they consumed.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn checkpoint(&mut self) -> Result<(), Failure> {
+        let progress = serde_json::to_string(self.stream.snapshot())
+            .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+        self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
+        self.checkpointed = self.learner.version();
+        Ok(())
+    }
+}
+
+/// The progress that a checkpoint holds.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn progress_of(text: &str) -> Result<StreamSnapshot, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::new(Exit::Results, format!("the checkpoint's progress cannot be read: {error}"))
+    })
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
+}
+
+fn timed<E>(work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
+    let began = Instant::now();
+    work().map(|()| began.elapsed())
+}
+
+/// The failure of a learner that cannot go on.
+pub(super) fn gave_up(error: &LearnError) -> Failure {
+    match error {
+        LearnError::NotFinite { .. } => Failure::with_help(
+            Exit::TrainingFailed,
+            format!("the training is given up: {error}"),
+            "a lower `learning_rate` or `max_grad_norm` often helps; the last checkpoint is intact",
+        ),
+        LearnError::Checkpoint(_) => Failure::with_help(
+            Exit::Results,
+            format!("the training stopped: {error}"),
+            "older checkpoints are intact; once there is room, `clawrl train --resume` goes on from the last",
+        ),
+        LearnError::Backend(_) => Failure::new(Exit::Internal, format!("the training stopped: {error}")),
+    }
+}
+
+fn broken(error: &StreamError) -> Failure {
+    Failure::with_help(Exit::Internal, error.to_string(), "this is a bug in ClawRL: please report it")
+}

@@ -1,0 +1,20 @@
+//! `clawrl train`: demonstrations, imitation, reinforcement learning, evaluations, and the page about it.
+//!
+//! The scheduler runs on the main thread and fills slots as they are wanted; the learner has a thread of its own,
+//! which collects episodes into groups, makes updates and publishes parameters; the engine has another. They are
+//! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
+
+mod corpus;
+mod display;
+mod evaluation;
+mod feed;
+mod files;
+mod learning;
+mod page;
+mod samples;
+mod session;
+mod settings;
+mod warm_start;
+
+pub(crate) use corpus::corpus;
+pub(crate) use session::{Request, Start, train};

@@ -1,0 +1,498 @@
+//! A training from its plan to its page.
+//!
+//! It is a chain of steps, each of which leaves what the next needs on disk and is skipped when that is there: the
+//! policy's folder, the run of the demonstrations, the checkpoint of the warm start, evaluations, checkpoints of
+//! reinforcement learning. So a training that was killed goes on with the step it was in.
+//!
+//! I1. What a resumed training does is a function of the last checkpoint and the plan: groups that the checkpoint had
+//! not consumed are run again as a whole. With `reproducible: true` it ends with the same bits as an undisturbed one.
+//! I2. Held-out tasks are only ever evaluated on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
+use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId};
+use clawrl_learn::{GroupStream, StreamEnd, StreamSnapshot};
+use clawrl_record::{HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunWriter};
+use clawrl_scheduler::{Demand, Interrupt};
+use clawrl_scripted::Demonstrator;
+use clawrl_torch::{
+    Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerSetup, ModelFiles, Params, PresetRequest,
+    Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
+    configure_threads, init_policy, load_params,
+};
+use tokio::sync::watch;
+
+use super::corpus::corpus;
+use super::display::Teller;
+use super::evaluation::{WholeRun, held_out, interrupted};
+use super::feed::feed;
+use super::files::TrainingFiles;
+use super::learning::{Joints, Learning, gave_up, now_ms, progress_of};
+use super::warm_start::Demonstrations;
+use super::{page, settings};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{capacity, facts};
+use crate::interrupt::FirstInterrupt;
+use crate::log::Log;
+use crate::progress::Display;
+use crate::wiring::{Executor, Machine, Work};
+
+/// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
+const EVALUATION_CAST_BYTES: usize = 64 << 10;
+
+/// How a training begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Anew.
+    New,
+    /// Where it was left.
+    Resume,
+}
+
+/// What is trained, and where it is kept.
+pub(crate) struct Request {
+    pub(crate) plan: TrainPlan,
+    pub(crate) run: RunId,
+    pub(crate) results: PathBuf,
+    pub(crate) start: Start,
+    pub(crate) quiet: bool,
+}
+
+/// What a training came to.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Trained {
+    /// The run.
+    pub(crate) run: RunId,
+    /// Updates made.
+    pub(crate) updates: u32,
+    /// Held-out greedy success before the first update and after the last, with intervals.
+    pub(crate) held_out: Vec<(u64, PassRate)>,
+    /// The page about it.
+    pub(crate) page: PathBuf,
+    /// The last policy, as a model's folder.
+    pub(crate) policy: PathBuf,
+}
+
+/// Everything that the steps share.
+struct Session<'a> {
+    plan: TrainPlan,
+    rl: RlPlan,
+    tasks: TrainTasks,
+    files: TrainingFiles,
+    policy_folder: PathBuf,
+    executor: &'a Executor,
+    teller: Teller,
+}
+
+/// Trains. Call on the main thread, before anything starts a thread.
+///
+/// # Errors
+/// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
+pub(crate) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
+    let Request { plan, run, results, start, quiet } = request;
+    let Some(rl) = plan.rl.clone() else {
+        let help = "write `rl: { updates: 1 }` at least; imitation alone is not there yet";
+        return Err(Failure::with_help(Exit::Refused, "the training has no `rl:`", help));
+    };
+    if plan.engine.device != clawrl_config::Device::Cpu {
+        let help = "write `device: cpu` in `engine:`";
+        return Err(Failure::with_help(Exit::Refused, "the engine runs on the processor only so far", help));
+    }
+    let files = TrainingFiles::new(run, results)?;
+    let tasks = TrainTasks::load(&plan)?;
+    for warning in tasks.warnings() {
+        log.diagnostic(warning);
+    }
+    let policy_folder = match &plan.policy {
+        PolicySource::Preset(_) => files.policy(),
+        PolicySource::Path(folder) => folder.clone(),
+    };
+    let part = |run: RunId| TrainRun { run, host: capacity::probe() };
+    let rl_plan = tasks.rl_plan(&policy_folder, &part(files.run().clone()))?;
+    // Looked at now, so that what is wrong with it is told before minutes have passed.
+    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0)?))?;
+    let mut plans = vec![&rl_plan, &evaluation];
+    let demonstrations = match &plan.warm_start {
+        Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
+        None => None,
+    };
+    plans.extend(&demonstrations);
+    let machine = Machine::prepare(&plans, log)?;
+    let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    if start == Start::New {
+        let train = serde_json::to_value(&plan).map_err(|error| {
+            Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
+        })?;
+        RunWriter::create_training(files.results(), &rl_plan, &lock, &train)?.close()?;
+    }
+    let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
+    let session = Session {
+        plan,
+        rl,
+        tasks,
+        files,
+        policy_folder,
+        executor: &executor,
+        teller: Teller::new(log, quiet),
+    };
+    let trained = session.run(demonstrations);
+    drop(session);
+    executor.end();
+    trained
+}
+
+impl Session<'_> {
+    fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
+        self.make_policy()?;
+        let threads = std::num::NonZeroUsize::new(self.plan.engine.threads as usize);
+        configure_threads(threads.unwrap_or(std::num::NonZeroUsize::MIN)).map_err(|error| {
+            Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
+        })?;
+        let model = ModelFiles::of(&self.policy_folder);
+        let chat =
+            Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
+        let checkpoint = match self.last_checkpoint()? {
+            Some(checkpoint) => checkpoint,
+            None => {
+                self.warm_start(&model, &chat, demonstrations)?;
+                let missing =
+                    || Failure::new(Exit::Internal, "the checkpoint of the warm start is not there");
+                self.last_checkpoint()?.ok_or_else(missing)?
+            }
+        };
+        self.reinforce(chat, checkpoint)
+    }
+
+    /// The preset's folder, unless it is there.
+    fn make_policy(&self) -> Result<(), Failure> {
+        let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
+        if ModelFiles::of(&self.policy_folder).config().exists() {
+            return Ok(());
+        }
+        let preset = match preset {
+            Preset::Tiny => clawrl_torch::Preset::Tiny,
+        };
+        let texts = corpus(self.tasks.train().map(|task| &**task));
+        let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts };
+        let summary = init_policy(&self.policy_folder, &request)
+            .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        self.teller.say(&format!(
+            "a policy from nothing: {} parameters, vocabulary of {}",
+            summary.parameters, summary.vocab_size
+        ));
+        Ok(())
+    }
+
+    fn checkpoints(&self) -> Checkpoints {
+        let keep = self.plan.checkpoint;
+        let retention = Retention { weights: keep.keep_weights, moments: keep.keep_moments };
+        Checkpoints::new(&self.files.folder().join("checkpoints"), retention)
+    }
+
+    fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
+        let found = self.checkpoints().latest(Device::Cpu).map_err(unusable)?;
+        for damaged in &found.damaged {
+            self.teller.log().warn(format_args!("passed over: {damaged}"));
+        }
+        Ok(found.checkpoint)
+    }
+
+    /// Leaves checkpoint 0.
+    fn warm_start(&self, model: &ModelFiles, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
+        let params = load_params(model, Device::Cpu).map_err(unusable)?;
+        let params = match (&self.plan.warm_start, plan) {
+            (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
+            _ => params,
+        };
+        let none = settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1));
+        let mut learner = self.learner(none, params, 0, Box::new(Unpublished))?;
+        let progress = serde_json::to_string(&StreamSnapshot::at(0))
+            .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+        clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
+    }
+
+    fn imitate(
+        &self,
+        warm_start: &WarmStartPlan,
+        plan: RunPlan,
+        chat: &Chat,
+        params: Params,
+    ) -> Result<Params, Failure> {
+        self.teller.say(&format!(
+            "{} demonstrations in real shells, right on purpose in {} % only",
+            warm_start.demonstrations, warm_start.oracle_percent
+        ));
+        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
+        let demonstrator = demonstrator
+            .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
+        let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
+        let demonstrations = Demonstrations::read(&run, chat)?;
+        self.teller.say(&format!(
+            "{} of {} demonstrations passed; all that finished are imitated",
+            demonstrations.passed, demonstrations.attempts
+        ));
+        let config = settings::imitator(warm_start, self.rl.max_skipped_steps);
+        let mut learner = self.learner(config, params, 0, Box::new(Unpublished))?;
+        let rows = demonstrations.imitate(
+            &mut learner,
+            warm_start,
+            self.plan.seed,
+            || self.executor.interrupt(),
+            &self.teller,
+        )?;
+        self.keep_metrics(rows)?;
+        learner.params().copy().map_err(unusable)
+    }
+
+    fn learner(
+        &self,
+        config: clawrl_torch::LearnerConfig,
+        params: Params,
+        version: u64,
+        publisher: Box<dyn Publisher>,
+    ) -> Result<TorchLearner, Failure> {
+        let setup = LearnerSetup {
+            config,
+            params,
+            version,
+            publisher,
+            collective: Box::new(Alone),
+            checkpoints: self.checkpoints(),
+            model_folder: &self.policy_folder,
+        };
+        TorchLearner::new(setup).map_err(unusable)
+    }
+
+    /// From a checkpoint to the last update, with evaluations where they are due.
+    fn reinforce(&self, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
+        let snapshot = progress_of(&checkpoint.progress)?;
+        let config = settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1));
+        let engine = Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params);
+        let engine = engine.map_err(unusable)?;
+        let params = checkpoint.params.copy().map_err(unusable)?;
+        let mut learner = self.learner(config, params, checkpoint.version, Box::new(engine.handle()))?;
+        learner.restore(checkpoint).map_err(unusable)?;
+
+        let stream_config = settings::stream(&self.rl, self.plan.seed);
+        let part = TrainRun { run: self.files.run().clone(), host: capacity::probe() };
+        let rl_plan = self.tasks.rl_plan(&self.policy_folder, &part)?;
+        let stream = GroupStream::new(stream_config, &rl_plan.slots, snapshot.clone()).map_err(|error| {
+            let help = "the train file or a suite has changed since; train anew under another name";
+            Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
+        })?;
+        let mut learning = Learning {
+            rl: self.rl.clone(),
+            checkpointed: snapshot.version,
+            learner,
+            stream,
+            chat: Arc::clone(&chat),
+            checkpoint_every: self.plan.checkpoint.every_updates,
+            teller: self.teller.clone(),
+            unreadable: 0,
+        };
+        // After a kill: groups that the checkpoint had not consumed run again as a whole.
+        let mut mode = ResumeMode::RollBack {
+            update: u64::from(snapshot.updates),
+            consumed: snapshot.consumed.iter().collect::<BTreeSet<_>>(),
+        };
+        let mut evaluated = self.earlier_evaluations(snapshot.updates)?;
+        loop {
+            let at = learning.updates();
+            if self.plan.evaluation.is_due(at, self.rl.updates)
+                && evaluated.iter().all(|past| past.version != u64::from(at))
+            {
+                evaluated.push(self.evaluate(at, &engine, &chat)?);
+                page::write(&self.files, &self.plan, &evaluated)?;
+            }
+            if at >= self.rl.updates {
+                break;
+            }
+            if self.executor.interrupt() != Interrupt::None {
+                return Err(interrupted());
+            }
+            let target = (at + 1..=self.rl.updates)
+                .find(|&update| self.plan.evaluation.is_due(update, self.rl.updates));
+            self.stretch(
+                &mut learning,
+                target.unwrap_or(self.rl.updates),
+                &engine,
+                &chat,
+                std::mem::take(&mut mode),
+            )?;
+            match learning.end() {
+                Some(StreamEnd::PlanExhausted) => {
+                    let message = format!(
+                        "after {} updates there are no more groups to sample: too many had the same reward for all",
+                        learning.updates()
+                    );
+                    let help = "a warm start that is right sometimes, easier tasks or a larger `resample_budget` help";
+                    return Err(Failure::with_help(Exit::TrainingFailed, message, help));
+                }
+                Some(StreamEnd::Cancelled) => return Err(interrupted()),
+                Some(StreamEnd::Updates) | None => {}
+            }
+        }
+        let version = clawrl_learn::Learner::version(&learning.learner);
+        let rate = |held_out: &HeldOut| (held_out.version, held_out.rate());
+        Ok(Trained {
+            run: self.files.run().clone(),
+            updates: learning.updates(),
+            held_out: evaluated.iter().map(rate).collect(),
+            page: self.files.page(),
+            policy: self.files.model_of(version),
+        })
+    }
+
+    /// Learns up to an update while the scheduler fills slots.
+    fn stretch(
+        &self,
+        learning: &mut Learning,
+        target: u32,
+        engine: &Engine,
+        chat: &Arc<Chat>,
+        mode: ResumeMode,
+    ) -> Result<(), Failure> {
+        let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
+        let (demand, wanted) = watch::channel(Demand { groups: learning.stream.demand(), closed: false });
+        let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
+        let sampling = self.rl.sampling;
+        let policy = self.policy(
+            engine,
+            chat,
+            ReplySampling {
+                max_new_tokens: sampling.max_new_tokens,
+                temperature: sampling.temperature_milli as f32 / 1000.0,
+            },
+        );
+        let work = Work {
+            plan: Arc::new(plan),
+            open_slots: state.open_slots,
+            first_epoch: state.next_epoch,
+            attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect::<BTreeMap<_, _>>(),
+            demand: Some(wanted),
+            policy,
+            sink: Arc::new(feed) as Arc<dyn EpisodeSink>,
+            metrics: Some(writer.sink()),
+            cast_bytes: 0,
+            display: Display::suited(self.teller.log(), true),
+        };
+        let joints = Joints { resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
+        let threads = self.plan.engine.threads as usize;
+        let (ended, learned) = thread::scope(|scope| {
+            let learner =
+                thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {
+                    let threads = std::num::NonZeroUsize::new(threads).unwrap_or(std::num::NonZeroUsize::MIN);
+                    configure_threads(threads)
+                        .map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+                    learning.until(target, joints)
+                });
+            let learner = learner.map_err(|error| {
+                Failure::new(Exit::Environment, format!("the learner has no thread: {error}"))
+            })?;
+            let ended = self.executor.run(work, self.teller.log());
+            let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, Failure>((ended, learned))
+        })?;
+        // The learner's failure comes first: the scheduler ended because of it.
+        learned?;
+        let ended = ended?;
+        if let Some(error) = ended.error {
+            return Err(Failure::new(Exit::Internal, format!("the training stopped: {error}")));
+        }
+        let over = learning.updates() >= self.rl.updates;
+        if over {
+            writer.finish(clawrl_record::RunEnd::Sated)?;
+        } else {
+            writer.close()?;
+        }
+        if !over && learning.updates() < target && self.executor.interrupt() != Interrupt::None {
+            return Err(interrupted());
+        }
+        Ok(())
+    }
+
+    /// Evaluations that a training which is taken up has behind it.
+    fn earlier_evaluations(&self, updates: u32) -> Result<Vec<HeldOut>, Failure> {
+        let store = clawrl_record::RunStore::open(self.files.results())?;
+        let mut evaluated = Vec::new();
+        for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, self.rl.updates)) {
+            if let Ok(run) = store.run(&self.files.evaluation(at)?)
+                && run.state().is_some_and(|state| state.finished().is_some())
+            {
+                evaluated.push(held_out(&run, u64::from(at)));
+            }
+        }
+        Ok(evaluated)
+    }
+
+    /// Greedy success of the acting version.
+    fn evaluate(&self, at: u32, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
+        let began = std::time::Instant::now();
+        let part = TrainRun { run: self.files.evaluation(at)?, host: capacity::probe() };
+        let plan = self.tasks.evaluation_plan(&self.policy_folder, &part)?;
+        let max_new_tokens = self.plan.evaluation.max_new_tokens;
+        let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
+        let run = self.whole(plan, policy, EVALUATION_CAST_BYTES).fill()?;
+        let held_out = held_out(&run, u64::from(at));
+        let ((passed, tried), PassRate { value, low, high }) = (held_out.total(), held_out.rate());
+        self.teller.say(&format!(
+            "held-out, greedy, after {at} updates: {:.1} % ({passed} of {tried}; 95 % interval {:.1} to {:.1} %)",
+            100.0 * value,
+            100.0 * low,
+            100.0 * high
+        ));
+        if held_out.faulted > 0 {
+            self.teller
+                .log()
+                .warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
+        }
+        self.keep_metrics(MetricRow::of_update(
+            now_ms(),
+            u64::from(at),
+            &[
+                (Metric::TrainHeldOutSuccessRatio, value),
+                (Metric::TrainHeldOutTasksCount, f64::from(tried)),
+                (Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()),
+            ],
+        ))?;
+        Ok(held_out)
+    }
+
+    fn policy(&self, engine: &Engine, chat: &Arc<Chat>, sampling: ReplySampling) -> Arc<dyn Policy> {
+        let name = format!("torch:{}", self.files.run());
+        Arc::new(TorchPolicy::new(name, engine.handle(), Arc::clone(chat), sampling))
+    }
+
+    fn whole(&self, plan: RunPlan, policy: Arc<dyn Policy>, cast_bytes: usize) -> WholeRun<'_> {
+        WholeRun {
+            executor: self.executor,
+            files: &self.files,
+            plan,
+            policy,
+            cast_bytes,
+            teller: &self.teller,
+        }
+    }
+
+    /// Adds figures to the training's own record.
+    fn keep_metrics(&self, rows: Vec<MetricRow>) -> Result<(), Failure> {
+        let (writer, ..) = RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
+        let kept = self.executor.handle().block_on(writer.sink().metrics(rows));
+        writer.close()?;
+        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
+    }
+}
+
+fn unusable(error: TorchError) -> Failure {
+    let exit = match error {
+        TorchError::Checkpoint(_) => Exit::Results,
+        TorchError::Model(_) => Exit::Refused,
+        _ => Exit::Environment,
+    };
+    Failure::new(exit, error.to_string())
+}

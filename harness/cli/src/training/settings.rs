@@ -1,0 +1,111 @@
+//! From the words of a train plan to the settings of those who compute.
+
+use std::num::NonZeroU32;
+
+use clawrl_config::{
+    Advantage, Aggregation, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
+};
+use clawrl_learn::{AdvantageKind, PolicyLoss, StreamConfig, Weighting};
+use clawrl_torch::{Activations, Decay, EngineConfig, LearnerConfig, OptimizerConfig};
+
+/// Tokens that go through the learner's model together. Enough that operations dominate their overhead, few enough
+/// that activations stay small.
+const MICRO_BATCH_TOKENS: NonZeroU32 = NonZeroU32::new(8192).unwrap();
+
+/// A number of at least 1, as a checked plan has it.
+fn positive(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+}
+
+/// The engine of a training.
+pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
+    EngineConfig {
+        max_batch: plan.engine.max_batch as usize,
+        threads: plan.engine.threads as usize,
+        reproducible: plan.engine.batch_invariant,
+        ..EngineConfig::default()
+    }
+}
+
+/// The stream of groups.
+pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
+    StreamConfig {
+        advantage: match rl.advantage {
+            Advantage::Grpo => AdvantageKind::Grpo,
+            Advantage::DrGrpo => AdvantageKind::DrGrpo,
+            Advantage::LeaveOneOut => AdvantageKind::LeaveOneOut,
+        },
+        schedule: match rl.schedule {
+            Schedule::Synchronous => clawrl_learn::Schedule::Synchronous,
+            Schedule::OneStepOff => clawrl_learn::Schedule::OneStepOff,
+            Schedule::Asynchronous => {
+                clawrl_learn::Schedule::Asynchronous { max_staleness: u64::from(rl.max_staleness) }
+            }
+        },
+        batch_groups: positive(rl.batch_groups),
+        resample_budget: positive(rl.resample_budget),
+        updates: rl.updates,
+        seed,
+    }
+}
+
+/// The learner of reinforcement learning. `episode_tokens` is the most that an episode can have sampled.
+pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
+    LearnerConfig {
+        loss: loss(&rl.loss, episode_tokens),
+        optimizer: optimizer(&rl.optimizer, u64::from(rl.updates) * u64::from(rl.minibatches)),
+        minibatches: positive(rl.minibatches),
+        micro_batch_tokens: MICRO_BATCH_TOKENS,
+        activations: Activations::Keep,
+        max_skipped_steps: rl.max_skipped_steps,
+    }
+}
+
+/// The learner of imitation.
+pub(super) fn imitator(warm_start: &WarmStartPlan, max_skipped_steps: u32) -> LearnerConfig {
+    LearnerConfig {
+        loss: PolicyLoss::default(),
+        optimizer: optimizer(&warm_start.optimizer, u64::from(warm_start.steps)),
+        minibatches: NonZeroU32::MIN,
+        micro_batch_tokens: MICRO_BATCH_TOKENS,
+        activations: Activations::Keep,
+        max_skipped_steps,
+    }
+}
+
+fn optimizer(plan: &OptimizerPlan, total_steps: u64) -> OptimizerConfig {
+    let falls = plan.final_fraction < 1.0;
+    OptimizerConfig {
+        learning_rate: plan.learning_rate,
+        beta1: plan.beta1,
+        beta2: plan.beta2,
+        weight_decay: plan.weight_decay,
+        epsilon: plan.epsilon,
+        max_grad_norm: plan.max_grad_norm,
+        warm_up_steps: u64::from(plan.warm_up_steps),
+        decay: falls.then_some(Decay { total_steps, final_fraction: plan.final_fraction }),
+    }
+}
+
+fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
+    PolicyLoss {
+        clip_low: plan.clip_low,
+        clip_high: plan.clip_high,
+        dual_clip: plan.dual_clip,
+        weighting: match plan.importance {
+            Importance::None => Weighting::None,
+            Importance::Token(cap) => Weighting::Token { cap },
+            Importance::Sequence(cap) => Weighting::Sequence { cap },
+            Importance::Geometric(cap) => Weighting::Geometric { cap },
+            Importance::IcePop(interval) => Weighting::IcePop { low: interval.low, high: interval.high },
+        },
+        aggregation: match plan.aggregation {
+            Aggregation::TokenMean => clawrl_learn::Aggregation::TokenMean,
+            Aggregation::EpisodeMean => clawrl_learn::Aggregation::EpisodeMean,
+            Aggregation::Constant => {
+                let max_tokens = positive(u32::try_from(episode_tokens).unwrap_or(u32::MAX));
+                clawrl_learn::Aggregation::Constant { max_tokens }
+            }
+        },
+    }
+}
