@@ -1,5 +1,6 @@
 //! The engine against the learner's forward pass, and every reply against what its request gets alone.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use clawrl_core::{FinishReason, SplitMix64};
@@ -102,12 +103,12 @@ async fn log_probabilities_are_the_learners() {
         for reproducible in [false, true] {
             let config = EngineConfig { reproducible, max_prefill_rows: 37, ..self::reproducible() };
             let engine = Engine::start(config, 0, &params).unwrap();
-            for (prompt_len, temperature, top_k) in [(1, 1.0, 0), (16, 0.0, 0), (300, 0.7, 0), (65, 1.5, 5)] {
+            for (prompt_len, temperature, top_k) in [(1, 1.0, 0), (16, 0.0, 0), (160, 0.7, 0), (65, 1.5, 5)] {
                 let prompt = random_ids(prompt_len, 9);
-                let mut request = request(&prompt, 40, 3);
+                let mut request = request(&prompt, 20, 3);
                 (request.temperature, request.top_k) = (temperature, top_k);
                 let reply = engine.handle().generate(request).await.unwrap();
-                assert_eq!((reply.ids.len(), reply.finish), (40, FinishReason::Length));
+                assert_eq!((reply.ids.len(), reply.finish), (20, FinishReason::Length));
                 assert_eq!(reply.versions, [(0, 0)]);
                 assert_eq!(reply.set_logprobs.is_some(), top_k > 0);
                 let ids = [prompt.as_slice(), reply.ids.as_slice()].concat();
@@ -124,9 +125,9 @@ async fn log_probabilities_are_the_learners() {
 /// What a request of a random mix asks for. Some prompts begin like others.
 fn random_request(index: u64) -> GenerateRequest {
     let mut bits = SplitMix64::new(index ^ 0xfeed);
-    let mut prompt = random_ids(bits.below(40) as usize, bits.below(12));
-    prompt.extend(random_ids(1 + bits.below(60) as usize, bits.below(200)));
-    let mut request = request(&prompt, 1 + bits.below(30) as u32, index);
+    let mut prompt = random_ids(bits.below(24) as usize, bits.below(12));
+    prompt.extend(random_ids(1 + bits.below(40) as usize, bits.below(200)));
+    let mut request = request(&prompt, 1 + bits.below(16) as u32, index);
     request.temperature = [0.0, 0.6, 1.0, 1.0][bits.below(4) as usize];
     request.top_p = if bits.below(5) == 0 { 0.8 } else { 1.0 };
     request.top_k = if bits.below(5) == 0 { 7 } else { 0 };
@@ -166,7 +167,7 @@ fn assert_same(one: &Generated, other: &Generated) {
 async fn a_thousand_requests_each_get_what_they_get_alone() {
     let params = params(&small_model(|_| {}), 1);
     // Little memory and a short queue, so that requests also wait for both.
-    let config = EngineConfig { kv_budget_bytes: 200 << 10, queue: 20, ..reproducible() };
+    let config = EngineConfig { kv_budget_bytes: 120 << 10, queue: 20, ..reproducible() };
     let engine = Engine::start(config, 0, &params).unwrap();
     let single = Engine::start(alone(), 0, &params).unwrap();
     let mut order: Vec<u64> = (0..1_000).collect();
@@ -228,6 +229,18 @@ async fn a_groups_prompt_is_computed_once() {
     }
 }
 
+/// Sends the request of `long`, then that of `short`, and gives the reply to `short`, which comes first.
+async fn before<F>(long: &mut Pin<&mut F>, short: F) -> Generated
+where
+    F: Future<Output = Result<Generated, EngineError>>,
+{
+    tokio::select! {
+        biased;
+        reply = long => panic!("the long request is done: {reply:?}"),
+        reply = short => reply.unwrap(),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn weights_change_between_two_steps() {
     let config = small_model(|_| {});
@@ -235,18 +248,17 @@ async fn weights_change_between_two_steps() {
     let engine = Engine::start(reproducible(), 10, &old).unwrap();
     let handle = engine.handle();
     let prompt = random_ids(30, 1);
-    let long = tokio::spawn(ask(engine.handle(), request(&prompt, 2_000, 1), None));
-    // Has its reply after the long one has begun.
-    let early = handle.generate(request(&prompt, 5, 2)).await.unwrap();
+    let mut long = pin!(handle.generate(request(&prompt, 600, 1)));
+    let early = before(&mut long, handle.generate(request(&prompt, 5, 2))).await;
     assert_eq!(early.versions, [(0, 10)]);
     handle.publish(11, &new).unwrap().wait().await.unwrap();
     assert_eq!(handle.stats().version, 11);
     let late = handle.generate(request(&prompt, 5, 2)).await.unwrap();
     assert_eq!(late.versions, [(0, 11)]);
-    let long = long.await.unwrap().unwrap();
+    let long = long.await.unwrap();
 
     // A step for each of its tokens: nothing held it up.
-    assert_eq!((long.ids.len(), handle.stats().steps), (2_000, 2_000));
+    assert_eq!((long.ids.len(), handle.stats().steps), (600, 600));
     assert_eq!(long.versions.len(), 2);
     assert_eq!((long.versions[0], long.versions[1].1), ((0, 10), 11));
     let swapped = long.versions[1].0 as usize;
@@ -264,11 +276,11 @@ async fn a_prompt_that_two_versions_computed_serves_nobody_else() {
     let (old, new) = (params(&config, 5), params(&config, 6));
     let engine = Engine::start(EngineConfig { max_prefill_rows: 2, ..reproducible() }, 0, &old).unwrap();
     let handle = engine.handle();
-    let prompt = random_ids(1_000, 8);
-    let mixed = tokio::spawn(ask(engine.handle(), request(&prompt, 3, 1), None));
-    let _ = handle.generate(request(&[1], 1, 1)).await.unwrap();
+    let prompt = random_ids(600, 8);
+    let mut mixed = pin!(handle.generate(request(&prompt, 3, 1)));
+    let _ = before(&mut mixed, handle.generate(request(&[1], 1, 1))).await;
     handle.publish(1, &new).unwrap().wait().await.unwrap();
-    let mixed = mixed.await.unwrap().unwrap();
+    let mixed = mixed.await.unwrap();
     // All of it after the swap, or nothing of this is tested.
     assert_eq!(mixed.versions, [(0, 1)]);
     let pure = handle.generate(request(&prompt, 3, 1)).await.unwrap();
