@@ -5,9 +5,9 @@
 //! the weight only, not on how many rows there are or where among them it stands: every multiplication has exactly
 //! [`ROW_BLOCK`] rows.
 //!
-//! I2 is needed because MKL chooses how it splits the inner sum by the number of rows. Measured with libtorch 2.11: for
-//! an inner size of 352 or more, up to 14 rows and more than 14 give different bits, so that padding to a multiple of
-//! 8 is not enough; for smaller ones, so do fewer than 6 rows. A fixed number of rows leaves nothing to choose.
+//! I2 is needed because MKL chooses how it splits the inner sum by the number of rows. Measured with libtorch 2.11: from
+//! an inner size of 352 on, fewer than about 15 rows give other bits than more, so padding to a multiple of 8 is not
+//! enough; at every size, so do fewer than 6. A fixed number of rows leaves nothing to choose.
 //!
 //! Shapes: rows x columns, row-major fp32 on the CPU, beginning at a multiple of 64 bytes.
 
