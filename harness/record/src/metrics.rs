@@ -227,7 +227,11 @@ pub(crate) fn by_update(rows: &[MetricRow]) -> Vec<UpdateFigures> {
 pub(crate) fn up_to(bytes: &[u8], update: u64) -> Result<Vec<u8>, (usize, serde_json::Error)> {
     let rows = parse(bytes)?;
     let lines = bytes.split_inclusive(|&byte| byte == b'\n').zip(rows);
-    let kept = lines.filter(|(_, row)| row.update.is_none_or(|of| of <= update));
+    // Steps of the warm start are older than every update.
+    let stays = |row: &MetricRow| {
+        row.update.is_none_or(|of| of <= update) || row.name == Metric::TrainImitationLossNats
+    };
+    let kept = lines.filter(|(_, row)| stays(row));
     Ok(kept.flat_map(|(line, _)| line).copied().collect())
 }
 

@@ -17,12 +17,3 @@ mod verdict;
 mod words;
 
 use words::{end_word, ending_word, policy_name, policy_words};
-
-/// The failure of a command that needs what this build was made without.
-#[cfg(not(feature = "torch"))]
-pub(crate) fn without_torch() -> crate::failure::Failure {
-    let help = "`make` builds with it; by hand: eval \"$(ci/setup.sh env)\" and cargo build --release -p clawrl \
-                -p clawrl-sandbox --features clawrl/torch";
-    let message = "this build has no learner: it was made without the feature `torch`";
-    crate::failure::Failure::with_help(crate::exit_code::Exit::Environment, message, help)
-}

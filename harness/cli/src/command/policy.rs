@@ -26,65 +26,30 @@ enum Verb {
 /// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
 /// drawn from a seed. Nothing is downloaded.
 #[derive(Debug, clap::Args)]
-struct Init {
+pub(crate) struct Init {
     /// Suites whose text the tokenizer is trained on: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
-    suites: Vec<PathBuf>,
+    pub(crate) suites: Vec<PathBuf>,
     /// Shape of the model.
     #[arg(long, value_name = "PRESET", value_enum)]
-    preset: PresetChoice,
+    pub(crate) preset: PresetChoice,
     /// A new or an empty folder.
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Decides the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum PresetChoice {
+pub(crate) enum PresetChoice {
     /// Half a million parameters: learns short terminal tasks on two CPU cores.
     Tiny,
 }
 
 /// Does it.
-#[cfg(feature = "torch")]
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    use clawrl_config::{PlanOptions, resolve_plan};
-    use clawrl_core::{PolicySpec, RunId, Split};
-    use clawrl_torch::{Preset, PresetError, PresetRequest, init_policy};
-
-    let Verb::Init(init) = &arguments.verb;
-    let PresetChoice::Tiny = init.preset;
-    let suites = crate::plan_request::read_suites(&init.suites, log)?;
-    let run = RunId::new("policy-init").ok_or_else(|| Failure::new(Exit::Internal, "a bad name of a run"))?;
-    let host = crate::host::capacity::probe();
-    // What is held out is not to be looked at, by a tokenizer neither.
-    let options = PlanOptions { split: Split::Train, ..PlanOptions::new(run, PolicySpec::Noop, host) };
-    let plan = resolve_plan(&suites, &options)?;
-    let texts = crate::training::corpus(plan.tasks.iter().map(|task| &**task));
-    let request = PresetRequest { preset: Preset::Tiny, seed: init.seed, texts: &texts };
-    let summary = init_policy(&init.out, &request).map_err(|error| {
-        let exit = match error {
-            PresetError::NotEmpty(_) => Exit::Refused,
-            PresetError::Io { .. } => Exit::Results,
-            _ => Exit::Internal,
-        };
-        Failure::new(exit, error.to_string())
-    })?;
-    log.note(format_args!(
-        "{}: {} parameters, vocabulary of {}",
-        init.out.display(),
-        summary.parameters,
-        summary.vocab_size
-    ));
-    Ok(Exit::Success)
-}
-
-/// Says that this build cannot.
-#[cfg(not(feature = "torch"))]
-pub(crate) fn run(arguments: &Arguments, _log: &Log) -> Result<Exit, Failure> {
-    let Verb::Init(Init { suites, preset, out, seed }) = &arguments.verb;
-    let _ = (suites, preset, out, seed);
-    Err(super::without_torch())
+    match &arguments.verb {
+        Verb::Init(init) => crate::training::init_policy(init, log),
+    }
 }

@@ -20,95 +20,27 @@ use crate::results::{ResultsArguments, run_name};
 pub(crate) struct Arguments {
     /// The train file.
     #[arg(value_name = "TRAIN.yaml", required_unless_present = "resume", conflicts_with = "resume")]
-    file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// Go on with this training, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = run_name)]
-    resume: Option<RunId>,
+    pub(crate) resume: Option<RunId>,
     /// Name of the training [default: date, time and the train file's name].
     #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "resume")]
-    name: Option<RunId>,
+    pub(crate) name: Option<RunId>,
     /// Root of all seeds, instead of the train file's.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
-    results: ResultsArguments,
+    pub(crate) results: ResultsArguments,
     /// Print what it came to as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// No progress and no notes; warnings and errors only.
     #[arg(long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Does it.
-#[cfg(feature = "torch")]
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    use clawrl_config::{TrainPlan, load_train};
-
-    use crate::output::{print, print_json};
-    use crate::plan_request::{stamp, unused_name};
-    use crate::training::{Request, Start, train};
-
-    let store = arguments.results.store()?;
-    let (plan, run, start): (TrainPlan, RunId, Start) = match (&arguments.resume, &arguments.file) {
-        (Some(run), _) => {
-            let kept = store.run(run)?.train()?.ok_or_else(|| {
-                let help = "`clawrl run --resume` goes on with other runs";
-                Failure::with_help(Exit::Refused, format!("run {run} is no training"), help)
-            })?;
-            let plan = serde_json::from_value(kept).map_err(|error| {
-                Failure::new(Exit::Results, format!("the train file of run {run} cannot be read: {error}"))
-            })?;
-            (plan, run.clone(), Start::Resume)
-        }
-        (None, Some(file)) => {
-            let mut plan = load_train(file)?;
-            plan.seed = arguments.seed.unwrap_or(plan.seed);
-            let run = match &arguments.name {
-                Some(name) => name.clone(),
-                None => unused_name(&store, &format!("{}-{}", stamp(), plan.name))?,
-            };
-            (plan, run, Start::New)
-        }
-        (None, None) => {
-            return Err(Failure::new(Exit::Refused, "name a train file, or a training to --resume"));
-        }
-    };
-    let resume = format!("clawrl train --resume {run}{}", arguments.results.repeated());
-    let request = Request { plan, run, results: arguments.results.dir(), start, quiet: arguments.quiet };
-    let trained = train(request, log).inspect_err(|failure| {
-        if failure.exit == Exit::Interrupted && !arguments.quiet {
-            log.note(format_args!("to go on: {resume}"));
-        }
-    })?;
-    if arguments.json {
-        print_json(&trained)?;
-        return Ok(Exit::Success);
-    }
-    let percent = |rate: &clawrl_record::PassRate| {
-        format!(
-            "{:.1} % (95 % interval {:.1} to {:.1} %)",
-            100.0 * rate.value,
-            100.0 * rate.low,
-            100.0 * rate.high
-        )
-    };
-    let mut text = format!("\ntraining {}: {} updates\n\nheld-out, greedy\n", trained.run, trained.updates);
-    for (version, rate) in &trained.held_out {
-        text += &format!("  after {version:>5} updates  {}\n", percent(rate));
-    }
-    if let (Some((_, first)), Some((_, last))) = (trained.held_out.first(), trained.held_out.last()) {
-        text += &format!("  change              {:+.1} points\n", 100.0 * (last.value - first.value));
-    }
-    text += &format!("\nreport      {}\npolicy      {}\n", trained.page.display(), trained.policy.display());
-    print(&text)?;
-    Ok(Exit::Success)
-}
-
-/// Says that this build cannot.
-#[cfg(not(feature = "torch"))]
-pub(crate) fn run(arguments: &Arguments, _log: &Log) -> Result<Exit, Failure> {
-    let Arguments { file, resume, name, seed, results, json, quiet } = arguments;
-    let _ = (file, resume, name, seed, results, json, quiet);
-    Err(super::without_torch())
+    crate::training::run_train(arguments, log)
 }

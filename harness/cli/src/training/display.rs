@@ -43,10 +43,6 @@ impl Teller {
         &self.log
     }
 
-    pub(super) fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
     /// One line.
     pub(super) fn say(&self, line: &str) {
         if !self.quiet {

@@ -4,6 +4,7 @@
 //! which collects episodes into groups, makes updates and publishes parameters; the engine has another. They are
 //! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
 
+mod command;
 mod corpus;
 mod display;
 mod evaluation;
@@ -11,10 +12,11 @@ mod feed;
 mod files;
 mod learning;
 mod page;
+mod policy_init;
 mod samples;
 mod session;
 mod settings;
 mod warm_start;
 
-pub(crate) use corpus::corpus;
-pub(crate) use session::{Request, Start, train};
+pub(crate) use command::run_train;
+pub(crate) use policy_init::init_policy;

@@ -61,8 +61,11 @@ pub(super) fn demonstrated(
     }
     let task: &TaskSpec = plan.task_of(slot);
     let trajectory = &record.trajectory;
-    let written: Result<Vec<Turn>, _> =
-        trajectory.turns.iter().map(|turn| written_turn(turn, task.action_format, &[])).collect();
+    let written: Result<Vec<Turn>, _> = trajectory
+        .turns
+        .iter()
+        .map(|turn| written_turn(turn, task.action_format, &trajectory.reset.tools))
+        .collect();
     let written = written.map_err(|error| error.to_string())?;
     let mut turns = Vec::with_capacity(written.len());
     for (index, turn) in written.iter().enumerate() {

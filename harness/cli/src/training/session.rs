@@ -16,7 +16,7 @@ use std::thread;
 use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId};
 use clawrl_learn::{GroupStream, StreamEnd, StreamSnapshot};
-use clawrl_record::{HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunWriter};
+use clawrl_record::{HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunStore, RunWriter};
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
@@ -47,7 +47,7 @@ const EVALUATION_CAST_BYTES: usize = 64 << 10;
 
 /// How a training begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(super) enum Start {
     /// Anew.
     New,
     /// Where it was left.
@@ -55,27 +55,27 @@ pub(crate) enum Start {
 }
 
 /// What is trained, and where it is kept.
-pub(crate) struct Request {
-    pub(crate) plan: TrainPlan,
-    pub(crate) run: RunId,
-    pub(crate) results: PathBuf,
-    pub(crate) start: Start,
-    pub(crate) quiet: bool,
+pub(super) struct Request {
+    pub(super) plan: TrainPlan,
+    pub(super) run: RunId,
+    pub(super) results: PathBuf,
+    pub(super) start: Start,
+    pub(super) quiet: bool,
 }
 
 /// What a training came to.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Trained {
+pub(super) struct Trained {
     /// The run.
-    pub(crate) run: RunId,
+    pub(super) run: RunId,
     /// Updates made.
-    pub(crate) updates: u32,
+    pub(super) updates: u32,
     /// Held-out greedy success before the first update and after the last, with intervals.
-    pub(crate) held_out: Vec<(u64, PassRate)>,
+    pub(super) held_out: Vec<(u64, PassRate)>,
     /// The page about it.
-    pub(crate) page: PathBuf,
+    pub(super) page: PathBuf,
     /// The last policy, as a model's folder.
-    pub(crate) policy: PathBuf,
+    pub(super) policy: PathBuf,
 }
 
 /// Everything that the steps share.
@@ -93,7 +93,7 @@ struct Session<'a> {
 ///
 /// # Errors
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
-pub(crate) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
+pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let Request { plan, run, results, start, quiet } = request;
     let Some(rl) = plan.rl.clone() else {
         let help = "write `rl: { updates: 1 }` at least; imitation alone is not there yet";
@@ -125,6 +125,7 @@ pub(crate) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let machine = Machine::prepare(&plans, log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
+        refuse_leftovers(&files)?;
         let train = serde_json::to_value(&plan).map_err(|error| {
             Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
         })?;
@@ -418,7 +419,7 @@ impl Session<'_> {
 
     /// Evaluations that a training which is taken up has behind it.
     fn earlier_evaluations(&self, updates: u32) -> Result<Vec<HeldOut>, Failure> {
-        let store = clawrl_record::RunStore::open(self.files.results())?;
+        let store = RunStore::open(self.files.results())?;
         let mut evaluated = Vec::new();
         for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, self.rl.updates)) {
             if let Ok(run) = store.run(&self.files.evaluation(at)?)
@@ -486,6 +487,19 @@ impl Session<'_> {
         writer.close()?;
         kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
     }
+}
+
+/// Parts of an older training of the same name must not be taken for parts of a new one.
+fn refuse_leftovers(files: &TrainingFiles) -> Result<(), Failure> {
+    let store = RunStore::open(files.results())?;
+    for part in [files.demonstrations()?, files.evaluation(0)?] {
+        if store.run(&part).is_ok() {
+            let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
+            let message = format!("run {part} is there already, of an older training of this name");
+            return Err(Failure::with_help(Exit::NoSuchRun, message, help));
+        }
+    }
+    Ok(())
 }
 
 fn unusable(error: TorchError) -> Failure {

@@ -1,0 +1,63 @@
+//! What needs libtorch is done by `clawrl-torch`, beside this program.
+//!
+//! I1. The other program gets the arguments of this one and takes its place: same process, same descriptors, same exit
+//! code. I2. Whatever keeps it from starting is told in words, before the loader would tell it in its own.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::command::policy::Init;
+use crate::command::train::Arguments;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+
+const PROGRAM: &str = "clawrl-torch";
+const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
+                     --features clawrl/torch";
+
+/// `clawrl train`.
+pub(crate) fn run_train(arguments: &Arguments, _log: &Log) -> Result<Exit, Failure> {
+    let Arguments { file, resume, name, seed, results, json, quiet } = arguments;
+    // The other program reads them again.
+    let _ = (file, resume, name, seed, results, json, quiet);
+    Err(hand_over())
+}
+
+/// `clawrl policy init`.
+pub(crate) fn init_policy(init: &Init, _log: &Log) -> Result<Exit, Failure> {
+    let Init { suites, preset, out, seed } = init;
+    // The other program reads them again.
+    let _ = (suites, preset, out, seed);
+    Err(hand_over())
+}
+
+/// Becomes the other program; returns only if that failed.
+fn hand_over() -> Failure {
+    let program = match std::env::current_exe() {
+        Ok(own) => own.with_file_name(PROGRAM),
+        Err(error) => return Failure::new(Exit::Environment, format!("cannot find this program: {error}")),
+    };
+    if !program.is_file() {
+        let message = format!("{PROGRAM}, which trains, is not beside this program");
+        return Failure::with_help(Exit::Environment, message, BUILD);
+    }
+    if let Some(missing) = missing_libtorch() {
+        let message =
+            format!("libtorch is not where {PROGRAM} was linked to it: {} is missing", missing.display());
+        let help = "`ci/setup.sh` installs it again; `clawrl doctor` looks at everything";
+        return Failure::with_help(Exit::Environment, message, help);
+    }
+    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    Failure::new(Exit::Environment, format!("cannot start {}: {error}", program.display()))
+}
+
+/// The library that would keep the other program from starting, as far as this build knows.
+fn missing_libtorch() -> Option<PathBuf> {
+    let library = PathBuf::from(option_env!("CLAWRL_LIBTORCH_FOLDER")?).join("libtorch_cpu.so");
+    // The loader looks there, too, and first.
+    let elsewhere = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let found = std::env::split_paths(&elsewhere).any(|folder| folder.join("libtorch_cpu.so").exists());
+    (!found && !library.exists()).then_some(library)
+}
