@@ -15,7 +15,7 @@ DEMO_SHELLS := 256
 # With libtorch; `cargo build` without either builds everything else.
 CARGO := ci/setup.sh run cargo
 TORCH := --features clawrl/torch
-CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl $(TORCH) --
+CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
 
 help: ## What can be made
 	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -23,11 +23,11 @@ help: ## What can be made
 setup: ## Install what building and testing needs
 	@ci/setup.sh
 
-demo: ## Run terminal-basics with the oracle and the no-op, in 256 sandboxed shells at once
+demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny policy in them from nothing
 	@ci/setup.sh demo
 	$(CARGO) build --release --locked --package clawrl --package clawrl-sandbox $(TORCH)
 	$(CLAWRL) run tasks/terminal-basics --policy oracle --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
-	$(CLAWRL) run tasks/terminal-basics --policy noop --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
+	$(CLAWRL) train policies/presets/terminal-tiny.yaml
 
 # nextest runs last, so that its summary closes the output.
 test: ## Run all tests
