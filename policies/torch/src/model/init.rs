@@ -70,7 +70,7 @@ mod tests {
         let embedding = a.embedding().unwrap();
         let deviation = f64::try_from(embedding.f_std(true).unwrap()).unwrap();
         let mean = f64::try_from(embedding.f_mean(Kind::Double).unwrap()).unwrap();
-        assert!((deviation - 0.02).abs() < 3e-4 && mean.abs() < 3e-4, "{deviation} {mean}");
+        assert!((deviation - 0.06).abs() < 1e-3 && mean.abs() < 1e-3, "{deviation} {mean}");
         let norm = a.final_norm().unwrap();
         assert!(norm.f_equal(&norm.f_ones_like().unwrap()).unwrap());
     }
