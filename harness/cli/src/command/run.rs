@@ -133,6 +133,11 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     let mode = if arguments.retry_faulted { ResumeMode::RetryFaulted } else { ResumeMode::OpenSlots };
     let store = arguments.results.store()?;
     let found = store.run(run)?;
+    if found.train()?.is_some() {
+        // Its slots are filled as a learner wants them, by a policy that changes.
+        let help = format!("go on with it: clawrl train --resume {run}{}", arguments.results.repeated());
+        return Err(Failure::with_help(Exit::Refused, format!("run {run} is a training"), help));
+    }
     if !found.is_running() && nothing_to_do(found.state(), &mode) {
         log.note(format_args!("run {run} has nothing left to do"));
         return run_end::tell_finished(&found, arguments.json);

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use clawrl_core::{Epoch, Policy, RunPlan, SlotId};
 use clawrl_record::{HeldOut, LockFile, RecordError, ResumeMode, Run, RunStore, RunWriter};
+use clawrl_scheduler::{RunError, RunReport};
 
 use super::display::Teller;
 use super::files::TrainingFiles;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::facts;
+use crate::log::Log;
 use crate::progress::Display;
-use crate::wiring::{Executor, Work};
+use crate::wiring::{Ended, Executor, Work};
 
 /// A run of a training that is filled completely, and taken up where it was left.
 pub(super) struct WholeRun<'a> {
@@ -70,10 +72,8 @@ impl WholeRun<'_> {
                 display: Display::suited(self.teller.log(), true),
             };
             let ended = self.executor.run(work, self.teller.log())?;
-            if let Some(error) = ended.error {
-                return Err(Failure::new(Exit::Internal, format!("run {run}: {error}")));
-            }
-            if !ended.report.left_open.is_empty() {
+            let report = account(ended, self.teller.log())?;
+            if !report.left_open.is_empty() {
                 writer.close()?;
                 return Err(interrupted());
             }
@@ -93,6 +93,26 @@ fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, Failure> {
         }
         Err(RecordError::NoSuchRun { .. }) => Ok(None),
         Err(other) => Err(other.into()),
+    }
+}
+
+/// The scheduler's account of an execution that did not break; what it left behind is told.
+///
+/// # Errors
+/// It broke.
+pub(super) fn account(ended: Ended, log: &Log) -> Result<RunReport, Failure> {
+    for leftover in &ended.report.leftovers {
+        log.warn(format_args!("left behind: {leftover}"));
+    }
+    let help = "what was recorded is valid; `clawrl train --resume` goes on with it";
+    match ended.error {
+        None => Ok(ended.report),
+        Some(error @ RunError::Sink { .. }) => {
+            Err(Failure::with_help(Exit::Results, error.to_string(), help))
+        }
+        Some(error @ RunError::Harness { .. }) => {
+            Err(Failure::with_help(Exit::Internal, error.to_string(), help))
+        }
     }
 }
 

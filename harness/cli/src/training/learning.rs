@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::display::{Sampled, Teller, UpdateTimes};
 use super::feed::Resolved;
 use super::samples::member_result;
+use super::silence::Silence;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -37,6 +38,7 @@ pub(super) struct Learning {
     pub(super) checkpointed: u64,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
+    pub(super) silence: Silence,
 }
 
 /// What one stretch is joined to the rest by.
@@ -77,10 +79,13 @@ impl Learning {
             while open {
                 self.publish_if_due()?;
                 open = self.updates() < target && self.stream.end().is_none();
-                let Some(formed) = self.stream.next_batch().filter(|_| open) else { break };
+                // A batch that is formed has to be trained: not before it is known that there is to be one more update.
+                let Some(formed) = open.then(|| self.stream.next_batch()).flatten() else { break };
+                let counts = formed.stats.counts;
                 let rows = self.update(formed, &mut interval)?;
                 // Losing a figure is no reason to stop.
                 let _ = runtime.block_on(metrics.metrics(rows));
+                self.silence.after(&counts)?;
             }
             let groups = self.stream.demand();
             demand.send_if_modified(|wanted| {

@@ -16,6 +16,7 @@ mod policy_init;
 mod samples;
 mod session;
 mod settings;
+mod silence;
 mod warm_start;
 
 pub(crate) use command::run_train;

@@ -16,7 +16,9 @@ use std::thread;
 use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId};
 use clawrl_learn::{GroupStream, StreamEnd, StreamSnapshot};
-use clawrl_record::{HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunStore, RunWriter};
+use clawrl_record::{
+    HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunEnd, RunStore, RunWriter,
+};
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
@@ -28,10 +30,11 @@ use tokio::sync::watch;
 
 use super::corpus::corpus;
 use super::display::Teller;
-use super::evaluation::{WholeRun, held_out, interrupted};
+use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::feed;
 use super::files::TrainingFiles;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of};
+use super::silence::Silence;
 use super::warm_start::Demonstrations;
 use super::{page, settings};
 use crate::exit_code::Exit;
@@ -125,7 +128,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let machine = Machine::prepare(&plans, log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
-        refuse_leftovers(&files)?;
+        refuse_taken(&files)?;
         let train = serde_json::to_value(&plan).map_err(|error| {
             Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
         })?;
@@ -295,6 +298,7 @@ impl Session<'_> {
             checkpoint_every: self.plan.checkpoint.every_updates,
             teller: self.teller.clone(),
             unreadable: 0,
+            silence: Silence::default(),
         };
         // After a kill: groups that the checkpoint had not consumed run again as a whole.
         let mut mode = ResumeMode::RollBack {
@@ -338,6 +342,8 @@ impl Session<'_> {
                 Some(StreamEnd::Updates) | None => {}
             }
         }
+        self.finish()?;
+        page::write(&self.files, &self.plan, &evaluated)?;
         let version = clawrl_learn::Learner::version(&learning.learner);
         let rate = |held_out: &HeldOut| (held_out.version, held_out.rate());
         Ok(Trained {
@@ -401,18 +407,21 @@ impl Session<'_> {
         })?;
         // The learner's failure comes first: the scheduler ended because of it.
         learned?;
-        let ended = ended?;
-        if let Some(error) = ended.error {
-            return Err(Failure::new(Exit::Internal, format!("the training stopped: {error}")));
-        }
-        let over = learning.updates() >= self.rl.updates;
-        if over {
-            writer.finish(clawrl_record::RunEnd::Sated)?;
-        } else {
-            writer.close()?;
-        }
-        if !over && learning.updates() < target && self.executor.interrupt() != Interrupt::None {
+        account(ended?, self.teller.log())?;
+        writer.close()?;
+        if learning.updates() < target && self.executor.interrupt() != Interrupt::None {
             return Err(interrupted());
+        }
+        Ok(())
+    }
+
+    /// Journals that the training is over, unless it was: after the last evaluation, whose figures it holds, too.
+    fn finish(&self) -> Result<(), Failure> {
+        let run = RunStore::open(self.files.results())?.run(self.files.run())?;
+        if run.state().is_none_or(|state| state.finished().is_none()) {
+            let (writer, ..) =
+                RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
+            writer.finish(RunEnd::Sated)?;
         }
         Ok(())
     }
@@ -489,9 +498,14 @@ impl Session<'_> {
     }
 }
 
-/// Parts of an older training of the same name must not be taken for parts of a new one.
-fn refuse_leftovers(files: &TrainingFiles) -> Result<(), Failure> {
+/// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
+fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
     let store = RunStore::open(files.results())?;
+    let run = files.run();
+    if store.run(run).is_ok() {
+        let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
+        return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
+    }
     for part in [files.demonstrations()?, files.evaluation(0)?] {
         if store.run(&part).is_ok() {
             let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
