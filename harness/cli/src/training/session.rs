@@ -153,7 +153,10 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
 impl Session<'_> {
     fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
         self.make_policy()?;
-        let threads = std::num::NonZeroUsize::new(self.plan.engine.threads as usize);
+        // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
+        // machines with other numbers of them.
+        let all = if self.plan.reproducible { 1 } else { facts::cpus() };
+        let threads = std::num::NonZeroUsize::new(self.plan.engine.threads.max(all) as usize);
         configure_threads(threads.unwrap_or(std::num::NonZeroUsize::MIN)).map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
         })?;
