@@ -104,9 +104,15 @@ impl RunStore {
     /// A run, for reading.
     ///
     /// # Errors
-    /// [`RecordError::NoSuchRun`], and as [`Run::open_read`].
+    /// [`RecordError::NoSuchRun`], also for the folder of one whose process died before there was a plan, and as
+    /// [`Run::open_read`].
     pub fn run(&self, run: &RunId) -> Result<Run, RecordError> {
-        Run::open_read(&self.existing(run)?)
+        let dir = self.existing(run)?;
+        if [files::PLAN, files::JOURNAL].iter().any(|file| dir.join(file).exists()) {
+            Run::open_read(&dir)
+        } else {
+            Err(self.no_such(run))
+        }
     }
 
     /// Removes a run with everything in it: first from sight, in one step, then from the disk.
@@ -125,11 +131,11 @@ impl RunStore {
 
     fn existing(&self, run: &RunId) -> Result<PathBuf, RecordError> {
         let dir = self.runs.join(run.as_str());
-        if dir.is_dir() {
-            Ok(dir)
-        } else {
-            Err(RecordError::NoSuchRun { run: run.clone(), dir: self.runs.clone() })
-        }
+        if dir.is_dir() { Ok(dir) } else { Err(self.no_such(run)) }
+    }
+
+    fn no_such(&self, run: &RunId) -> RecordError {
+        RecordError::NoSuchRun { run: run.clone(), dir: self.runs.clone() }
     }
 
     fn names(&self) -> Result<Vec<RunId>, RecordError> {

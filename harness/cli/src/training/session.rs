@@ -429,12 +429,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Evaluations that a training which is taken up has behind it.
+    /// Evaluations that a training which is taken up has behind it. One whose figures were not kept any more is none:
+    /// doing it again finds its run finished, and keeps them.
     fn earlier_evaluations(&self, updates: u32) -> Result<Vec<HeldOut>, Failure> {
         let store = RunStore::open(self.files.results())?;
+        let figures = store.run(self.files.run())?.updates()?;
+        let is_kept = |at: u32| {
+            let of = figures.iter().find(|figures| figures.update == u64::from(at));
+            of.is_some_and(|figures| figures.figures.contains_key(&Metric::TrainHeldOutSuccessRatio))
+        };
         let mut evaluated = Vec::new();
         for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, self.rl.updates)) {
-            if let Ok(run) = store.run(&self.files.evaluation(at)?)
+            if is_kept(at)
+                && let Ok(run) = store.run(&self.files.evaluation(at)?)
                 && run.state().is_some_and(|state| state.finished().is_some())
             {
                 evaluated.push(held_out(&run, u64::from(at)));

@@ -14,4 +14,6 @@ mod replaying;
 mod running;
 mod stopping;
 mod terminal;
+#[cfg(feature = "torch")]
+mod training;
 mod validating;

@@ -1,0 +1,94 @@
+//! Environments that fault now and then.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use clawrl_core::GroupId;
+
+use super::ground::{SIGNS, ground, progress, trained};
+use crate::place::Place;
+
+/// Reinforcement learning of a policy from nothing: what the environment draws decides who is rewarded.
+const TRAIN: &str = r#"
+format: 1
+train: luck
+policy: { preset: tiny }
+suites: [ { path: tasks/signs } ]
+rl: { updates: 4, batch_groups: 2, group_size: 6, minibatches: 1, sampling: { max_new_tokens: 3 } }
+evaluation: { every_updates: 0, max_tasks: 4 }
+limits: { concurrency: 4, max_retries: 0 }
+"#;
+
+/// The shell is gone before the episode begins in a fifth of the attempts, whatever the seed; half of the others are
+/// rewarded.
+const SETUP: &str = r#"setup: ["(( SRANDOM % 5 )) || kill -9 $$", "(( SRANDOM % 2 )) || echo luck > sign"]"#;
+
+fn lucky(train: &str) -> Place {
+    let place = ground(train);
+    let suite = SIGNS
+        .replace("idle_millis: 300", &format!("idle_millis: 300, {SETUP}"))
+        .replace("expected: \"\"", "expected: \"luck\\n\"")
+        .replace("file_absent: { path: sign }", "file_equals: { path: sign, expected: \"luck\\n\" }");
+    place.suite("signs", &suite);
+    place
+}
+
+/// Finished and faulted attempts that closed the slots of each group.
+fn closed(place: &Place, name: &str) -> BTreeMap<GroupId, (u64, u64)> {
+    let run = place.run(name);
+    let mut groups: BTreeMap<GroupId, (u64, u64)> = BTreeMap::new();
+    for attempt in run.attempts().filter(|attempt| attempt.closes_slot) {
+        let group = run.plan().slots[attempt.attempt.slot.0 as usize].group;
+        let counts = groups.entry(group).or_default();
+        if attempt.faulted() { counts.1 += 1 } else { counts.0 += 1 }
+    }
+    groups
+}
+
+/// Faulted members of the groups that were consumed.
+fn consumed_as_recorded(place: &Place, name: &str) -> u64 {
+    let groups = closed(place, name);
+    // Every slot of every group that was dispatched is closed: none is lost to a fault.
+    assert!(groups.values().all(|(finished, faulted)| finished + faulted == 6), "{groups:?}");
+    let progress = progress(place, name, 4);
+    assert_eq!(progress["updates"], 4);
+    let consumed: Vec<(u64, u64)> =
+        serde_json::from_value::<clawrl_learn::GroupRanges>(progress["consumed"].clone())
+            .unwrap()
+            .iter()
+            .map(|group| groups[&group])
+            .collect();
+    let finished: u64 = consumed.iter().map(|(finished, _)| finished).sum();
+    let faulted: u64 = consumed.iter().map(|(_, faulted)| faulted).sum();
+    // Whoever faulted is no member: neither baseline nor success rate knows of it.
+    assert_eq!(progress["counts"]["episodes"], finished, "{progress}");
+    assert_eq!(progress["counts"]["faulted"], faulted, "{progress}");
+    assert!(progress["counts"]["informative"].as_u64().unwrap() > 0, "{progress}");
+    faulted
+}
+
+#[test]
+fn faulted_members_are_none_and_no_slot_is_lost() {
+    let place = lucky(TRAIN);
+    trained(&place, "luck");
+    assert!(consumed_as_recorded(&place, "luck") > 0);
+    let summary = place.run("luck").summary();
+    assert!(summary.faults.iter().any(|fault| fault.code == "setup-failed"), "{:?}", summary.faults);
+}
+
+#[test]
+fn faults_that_another_environment_cures_are_retried() {
+    let place = lucky(&TRAIN.replace("max_retries: 0", "max_retries: 8"));
+    trained(&place, "retried");
+    assert_eq!(consumed_as_recorded(&place, "retried"), 0);
+    assert!(place.run("retried").summary().total.retries > 0);
+}
+
+#[test]
+fn environments_that_always_fault_end_the_training_and_say_so() {
+    let place = ground(TRAIN.replace("updates: 4", "updates: 40").as_str());
+    place.suite("signs", &SIGNS.replace("idle_millis: 300", "idle_millis: 300, setup: [\"false\"]"));
+    fs::write(place.path().join("train.yaml"), TRAIN.replace("updates: 4", "updates: 40")).unwrap();
+    let said = place.clawrl(&["train", "train.yaml", "--name", "broken", "--quiet"]).ends(9);
+    assert!(said.err.contains("had fewer than two members that did not fault"), "{}", said.err);
+}

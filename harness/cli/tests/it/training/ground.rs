@@ -1,0 +1,121 @@
+//! A folder with a suite and train files that take seconds, and what a training left there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use clawrl_core::{Outcome, SlotId};
+
+use crate::place::{Place, Said};
+
+/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes.
+pub(super) const SIGNS: &str = r#"
+format: 1
+suite: signs
+vars: { names: { lines: names.txt } }
+defaults:
+  max_turns: 2
+  action_format: raw
+  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 300 } }
+tasks:
+  - id: raise
+    template: { name: { from: names } }
+    instances: all
+    instruction: Raise the sign, {{ name }}.
+    checks: [ { file_equals: { path: sign, expected: "" } } ]
+    oracle: { commands: ["touch sign"] }
+    mistakes: [ ["ls"] ]
+  - id: lower
+    template: { name: { from: names } }
+    instances: all
+    instruction: Lower the sign, {{ name }}.
+    env: { terminal: { files: { sign: "" } } }
+    checks: [ { file_absent: { path: sign } } ]
+    oracle: { commands: ["rm sign"] }
+    mistakes: [ ["touch sign"] ]
+"#;
+
+/// A train file whose training takes seconds and ends with the same bits every time.
+pub(super) const REPRODUCIBLE: &str = r#"
+format: 1
+train: signs
+seed: 4
+reproducible: true
+policy: { preset: tiny }
+suites: [ { path: tasks/signs } ]
+warm_start:
+  demonstrations: 24
+  oracle_percent: 50
+  steps: 20
+  batch: 8
+  optimizer: { learning_rate: 5e-3, warm_up_steps: 2 }
+rl:
+  updates: 4
+  batch_groups: 2
+  group_size: 4
+  minibatches: 1
+  optimizer: { learning_rate: 1e-3 }
+  sampling: { max_new_tokens: 12 }
+evaluation: { every_updates: 0 }
+checkpoint: { every_updates: 2 }
+limits: { concurrency: 4 }
+"#;
+
+/// One turn as sampled: ids, and log-probabilities by their bits.
+pub(super) type Sampled = (Vec<u32>, Vec<u32>);
+
+/// A folder with the suite `signs` and `train.yaml`.
+pub(super) fn ground(train: &str) -> Place {
+    let place = Place::new();
+    place.suite("signs", SIGNS);
+    let names: Vec<String> = (0..24).map(|number| format!("n{number}")).collect();
+    fs::write(place.path().join("tasks/signs/names.txt"), names.join("\n")).unwrap();
+    fs::write(place.path().join("train.yaml"), train).unwrap();
+    place
+}
+
+/// Trains under this name, to the end.
+#[track_caller]
+pub(super) fn trained(place: &Place, name: &str) -> Said {
+    place.clawrl(&["train", "train.yaml", "--name", name, "--json"]).ends(0)
+}
+
+/// What `--json` says, without the names and folders of the training.
+pub(super) fn figures(said: &Said) -> (serde_json::Value, serde_json::Value) {
+    let json = said.json();
+    (json["updates"].clone(), json["held_out"].clone())
+}
+
+/// The folder of a checkpoint.
+pub(super) fn checkpoint(place: &Place, name: &str, version: u64) -> PathBuf {
+    place.run(name).checkpoints_dir().join(format!("{version:06}"))
+}
+
+/// The bytes of a checkpoint's weights.
+pub(super) fn weights(place: &Place, name: &str, version: u64) -> Vec<u8> {
+    fs::read(checkpoint(place, name, version).join("model/model.safetensors")).unwrap()
+}
+
+/// What a checkpoint says that it consumed.
+pub(super) fn progress(place: &Place, name: &str, version: u64) -> serde_json::Value {
+    let manifest = fs::read_to_string(checkpoint(place, name, version).join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap()
+}
+
+/// The turns of whatever closed each slot.
+pub(super) fn sampled(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
+    let run = place.run(name);
+    let closing = run.attempts().filter(|attempt| attempt.closes_slot);
+    closing
+        .map(|summary| {
+            let record = run.trajectory(summary.attempt).unwrap();
+            assert!(matches!(record.outcome, Outcome::Finished { .. }), "{:?}", record.outcome);
+            let turns = record.trajectory.turns.iter().map(|turn| {
+                let tokens = turn.tokens.as_ref().unwrap();
+                (tokens.ids.clone(), tokens.logprobs.iter().map(|logprob| logprob.to_bits()).collect())
+            });
+            (summary.attempt.slot, turns.collect())
+        })
+        .collect()
+}

@@ -1,0 +1,96 @@
+//! Trainings that are ended from outside, and go on as if nothing had happened.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use clawrl_record::{Metric, RunEnd};
+use rustix::process::Signal;
+
+use super::ground::{REPRODUCIBLE, checkpoint, figures, ground, sampled, trained, weights};
+use crate::place::Place;
+
+/// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
+/// checkpoint, after one, and in the last evaluation. Each comes later than what the kill before lost.
+const MOMENTS: [&str; 7] = [
+    "24 demonstrations in real shells",
+    "24 demonstrations passed",
+    "held-out, greedy, after 0 updates",
+    "update    1/4",
+    "update    2/4",
+    "update    3/4",
+    "update    4/4",
+];
+
+/// Processes of sandboxes and control groups of this process.
+fn left_by(pid: u32) -> Vec<String> {
+    let owner = format!("-{pid}-");
+    let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let processes = entries("/proc").filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        (line.starts_with("clawrl-box ") && line.contains(&owner)).then_some(line)
+    });
+    let groups = entries("/sys/fs/cgroup")
+        .flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten())
+        .map(|entry| entry.path().display().to_string())
+        .filter(|path| path.contains("/clawrl-") && path.contains(&owner));
+    processes.chain(groups).collect()
+}
+
+/// Which figures are kept of which update.
+fn kept(place: &Place, name: &str) -> BTreeMap<u64, Vec<Metric>> {
+    let updates = place.run(name).updates().unwrap();
+    updates.into_iter().map(|update| (update.update, update.figures.into_keys().collect())).collect()
+}
+
+fn ends_like(place: &Place, name: &str, undisturbed: &str) {
+    assert_eq!(weights(place, name, 4), weights(place, undisturbed, 4), "weights of {name}");
+    assert_eq!(sampled(place, name), sampled(place, undisturbed), "episodes of {name}");
+    for evaluation in ["eval-000000", "eval-000004"] {
+        let of = |name: &str| sampled(place, &format!("{name}-{evaluation}"));
+        assert_eq!(of(name), of(undisturbed), "{evaluation} of {name}");
+    }
+    assert_eq!(place.run(name).summary().end, Some(RunEnd::Sated), "{name}");
+}
+
+#[test]
+fn killed_at_every_step_a_training_ends_with_the_same_bits() {
+    let place = ground(REPRODUCIBLE);
+    let undisturbed = trained(&place, "undisturbed");
+    let mut killed = Vec::new();
+    for (count, moment) in MOMENTS.iter().enumerate() {
+        let resume = ["train", "--resume", "killed"];
+        let begin = ["train", "train.yaml", "--name", "killed"];
+        let mut live = place.start(if count == 0 { &begin } else { &resume });
+        live.hears(moment);
+        live.signal(Signal::KILL);
+        killed.push(live.id());
+        assert_eq!(live.ended().code, None, "killed after `{moment}`");
+    }
+    let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
+    assert_eq!(figures(&said), figures(&undisturbed));
+    ends_like(&place, "killed", "undisturbed");
+    for pid in killed {
+        assert_eq!(left_by(pid), Vec::<String>::new());
+    }
+    assert_eq!(kept(&place, "killed"), kept(&place, "undisturbed"));
+    // There is nothing left to do, and being asked to do so again changes nothing.
+    let again = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
+    assert_eq!(figures(&again), figures(&undisturbed));
+}
+
+#[test]
+fn ended_by_a_person_it_leaves_a_checkpoint_and_goes_on() {
+    let place = ground(REPRODUCIBLE);
+    trained(&place, "undisturbed");
+    let mut live = place.start(&["train", "train.yaml", "--name", "ended"]);
+    live.hears("update    1/4");
+    live.signal(Signal::INT);
+    let said = live.ended().ends(5);
+    assert!(said.err.contains("to go on: clawrl train --resume ended"), "{}", said.err);
+    // Between two of those that are due: it was written because of the signal.
+    assert!(checkpoint(&place, "ended", 1).is_dir(), "{}", said.err);
+    let said = place.clawrl(&["train", "--resume", "ended"]).ends(0);
+    assert!(!said.err.contains("update    1/4"), "{}", said.err);
+    ends_like(&place, "ended", "undisturbed");
+}

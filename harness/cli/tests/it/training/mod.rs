@@ -1,0 +1,9 @@
+//! `clawrl train` and `clawrl policy init`: real shells, real weights, at a scale of seconds.
+
+mod failing;
+mod faulting;
+mod ground;
+mod killing;
+mod policy_init;
+mod refusing;
+mod repeating;

@@ -1,0 +1,47 @@
+//! `clawrl policy init`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::ground::{REPRODUCIBLE, ground};
+use crate::place::Place;
+
+/// The files of a folder.
+fn files(place: &Place, folder: &str) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(place.path().join(folder)).unwrap().flatten();
+    entries
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+fn init(place: &Place, out: &str, seed: &str) -> BTreeMap<String, Vec<u8>> {
+    let arguments = ["policy", "init", "--preset", "tiny", "--out", out, "--seed", seed, "signs", "small"];
+    let said = place.clawrl(&arguments).ends(0);
+    assert!(said.err.contains("parameters, vocabulary of"), "{}", said.err);
+    files(place, out)
+}
+
+#[test]
+fn a_seed_decides_every_byte() {
+    let place = ground(REPRODUCIBLE);
+    let (one, two, other) = (init(&place, "one", "7"), init(&place, "two", "7"), init(&place, "other", "8"));
+    for expected in ["config.json", "model.safetensors", "tokenizer.json"] {
+        assert!(one.contains_key(expected), "{:?}", one.keys());
+    }
+    assert!(one == two);
+    assert!(one["model.safetensors"] != other["model.safetensors"]);
+    assert!(one["tokenizer.json"] == other["tokenizer.json"]);
+    assert!(!place.results().exists());
+}
+
+#[test]
+fn a_folder_with_something_in_it_is_left_alone() {
+    let place = ground(REPRODUCIBLE);
+    fs::create_dir(place.path().join("full")).unwrap();
+    fs::write(place.path().join("full/notes.txt"), "mine").unwrap();
+    let said = place.clawrl(&["policy", "init", "--preset", "tiny", "--out", "full", "signs"]).ends(2);
+    insta::assert_snapshot!(place.settled(&said.err), @"
+    error: full is not empty; a policy is only made in a new or an empty folder
+    ");
+    assert_eq!(files(&place, "full").len(), 1);
+}

@@ -1,0 +1,113 @@
+//! What is refused before anything is trained, and how it is said.
+
+use std::fs;
+
+use super::ground::{REPRODUCIBLE, ground};
+use crate::place::Place;
+
+/// Standard error of a command that ends with this code.
+#[track_caller]
+fn check(place: &Place, arguments: &[&str], code: i32) -> String {
+    let said = place.clawrl(arguments).ends(code);
+    assert_eq!(said.out, "");
+    place.settled(&said.err)
+}
+
+/// Nothing is trained: one group of two, no warm start.
+const NOTHING: &str = r#"
+format: 1
+train: nothing
+policy: { preset: tiny }
+suites: [ { path: tasks/signs } ]
+rl: { updates: 1, batch_groups: 1, group_size: 2, resample_budget: 1, sampling: { max_new_tokens: 2 } }
+evaluation: { every_updates: 0, max_tasks: 1 }
+"#;
+
+#[test]
+fn train_files_with_problems_point_at_the_places() {
+    let wrong = REPRODUCIBLE
+        .replace("reproducible: true", "reproducible: true\nengine: { device: cuda }")
+        .replace("minibatches: 1", "minibatches: 0")
+        .replace("path: tasks/signs", "path: tasks/sings");
+    let place = ground(&wrong);
+    insta::assert_snapshot!(check(&place, &["train", "train.yaml"], 2));
+    assert!(!place.results().exists(), "what is refused leaves nothing");
+}
+
+#[test]
+fn what_is_not_there_or_makes_no_sense() {
+    let place =
+        ground(&REPRODUCIBLE.replace("evaluation: { every_updates: 0 }", "evaluation: { min_tasks: 512 }"));
+    assert!(check(&place, &["train"], 2).contains("<TRAIN.yaml>"));
+    check(&place, &["train", "nothing.yaml"], 2);
+    check(&place, &["train", "--resume", "nobody"], 8);
+    let few = check(&place, &["train", "train.yaml"], 2);
+    assert!(few.contains("held-out"), "{few}");
+    assert!(!place.results().join("runs").exists(), "what is refused leaves nothing");
+}
+
+#[test]
+fn trainings_and_other_runs_are_not_mixed_up() {
+    let place = ground(NOTHING);
+    place.clawrl(&["run", "small", "--name", "run", "--limit", "1", "--quiet"]).ends(0);
+    insta::assert_snapshot!(check(&place, &["train", "--resume", "run"], 2), @"
+    error: run run is no training
+      help: `clawrl run --resume` goes on with other runs
+    ");
+    place.clawrl(&["train", "train.yaml", "--name", "taken", "--quiet"]).ends(0);
+    insta::assert_snapshot!(check(&place, &["run", "--resume", "taken"], 2), @"
+    error: run taken is a training
+      help: go on with it: clawrl train --resume taken
+    ");
+    insta::assert_snapshot!(check(&place, &["train", "train.yaml", "--name", "taken"], 8), @"
+    error: run taken exists already
+      help: choose another name with --name, or go on with it: clawrl train --resume taken
+    ");
+    // Its parts without itself would be taken for those of another.
+    place.clawrl(&["clean", "taken", "--yes"]).ends(0);
+    insta::assert_snapshot!(check(&place, &["train", "train.yaml", "--name", "taken"], 8), @"
+    error: run taken-eval-000000 is there already, of an older training of this name
+      help: choose another name with --name, or delete it: clawrl clean taken-eval-000000
+    ");
+}
+
+#[test]
+fn a_train_file_that_was_changed_on_the_way_is_refused() {
+    let place = ground(NOTHING);
+    place.clawrl(&["train", "train.yaml", "--name", "changed", "--quiet"]).ends(0);
+    let kept = place.results().join("runs/changed/train.json");
+    let text = fs::read_to_string(&kept).unwrap();
+    fs::write(&kept, text.replace("\"updates\": 1", "\"updates\": 2")).unwrap();
+    let said = check(&place, &["train", "--resume", "changed"], 7);
+    assert!(said.contains("was changed after the run began"), "{said}");
+}
+
+#[test]
+fn without_what_trains_the_rest_works() {
+    let place = ground(NOTHING);
+    // A copy of one program only, as an installation that lacks the other has it.
+    let place = {
+        fs::copy(place.program(), place.path().join("clawrl")).unwrap();
+        place
+    };
+    insta::assert_snapshot!(check(&place, &["train", "train.yaml"], 6), @"
+    error: clawrl-torch, which trains, is not beside this program
+      help: `make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox --features clawrl/torch
+    ");
+    check(&place, &["policy", "init", "--preset", "tiny", "--out", "new", "small"], 6);
+    place.clawrl(&["plan", "small"]).ends(0);
+}
+
+#[test]
+fn without_libtorch_it_says_what_is_missing() {
+    let place = ground(NOTHING);
+    let libraries = env!("CLAWRL_LIBTORCH_FOLDER");
+    let said = place.worse(&["--tmpfs", libraries], &["train", "train.yaml"]).ends(6);
+    insta::assert_snapshot!(said.err.replace(libraries, "[libraries]"), @"
+    error: libtorch is not where clawrl-torch was linked to it: [libraries]/libtorch_cpu.so is missing
+      help: `ci/setup.sh` installs it again; `clawrl doctor` looks at everything
+    ");
+    assert!(!place.results().exists());
+    let doctor = place.worse(&["--tmpfs", libraries], &["doctor"]);
+    assert!(doctor.out.contains("so there is no training"), "{}", doctor.out);
+}

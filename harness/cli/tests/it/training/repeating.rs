@@ -1,0 +1,61 @@
+//! Trainings that say `reproducible: true`, from start to end.
+
+use clawrl_record::{Metric, RunEnd};
+
+use super::ground::{REPRODUCIBLE, figures, ground, sampled, trained, weights};
+use crate::place::Place;
+
+/// Without rates, which follow from the libraries and the processor.
+fn settled(place: &Place, text: &str) -> String {
+    let text = place.settled(text);
+    let number = regex::Regex::new(r"[+-]?\d+\.\d").unwrap();
+    number.replace_all(&text, "[n]").into_owned()
+}
+
+#[test]
+fn two_trainings_have_the_same_bits() {
+    let place = ground(REPRODUCIBLE);
+    let (one, two) = (trained(&place, "one"), trained(&place, "two"));
+    assert_eq!(figures(&one), figures(&two));
+    assert_eq!(weights(&place, "one", 4), weights(&place, "two", 4));
+    assert_ne!(weights(&place, "one", 4), weights(&place, "one", 0), "nothing was learned");
+    let episodes = sampled(&place, "one");
+    assert!(episodes.len() >= 4 * 2 * 4, "{}", episodes.len());
+    assert_eq!(episodes, sampled(&place, "two"));
+    assert_eq!(sampled(&place, "one-eval-000004"), sampled(&place, "two-eval-000004"));
+
+    let run = place.run("one");
+    assert_eq!(run.summary().end, Some(RunEnd::Sated));
+    let losses = |metric: Metric| {
+        let updates = run.updates().unwrap();
+        updates.iter().filter(|update| update.figures.contains_key(&metric)).count()
+    };
+    assert_eq!((losses(Metric::TrainImitationLossNats), losses(Metric::TrainLossMean)), (20, 4));
+}
+
+#[test]
+fn the_end_is_told_and_the_page_is_written() {
+    let place = ground(REPRODUCIBLE);
+    let said = place.clawrl(&["train", "train.yaml", "--name", "told"]).ends(0);
+    insta::assert_snapshot!(settled(&place, &said.out));
+    for line in [
+        "a policy from nothing: ",
+        "imitation   20/20",
+        "held-out, greedy, after 0 updates: ",
+        "update    4/4",
+    ] {
+        assert!(said.err.contains(line), "no `{line}` in\n{}", said.err);
+    }
+    let page = std::fs::read_to_string(place.results().join("runs/told/report.html")).unwrap();
+    for part in [
+        "<h1>told</h1>",
+        "Held-out greedy success: <b>",
+        "after 4 updates: <b>",
+        "20 supervised steps of 8 segments",
+    ] {
+        assert!(page.contains(part), "no `{part}` in the page");
+    }
+    // Its parts are runs like any other.
+    place.clawrl(&["show", "told-demonstrations"]).ends(0);
+    place.clawrl(&["show", "told-eval-000004"]).ends(0);
+}
