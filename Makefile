@@ -15,6 +15,7 @@ DEMO_SHELLS := 256
 # With libtorch; `cargo build` without either builds everything else.
 CARGO := ci/setup.sh run cargo
 TORCH := --features clawrl/torch
+ALL := --workspace $(TORCH),clawrl-bench/torch
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
 
 help: ## What can be made
@@ -32,13 +33,13 @@ demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny 
 # nextest runs last, so that its summary closes the output.
 test: ## Run all tests
 	@ci/setup.sh
-	$(CARGO) test --doc --workspace $(TORCH) --locked --quiet
-	$(CARGO) nextest run --workspace $(TORCH) --locked $(if $(CI),--profile ci)
+	$(CARGO) test --doc $(ALL) --locked --quiet
+	$(CARGO) nextest run $(ALL) --locked $(if $(CI),--profile ci)
 
 lint: ## Check formatting, clippy with warnings denied, and the rules of CONTRIBUTING.md
 	@ci/setup.sh
 	cargo fmt --all --check
-	$(CARGO) clippy --workspace --all-targets $(TORCH) --locked -- -D warnings
+	$(CARGO) clippy $(ALL) --all-targets --locked -- -D warnings
 	env -u LIBTORCH cargo clippy --all-targets --locked -- -D warnings
 	cargo xtask tidy
 

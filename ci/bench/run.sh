@@ -3,6 +3,13 @@
 # Prints a table; raw rows are appended to results/bench/AREA.jsonl.
 set -eu
 cd "$(dirname "$0")/../.."
+built=${CARGO_TARGET_DIR:-target}/release
+case ${1-} in
+engine | weight-swap | rl-loop | async-gain)
+    ci/setup.sh run cargo build --quiet --release --locked --package clawrl-bench --features clawrl-bench/torch
+    exec "$built/clawrl-bench-torch" "$@"
+    ;;
+esac
 # The second program is the spawner of sandboxes, which is looked for beside the first.
 cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox
-exec "${CARGO_TARGET_DIR:-target}/release/clawrl-bench" "$@"
+exec "$built/clawrl-bench" "$@"

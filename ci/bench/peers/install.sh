@@ -1,14 +1,24 @@
 #!/bin/sh
-# Installs the Python peers of the benchmarks into a virtual environment in the user's folder for caches; nothing else
-# is touched. PYTHON names the Python to use, 3.12 or newer. Run it again to repair or update; delete the folder to
-# remove it.
+# Installs Python peers of the benchmarks into a virtual environment in the user's folder for caches; nothing else is
+# touched. PYTHON names the Python to use. Run it again to repair or update; delete the folder to remove it.
+#
+#   ci/bench/peers/install.sh          those of terminal-step; Python 3.12 or newer
+#   ci/bench/peers/install.sh torch    those of engine and rl-loop, some 5 GB; Python 3.10 or newer
 set -eu
 python=${PYTHON:-python3}
-folder=${XDG_CACHE_HOME:-$HOME/.cache}/clawrl/bench/peers
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || {
-    echo "$0: $python is older than 3.12; name a newer one: PYTHON=python3.12 $0" >&2
+case "${1-terminals}" in
+terminals) name=peers requirements=requirements.txt minor=12 ;;
+torch) name=torch-peers requirements=requirements-torch.txt minor=10 ;;
+*)
+    echo "usage: $0 [terminals|torch]" >&2
+    exit 2
+    ;;
+esac
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/clawrl/bench/$name
+"$python" -c "import sys; sys.exit(sys.version_info < (3, $minor))" || {
+    echo "$0: $python is older than 3.$minor; name a newer one: PYTHON=python3.$minor $0 ${1-}" >&2
     exit 2
 }
 "$python" -m venv "$folder"
-"$folder/bin/pip" install --quiet --requirement "$(dirname "$0")/requirements.txt"
+"$folder/bin/pip" install --quiet --requirement "$(dirname "$0")/$requirements"
 echo "installed in $folder" >&2

@@ -1,5 +1,7 @@
 //! The benchmarks' binary: one subcommand per area, one module per subcommand.
 //!
+//! The areas that run the policy are in a second binary, `torch_main.rs`.
+//!
 //! Every area measures our side and its peer alternately, several times in one process, prints a table and
 //! appends raw rows to `results/bench/<area>.jsonl`. Absolute times drift on shared machines: read the ratios.
 
@@ -20,8 +22,12 @@ mod table;
 mod terminal_step;
 mod terminals;
 
+/// For whoever looks for them here.
+const TORCH_AREAS: &str = "ci/bench/run.sh also knows engine, weight-swap, rl-loop and async-gain, which run the \
+                           policy on libtorch: ci/bench/run.sh engine --help";
+
 #[derive(Debug, Parser)]
-#[command(name = "clawrl-bench", version, about, long_about = None)]
+#[command(name = "clawrl-bench", version, about, long_about = None, after_help = TORCH_AREAS)]
 struct Arguments {
     #[command(subcommand)]
     area: Area,

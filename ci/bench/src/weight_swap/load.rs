@@ -1,0 +1,198 @@
+//! An engine under load, whose weights are copied and swapped.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use clawrl_core::SplitMix64;
+use clawrl_torch::{Engine, EngineHandle, GenerateRequest, Params, configure_threads};
+use serde::Serialize;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::Failure;
+use crate::table::Sample;
+
+/// Requests of one token between two swaps: what a swap leaves behind is over by then.
+const PAUSE: u32 = 12;
+/// Tokens of a reply that is sampled meanwhile.
+const REPLY: u32 = 512;
+const PROMPT: usize = 32;
+
+/// What a round came to; medians over its swaps.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Measured {
+    pub(super) copy_ms: f64,
+    pub(super) publish_ms: f64,
+    pub(super) token_ms: f64,
+    pub(super) step_ms: f64,
+    /// Of the slowest request that overlapped a swap.
+    pub(super) delay_steps: f64,
+    /// The greatest of these.
+    pub(super) worst_delay_steps: f64,
+    /// The same of the slowest request that overlapped neither a swap nor a copy.
+    pub(super) otherwise_steps: f64,
+    swaps: u32,
+    probes: usize,
+}
+
+impl Measured {
+    pub(super) fn ratio(&self) -> f64 {
+        self.token_ms / self.copy_ms
+    }
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    begin: Instant,
+    end: Instant,
+}
+
+impl Span {
+    fn since(begin: Instant) -> Self {
+        Self { begin, end: Instant::now() }
+    }
+
+    fn ms(self) -> f64 {
+        (self.end - self.begin).as_secs_f64() * 1e3
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.begin <= other.end && other.begin <= self.end
+    }
+}
+
+/// Copies and swaps by turns while `running` sequences are sampled.
+pub(super) async fn measure(
+    engine: &Engine,
+    params: &Params,
+    running: u32,
+    swaps: u32,
+) -> Result<Measured, Failure> {
+    let handle = engine.handle();
+    let probes = Arc::new(Mutex::new(Vec::new()));
+    let mut clients = JoinSet::new();
+    for number in 0..running {
+        let handle = handle.clone();
+        clients.spawn(async move { sampled_for_ever(&handle, number).await });
+    }
+    {
+        let (handle, probes) = (handle.clone(), Arc::clone(&probes));
+        clients.spawn(async move { probed_for_ever(&handle, &probes).await });
+    }
+    pause(&handle).await?;
+    let before = handle.stats();
+    pause(&handle).await?;
+    let after = handle.stats();
+    let step_ms = (after.busy - before.busy).as_secs_f64() * 1e3 / (after.steps - before.steps).max(1) as f64;
+    let (mut copies, mut publications, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+    for version in 1..=u64::from(swaps) {
+        let shared = params.share();
+        copies.push(alone(move || shared.copy()).await?);
+        pause(&handle).await?;
+        let (publisher, shared) = (handle.clone(), params.share());
+        let published = alone(move || publisher.publish(version, &shared)).await?;
+        publications.push(published);
+        let reply = handle.generate(request(&[1, 2], 1, version)).await?;
+        tokens.push(Span::since(published.begin));
+        if reply.versions != [(0, version)] {
+            return Err(
+                format!("a token of {:?} after version {version} was published", reply.versions).into()
+            );
+        }
+        pause(&handle).await?;
+    }
+    // They end only when they fail.
+    if let Some(failed) = clients.try_join_next() {
+        return Err(failed?.err().unwrap_or_else(|| "a client gave up".into()));
+    }
+    clients.shutdown().await;
+    let probes = std::mem::take(&mut *probes.lock().unwrap_or_else(PoisonError::into_inner));
+    let undisturbed: Vec<Span> = probes
+        .iter()
+        .copied()
+        .filter(|probe| !tokens.iter().chain(&copies).any(|span| probe.overlaps(*span)))
+        .collect();
+    let usual = median(&undisturbed);
+    let slowest =
+        |probes: &mut dyn Iterator<Item = &Span>| probes.map(|probe| probe.ms()).fold(f64::NAN, f64::max);
+    let delays: Vec<f64> = tokens
+        .iter()
+        .map(|swap| slowest(&mut probes.iter().filter(|probe| probe.overlaps(*swap))))
+        .map(|slowest| (slowest - usual).max(0.0) / step_ms)
+        .collect();
+    let otherwise = (slowest(&mut undisturbed.iter()) - usual) / step_ms;
+    Ok(Measured {
+        copy_ms: median(&copies),
+        publish_ms: median(&publications),
+        token_ms: median(&tokens),
+        step_ms,
+        delay_steps: Sample::new(delays.clone()).median(),
+        worst_delay_steps: Sample::new(delays).quantile(1.0),
+        otherwise_steps: otherwise,
+        swaps,
+        probes: probes.len(),
+    })
+}
+
+/// Runs something on a thread of its own, as the learner does: on one thread of libtorch, so that the engine keeps its
+/// core. The time of the call alone.
+async fn alone<T: Send + 'static, E: Into<Failure> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<Span, Failure> {
+    spawn_blocking(move || {
+        configure_threads(NonZeroUsize::MIN)?;
+        let began = Instant::now();
+        let made = work().map_err(Into::into)?;
+        let span = Span::since(began);
+        // Giving it back is not what is measured.
+        drop(made);
+        Ok(span)
+    })
+    .await?
+}
+
+fn median<'a>(spans: impl IntoIterator<Item = &'a Span>) -> f64 {
+    Sample::new(spans.into_iter().map(|span| span.ms()).collect()).median()
+}
+
+/// Lets the engine work for some steps.
+async fn pause(handle: &EngineHandle) -> Result<(), Failure> {
+    for seed in 0..PAUSE {
+        handle.generate(request(&[3, 4], 1, u64::from(seed))).await?;
+    }
+    Ok(())
+}
+
+/// Long replies, one after the other; ends only when one fails.
+async fn sampled_for_ever(handle: &EngineHandle, number: u32) -> Result<(), Failure> {
+    let mut random = SplitMix64::new(u64::from(number));
+    loop {
+        let prompt: Vec<u32> = (0..PROMPT).map(|_| random.below(1_000) as u32).collect();
+        let reply = handle.generate(request(&prompt, REPLY, random.next_u64())).await?;
+        if reply.ids.len() != REPLY as usize {
+            return Err(format!("a reply of {} tokens instead of {REPLY}", reply.ids.len()).into());
+        }
+    }
+}
+
+/// Replies of one token, one after the other, timed; ends only when one fails.
+async fn probed_for_ever(handle: &EngineHandle, probes: &Mutex<Vec<Span>>) -> Result<(), Failure> {
+    loop {
+        let began = Instant::now();
+        handle.generate(request(&[5, 6], 1, 0)).await?;
+        probes.lock().unwrap_or_else(PoisonError::into_inner).push(Span::since(began));
+    }
+}
+
+fn request(prompt: &[u32], max_new_tokens: u32, seed: u64) -> GenerateRequest {
+    GenerateRequest {
+        prompt: Arc::from(prompt),
+        max_new_tokens,
+        temperature: 1.0,
+        top_p: 1.0,
+        top_k: 0,
+        seed,
+        stop_ids: Vec::new(),
+    }
+}
