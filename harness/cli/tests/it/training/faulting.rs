@@ -1,37 +1,14 @@
 //! Environments that fault now and then.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use clawrl_core::GroupId;
 
-use super::ground::{SIGNS, ground, progress, trained};
+use super::ground::{LUCKY, SIGNS, ground, lucky, progress, trained};
 use crate::place::Place;
 
-/// Reinforcement learning of a policy from nothing: what the environment draws decides who is rewarded.
-const TRAIN: &str = r#"
-format: 1
-train: luck
-policy: { preset: tiny }
-suites: [ { path: tasks/signs } ]
-rl: { updates: 4, batch_groups: 2, group_size: 6, minibatches: 1, sampling: { max_new_tokens: 3 } }
-evaluation: { every_updates: 0, max_tasks: 4 }
-limits: { concurrency: 4, max_retries: 0 }
-"#;
-
-/// The shell is gone before the episode begins in a fifth of the attempts, whatever the seed; half of the others are
-/// rewarded.
-const SETUP: &str = r#"setup: ["(( SRANDOM % 5 )) || kill -9 $$", "(( SRANDOM % 2 )) || echo luck > sign"]"#;
-
-fn lucky(train: &str) -> Place {
-    let place = ground(train);
-    let suite = SIGNS
-        .replace("idle_millis: 300", &format!("idle_millis: 300, {SETUP}"))
-        .replace("expected: \"\"", "expected: \"luck\\n\"")
-        .replace("file_absent: { path: sign }", "file_equals: { path: sign, expected: \"luck\\n\" }");
-    place.suite("signs", &suite);
-    place
-}
+/// Gone before the episode begins in a fifth of the attempts, whatever the seed.
+const KILLS_ITSELF: &str = r#""(( SRANDOM % 5 )) || kill -9 $$", "#;
 
 /// Finished and faulted attempts that closed the slots of each group.
 fn closed(place: &Place, name: &str) -> BTreeMap<GroupId, (u64, u64)> {
@@ -69,7 +46,7 @@ fn consumed_as_recorded(place: &Place, name: &str) -> u64 {
 
 #[test]
 fn faulted_members_are_none_and_no_slot_is_lost() {
-    let place = lucky(TRAIN);
+    let place = lucky(LUCKY, KILLS_ITSELF);
     trained(&place, "luck");
     assert!(consumed_as_recorded(&place, "luck") > 0);
     let summary = place.run("luck").summary();
@@ -78,7 +55,7 @@ fn faulted_members_are_none_and_no_slot_is_lost() {
 
 #[test]
 fn faults_that_another_environment_cures_are_retried() {
-    let place = lucky(&TRAIN.replace("max_retries: 0", "max_retries: 8"));
+    let place = lucky(&LUCKY.replace("max_retries: 0", "max_retries: 8"), KILLS_ITSELF);
     trained(&place, "retried");
     assert_eq!(consumed_as_recorded(&place, "retried"), 0);
     assert!(place.run("retried").summary().total.retries > 0);
@@ -86,9 +63,8 @@ fn faults_that_another_environment_cures_are_retried() {
 
 #[test]
 fn environments_that_always_fault_end_the_training_and_say_so() {
-    let place = ground(TRAIN.replace("updates: 4", "updates: 40").as_str());
+    let place = ground(&LUCKY.replace("updates: 4", "updates: 40"));
     place.suite("signs", &SIGNS.replace("idle_millis: 300", "idle_millis: 300, setup: [\"false\"]"));
-    fs::write(place.path().join("train.yaml"), TRAIN.replace("updates: 4", "updates: 40")).unwrap();
     let said = place.clawrl(&["train", "train.yaml", "--name", "broken", "--quiet"]).ends(9);
     assert!(said.err.contains("had fewer than two members that did not fault"), "{}", said.err);
 }

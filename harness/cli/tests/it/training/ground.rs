@@ -61,6 +61,17 @@ checkpoint: { every_updates: 2 }
 limits: { concurrency: 4 }
 "#;
 
+/// Reinforcement learning of a policy from nothing, for suites whose environment decides who is rewarded.
+pub(super) const LUCKY: &str = r#"
+format: 1
+train: luck
+policy: { preset: tiny }
+suites: [ { path: tasks/signs } ]
+rl: { updates: 4, batch_groups: 2, group_size: 6, minibatches: 1, sampling: { max_new_tokens: 3 } }
+evaluation: { every_updates: 0, max_tasks: 4 }
+limits: { concurrency: 4, max_retries: 0 }
+"#;
+
 /// One turn as sampled: ids, and log-probabilities by their bits.
 pub(super) type Sampled = (Vec<u32>, Vec<u32>);
 
@@ -71,6 +82,19 @@ pub(super) fn ground(train: &str) -> Place {
     let names: Vec<String> = (0..24).map(|number| format!("n{number}")).collect();
     fs::write(place.path().join("tasks/signs/names.txt"), names.join("\n")).unwrap();
     fs::write(place.path().join("train.yaml"), train).unwrap();
+    place
+}
+
+/// The same with tasks that half of all attempts solve, whatever they do, after these commands of the setup.
+pub(super) fn lucky(train: &str, setup: &str) -> Place {
+    let place = ground(train);
+    let drawn = format!(r#"idle_millis: 300, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
+    let wanted = r#"file_equals: { path: sign, expected: "luck\n" }"#;
+    let suite = SIGNS
+        .replace("idle_millis: 300", &drawn)
+        .replace(r#"file_equals: { path: sign, expected: "" }"#, wanted)
+        .replace("file_absent: { path: sign }", wanted);
+    place.suite("signs", &suite);
     place
 }
 

@@ -90,7 +90,12 @@ fn ended_by_a_person_it_leaves_a_checkpoint_and_goes_on() {
     assert!(said.err.contains("to go on: clawrl train --resume ended"), "{}", said.err);
     // Between two of those that are due: it was written because of the signal.
     assert!(checkpoint(&place, "ended", 1).is_dir(), "{}", said.err);
-    let said = place.clawrl(&["train", "--resume", "ended"]).ends(0);
+    // Asked to terminate, it cancels what runs. Those episodes count for nothing and are sampled anew.
+    let mut live = place.start(&["train", "--resume", "ended"]);
+    live.hears("update    3/4");
+    live.signal(Signal::TERM);
+    let said = live.ended().ends(5);
     assert!(!said.err.contains("update    1/4"), "{}", said.err);
+    place.clawrl(&["train", "--resume", "ended", "--quiet"]).ends(0);
     ends_like(&place, "ended", "undisturbed");
 }

@@ -7,3 +7,4 @@ mod killing;
 mod policy_init;
 mod refusing;
 mod repeating;
+mod streaming;
