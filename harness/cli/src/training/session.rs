@@ -24,7 +24,7 @@ use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
     Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerSetup, ModelFiles, Params, PresetRequest,
     Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
-    configure_threads, init_policy, load_params,
+    configure_threads, init_policy, load_params, probe,
 };
 use tokio::sync::watch;
 
@@ -127,6 +127,9 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     plans.extend(&demonstrations);
     let machine = Machine::prepare(&plans, log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    if start == Start::Resume {
+        refuse_changed_suites(&files, &rl_plan)?;
+    }
     if start == Start::New {
         refuse_taken(&files)?;
         let train = serde_json::to_value(&plan).map_err(|error| {
@@ -152,6 +155,9 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
 
 impl Session<'_> {
     fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
+        probe().map_err(|error| {
+            Failure::with_help(Exit::Environment, error.to_string(), "`ci/setup.sh` installs the right one")
+        })?;
         self.make_policy()?;
         // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
         // machines with other numbers of them.
@@ -524,6 +530,18 @@ fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// A training that is taken up goes on with the suites that it began with.
+fn refuse_changed_suites(files: &TrainingFiles, now: &RunPlan) -> Result<(), Failure> {
+    let run = RunStore::open(files.results())?.run(files.run())?;
+    let then = &run.plan().suites;
+    let changed = now.suites.iter().zip(then).find(|(now, then)| now.sha256 != then.sha256);
+    let Some((suite, _)) = changed else { return Ok(()) };
+    let message =
+        format!("suite {} has changed since the training began: {}", suite.name, suite.path.display());
+    let help = "restore it, or train anew under another name";
+    Err(Failure::with_help(Exit::Refused, message, help))
 }
 
 fn unusable(error: TorchError) -> Failure {

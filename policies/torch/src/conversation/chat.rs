@@ -77,7 +77,7 @@ impl Chat {
         }
         let path = files.tokenizer_config();
         let config: TokenizerConfig = read_json(&path)?;
-        let separate = path.with_file_name("chat_template.jinja");
+        let separate = files.chat_template();
         let source = if separate.exists() {
             fs::read_to_string(&separate).map_err(|error| unreadable(&separate, &error))?
         } else {

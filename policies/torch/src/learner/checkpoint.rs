@@ -176,6 +176,7 @@ impl Checkpoints {
             (model.tokenizer(), copied.tokenizer()),
             (model.tokenizer_config(), copied.tokenizer_config()),
             (model.generation_config(), copied.generation_config()),
+            (model.chat_template(), copied.chat_template()),
         ] {
             if from.exists() {
                 fs::copy(&from, &to)

@@ -48,6 +48,12 @@ impl ModelFiles {
         self.folder.join("tokenizer.json")
     }
 
+    /// `chat_template.jinja`, where some keep the chat template.
+    #[must_use]
+    pub fn chat_template(&self) -> PathBuf {
+        self.folder.join("chat_template.jinja")
+    }
+
     /// `generation_config.json`.
     #[must_use]
     pub fn generation_config(&self) -> PathBuf {
