@@ -80,7 +80,7 @@ impl Learning {
                 self.publish_if_due()?;
                 open = self.updates() < target && self.stream.end().is_none();
                 // A batch that is formed has to be trained: not before it is known that there is to be one more update.
-                let Some(formed) = self.stream.next_batch().filter(|_| open) else { break };
+                let Some(formed) = open.then(|| self.stream.next_batch()).flatten() else { break };
                 let counts = formed.stats.counts;
                 let rows = self.update(formed, &mut interval)?;
                 // Losing a figure is no reason to stop.
