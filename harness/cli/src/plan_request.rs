@@ -30,8 +30,8 @@ pub(crate) struct PlanArguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
-    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE or replay:RUN (without SUITE, by the recorded
-    /// run's own plan).
+    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (a model's folder) or replay:RUN
+    /// (without SUITE, by the recorded run's own plan).
     #[arg(long, value_name = "POLICY", default_value = "oracle", value_parser = PolicyChoice::parse)]
     pub(crate) policy: PolicyChoice,
     /// Name of the run [default: date, time and suite].

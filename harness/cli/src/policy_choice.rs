@@ -12,7 +12,10 @@ use crate::results::run_name;
 /// The share of attempts in which the demonstrator is right, where nobody says otherwise.
 const DEMONSTRATOR_PERCENT: u8 = 35;
 
-const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE or replay:RUN";
+/// Tokens of a reply of an embedded policy before it is cut; as in training, where nobody says otherwise.
+const REPLY_TOKENS: u32 = 48;
+
+const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN or torch:DIR";
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(crate) enum PolicyChoice {
     Random { file: PathBuf },
     /// Repeats a recorded run.
     Replay { run: RunId },
+    /// The model in a folder, greedily.
+    Torch { folder: PathBuf },
 }
 
 impl PolicyChoice {
@@ -51,6 +56,11 @@ impl PolicyChoice {
             ("random", _) => {
                 Err("random takes a file of actions, one a line, as in random:actions.txt".to_owned())
             }
+            ("torch", Some(folder)) if !folder.is_empty() => Ok(Self::Torch { folder: folder.into() }),
+            ("torch", _) => Err(
+                "torch takes the folder of a model, as in torch:results/runs/RUN/checkpoints/000050/model"
+                    .to_owned(),
+            ),
             ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
@@ -67,6 +77,11 @@ impl PolicyChoice {
                 PolicySpec::Demonstrator { oracle_percent: *oracle_percent }
             }
             Self::Replay { run } => PolicySpec::Replay { run: run.clone() },
+            Self::Torch { folder } => PolicySpec::Torch {
+                path: std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
+                temperature_milli: 0,
+                max_new_tokens: REPLY_TOKENS,
+            },
             Self::Random { file } => PolicySpec::Random { actions: actions(file)? },
         })
     }
@@ -108,6 +123,8 @@ mod tests {
         check("demonstrator:101", Err("0 to 100"));
         check("random", Err("takes a file"));
         check("replay:a/b", Err("a run's name"));
+        check("torch:a/b", Ok(PolicyChoice::Torch { folder: "a/b".into() }));
+        check("torch", Err("takes the folder of a model"));
         check("oracle:1", Err("takes no setting"));
         check("orcale", Err("write noop, oracle"));
     }

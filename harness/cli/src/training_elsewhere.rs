@@ -4,8 +4,11 @@
 //! code. I2. Whatever keeps it from starting is told in words, before the loader would tell it in its own.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use clawrl_core::Policy;
 
 use crate::command::policy::Init;
 use crate::command::train::Arguments;
@@ -30,6 +33,15 @@ pub(crate) fn init_policy(init: &Init, _log: &Log) -> Result<Exit, Failure> {
     let Init { suites, preset, out, seed } = init;
     // The other program reads them again.
     let _ = (suites, preset, out, seed);
+    Err(hand_over())
+}
+
+/// The policy in a folder.
+pub(crate) fn embedded_policy(
+    _folder: &Path,
+    _temperature_milli: u32,
+    _max_new_tokens: u32,
+) -> Result<Arc<dyn Policy>, Failure> {
     Err(hand_over())
 }
 

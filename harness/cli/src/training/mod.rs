@@ -7,6 +7,7 @@
 mod command;
 mod corpus;
 mod display;
+mod embedded;
 mod evaluation;
 mod feed;
 mod files;
@@ -20,4 +21,5 @@ mod silence;
 mod warm_start;
 
 pub(crate) use command::run_train;
+pub(crate) use embedded::embedded_policy;
 pub(crate) use policy_init::init_policy;

@@ -26,6 +26,9 @@ pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Poli
         PolicySpec::Random { actions } => {
             Arc::new(Random::new(actions.clone()).ok_or_else(|| impossible("an empty list of actions"))?)
         }
+        PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
+            crate::training::embedded_policy(path, *temperature_milli, *max_new_tokens)?
+        }
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
