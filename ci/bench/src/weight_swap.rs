@@ -8,10 +8,10 @@
 //! steps are part of the time, and a tiny policy is copied in less time than a step takes; so the ratio is about
 //! weights only where these are large. `wide` has 64 million parameters.
 //!
-//! Meanwhile requests of one token follow each other; each takes what is left of a step, and a step. `delay` is how
-//! much longer than the median without any copying the slowest took that overlapped a swap, in decode steps: the
-//! median over the swaps, and the worst of them. `otherwise` is the same for the slowest that overlapped none, which
-//! is what the machine does by itself.
+//! Meanwhile requests of one token follow each other; each takes at most the rest of the step that runs, and its own.
+//! `delay` is what the slowest that overlapped a swap took beyond these two steps, in decode steps: the median over
+//! the swaps, and the worst of them. `otherwise` is the same of the slowest that overlapped neither a swap nor a
+//! copy: what the machine does by itself.
 
 mod load;
 
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Swaps, and as many copies, of a round.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     swaps: u32,
     /// Models.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Shape::Tiny, Shape::Wide])]

@@ -13,7 +13,9 @@ use crate::Failure;
 use crate::table::Sample;
 
 /// Requests of one token between two swaps: what a swap leaves behind is over by then.
-const PAUSE: u32 = 12;
+const PAUSE: u32 = 8;
+/// What a request of one token takes at most where nothing holds it up: the rest of the step that runs, and its own.
+const STEPS_OF_A_REQUEST: f64 = 2.0;
 /// Tokens of a reply that is sampled meanwhile.
 const REPLY: u32 = 512;
 const PROMPT: usize = 32;
@@ -113,15 +115,12 @@ pub(super) async fn measure(
         .copied()
         .filter(|probe| !tokens.iter().chain(&copies).any(|span| probe.overlaps(*span)))
         .collect();
-    let usual = median(&undisturbed);
-    let slowest =
-        |probes: &mut dyn Iterator<Item = &Span>| probes.map(|probe| probe.ms()).fold(f64::NAN, f64::max);
-    let delays: Vec<f64> = tokens
-        .iter()
-        .map(|swap| slowest(&mut probes.iter().filter(|probe| probe.overlaps(*swap))))
-        .map(|slowest| (slowest - usual).max(0.0) / step_ms)
-        .collect();
-    let otherwise = (slowest(&mut undisturbed.iter()) - usual) / step_ms;
+    let delay = |probes: &mut dyn Iterator<Item = &Span>| {
+        let slowest = probes.map(|probe| probe.ms()).fold(0.0, f64::max);
+        (slowest / step_ms - STEPS_OF_A_REQUEST).max(0.0)
+    };
+    let delays: Vec<f64> =
+        tokens.iter().map(|swap| delay(&mut probes.iter().filter(|probe| probe.overlaps(*swap)))).collect();
     Ok(Measured {
         copy_ms: median(&copies),
         publish_ms: median(&publications),
@@ -129,7 +128,7 @@ pub(super) async fn measure(
         step_ms,
         delay_steps: Sample::new(delays.clone()).median(),
         worst_delay_steps: Sample::new(delays).quantile(1.0),
-        otherwise_steps: otherwise,
+        otherwise_steps: delay(&mut undisturbed.iter()),
         swaps,
         probes: probes.len(),
     })
