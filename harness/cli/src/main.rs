@@ -22,7 +22,8 @@ mod progress;
 mod results;
 mod suite_path;
 mod table;
-#[path = "training_elsewhere.rs"]
+// Unit tests are those of this program; with libtorch, they include those of the module that the other one has here.
+#[cfg_attr(not(all(test, feature = "torch")), path = "training_elsewhere.rs")]
 mod training;
 mod wiring;
 
