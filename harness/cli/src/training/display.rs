@@ -15,8 +15,6 @@ pub(super) struct UpdateTimes {
     pub(super) update: Duration,
     /// Handing over the parameters.
     pub(super) publish: Duration,
-    /// Writing a checkpoint.
-    pub(super) checkpoint: Duration,
 }
 
 /// What was sampled since the update before.

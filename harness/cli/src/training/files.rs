@@ -4,6 +4,7 @@
 //! policy it began from and the page. Demonstrations and evaluations are runs of their own beside it, which
 //! `clawrl show` opens like any other.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use clawrl_core::RunId;
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 
 /// Longest name: the longest suffix of a part has to fit behind it.
 const NAME_CHARS: usize = 48;
+
+/// Locked by the process that trains; what is in it means nothing.
+const LOCK: &str = "training.lock";
 
 /// Names and folders of one training.
 #[derive(Debug, Clone)]
@@ -60,6 +64,27 @@ impl TrainingFiles {
     /// The training's own folder.
     pub(crate) fn folder(&self) -> PathBuf {
         self.results.join("runs").join(self.run.as_str())
+    }
+
+    /// Makes the training this process's alone, until the file is dropped or the process is gone. The folder has to be
+    /// there.
+    ///
+    /// # Errors
+    /// Another process has it, or the file cannot be made.
+    pub(crate) fn lock(&self) -> Result<File, Failure> {
+        let path = self.folder().join(LOCK);
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Results, format!("cannot lock {}: {error}", path.display()))
+        };
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("training {} is under way in another process", self.run);
+                Err(Failure::new(Exit::NoSuchRun, message))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 
     /// The policy that a preset was made into.

@@ -85,6 +85,13 @@ impl Learning {
                 let rows = self.update(formed, &mut interval)?;
                 // Losing a figure is no reason to stop.
                 let _ = runtime.block_on(metrics.metrics(rows));
+                // After the figures: those of an update that no checkpoint holds are taken back by whoever resumes.
+                if self.updates().is_multiple_of(self.checkpoint_every.max(1)) {
+                    let seconds = timed(|| self.checkpoint())?.as_secs_f64();
+                    let figures = [(Metric::TrainCheckpointSeconds, seconds)];
+                    let rows = MetricRow::of_update(now_ms(), u64::from(self.updates()), &figures);
+                    let _ = runtime.block_on(metrics.metrics(rows));
+                }
                 self.silence.after(&counts)?;
             }
             let groups = self.stream.demand();
@@ -134,9 +141,6 @@ impl Learning {
         times.update = began.elapsed();
         self.stream.updated(report.version).map_err(|error| broken(&error))?;
         times.publish = timed(|| self.publish_if_due())?;
-        if self.updates().is_multiple_of(self.checkpoint_every.max(1)) {
-            times.checkpoint = timed(|| self.checkpoint())?;
-        }
         let sampled = std::mem::replace(interval, Interval::new()).sampled;
         self.teller.update(self.rl.updates, &stats, &report, sampled, times);
 
@@ -169,7 +173,6 @@ impl Learning {
             (Metric::TrainWaitSeconds, times.wait.as_secs_f64()),
             (Metric::TrainUpdateSeconds, times.update.as_secs_f64()),
             (Metric::TrainPublishSeconds, times.publish.as_secs_f64()),
-            (Metric::TrainCheckpointSeconds, times.checkpoint.as_secs_f64()),
         ];
         Ok(MetricRow::of_update(now_ms(), u64::from(stats.update) + 1, &figures))
     }

@@ -137,6 +137,8 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
         })?;
         RunWriter::create_training(files.results(), &rl_plan, &lock, &train)?.close()?;
     }
+    // Held to the end: between two stretches nobody writes the run, and yet it is ours.
+    let _alone = files.lock()?;
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let session = Session {
         plan,

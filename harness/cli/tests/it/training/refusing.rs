@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::ground::{REPRODUCIBLE, ground};
+use super::ground::{REPRODUCIBLE, SIGNS, ground};
 use crate::place::Place;
 
 /// Standard error of a command that ends with this code.
@@ -80,6 +80,17 @@ fn a_train_file_that_was_changed_on_the_way_is_refused() {
     fs::write(&kept, text.replace("\"updates\": 1", "\"updates\": 2")).unwrap();
     let said = check(&place, &["train", "--resume", "changed"], 7);
     assert!(said.contains("was changed after the run began"), "{said}");
+}
+
+#[test]
+fn a_suite_that_was_changed_on_the_way_is_refused() {
+    let place = ground(NOTHING);
+    place.clawrl(&["train", "train.yaml", "--name", "changed", "--quiet"]).ends(0);
+    place.suite("signs", &SIGNS.replace("Raise the sign", "Hoist the sign"));
+    insta::assert_snapshot!(check(&place, &["train", "--resume", "changed"], 2), @"
+    error: suite signs has changed since the training began: [folder]/tasks/signs/suite.yaml
+      help: restore it, or train anew under another name
+    ");
 }
 
 #[test]
