@@ -94,8 +94,8 @@ fn ended_by_a_person_it_leaves_a_checkpoint_and_goes_on() {
     live.signal(Signal::INT);
     let said = live.ended().ends(5);
     assert!(said.err.contains("to go on: clawrl train --resume ended"), "{}", said.err);
-    // Between two of those that are due: it was written because of the signal.
-    assert!(checkpoint(&place, "ended", 1).is_dir(), "{}", said.err);
+    // Of the update that was heard of, which is between two that are due, or of the next, if what ran sufficed for it.
+    assert!((1..=2).any(|version| checkpoint(&place, "ended", version).is_dir()), "{}", said.err);
     // Asked to terminate, it cancels what runs. Those episodes count for nothing and are sampled anew.
     let mut live = place.start(&["train", "--resume", "ended"]);
     live.hears("update    3/4");
