@@ -17,11 +17,11 @@ fn overview_and_topics() {
     let place = Place::new();
     insta::assert_snapshot!("overview", place.clawrl(&["--help"]).ends(0).out);
     insta::assert_snapshot!("run", place.clawrl(&["help", "run"]).ends(0).out);
-    assert!(place.clawrl(&["help", "exit-codes"]).ends(0).out.contains("| 8 |"));
+    assert!(place.clawrl(&["help", "exit-codes"]).ends(0).out.contains("| 9 |"));
     assert!(place.clawrl(&["help", "environment"]).ends(0).out.contains("CLAWRL_RESULTS"));
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
-      help: topics: exit-codes, environment, run, validate, plan, new, ls, show, clean, doctor, help
+      help: topics: exit-codes, environment, run, train, policy, validate, plan, new, ls, show, clean, doctor, help
     ");
 }
 
