@@ -5,15 +5,15 @@
 
 mod shells;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Determinism, Env, EnvProvider, EnvSpec, Epoch, FixtureContent,
-    FixtureFile, LeaseRequest, NetworkPolicy, RewardMap, RunId, SandboxKind, SandboxLimits, SlotId, StepCtx,
-    TaskId, TaskSpec, TerminalSpec, Timeouts,
+    FixtureFile, LeaseRequest, RewardMap, RunId, SandboxKind, SlotId, StepCtx, TaskId, TaskSpec,
+    TerminalSpec, Timeouts,
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -74,7 +74,7 @@ pub(crate) fn with_terminals<T>(
             backends: HashMap::from([(SandboxKind::Bubblewrap, shared)]),
             // Nothing is made while something else is timed.
             marks: WarmMarks { low: 0, high: 0 },
-            expected: vec![terminal()],
+            expected: vec![TerminalSpec::default()],
             determinism: Determinism::default(),
             cast_bytes: CAST_BYTES,
         }));
@@ -88,25 +88,9 @@ pub(crate) fn with_terminals<T>(
     })
 }
 
-/// The terminal of a task that says nothing about it.
-pub(crate) fn terminal() -> TerminalSpec {
-    TerminalSpec {
-        shell: "bash".to_owned(),
-        files: Vec::new(),
-        setup: Vec::new(),
-        env: BTreeMap::new(),
-        size: (80, 24),
-        idle: Duration::from_millis(500),
-        observation_chars: 4_000,
-        sandbox: SandboxKind::Bubblewrap,
-        limits: SandboxLimits::default(),
-        network: NetworkPolicy::None,
-    }
-}
-
 /// A task without checks; with [`FIXTURE`] in its workspace if asked for.
 pub(crate) fn task(fixtures: Fixtures) -> Arc<TaskSpec> {
-    let mut terminal = terminal();
+    let mut terminal = TerminalSpec::default();
     if fixtures == Fixtures::OneFile {
         let content = FixtureContent::Inline(FIXTURE.1.to_owned());
         terminal.files.push(FixtureFile { path: FIXTURE.0.to_owned(), mode: 0o644, content });
@@ -160,14 +144,14 @@ pub(crate) fn bash_sandbox(start_file: String) -> SandboxSpec {
         arguments: bash_arguments(START_FILE),
         environment: terminal_environment().into_iter().collect(),
     };
-    let start_file = format!("{}\n{start_file}", announcement(&terminal().limits));
+    let start_file = format!("{}\n{start_file}", announcement(&TerminalSpec::default().limits));
     let support_files = vec![(START_FILE.to_owned(), start_file)];
     SandboxSpec { announced_by: Announcer::Main, support_files, ..sandbox(main) }
 }
 
 /// A sandbox with this main program.
 pub(crate) fn sandbox(main: SandboxCommand) -> SandboxSpec {
-    let TerminalSpec { size, limits, network, .. } = terminal();
+    let TerminalSpec { size, limits, network, .. } = TerminalSpec::default();
     SandboxSpec {
         label: "bench".to_owned(),
         main,

@@ -91,6 +91,24 @@ pub struct TerminalSpec {
     pub network: NetworkPolicy,
 }
 
+/// A task that says nothing about its terminal.
+impl Default for TerminalSpec {
+    fn default() -> Self {
+        Self {
+            shell: "bash".to_owned(),
+            files: Vec::new(),
+            setup: Vec::new(),
+            env: BTreeMap::new(),
+            size: (80, 24),
+            idle: Duration::from_millis(500),
+            observation_chars: 4_000,
+            sandbox: SandboxKind::default(),
+            limits: SandboxLimits::default(),
+            network: NetworkPolicy::default(),
+        }
+    }
+}
+
 /// Isolation of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

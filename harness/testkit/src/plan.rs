@@ -1,14 +1,12 @@
 //! Small plans and tasks.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clawrl_core::{
-    ActionFormat, Determinism, EnvSpec, FORMAT_VERSION, GroupId, NetworkPolicy, PolicySpec, ResolvedLimits,
-    RewardMap, RunId, RunPlan, SandboxKind, SandboxLimits, SlotId, SlotSpec, SuiteRef, TaskId, TaskIndex,
-    TaskSpec, TerminalSpec, Timeouts, ToolCall, ToolSpec, derive_seed,
+    ActionFormat, Determinism, EnvSpec, FORMAT_VERSION, GroupId, PolicySpec, ResolvedLimits, RewardMap,
+    RunId, RunPlan, SlotId, SlotSpec, SuiteRef, TaskId, TaskIndex, TaskSpec, TerminalSpec, Timeouts,
+    ToolCall, ToolSpec, derive_seed,
 };
 
 /// The size of a plan. Slots are in plan order: suite by suite, task by task, members adjacent.
@@ -107,18 +105,7 @@ impl PlanShape {
 /// A terminal task without files, checks or limits of its own.
 #[must_use]
 pub fn task(id: &str) -> TaskSpec {
-    let terminal = TerminalSpec {
-        shell: "bash".to_owned(),
-        files: Vec::new(),
-        setup: Vec::new(),
-        env: BTreeMap::new(),
-        size: (80, 24),
-        idle: Duration::from_millis(500),
-        observation_chars: 4_000,
-        sandbox: SandboxKind::Bubblewrap,
-        limits: SandboxLimits::default(),
-        network: NetworkPolicy::None,
-    };
+    let terminal = TerminalSpec::default();
     TaskSpec {
         id: TaskId(id.to_owned()),
         suite: "testkit".to_owned(),

@@ -1,18 +1,16 @@
 //! Environment and policy that cost nothing, and a plan of them.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use clawrl_core::{
     Action, ActionFormat, BoxFuture, CheckReport, CloseReport, Determinism, Env, EnvProvider, EnvSpec,
-    FORMAT_VERSION, Fault, Grade, GroupId, LeaseRequest, NetworkPolicy, Observation, Policy, PolicyRequest,
-    PolicySpec, ProviderUsage, ResolvedLimits, RewardMap, RunId, RunPlan, SandboxKind, SandboxLimits, SlotId,
-    SlotSpec, StepCtx, StepResult, StopReason, SuiteRef, TaskId, TaskIndex, TaskSpec, TerminalSpec, Timeouts,
-    ToolCall, ToolSpec, derive_seed,
+    FORMAT_VERSION, Fault, Grade, GroupId, LeaseRequest, Observation, Policy, PolicyRequest, PolicySpec,
+    ProviderUsage, ResolvedLimits, RewardMap, RunId, RunPlan, SlotId, SlotSpec, StepCtx, StepResult,
+    StopReason, SuiteRef, TaskId, TaskIndex, TaskSpec, TerminalSpec, Timeouts, ToolCall, ToolSpec,
+    derive_seed,
 };
 
 /// Members of a group: slots of one task.
@@ -156,18 +154,7 @@ pub(crate) fn plan(slots: u32, steps: u32) -> RunPlan {
 }
 
 fn task(number: u32, steps: u32) -> TaskSpec {
-    let terminal = TerminalSpec {
-        shell: "bash".to_owned(),
-        files: Vec::new(),
-        setup: Vec::new(),
-        env: BTreeMap::new(),
-        size: (80, 24),
-        idle: Duration::from_millis(500),
-        observation_chars: 4_000,
-        sandbox: SandboxKind::Bubblewrap,
-        limits: SandboxLimits::default(),
-        network: NetworkPolicy::None,
-    };
+    let terminal = TerminalSpec::default();
     TaskSpec {
         id: TaskId(format!("bench/null#{number}")),
         suite: "bench".to_owned(),

@@ -1,14 +1,12 @@
 //! The plan of a training: more groups than its updates can use up.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clawrl_core::{
-    ActionFormat, Determinism, EnvSpec, FORMAT_VERSION, GroupId, NetworkPolicy, PolicySpec, ResolvedLimits,
-    RewardMap, RunId, RunPlan, SandboxKind, SandboxLimits, SlotId, SlotSpec, SuiteRef, TaskId, TaskIndex,
-    TaskSpec, TerminalSpec, Timeouts, derive_seed,
+    ActionFormat, Determinism, EnvSpec, FORMAT_VERSION, GroupId, PolicySpec, ResolvedLimits, RewardMap,
+    RunId, RunPlan, SlotId, SlotSpec, SuiteRef, TaskId, TaskIndex, TaskSpec, TerminalSpec, Timeouts,
+    derive_seed,
 };
 
 use super::TrainingConfig;
@@ -60,18 +58,7 @@ pub(super) fn plan(config: &TrainingConfig) -> RunPlan {
 
 fn task(number: usize, instruction: &str, turns: u32) -> TaskSpec {
     // The kind of environment that a plan can name; what is leased is in this process.
-    let terminal = TerminalSpec {
-        shell: "bash".to_owned(),
-        files: Vec::new(),
-        setup: Vec::new(),
-        env: BTreeMap::new(),
-        size: (80, 24),
-        idle: Duration::from_millis(500),
-        observation_chars: 4_000,
-        sandbox: SandboxKind::Bubblewrap,
-        limits: SandboxLimits::default(),
-        network: NetworkPolicy::None,
-    };
+    let terminal = TerminalSpec::default();
     TaskSpec {
         id: TaskId(format!("bench/words#{number}")),
         suite: "bench".to_owned(),
