@@ -100,11 +100,19 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     for round in 1..=arguments.rounds {
         for &shells in &arguments.shells {
             for &side in &arguments.sides {
-                rows.push(round::measure(side, shells, round, &mut baseline)?);
+                let row = round::measure(side, shells, round, &mut baseline)?;
+                // It takes long: what was measured stays when somebody ends it.
+                rows::append(out, "live-shells", std::slice::from_ref(&row))?;
+                let of = arguments.rounds;
+                let start_ms = row.start_ms.iter().sum::<f64>() / 4.0;
+                eprintln!(
+                    "round {round}/{of}: {shells} shells, {side:?}: {start_ms:.1} ms a start, {:.2} MiB",
+                    row.used_mib
+                );
+                rows.push(row);
             }
         }
     }
-    rows::append(out, "live-shells", &rows)?;
     Ok(table(arguments, &rows))
 }
 
