@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tch::{Device, Kind, Tensor};
 
+use super::audited::transposed;
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params};
 
@@ -79,10 +80,6 @@ impl Weights {
             layout,
         })
     }
-}
-
-fn transposed(matrix: &Tensor) -> Result<Tensor, TorchError> {
-    copied(&matrix.f_transpose(0, 1)?)
 }
 
 /// The same values in memory of their own, row after row (I1).

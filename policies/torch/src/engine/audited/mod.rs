@@ -2,6 +2,8 @@
 
 mod dispatch;
 mod matrix;
+mod transpose;
 
 pub(super) use dispatch::{Arithmetic, Kernel, dispatch};
 pub(super) use matrix::{GemmRows, Matrix};
+pub(super) use transpose::transposed;
