@@ -50,5 +50,5 @@ pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, 
 pub use train::{
     Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance, LossPlan,
     OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, TrainFamily, TrainLimits,
-    TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan, load_train,
+    TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan, is_word_char, load_train,
 };

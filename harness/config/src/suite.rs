@@ -1,8 +1,10 @@
 //! Checked suites.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use minijinja::Value;
 use serde::Serialize;
 
 use crate::check::check;
@@ -23,6 +25,8 @@ pub struct Suite {
     pub(crate) description: Option<String>,
     pub(crate) sha256: String,
     pub(crate) rows: Vec<Row>,
+    /// Entries of its `vars`.
+    pub(crate) lists: BTreeMap<String, Vec<Value>>,
     pub(crate) warnings: Vec<Problem>,
 }
 

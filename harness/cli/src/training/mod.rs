@@ -9,6 +9,7 @@ mod corpus;
 mod display;
 mod embedded;
 mod evaluation;
+mod exchange;
 mod feed;
 mod files;
 mod learning;

@@ -37,12 +37,20 @@ pub(super) fn warm_start_words(plan: &TrainPlan) -> String {
     let Some(warm_start) = &plan.warm_start else {
         return "None: reinforcement learning began from the policy as it was given.".to_owned();
     };
-    format!(
-        "{} supervised steps of {} segments on {} demonstrations, recorded in real shells on tasks of the training \
-         part. The demonstrator is imperfect on purpose: it plays a task's solution with probability {} %, else one \
-         of the task's typical mistakes, and demonstrations that fail are learned from like the others.",
+    let mut words = format!(
+        "{} supervised steps of {} demonstrations each, out of {} that were recorded in real shells on tasks of the \
+         training part. The demonstrator is imperfect on purpose: it plays a task's solution with probability {} %, \
+         else one of the task's typical mistakes, and demonstrations that fail are learned from like the others.",
         warm_start.steps, warm_start.batch, warm_start.demonstrations, warm_start.oracle_percent
-    )
+    );
+    if !warm_start.interchangeable.is_empty() {
+        let lists = warm_start.interchangeable.join(", ");
+        words += &format!(
+            " Each time a demonstration was shown, the words of these lists traded places, in all its texts alike: \
+             {lists}. No demonstration became one of a held-out instruction that way."
+        );
+    }
+    words
 }
 
 fn facts_of(plan: &TrainPlan) -> Vec<(String, String)> {

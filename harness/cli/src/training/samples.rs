@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use clawrl_config::Reward;
-use clawrl_core::{AttemptRecord, Outcome, RunPlan, SampledTokens, TaskSpec, Turn};
+use clawrl_core::{AttemptRecord, Outcome, SampledTokens, TaskSpec, Trajectory, Turn};
 use clawrl_learn::{MemberResult, Segment};
 use clawrl_scheduler::context;
 use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, segments, written_turn};
@@ -44,23 +44,15 @@ pub(super) fn member_result(
     Ok(MemberResult::Finished { reward, passed: grade.passed, segments })
 }
 
-/// What a demonstration shows, whether or not it passed; nothing for an attempt that did not finish.
+/// What a demonstration of this task shows.
 ///
 /// # Errors
 /// A call that the task's action format has no text for.
 pub(super) fn demonstrated(
     chat: &Chat,
-    plan: &RunPlan,
-    record: &AttemptRecord,
+    task: &TaskSpec,
+    trajectory: &Trajectory,
 ) -> Result<Vec<Segment>, String> {
-    let Some(slot) = plan.slots.get(record.attempt.slot.0 as usize) else {
-        return Err(format!("the plan has no slot {}", record.attempt.slot));
-    };
-    if !matches!(record.outcome, Outcome::Finished { .. }) {
-        return Ok(Vec::new());
-    }
-    let task: &TaskSpec = plan.task_of(slot);
-    let trajectory = &record.trajectory;
     let written: Result<Vec<Turn>, _> = trajectory
         .turns
         .iter()

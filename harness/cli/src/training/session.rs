@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
-use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId};
+use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{GroupStream, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunEnd, RunStore, RunWriter,
@@ -35,7 +35,7 @@ use super::feed::feed;
 use super::files::TrainingFiles;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of};
 use super::silence::Silence;
-use super::warm_start::Demonstrations;
+use super::warm_start::{Demonstrations, Imitation};
 use super::{page, settings};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -85,6 +85,8 @@ pub(super) struct Trained {
 struct Session<'a> {
     plan: TrainPlan,
     rl: RlPlan,
+    /// Of reinforcement learning.
+    slots: Vec<SlotSpec>,
     tasks: TrainTasks,
     files: TrainingFiles,
     policy_folder: PathBuf,
@@ -116,7 +118,10 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
         PolicySource::Path(folder) => folder.clone(),
     };
     let part = |run: RunId| TrainRun { run, host: capacity::probe() };
-    let rl_plan = tasks.rl_plan(&policy_folder, &part(files.run().clone()))?;
+    let rl_plan = match start {
+        Start::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
+        Start::Resume => recorded_plan(&files, &tasks)?,
+    };
     // Looked at now, so that what is wrong with it is told before minutes have passed.
     let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0)?))?;
     let mut plans = vec![&rl_plan, &evaluation];
@@ -127,9 +132,6 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     plans.extend(&demonstrations);
     let machine = Machine::prepare(&plans, log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    if start == Start::Resume {
-        refuse_changed_suites(&files, &rl_plan)?;
-    }
     if start == Start::New {
         refuse_taken(&files)?;
         let train = serde_json::to_value(&plan).map_err(|error| {
@@ -143,6 +145,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let session = Session {
         plan,
         rl,
+        slots: rl_plan.slots,
         tasks,
         files,
         policy_folder,
@@ -157,6 +160,14 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
 
 impl Session<'_> {
     fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
+        let about = self.tasks.describe();
+        self.teller.say(&format!(
+            "{} tasks of {} families to train on; {} held out, {} of them for evaluation",
+            about.train_tasks,
+            about.families.len(),
+            about.held_out_tasks,
+            about.evaluation_tasks
+        ));
         probe().map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`ci/setup.sh` installs the right one")
         })?;
@@ -164,8 +175,7 @@ impl Session<'_> {
         // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
         // machines with other numbers of them.
         let all = if self.plan.reproducible { 1 } else { facts::cpus() };
-        let threads = std::num::NonZeroUsize::new(self.plan.engine.threads.max(all) as usize);
-        configure_threads(threads.unwrap_or(std::num::NonZeroUsize::MIN)).map_err(|error| {
+        configure_threads(settings::threads(self.plan.engine.threads.max(all))).map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
         })?;
         let model = ModelFiles::of(&self.policy_folder);
@@ -246,22 +256,23 @@ impl Session<'_> {
         let demonstrator = demonstrator
             .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
         let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
-        let demonstrations = Demonstrations::read(&run, chat)?;
+        let demonstrations = Demonstrations::read(&run)?;
         self.teller.say(&format!(
             "{} of {} demonstrations passed; all that finished are imitated",
             demonstrations.passed, demonstrations.attempts
         ));
         let config = settings::imitator(warm_start, self.rl.max_skipped_steps);
         let mut learner = self.learner(config, params, 0, Box::new(Unpublished))?;
-        let rows = demonstrations.imitate(
-            &mut learner,
-            warm_start,
-            self.plan.seed,
-            || self.executor.interrupt(),
-            &self.teller,
-        )?;
+        let imitation = Imitation {
+            plan: warm_start,
+            chat,
+            interchangeable: self.tasks.interchangeable(),
+            seed: self.plan.seed,
+        };
+        let rows =
+            demonstrations.imitate(&mut learner, &imitation, || self.executor.interrupt(), &self.teller)?;
         self.keep_metrics(rows)?;
-        learner.params().copy().map_err(unusable)
+        Ok(learner.params().share())
     }
 
     fn learner(
@@ -289,14 +300,12 @@ impl Session<'_> {
         let config = settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1));
         let engine = Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params);
         let engine = engine.map_err(unusable)?;
-        let params = checkpoint.params.copy().map_err(unusable)?;
-        let mut learner = self.learner(config, params, checkpoint.version, Box::new(engine.handle()))?;
+        let (params, version) = (checkpoint.params.share(), checkpoint.version);
+        let mut learner = self.learner(config, params, version, Box::new(engine.handle()))?;
         learner.restore(checkpoint).map_err(unusable)?;
 
         let stream_config = settings::stream(&self.rl, self.plan.seed);
-        let part = TrainRun { run: self.files.run().clone(), host: capacity::probe() };
-        let rl_plan = self.tasks.rl_plan(&self.policy_folder, &part)?;
-        let stream = GroupStream::new(stream_config, &rl_plan.slots, snapshot.clone()).map_err(|error| {
+        let stream = GroupStream::new(stream_config, &self.slots, snapshot.clone()).map_err(|error| {
             let help = "the train file or a suite has changed since; train anew under another name";
             Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
         })?;
@@ -400,11 +409,10 @@ impl Session<'_> {
             display: Display::suited(self.teller.log(), true),
         };
         let joints = Joints { resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
-        let threads = self.plan.engine.threads as usize;
+        let threads = settings::threads(self.plan.engine.threads);
         let (ended, learned) = thread::scope(|scope| {
             let learner =
                 thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {
-                    let threads = std::num::NonZeroUsize::new(threads).unwrap_or(std::num::NonZeroUsize::MIN);
                     configure_threads(threads)
                         .map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
                     learning.until(target, joints)
@@ -534,14 +542,13 @@ fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A training that is taken up goes on with the suites that it began with.
-fn refuse_changed_suites(files: &TrainingFiles, now: &RunPlan) -> Result<(), Failure> {
-    let run = RunStore::open(files.results())?.run(files.run())?;
-    let then = &run.plan().suites;
-    let changed = now.suites.iter().zip(then).find(|(now, then)| now.sha256 != then.sha256);
-    let Some((suite, _)) = changed else { return Ok(()) };
-    let message =
-        format!("suite {} has changed since the training began: {}", suite.name, suite.path.display());
+/// The plan of a training that is taken up, which goes on with the suites that it began with.
+fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, Failure> {
+    let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
+    let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);
+    let Some((suite, _)) = changed else { return Ok(plan) };
+    let (name, path) = (suite.name(), suite.path().display());
+    let message = format!("suite {name} has changed since the training began: {path}");
     let help = "restore it, or train anew under another name";
     Err(Failure::with_help(Exit::Refused, message, help))
 }

@@ -1,6 +1,6 @@
 //! From the words of a train plan to the settings of those who compute.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use clawrl_config::{
     Advantage, Aggregation, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
@@ -15,6 +15,11 @@ const MICRO_BATCH_TOKENS: NonZeroU32 = NonZeroU32::new(8192).unwrap();
 /// A number of at least 1, as a checked plan has it.
 fn positive(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+}
+
+/// Threads inside one operation.
+pub(super) fn threads(number: u32) -> NonZeroUsize {
+    NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The engine of a training.

@@ -1,10 +1,12 @@
 //! The warm start: imitation of recorded demonstrations.
 //!
-//! I1. The result is a function of parameters, demonstrations, plan and number of threads. I2. Every demonstration
+//! I1. The result is a function of parameters, demonstrations, plan, seed and number of threads. I2. Every demonstration
 //! that finished is learned from, whether or not it passed: what the demonstrator is, is the plan's to say.
 
+use std::sync::Arc;
+
 use clawrl_config::WarmStartPlan;
-use clawrl_core::{AttemptId, SplitMix64, derive_seed};
+use clawrl_core::{AttemptId, AttemptRecord, Outcome, SplitMix64, TaskSpec, Trajectory, derive_seed};
 use clawrl_learn::{Learner, Objective, Segment, TrainBatch, TrainSample};
 use clawrl_record::{Metric, MetricRow, Run};
 use clawrl_scheduler::Interrupt;
@@ -12,6 +14,7 @@ use clawrl_torch::{Chat, TorchLearner};
 
 use super::display::Teller;
 use super::evaluation::interrupted;
+use super::exchange::Exchange;
 use super::learning::{gave_up, now_ms};
 use super::samples::demonstrated;
 use crate::exit_code::Exit;
@@ -22,73 +25,96 @@ const TOLD_EVERY: u32 = 50;
 
 /// What was demonstrated.
 pub(super) struct Demonstrations {
-    segments: Vec<(AttemptId, Segment)>,
+    /// Of those that finished, in order of slot.
+    shown: Vec<Shown>,
     pub(super) attempts: u32,
     pub(super) passed: u32,
 }
 
+struct Shown {
+    attempt: AttemptId,
+    task: Arc<TaskSpec>,
+    trajectory: Trajectory,
+}
+
+impl Shown {
+    /// As the segments of one episode, all tokens of which count alike.
+    fn samples(
+        &self,
+        chat: &Chat,
+        exchange: &mut Exchange<'_>,
+        episode: u32,
+    ) -> Result<Vec<TrainSample>, Failure> {
+        let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
+        let segments = demonstrated(chat, &self.task, &trajectory).map_err(|why| {
+            let message = format!("demonstration {} cannot be learned from: {why}", self.attempt);
+            Failure::new(Exit::Refused, message)
+        })?;
+        let sample = |segment: Segment| TrainSample {
+            attempt: self.attempt,
+            advantages: vec![0.0; segment.len()],
+            segment,
+            episode,
+        };
+        Ok(segments.into_iter().map(sample).collect())
+    }
+}
+
 impl Demonstrations {
-    /// Reads them out of their run, in order of slot.
+    /// Reads them out of their run.
     ///
     /// # Errors
-    /// A run that cannot be read, or demonstrations without a single token.
-    pub(super) fn read(run: &Run, chat: &Chat) -> Result<Self, Failure> {
-        let mut all = Self { segments: Vec::new(), attempts: 0, passed: 0 };
+    /// A run that cannot be read, or in which no demonstration finished.
+    pub(super) fn read(run: &Run) -> Result<Self, Failure> {
+        let mut all = Self { shown: Vec::new(), attempts: 0, passed: 0 };
         let plan = run.plan();
-        let mut records = Vec::new();
         for record in run.trajectories()? {
-            let record = record?;
-            if record.closes_slot {
-                records.push(record);
+            let AttemptRecord { attempt, closes_slot, outcome, mut trajectory, .. } = record?;
+            if !closes_slot {
+                continue;
+            }
+            let missing = || Failure::new(Exit::Results, format!("the plan has no slot {}", attempt.slot));
+            let slot = plan.slots.get(attempt.slot.0 as usize).ok_or_else(missing)?;
+            all.attempts += 1;
+            all.passed += u32::from(outcome.grade().is_some_and(|grade| grade.passed));
+            if matches!(outcome, Outcome::Finished { .. }) {
+                trajectory.cast = None;
+                all.shown.push(Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory });
             }
         }
-        records.sort_by_key(|record| record.attempt);
-        for record in &records {
-            all.attempts += 1;
-            all.passed += u32::from(record.outcome.grade().is_some_and(|grade| grade.passed));
-            let segments = demonstrated(chat, plan, record).map_err(|why| {
-                let message = format!("demonstration {} cannot be learned from: {why}", record.attempt);
-                Failure::new(Exit::Refused, message)
-            })?;
-            all.segments.extend(segments.into_iter().map(|segment| (record.attempt, segment)));
-        }
-        if all.segments.is_empty() {
+        if all.shown.is_empty() {
             return Err(Failure::new(
                 Exit::TrainingFailed,
                 "no demonstration finished: there is nothing to imitate",
             ));
         }
+        all.shown.sort_by_key(|shown| shown.attempt);
         Ok(all)
     }
 
     /// Imitates them for as many steps as planned. `interrupted_by` is looked at between steps.
     ///
     /// # Errors
-    /// The learner gave up, or a person ended it.
+    /// The learner gave up, a demonstration cannot be said in its task's action format, or a person ended it.
     pub(super) fn imitate(
         &self,
         learner: &mut TorchLearner,
-        plan: &WarmStartPlan,
-        seed: u64,
+        imitation: &Imitation<'_>,
         interrupted_by: impl Fn() -> Interrupt,
         teller: &Teller,
     ) -> Result<Vec<MetricRow>, Failure> {
+        let &Imitation { plan, chat, interchangeable, seed } = imitation;
         let mut rows = Vec::new();
-        let mut order = Order::new(self.segments.len(), derive_seed(seed, "imitation", &[]));
+        let mut order = Order::new(self.shown.len(), derive_seed(seed, "imitation", &[]));
+        let mut exchange = Exchange::new(interchangeable, derive_seed(seed, "exchange", &[]));
         for step in 1..=plan.steps {
             if interrupted_by() != Interrupt::None {
                 return Err(interrupted());
             }
-            let sample = |episode: u32| {
-                let (attempt, segment) = &self.segments[order.next()];
-                TrainSample {
-                    attempt: *attempt,
-                    segment: segment.clone(),
-                    advantages: vec![0.0; segment.len()],
-                    episode,
-                }
-            };
-            let samples = (0..plan.batch).map(sample).collect();
+            let mut samples = Vec::with_capacity(plan.batch as usize);
+            for episode in 0..plan.batch {
+                samples.extend(self.shown[order.next()].samples(chat, &mut exchange, episode)?);
+            }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
             let report = learner.update(&batch).map_err(|error| gave_up(&error))?;
             let figures = [(Metric::TrainImitationLossNats, report.loss)];
@@ -102,6 +128,16 @@ impl Demonstrations {
         }
         Ok(rows)
     }
+}
+
+/// How demonstrations are imitated.
+#[derive(Clone, Copy)]
+pub(super) struct Imitation<'a> {
+    pub(super) plan: &'a WarmStartPlan,
+    pub(super) chat: &'a Chat,
+    /// Lists of words that trade places.
+    pub(super) interchangeable: &'a [Vec<String>],
+    pub(super) seed: u64,
 }
 
 /// Positions without repetition, shuffled anew whenever all were given.

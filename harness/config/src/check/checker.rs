@@ -69,6 +69,7 @@ pub(crate) fn check(source: &Arc<Source>, file: SuiteFile) -> Result<Suite, Conf
         description: file.description,
         sha256,
         rows,
+        lists: checker.lists,
         warnings,
     })
 }

@@ -186,7 +186,8 @@ impl Checker {
         let optimizer = self.warm_start_optimizer(file.optimizer.as_ref(), steps);
         // 100 at most.
         let oracle_percent = u8::try_from(oracle_percent).unwrap_or(100);
-        WarmStartPlan { demonstrations, oracle_percent, steps, batch, optimizer }
+        let interchangeable = file.interchangeable.iter().map(|list| list.value.clone()).collect();
+        WarmStartPlan { demonstrations, oracle_percent, steps, batch, interchangeable, optimizer }
     }
 
     fn evaluation(&mut self, file: &EvaluationFile, new_tokens: u32) -> EvaluationPlan {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::importance::ImportanceFile;
 use super::plan::{Advantage, Aggregation, Device, Preset, Reward, Schedule};
 use crate::bounds;
-use crate::file::{Located, present_or_default};
+use crate::file::{Located, Text, present_or_default};
 
 /// A ClawRL training: what is trained, on which tasks and how. Only what differs from the defaults is written.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -100,9 +100,14 @@ pub(crate) struct WarmStartFile {
     /// Optimizer steps. Default: 400.
     #[schemars(range(min = 1, max = bounds::MAX_STEPS))]
     pub(crate) steps: Option<Located<i64>>,
-    /// Segments in a step; an episode that is never trimmed is one. Default: 64.
+    /// Demonstrations in a step. Default: 64.
     #[schemars(range(min = 1, max = bounds::MAX_BATCH))]
     pub(crate) batch: Option<Located<i64>>,
+    /// Lists under `vars` of the suites in which one word is as good as another. Each time a demonstration is imitated
+    /// their words trade places, so that the policy learns to copy them instead of learning them by heart. A
+    /// demonstration never turns into one of a held-out instruction. Default: none.
+    #[serde(default)]
+    pub(crate) interchangeable: Vec<Text>,
     /// AdamW. Defaults here: `learning_rate: 0.002`, `beta2: 0.95`, `warm_up_steps: 20`, `final_fraction: 0.1`.
     pub(crate) optimizer: Option<OptimizerFile>,
 }

@@ -24,4 +24,4 @@ pub use plan::{
     TrainSuite, WarmStartPlan,
 };
 pub use summary::{TrainFamily, TrainSummary};
-pub use tasks::TrainTasks;
+pub use tasks::{TrainTasks, is_word_char};

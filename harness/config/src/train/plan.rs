@@ -82,8 +82,11 @@ pub struct WarmStartPlan {
     pub oracle_percent: u8,
     /// Optimizer steps.
     pub steps: u32,
-    /// Segments in a step.
+    /// Demonstrations in a step.
     pub batch: u32,
+    /// Lists of the suites whose words trade places each time a demonstration is imitated.
+    #[serde(default)]
+    pub interchangeable: Vec<String>,
     /// AdamW.
     pub optimizer: OptimizerPlan,
 }

@@ -6,7 +6,7 @@
 //!
 //! Errors: [`ConfigError`], with places in the suite files.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::fill::{Filler, assignments, task_id};
 use crate::problem::{ConfigError, Findings, Problem};
 use crate::resolve::policy_problem;
 use crate::row::{Instances, Row};
+use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, load_suites};
 use crate::text::engine;
 
@@ -30,6 +31,7 @@ pub struct TrainTasks {
     pub(super) train: TrainPlan,
     pub(super) suites: Vec<Suite>,
     pub(super) families: Vec<FamilyTasks>,
+    interchangeable: Vec<Vec<String>>,
 }
 
 /// The tasks of one entry of a suite's `tasks:`.
@@ -61,10 +63,24 @@ impl TrainTasks {
                 Err(error) => problems.extend_from_slice(error.problems()),
             }
         }
+        let mut interchangeable = Vec::new();
+        for list in train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable) {
+            match words(&suites, list) {
+                Ok(words) => interchangeable.push(words),
+                Err(problem) => problems.push(problem),
+            }
+        }
         match ConfigError::from_problems(problems) {
             Some(error) => Err(error),
-            None => Ok(Self { train: train.clone(), suites, families }),
+            None => Ok(Self { train: train.clone(), suites, families, interchangeable }),
         }
+    }
+
+    /// Words that may trade places in a demonstration, one list for each that the train file names; each word consists
+    /// of [`is_word_char`], and is in a list only once.
+    #[must_use]
+    pub fn interchangeable(&self) -> &[Vec<String>] {
+        &self.interchangeable
     }
 
     /// What should be known about the suites.
@@ -94,6 +110,35 @@ impl TrainTasks {
         let reply = u64::from(self.train.rl.as_ref()?.sampling.max_new_tokens);
         self.train().map(|task| u64::from(task.max_turns) * reply).max()
     }
+}
+
+/// What words are made of that may trade places; whatever else there is parts them.
+#[must_use]
+pub fn is_word_char(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+/// The words of a list, of all suites that have it.
+fn words(suites: &[Suite], list: &str) -> Result<Vec<String>, Problem> {
+    let having: Vec<&Suite> = suites.iter().filter(|suite| suite.lists.contains_key(list)).collect();
+    if having.is_empty() {
+        let known: BTreeSet<&str> =
+            suites.iter().flat_map(|suite| suite.lists.keys()).map(String::as_str).collect();
+        let message = format!("no suite of this training has the list `{list}` that `interchangeable` names");
+        let hint = did_you_mean(list, known.iter().copied());
+        return Err(Problem::new(message, format!("{hint}lists under `vars` are {}", listed(known))));
+    }
+    let mut words = BTreeSet::new();
+    for entry in having.iter().flat_map(|suite| &suite.lists[list]) {
+        let word = entry.to_string();
+        if word.is_empty() || !word.chars().all(is_word_char) {
+            let message = format!("`{word}` of the list `{list}` cannot trade places with other words");
+            let help = "name lists in `interchangeable` whose entries are words: letters, digits and underscores only";
+            return Err(Problem::new(message, help));
+        }
+        words.insert(word);
+    }
+    Ok(words.into_iter().collect())
 }
 
 fn suite_families(

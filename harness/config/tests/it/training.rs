@@ -310,6 +310,19 @@ fn what_cannot_be_planned_is_refused() {
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));
 }
 
+/// Words trade places only if they are words, in lists that there are.
+#[test]
+fn lists_of_interchangeable_words_are_looked_up_in_the_suites() {
+    let suites = "{ path: ../../good/lists }, { path: ../../good/lists-too }";
+    let good = tasks(&with(suites, "warm_start: { interchangeable: [colors, fruits] }"));
+    let expected: [&[&str]; 2] = [&["blue", "green", "red"], &["apple", "pear"]];
+    assert_eq!(good.interchangeable(), expected);
+
+    let bad = with(suites, "warm_start: { interchangeable: [color, files] }");
+    let error = TrainTasks::load(&bad).unwrap_err();
+    insta::assert_snapshot!("train_interchangeable", portable(&rendered(&error)));
+}
+
 /// A template with fewer different tasks than asked for gives what it has, and the summary says so.
 #[test]
 fn instances_are_as_many_as_differ() {

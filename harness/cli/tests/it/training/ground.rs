@@ -48,6 +48,7 @@ warm_start:
   oracle_percent: 50
   steps: 20
   batch: 8
+  interchangeable: [names]
   optimizer: { learning_rate: 5e-3, warm_up_steps: 2 }
 rl:
   updates: 4

@@ -39,6 +39,7 @@ fn the_end_is_told_and_the_page_is_written() {
     let said = place.clawrl(&["train", "train.yaml", "--name", "told"]).ends(0);
     insta::assert_snapshot!(settled(&place, &said.out));
     for line in [
+        " families to train on; ",
         "a policy from nothing: ",
         "imitation   20/20",
         "held-out, greedy, after 0 updates: ",
@@ -51,7 +52,8 @@ fn the_end_is_told_and_the_page_is_written() {
         "<h1>told</h1>",
         "Held-out greedy success: <b>",
         "after 4 updates: <b>",
-        "20 supervised steps of 8 segments",
+        "20 supervised steps of 8 demonstrations each",
+        "traded places, in all its texts alike: names",
     ] {
         assert!(page.contains(part), "no `{part}` in the page");
     }
