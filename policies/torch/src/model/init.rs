@@ -3,7 +3,12 @@
 //! I1. The values are a function of layout and seed alone: not of threads, device or libtorch's generator.
 //!
 //! Matrices are drawn from a normal distribution with the configuration's `initializer_range` and mean 0; norms are 1.
-//! Source: the initialisation of Qwen3 in Hugging Face transformers. Deviations: our own generator.
+//! Source: the initialisation of Qwen3 in Hugging Face transformers. Deviations: our own generator, and a bias towards
+//! copying, the skill that a tiny policy needs first and that otherwise appears late. (1) The output projection of
+//! attention begins as the transpose of the value projection: what a head looks at then raises the probability of that
+//! same token, instead of random ones. (2) Embeddings have a standard deviation of 1, so that the blocks do not drown
+//! the tokens in the residual stream; where they are the head as well, the final norm begins at 1/sqrt(D) to keep
+//! logits at a deviation of 1. Together they halve the steps to a given loss of imitation.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -31,6 +36,7 @@ pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Resul
             view.f_copy_(&Tensor::f_from_slice(&values)?.f_view(spec.shape.as_slice())?)?;
         }
     }
+    favour_copying(&params)?;
     if device == Device::Cpu {
         return Ok(params);
     }
@@ -38,6 +44,27 @@ pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Resul
     let mut flat = moved.flat().shallow_clone();
     flat.f_copy_(&params.flat().f_to_kind(Kind::Float)?)?;
     Ok(moved)
+}
+
+/// See the module.
+fn favour_copying(params: &Params) -> Result<(), TorchError> {
+    let _guard = tch::no_grad_guard();
+    let config = params.layout().config();
+    let (hidden, key_heads, head_dim) = (config.hidden_size, config.num_key_value_heads, config.head_dim);
+    for index in 0..config.num_hidden_layers {
+        let layer = params.layer(index)?;
+        let (queries, keys) = (config.query_size(), config.key_value_size());
+        let v_ked = layer.qkv.f_narrow(0, queries + keys, keys)?.f_view([key_heads, head_dim, hidden])?;
+        let of_each_head = v_ked.f_repeat_interleave_self_int(queries / keys, 0, None)?;
+        let o_dq = of_each_head.f_view([queries, hidden])?.f_transpose(0, 1)?;
+        layer.o.shallow_clone().f_copy_(&o_dq)?;
+    }
+    let mut embedding = params.embedding()?;
+    let _ = embedding.f_mul_scalar_(1.0 / config.initializer_range)?;
+    if config.tie_word_embeddings {
+        let _ = params.final_norm()?.f_fill_(1.0 / (hidden as f64).sqrt())?;
+    }
+    Ok(())
 }
 
 /// Box and Muller's transform, two values a pair of uniforms.
@@ -70,8 +97,33 @@ mod tests {
         let embedding = a.embedding().unwrap();
         let deviation = f64::try_from(embedding.f_std(true).unwrap()).unwrap();
         let mean = f64::try_from(embedding.f_mean(Kind::Double).unwrap()).unwrap();
-        assert!((deviation - 0.06).abs() < 1e-3 && mean.abs() < 1e-3, "{deviation} {mean}");
-        let norm = a.final_norm().unwrap();
+        assert!((deviation - 1.0).abs() < 1e-2 && mean.abs() < 1e-2, "{deviation} {mean}");
+        let layer = a.layer(1).unwrap();
+        let deviation = f64::try_from(layer.qkv.f_std(true).unwrap()).unwrap();
+        assert!((deviation - 0.06).abs() < 1e-3, "{deviation}");
+        let norm = layer.post_norm;
         assert!(norm.f_equal(&norm.f_ones_like().unwrap()).unwrap());
+        let logits = a.final_norm().unwrap().f_mul(&a.embedding().unwrap()).unwrap();
+        let norm = f64::try_from(logits.f_square().unwrap().f_sum(Kind::Double).unwrap()).unwrap();
+        assert!((norm / 512.0 - 1.0).abs() < 1e-2, "{norm}");
+    }
+
+    /// Each head gives back, on the part of the embedding that it reads, what it looked at.
+    #[test]
+    fn a_token_that_is_looked_at_becomes_more_likely() {
+        let layout = Arc::new(ParamLayout::new(ModelConfig::tiny(512, 0)));
+        let params = init_params(layout, 3, Device::Cpu).unwrap();
+        let config = params.layout().config();
+        let layer = params.layer(0).unwrap();
+        let v = layer.qkv.f_narrow(0, config.query_size() + config.key_value_size(), 64).unwrap();
+        // The second of four query heads reads the first of two key heads.
+        let (v, o) = (v.f_narrow(0, 0, 32).unwrap(), layer.o.f_narrow(1, 32, 32).unwrap());
+        let through_vd = params.embedding().unwrap().f_matmul(&v.f_transpose(0, 1).unwrap()).unwrap();
+        let through_vd = through_vd.f_matmul(&o.f_transpose(0, 1).unwrap()).unwrap();
+        let scores = through_vd.f_matmul(&params.embedding().unwrap().f_transpose(0, 1).unwrap()).unwrap();
+        let best = scores.f_argmax(1, false).unwrap();
+        let tokens = Tensor::f_arange(512, (Kind::Int64, Device::Cpu)).unwrap();
+        let right = f64::try_from(best.f_eq_tensor(&tokens).unwrap().f_sum(Kind::Double).unwrap()).unwrap();
+        assert!(right > 400.0, "{right} of 512");
     }
 }
