@@ -42,20 +42,26 @@ pub(in crate::engine) fn transposed(matrix: &Tensor) -> Result<Tensor, TorchErro
 
 /// `from` (rows x columns) to `to` (columns x rows).
 fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
-    for top in (0..rows).step_by(TILE) {
-        let height = TILE.min(rows - top);
-        for left in (0..columns).step_by(TILE) {
-            let width = TILE.min(columns - left);
+    let whole = (rows - rows % TILE, columns - columns % TILE);
+    for top in (0..whole.0).step_by(TILE) {
+        for left in (0..whole.1).step_by(TILE) {
             let mut tile = [[0f32; TILE]; TILE];
-            for row in 0..height {
-                let line = &from[(top + row) * columns + left..][..width];
-                for (column, &value) in line.iter().enumerate() {
-                    tile[column][row] = value;
+            for row in 0..TILE {
+                let Some(line) = from[(top + row) * columns + left..].first_chunk::<TILE>() else { return };
+                for column in 0..TILE {
+                    tile[column][row] = line[column];
                 }
             }
-            for (column, line) in tile[..width].iter().enumerate() {
-                to[(left + column) * rows + top..][..height].copy_from_slice(&line[..height]);
+            for (column, line) in tile.iter().enumerate() {
+                to[(left + column) * rows + top..][..TILE].copy_from_slice(line);
             }
+        }
+    }
+    // What is right of the whole tiles, then what is below them.
+    for row in 0..rows {
+        let from_column = if row < whole.0 { whole.1 } else { 0 };
+        for column in from_column..columns {
+            to[column * rows + row] = from[row * columns + column];
         }
     }
 }
