@@ -12,7 +12,7 @@
 //!
 //! The reward of the last quarter of the updates is printed beside: what is faster has to learn as well.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::time::Duration;
 
@@ -108,6 +108,7 @@ fn config(arguments: &Arguments, side: Side, updates: u32, seed: u64) -> Trainin
         new_tokens,
         concurrency: groups.get() * members,
         latency: Some(Latency { least: Duration::from_millis(least_ms) }),
+        learner_threads: NonZeroUsize::MIN,
         seed,
     }
 }

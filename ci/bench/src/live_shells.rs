@@ -19,6 +19,7 @@ mod census;
 mod room;
 mod round;
 
+use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -105,10 +106,11 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
                 rows::append(out, "live-shells", std::slice::from_ref(&row))?;
                 let of = arguments.rounds;
                 let start_ms = row.start_ms.iter().sum::<f64>() / 4.0;
-                eprintln!(
-                    "round {round}/{of}: {shells} shells, {side:?}: {start_ms:.1} ms a start, {:.2} MiB",
+                let told = format!(
+                    "round {round}/{of}: {shells} shells, {side:?}: {start_ms:.1} ms a start, {:.2} MiB\n",
                     row.used_mib
                 );
+                std::io::stderr().write_all(told.as_bytes())?;
                 rows.push(row);
             }
         }

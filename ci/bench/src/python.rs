@@ -46,6 +46,8 @@ impl Peer {
                 ("CUDA_VISIBLE_DEVICES", ""),
                 ("TOKENIZERS_PARALLELISM", "false"),
             ])
+            // `run.sh` sets it for our side.
+            .env_remove("GOMP_SPINCOUNT")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors.try_clone()?)

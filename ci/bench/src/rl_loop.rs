@@ -2,7 +2,8 @@
 //! against TRL's GRPOTrainer.
 //!
 //! - `asynchronous`, `synchronous`: ours, with generation running ahead of the learner by at most four versions, and
-//!   by turns as in TRL. Engine and learner take one thread of libtorch each, beside the scheduler's threads.
+//!   by turns as in TRL. The engine takes one thread of libtorch and the learner one for each core, beside the
+//!   scheduler's threads.
 //! - `trl`: GRPOTrainer, one generation and one optimizer step for each batch in one forward pass, no reference model,
 //!   on `--peer-threads` threads.
 //!
@@ -12,7 +13,7 @@
 //! weights loaded. Ours has a scheduler, an environment for each episode, and a batch that is formed of whole groups;
 //! none of it writes to disk.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -162,6 +163,7 @@ fn measure(
             new_tokens,
             concurrency: groups.get() * members,
             latency: None,
+            learner_threads: NonZeroUsize::new(cores() as usize).unwrap_or(NonZeroUsize::MIN),
             seed,
         },
     )?;

@@ -54,6 +54,8 @@ pub(crate) struct TrainingConfig {
     pub(crate) concurrency: u32,
     /// How long a step takes; nothing for no time at all.
     pub(crate) latency: Option<Latency>,
+    /// Threads inside one operation of the learner.
+    pub(crate) learner_threads: NonZeroUsize,
     pub(crate) seed: u64,
 }
 
@@ -110,7 +112,7 @@ pub(crate) fn train(policy: &TinyPolicy, config: &TrainingConfig) -> Result<Trai
     let began = Instant::now();
     let trained = thread::scope(|scope| {
         let learning = thread::Builder::new().name("bench-learner".to_owned()).spawn_scoped(scope, || {
-            configure_threads(NonZeroUsize::MIN)?;
+            configure_threads(config.learner_threads)?;
             learning.run(config.updates, began)
         })?;
         let ended = runtime.block_on(scheduler.run());

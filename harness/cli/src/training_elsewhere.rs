@@ -20,6 +20,12 @@ const PROGRAM: &str = "clawrl-torch";
 const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
                      --features clawrl/torch";
 
+/// How long a thread of libtorch's OpenMP spins for its next share of an operation before it sleeps; read when the
+/// library is loaded, before any of our code runs. Its default, milliseconds, takes cores away from shells and engine;
+/// not to spin at all makes imitation by a small policy, thousands of short operations, half as fast again.
+const SPIN_COUNT: &str = "GOMP_SPINCOUNT";
+const SPINS: &str = "10000";
+
 /// `clawrl train`.
 pub(crate) fn run_train(arguments: &Arguments, _log: &Log) -> Result<Exit, Failure> {
     let Arguments { file, resume, name, seed, results, json, quiet } = arguments;
@@ -61,7 +67,12 @@ fn hand_over() -> Failure {
         let help = "`ci/setup.sh` installs it again; `clawrl doctor` looks at everything";
         return Failure::with_help(Exit::Environment, message, help);
     }
-    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    let mut command = Command::new(&program);
+    command.args(std::env::args_os().skip(1));
+    if std::env::var_os(SPIN_COUNT).is_none() {
+        command.env(SPIN_COUNT, SPINS);
+    }
+    let error = command.exec();
     Failure::new(Exit::Environment, format!("cannot start {}: {error}", program.display()))
 }
 

@@ -175,7 +175,7 @@ impl Session<'_> {
         // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
         // machines with other numbers of them.
         let all = if self.plan.reproducible { 1 } else { facts::cpus() };
-        configure_threads(settings::threads(self.plan.engine.threads.max(all))).map_err(|error| {
+        configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
         })?;
         let model = ModelFiles::of(&self.policy_folder);
@@ -409,7 +409,7 @@ impl Session<'_> {
             display: Display::suited(self.teller.log(), true),
         };
         let joints = Joints { resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
-        let threads = settings::threads(self.plan.engine.threads);
+        let threads = settings::threads(self.plan.engine.of_learner());
         let (ended, learned) = thread::scope(|scope| {
             let learner =
                 thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {

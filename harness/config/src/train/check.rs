@@ -240,13 +240,22 @@ impl Checker {
         let most = bounds::MAX_ENGINE_BATCH;
         let max_batch = findings.whole("max_batch", file.max_batch.as_ref(), 1..=most, 256);
         let threads = findings.whole("threads", file.threads.as_ref(), 1..=bounds::MAX_THREADS, 1);
+        let learner_threads = file.learner_threads.as_ref();
+        let learner_threads = learner_threads
+            .map(|number| findings.whole("learner_threads", Some(number), 1..=bounds::MAX_THREADS, 1));
         let device = file.device.as_ref().map_or(Device::Cpu, |device| device.value);
         if let (Some(span), Some(found), Device::Cuda) = (self.reproducible, &file.device, device) {
             let help = "write `device: cpu`, or `reproducible: false`";
             let problem = Problem::new("nothing on a GPU is promised to be the same bits again", help);
             self.contradiction(problem, (found.span, "not reproducible"), Some((span, "asked for here")));
         }
-        EnginePlan { max_batch, threads, device, batch_invariant: self.reproducible.is_some() }
+        EnginePlan {
+            max_batch,
+            threads,
+            learner_threads,
+            device,
+            batch_invariant: self.reproducible.is_some(),
+        }
     }
 
     fn limits(&mut self, file: &LimitsFile) -> TrainLimits {

@@ -265,9 +265,12 @@ pub(crate) struct EngineFile {
     /// Sequences that are decoded together. Default: 256.
     #[schemars(range(min = 1, max = bounds::MAX_ENGINE_BATCH))]
     pub(crate) max_batch: Option<Located<i64>>,
-    /// Threads inside one operation, for the engine and for the learner each. Default: 1.
+    /// Threads inside one operation of the engine. Default: 1.
     #[schemars(range(min = 1, max = bounds::MAX_THREADS))]
     pub(crate) threads: Option<Located<i64>>,
+    /// Threads inside one operation of the learner in reinforcement learning. Default: as many as the engine's.
+    #[schemars(range(min = 1, max = bounds::MAX_THREADS))]
+    pub(crate) learner_threads: Option<Located<i64>>,
     /// Where it runs. Default: cpu.
     pub(crate) device: Option<Located<Device>>,
 }

@@ -320,12 +320,23 @@ pub struct CheckpointPlan {
 pub struct EnginePlan {
     /// Sequences decoded together.
     pub max_batch: u32,
-    /// Threads inside one operation, for the engine and for the learner each.
+    /// Threads inside one operation of the engine.
     pub threads: u32,
+    /// Threads inside one operation of the learner; `None` for as many as the engine's.
+    #[serde(default)]
+    pub learner_threads: Option<u32>,
     /// Where it runs.
     pub device: Device,
     /// Whether a reply must not depend on what else is in the batch.
     pub batch_invariant: bool,
+}
+
+impl EnginePlan {
+    /// Threads inside one operation of the learner.
+    #[must_use]
+    pub fn of_learner(&self) -> u32 {
+        self.learner_threads.unwrap_or(self.threads)
+    }
 }
 
 /// Where tensors live.

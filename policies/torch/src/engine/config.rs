@@ -12,7 +12,7 @@ pub struct EngineConfig {
     pub kv_budget_bytes: u64,
     /// Most requests that wait in the engine; more wait in [`super::EngineHandle::generate`].
     pub queue: usize,
-    /// Threads within one operation of libtorch. Our own kernels run on the engine's thread.
+    /// Threads within one operation of libtorch, where it is large enough. Our own kernels run on the engine's thread.
     pub threads: usize,
     /// Whether a request gets the same bits whatever else runs. Costs time where few sequences run, because every
     /// multiplication has a fixed number of rows.

@@ -95,6 +95,11 @@ impl Forward {
         })
     }
 
+    /// Rows of one multiplication in a step of so many.
+    pub(super) fn rows_together(&self, rows: usize) -> usize {
+        self.gemm_rows.together(rows)
+    }
+
     /// Computes the rows and stores their keys and values.
     pub(super) fn run(
         &mut self,

@@ -56,6 +56,10 @@ pub(super) enum Message {
     Panic,
 }
 
+/// Operations of the largest multiplication of a step from which on other threads are worth waking: a thread does this
+/// many in about a quarter of a millisecond.
+const WORTH_SHARING: usize = 1 << 24;
+
 /// The state of the engine's thread.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -252,8 +256,20 @@ impl Worker {
             })
     }
 
+    /// Threads for a step of this many rows. Where every multiplication has the same number of rows, it is always the
+    /// same.
+    fn threads_for(&self, rows: usize) -> usize {
+        let together = self.forward.rows_together(rows);
+        let widest = 2 * self.model.hidden_size as usize * self.model.intermediate_size as usize;
+        if 2 * together * widest < WORTH_SHARING { 1 } else { self.config.threads }
+    }
+
     fn step(&mut self) -> Result<(), TorchError> {
         self.plan();
+        if self.config.threads > 1 {
+            let threads = self.threads_for(self.rows.len());
+            tch::set_num_threads(i32::try_from(threads).unwrap_or(i32::MAX));
+        }
         let mut slabs: Vec<&mut Slab> = self.running.iter_mut().map(|sequence| &mut sequence.slab).collect();
         self.forward.run(&self.weights, &self.rows, &mut slabs)?;
         for (place, pick) in self.picks.iter().enumerate() {

@@ -29,6 +29,16 @@ pub(in crate::engine) enum GemmRows {
     Blocks,
 }
 
+impl GemmRows {
+    /// Rows of one multiplication, out of so many.
+    pub(in crate::engine) fn together(self, rows: usize) -> usize {
+        match self {
+            Self::All => rows,
+            Self::Blocks => ROW_BLOCK,
+        }
+    }
+}
+
 /// Room for some rows of fp32, all 0 at first.
 #[derive(Debug)]
 pub(in crate::engine) struct Matrix {
@@ -94,10 +104,7 @@ impl Matrix {
         weight: &Tensor,
         how: GemmRows,
     ) -> Result<(), TorchError> {
-        let step = match how {
-            GemmRows::All => rows,
-            GemmRows::Blocks => ROW_BLOCK,
-        };
+        let step = how.together(rows);
         for start in (0..rows).step_by(step.max(1)) {
             let input_rk = input.view(from + start, step)?;
             let _ = input_rk.f_mm_out(&self.view(start, step)?, weight)?;
