@@ -237,16 +237,8 @@ mod tests {
 
     fn spec(memory_mib: u32) -> TerminalSpec {
         TerminalSpec {
-            shell: "bash".to_owned(),
-            files: Vec::new(),
-            setup: Vec::new(),
-            env: std::collections::BTreeMap::new(),
-            size: (80, 24),
-            idle: Duration::from_millis(500),
-            observation_chars: 4000,
-            sandbox: SandboxKind::Bubblewrap,
             limits: SandboxLimits { memory_mib, ..SandboxLimits::default() },
-            network: NetworkPolicy::None,
+            ..TerminalSpec::default()
         }
     }
 

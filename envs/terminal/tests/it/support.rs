@@ -1,13 +1,13 @@
 //! A provider on a spawner of its own, and tasks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Epoch,
-    FixtureContent, FixtureFile, LeaseRequest, NetworkPolicy, RewardMap, RunId, SandboxKind, SandboxLimits,
-    SlotId, StepCtx, TaskId, TaskSpec, TerminalSpec, Timeouts, ToolCall,
+    FixtureContent, FixtureFile, LeaseRequest, RewardMap, RunId, SandboxKind, SandboxLimits, SlotId, StepCtx,
+    TaskId, TaskSpec, TerminalSpec, Timeouts, ToolCall,
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -51,16 +51,9 @@ pub(crate) fn provider(client: SpawnerClient) -> TerminalProvider {
 
 pub(crate) fn terminal() -> TerminalSpec {
     TerminalSpec {
-        shell: "bash".to_owned(),
-        files: Vec::new(),
-        setup: Vec::new(),
-        env: BTreeMap::new(),
-        size: (80, 24),
         idle: Duration::from_millis(300),
-        observation_chars: 4000,
-        sandbox: SandboxKind::Bubblewrap,
         limits: SandboxLimits { memory_mib: 64, disk_mib: 8, pids: 48, cpu_percent: 100 },
-        network: NetworkPolicy::None,
+        ..TerminalSpec::default()
     }
 }
 

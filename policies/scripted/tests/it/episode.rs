@@ -7,9 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, AttemptId, CancelToken, EnvSpec, Fault, NetworkPolicy, Policy, PolicyRequest,
-    RewardMap, SandboxKind, SandboxLimits, Script, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts,
-    ToolCall, ToolSpec, derive_seed,
+    Action, ActionFormat, AttemptId, CancelToken, EnvSpec, Fault, Policy, PolicyRequest, RewardMap, Script,
+    SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, ToolCall, ToolSpec, derive_seed,
 };
 use serde_json::json;
 
@@ -39,18 +38,7 @@ pub(crate) fn task(id: &str) -> TaskSpec {
         suite: "s".into(),
         family: "f".into(),
         instruction: "Do it".into(),
-        env: EnvSpec::Terminal(TerminalSpec {
-            shell: "bash".into(),
-            files: Vec::new(),
-            setup: Vec::new(),
-            env: [].into(),
-            size: (80, 24),
-            idle: Duration::from_millis(500),
-            observation_chars: 400,
-            sandbox: SandboxKind::Bubblewrap,
-            limits: SandboxLimits::default(),
-            network: NetworkPolicy::None,
-        }),
+        env: EnvSpec::Terminal(TerminalSpec { observation_chars: 400, ..TerminalSpec::default() }),
         checks: Vec::new(),
         reward: RewardMap::default(),
         oracle: Some(script(&["right one", "right two"])),
