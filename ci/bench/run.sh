@@ -8,7 +8,7 @@ case ${1-} in
 engine | weight-swap | rl-loop | async-gain)
     ci/setup.sh run cargo build --quiet --release --locked --package clawrl-bench --features clawrl-bench/torch
     # As `clawrl` starts its other program; the peers get what they would have without it.
-    GOMP_SPINCOUNT=10000 exec "$built/clawrl-bench-torch" "$@"
+    GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"
     ;;
 esac
 # The second program is the spawner of sandboxes, which is looked for beside the first.

@@ -15,11 +15,13 @@ pub(crate) enum Variable {
     NoColor,
     /// Where programs are looked for.
     Path,
+    /// How long threads of libtorch spin.
+    SpinCount,
 }
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 4] = [Self::Results, Self::Log, Self::NoColor, Self::Path];
+    pub(crate) const ALL: [Self; 5] = [Self::Results, Self::Log, Self::NoColor, Self::Path, Self::SpinCount];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Variable {
             Self::Log => "CLAWRL_LOG",
             Self::NoColor => "NO_COLOR",
             Self::Path => "PATH",
+            Self::SpinCount => "GOMP_SPINCOUNT",
         }
     }
 
@@ -41,6 +44,9 @@ impl Variable {
             }
             Self::NoColor => "If not empty: no colours.",
             Self::Path => "Where bwrap is looked for. Sandboxes have a PATH of their own.",
+            Self::SpinCount => {
+                "How often threads of libtorch look for work before they sleep. Default: 10000."
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What needs libtorch is done by `clawrl-torch`, beside this program.
 //!
-//! I1. The other program gets the arguments of this one and takes its place: same process, same descriptors, same exit
-//! code. I2. Whatever keeps it from starting is told in words, before the loader would tell it in its own.
+//! I1. The other program gets the arguments of this one, its environment and [`Variable::SpinCount`], and takes its
+//! place: same process, same descriptors, same exit code. I2. Whatever keeps it from starting is told in words, before the loader would tell it in its own.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use clawrl_core::Policy;
 
 use crate::command::policy::Init;
 use crate::command::train::Arguments;
+use crate::environment::Variable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -20,10 +21,10 @@ const PROGRAM: &str = "clawrl-torch";
 const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
                      --features clawrl/torch";
 
-/// How long a thread of libtorch's OpenMP spins for its next share of an operation before it sleeps; read when the
-/// library is loaded, before any of our code runs. Its default, milliseconds, takes cores away from shells and engine;
-/// not to spin at all makes imitation by a small policy, thousands of short operations, half as fast again.
-const SPIN_COUNT: &str = "GOMP_SPINCOUNT";
+/// How often a thread of libtorch's OpenMP looks for its next share of an operation before it sleeps. The default,
+/// milliseconds, takes cores away from shells and engine; not to spin at all makes imitation by a small policy,
+/// thousands of short operations, take half as long again. It is read when the library is loaded, before any of our code
+/// runs.
 const SPINS: &str = "10000";
 
 /// `clawrl train`.
@@ -69,8 +70,8 @@ fn hand_over() -> Failure {
     }
     let mut command = Command::new(&program);
     command.args(std::env::args_os().skip(1));
-    if std::env::var_os(SPIN_COUNT).is_none() {
-        command.env(SPIN_COUNT, SPINS);
+    if Variable::SpinCount.value().is_none() {
+        command.env(Variable::SpinCount.name(), SPINS);
     }
     let error = command.exec();
     Failure::new(Exit::Environment, format!("cannot start {}: {error}", program.display()))

@@ -4,7 +4,7 @@
 //! out of the instruction. If each demonstration comes with other names each time, there is nothing but copying to
 //! learn.
 //!
-//! I1. An exchange is a permutation of each list, the same in all texts of a demonstration. I2. None turns a
+//! I1. An exchange is a permutation of each list, the same in all that a policy says and sees in a demonstration. I2. None turns a
 //! demonstration into one of a held-out instruction. I3. Exchanges are a function of lists, seed and order of calls.
 
 use std::collections::HashMap;
@@ -73,9 +73,9 @@ impl Renaming<'_> {
     }
 
     fn trajectory(&self, trajectory: &Trajectory) -> Trajectory {
-        // The recording of the terminal shows the old names, and nobody learns from it.
-        let mut renamed = Trajectory { cast: None, ..trajectory.clone() };
+        let mut renamed = trajectory.clone();
         renamed.prompt.iter_mut().for_each(|message| self.message(message));
+        self.parts(&mut renamed.reset.parts);
         for turn in &mut renamed.turns {
             self.message(&mut turn.reply);
             turn.calls.iter_mut().for_each(|call| self.value(&mut call.arguments));
@@ -140,7 +140,7 @@ mod tests {
             prompt: vec![Message::text(Role::User, INSTRUCTION)],
             reset: Observation::from_text(""),
             turns: vec![turn],
-            cast: Some("apple".into()),
+            cast: None,
         }
     }
 
@@ -165,7 +165,6 @@ mod tests {
         let mut seen = BTreeSet::new();
         for _ in 0..400 {
             let shown = exchange.of(&demonstration, FAMILY, INSTRUCTION);
-            assert_eq!(shown.cast, None);
             assert!(Split::Train.contains(FAMILY, &shown.prompt[0].joined_text()));
             seen.insert(renamed(&shown));
         }
@@ -184,10 +183,8 @@ mod tests {
 
     #[test]
     fn without_lists_a_demonstration_stays_what_it_is() {
-        let mut demonstration = demonstration();
-        let shown = Exchange::new(&[], 5).of(&demonstration, FAMILY, INSTRUCTION);
-        demonstration.cast = None;
-        assert_eq!(shown, demonstration);
+        let shown = Exchange::new(&[], 5).of(&demonstration(), FAMILY, INSTRUCTION);
+        assert_eq!(shown, demonstration());
     }
 
     #[test]

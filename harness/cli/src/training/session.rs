@@ -256,7 +256,7 @@ impl Session<'_> {
         let demonstrator = demonstrator
             .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
         let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
-        let demonstrations = Demonstrations::read(&run)?;
+        let demonstrations = Demonstrations::read(&run, chat)?;
         self.teller.say(&format!(
             "{} of {} demonstrations passed; all that finished are imitated",
             demonstrations.passed, demonstrations.attempts
@@ -306,7 +306,8 @@ impl Session<'_> {
 
         let stream_config = settings::stream(&self.rl, self.plan.seed);
         let stream = GroupStream::new(stream_config, &self.slots, snapshot.clone()).map_err(|error| {
-            let help = "the train file or a suite has changed since; train anew under another name";
+            let help =
+                "checkpoint and journal do not belong together; restore both from one copy, or train anew";
             Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
         })?;
         let mut learning = Learning {

@@ -46,10 +46,7 @@ impl Shown {
         episode: u32,
     ) -> Result<Vec<TrainSample>, Failure> {
         let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
-        let segments = demonstrated(chat, &self.task, &trajectory).map_err(|why| {
-            let message = format!("demonstration {} cannot be learned from: {why}", self.attempt);
-            Failure::new(Exit::Refused, message)
-        })?;
+        let segments = self.segments(chat, &trajectory)?;
         let sample = |segment: Segment| TrainSample {
             attempt: self.attempt,
             advantages: vec![0.0; segment.len()],
@@ -58,14 +55,22 @@ impl Shown {
         };
         Ok(segments.into_iter().map(sample).collect())
     }
+
+    fn segments(&self, chat: &Chat, trajectory: &Trajectory) -> Result<Vec<Segment>, Failure> {
+        demonstrated(chat, &self.task, trajectory).map_err(|why| {
+            let message = format!("demonstration {} cannot be learned from: {why}", self.attempt);
+            Failure::new(Exit::Refused, message)
+        })
+    }
 }
 
 impl Demonstrations {
     /// Reads them out of their run.
     ///
     /// # Errors
-    /// A run that cannot be read, or in which no demonstration finished.
-    pub(super) fn read(run: &Run) -> Result<Self, Failure> {
+    /// A run that cannot be read, a demonstration that cannot be said in its task's action format, or none that
+    /// finished.
+    pub(super) fn read(run: &Run, chat: &Chat) -> Result<Self, Failure> {
         let mut all = Self { shown: Vec::new(), attempts: 0, passed: 0 };
         let plan = run.plan();
         for record in run.trajectories()? {
@@ -79,7 +84,10 @@ impl Demonstrations {
             all.passed += u32::from(outcome.grade().is_some_and(|grade| grade.passed));
             if matches!(outcome, Outcome::Finished { .. }) {
                 trajectory.cast = None;
-                all.shown.push(Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory });
+                let shown = Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory };
+                // Found out before anything is learned.
+                shown.segments(chat, &shown.trajectory)?;
+                all.shown.push(shown);
             }
         }
         if all.shown.is_empty() {

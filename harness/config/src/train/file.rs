@@ -268,7 +268,8 @@ pub(crate) struct EngineFile {
     /// Threads inside one operation of the engine. Default: 1.
     #[schemars(range(min = 1, max = bounds::MAX_THREADS))]
     pub(crate) threads: Option<Located<i64>>,
-    /// Threads inside one operation of the learner in reinforcement learning. Default: as many as the engine's.
+    /// Threads inside one operation of the learner. Default: as many as the engine's. Imitation, with nothing beside it,
+    /// takes every core, unless the training is to be reproducible.
     #[schemars(range(min = 1, max = bounds::MAX_THREADS))]
     pub(crate) learner_threads: Option<Located<i64>>,
     /// Where it runs. Default: cpu.

@@ -63,13 +63,8 @@ impl TrainTasks {
                 Err(error) => problems.extend_from_slice(error.problems()),
             }
         }
-        let mut interchangeable = Vec::new();
-        for list in train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable) {
-            match words(&suites, list) {
-                Ok(words) => interchangeable.push(words),
-                Err(problem) => problems.push(problem),
-            }
-        }
+        let lists = train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable);
+        let interchangeable = interchangeable(&suites, lists, &mut problems);
         match ConfigError::from_problems(problems) {
             Some(error) => Err(error),
             None => Ok(Self { train: train.clone(), suites, families, interchangeable }),
@@ -77,7 +72,7 @@ impl TrainTasks {
     }
 
     /// Words that may trade places in a demonstration, one list for each that the train file names; each word consists
-    /// of [`is_word_char`], and is in a list only once.
+    /// of [`is_word_char`], and is in one list once.
     #[must_use]
     pub fn interchangeable(&self) -> &[Vec<String>] {
         &self.interchangeable
@@ -118,6 +113,39 @@ pub fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
+/// The lists of these names. No word is in two of them, or trading places would make one word of two.
+fn interchangeable<'a>(
+    suites: &[Suite],
+    lists: impl Iterator<Item = &'a String>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Vec<String>> {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for list in lists {
+        let words = match words(suites, list) {
+            Ok(words) => words,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let taken = found.iter().find_map(|(other, taken)| {
+            taken.iter().find(|word| words.contains(word)).map(|word| (*other, word.clone()))
+        });
+        match taken {
+            None => found.push((list, words)),
+            Some((other, _)) if other == list => {
+                let message = format!("`interchangeable` names the list `{list}` twice");
+                problems.push(Problem::new(message, "name it once"));
+            }
+            Some((other, word)) => {
+                let message = format!("the lists `{other}` and `{list}` of `interchangeable` share `{word}`");
+                problems.push(Problem::new(message, "name lists that have no word in common"));
+            }
+        }
+    }
+    found.into_iter().map(|(_, words)| words).collect()
+}
+
 /// The words of a list, of all suites that have it.
 fn words(suites: &[Suite], list: &str) -> Result<Vec<String>, Problem> {
     let having: Vec<&Suite> = suites.iter().filter(|suite| suite.lists.contains_key(list)).collect();
@@ -125,18 +153,24 @@ fn words(suites: &[Suite], list: &str) -> Result<Vec<String>, Problem> {
         let known: BTreeSet<&str> =
             suites.iter().flat_map(|suite| suite.lists.keys()).map(String::as_str).collect();
         let message = format!("no suite of this training has the list `{list}` that `interchangeable` names");
-        let hint = did_you_mean(list, known.iter().copied());
-        return Err(Problem::new(message, format!("{hint}lists under `vars` are {}", listed(known))));
+        let help = if known.is_empty() {
+            "the suites have no lists under `vars`; leave `interchangeable` out".to_owned()
+        } else {
+            let hint = did_you_mean(list, known.iter().copied());
+            format!("{hint}lists under `vars` are {}", listed(known))
+        };
+        return Err(Problem::new(message, help));
     }
     let mut words = BTreeSet::new();
     for entry in having.iter().flat_map(|suite| &suite.lists[list]) {
-        let word = entry.to_string();
-        if word.is_empty() || !word.chars().all(is_word_char) {
-            let message = format!("`{word}` of the list `{list}` cannot trade places with other words");
-            let help = "name lists in `interchangeable` whose entries are words: letters, digits and underscores only";
+        let is_word = |word: &&str| word.chars().all(is_word_char) && word.chars().any(char::is_alphabetic);
+        let Some(word) = entry.as_str().filter(is_word) else {
+            let message = format!("`{entry}` of the list `{list}` cannot trade places with other words");
+            let help = "name lists in `interchangeable` whose entries are words: letters, digits and underscores, \
+                        at least one letter";
             return Err(Problem::new(message, help));
-        }
-        words.insert(word);
+        };
+        words.insert(word.to_owned());
     }
     Ok(words.into_iter().collect())
 }

@@ -318,7 +318,7 @@ fn lists_of_interchangeable_words_are_looked_up_in_the_suites() {
     let expected: [&[&str]; 2] = [&["blue", "green", "red"], &["apple", "pear"]];
     assert_eq!(good.interchangeable(), expected);
 
-    let bad = with(suites, "warm_start: { interchangeable: [color, files] }");
+    let bad = with(suites, "warm_start: { interchangeable: [color, files, fruits, colors, colors, plates] }");
     let error = TrainTasks::load(&bad).unwrap_err();
     insta::assert_snapshot!("train_interchangeable", portable(&rendered(&error)));
 }

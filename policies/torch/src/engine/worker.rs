@@ -56,8 +56,8 @@ pub(super) enum Message {
     Panic,
 }
 
-/// Operations of the largest multiplication of a step from which on other threads are worth waking: a thread does this
-/// many in about a quarter of a millisecond.
+/// Operations of a multiplication from which on other threads are worth waking: a thread does this many in about a
+/// quarter of a millisecond.
 const WORTH_SHARING: usize = 1 << 24;
 
 /// The state of the engine's thread.
@@ -256,20 +256,18 @@ impl Worker {
             })
     }
 
-    /// Threads for a step of this many rows. Where every multiplication has the same number of rows, it is always the
-    /// same.
-    fn threads_for(&self, rows: usize) -> usize {
-        let together = self.forward.rows_together(rows);
-        let widest = 2 * self.model.hidden_size as usize * self.model.intermediate_size as usize;
-        if 2 * together * widest < WORTH_SHARING { 1 } else { self.config.threads }
+    /// Sets the threads for products of this many rows with matrices of at most `widest` elements. Where every product
+    /// has the same number of rows, they are always the same.
+    fn set_threads(&self, rows: usize, widest: usize) {
+        let Ok(threads @ 2..) = i32::try_from(self.config.threads) else { return };
+        let operations = 2 * self.forward.rows_together(rows) * widest;
+        tch::set_num_threads(if operations < WORTH_SHARING { 1 } else { threads });
     }
 
     fn step(&mut self) -> Result<(), TorchError> {
         self.plan();
-        if self.config.threads > 1 {
-            let threads = self.threads_for(self.rows.len());
-            tch::set_num_threads(i32::try_from(threads).unwrap_or(i32::MAX));
-        }
+        let hidden = self.model.hidden_size as usize;
+        self.set_threads(self.rows.len(), 2 * hidden * self.model.intermediate_size as usize);
         let mut slabs: Vec<&mut Slab> = self.running.iter_mut().map(|sequence| &mut sequence.slab).collect();
         self.forward.run(&self.weights, &self.rows, &mut slabs)?;
         for (place, pick) in self.picks.iter().enumerate() {
@@ -289,6 +287,7 @@ impl Worker {
             }
         }
         self.draws.clear();
+        self.set_threads(self.picks.len(), hidden * self.model.vocab_size as usize);
         self.forward.logits(&self.weights, self.picks.len(), |place, logits| {
             let sequence = &self.running[self.picks[place].sequence];
             let position = sequence.ids.len() as u64;

@@ -6,7 +6,7 @@ use crate::model::Params;
 
 /// Takes published weights.
 pub trait Publisher: Send {
-    /// Copies these weights and makes the copy act. When this returns, every token sampled from now on is of this
+    /// Copies these weights, which nobody writes to meanwhile, and makes the copy act. When this returns, every token sampled from now on is of this
     /// version; whoever serves it waits no longer than one step.
     ///
     /// # Errors

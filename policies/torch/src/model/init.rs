@@ -103,8 +103,8 @@ mod tests {
         assert!((deviation - 0.06).abs() < 1e-3, "{deviation}");
         let norm = layer.post_norm;
         assert!(norm.f_equal(&norm.f_ones_like().unwrap()).unwrap());
-        let logits = a.final_norm().unwrap().f_mul(&a.embedding().unwrap()).unwrap();
-        let norm = f64::try_from(logits.f_square().unwrap().f_sum(Kind::Double).unwrap()).unwrap();
+        let head = a.final_norm().unwrap().f_mul(&a.embedding().unwrap()).unwrap();
+        let norm = f64::try_from(head.f_square().unwrap().f_sum(Kind::Double).unwrap()).unwrap();
         assert!((norm / 512.0 - 1.0).abs() < 1e-2, "{norm}");
     }
 

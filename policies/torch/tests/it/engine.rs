@@ -200,6 +200,26 @@ async fn a_thousand_requests_each_get_what_they_get_alone() {
     assert!(stats.reused_prompt_rows > 0);
 }
 
+/// Products on both sides of where a second thread is used: the small model's are below it, the large one's above.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_two_threads_replies_do_not_depend_on_the_batch_either() {
+    let large = |config: &mut ModelConfig| {
+        (config.hidden_size, config.intermediate_size, config.initializer_range) = (256, 1_024, 0.1);
+    };
+    for config in [small_model(|_| {}), small_model(large)] {
+        let params = params(&config, 1);
+        let threads = 2;
+        let engine = Engine::start(EngineConfig { threads, ..reproducible() }, 0, &params).unwrap();
+        let single = Engine::start(EngineConfig { threads, ..alone() }, 0, &params).unwrap();
+        let tasks: Vec<_> =
+            (1..40).map(|index| tokio::spawn(ask(engine.handle(), random_request(index), None))).collect();
+        for (index, task) in (1..40).zip(tasks) {
+            let reply = task.await.unwrap().unwrap();
+            assert_same(&reply, &single.handle().generate(random_request(index)).await.unwrap());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_groups_prompt_is_computed_once() {
     let params = params(&small_model(|_| {}), 2);

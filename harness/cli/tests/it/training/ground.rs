@@ -8,7 +8,8 @@ use clawrl_core::{Outcome, SlotId};
 
 use crate::place::{Place, Said};
 
-/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes.
+/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes. The
+/// time to wait for output is long: on a busy machine, `[still running]` would be another observation, and other bits.
 pub(super) const SIGNS: &str = r#"
 format: 1
 suite: signs
@@ -16,7 +17,7 @@ vars: { names: { lines: names.txt } }
 defaults:
   max_turns: 2
   action_format: raw
-  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 300 } }
+  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 2000 } }
 tasks:
   - id: raise
     template: { name: { from: names } }
@@ -89,10 +90,10 @@ pub(super) fn ground(train: &str) -> Place {
 /// The same with tasks that half of all attempts solve, whatever they do, after these commands of the setup.
 pub(super) fn lucky(train: &str, setup: &str) -> Place {
     let place = ground(train);
-    let drawn = format!(r#"idle_millis: 300, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
+    let drawn = format!(r#"idle_millis: 2000, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
     let wanted = r#"file_equals: { path: sign, expected: "luck\n" }"#;
     let suite = SIGNS
-        .replace("idle_millis: 300", &drawn)
+        .replace("idle_millis: 2000", &drawn)
         .replace(r#"file_equals: { path: sign, expected: "" }"#, wanted)
         .replace("file_absent: { path: sign }", wanted);
     place.suite("signs", &suite);

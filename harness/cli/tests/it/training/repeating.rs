@@ -33,6 +33,18 @@ fn two_trainings_have_the_same_bits() {
     assert_eq!((losses(Metric::TrainImitationLossNats), losses(Metric::TrainLossMean)), (20, 4));
 }
 
+/// Other names in the instructions that are imitated, other weights.
+#[test]
+fn interchangeable_words_trade_places_in_what_is_imitated() {
+    let place = ground(REPRODUCIBLE);
+    trained(&place, "exchanged");
+    let kept = REPRODUCIBLE.replace("  interchangeable: [names]\n", "").replace("updates: 4", "updates: 1");
+    assert_ne!(kept.len(), REPRODUCIBLE.len());
+    std::fs::write(place.path().join("train.yaml"), kept).unwrap();
+    trained(&place, "kept");
+    assert_ne!(weights(&place, "exchanged", 0), weights(&place, "kept", 0));
+}
+
 #[test]
 fn the_end_is_told_and_the_page_is_written() {
     let place = ground(REPRODUCIBLE);

@@ -24,12 +24,15 @@ pub(in crate::engine) fn transposed(matrix: &Tensor) -> Result<Tensor, TorchErro
         return Err(TorchError::Model(format!("no fp32 matrix on the CPU, but {matrix:?}")));
     };
     let source = matrix.f_detach()?.f_contiguous()?;
-    let copy = Tensor::f_empty([columns, rows], (Kind::Float, Device::Cpu))?;
+    let copy = Tensor::f_zeros([columns, rows], (Kind::Float, Device::Cpu))?;
     let (rows, columns) = (rows as usize, columns as usize);
-    // SAFETY: both are contiguous fp32 tensors on the CPU of rows x columns elements that live to the end of this
-    // function. `copy` was made here and nobody else knows it; any bit pattern is an f32, and each is written before
-    // it is read. `source` may share memory with the caller's parameters, which only the thread that calls this
-    // writes to.
+    if rows * columns == 0 {
+        return Ok(copy);
+    }
+    // SAFETY: both are contiguous fp32 tensors on the CPU of rows x columns elements, more than none and all of them
+    // written to, that live to the end of this function. `copy` was made here and nobody else knows it. `source` may
+    // share memory with the caller's parameters: whoever publishes them does not write to them meanwhile, which is what
+    // `Publisher` asks for.
     let (from, to) = unsafe {
         (
             std::slice::from_raw_parts(source.data_ptr().cast::<f32>(), rows * columns),
@@ -47,9 +50,9 @@ fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
         for left in (0..whole.1).step_by(TILE) {
             let mut tile = [[0f32; TILE]; TILE];
             for row in 0..TILE {
-                let Some(line) = from[(top + row) * columns + left..].first_chunk::<TILE>() else { return };
-                for column in 0..TILE {
-                    tile[column][row] = line[column];
+                let line = &from[(top + row) * columns + left..][..TILE];
+                for (column, &value) in line.iter().enumerate() {
+                    tile[column][row] = value;
                 }
             }
             for (column, line) in tile.iter().enumerate() {
