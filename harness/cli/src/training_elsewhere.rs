@@ -1,7 +1,8 @@
 //! What needs libtorch is done by `clawrl-torch`, beside this program.
 //!
 //! I1. The other program gets the arguments of this one, its environment and [`Variable::SpinCount`], and takes its
-//! place: same process, same descriptors, same exit code. I2. Whatever keeps it from starting is told in words, before the loader would tell it in its own.
+//! place: same process, same descriptors, same exit code. I2. Whatever keeps it from starting is told in words, before
+//! the loader would tell it in its own.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

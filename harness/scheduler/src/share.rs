@@ -294,7 +294,7 @@ mod tests {
                 }
                 for (suite, &weight) in weights.iter().enumerate() {
                     let holds = share.suites[suite].held > 0;
-                    // One round more than the weights say: who was served while others had their share waits for them.
+                    // Tried, not derived: with one round less, 25 grants against 24 were seen for weights 8, 2, 2.
                     let bound = (all.div_ceil(weight) + 2) * weights.len() as u32 + permits;
                     prop_assert!(holds || waited[suite] <= bound, "suite {} waited {}", suite, waited[suite]);
                 }

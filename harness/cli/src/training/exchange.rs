@@ -4,8 +4,9 @@
 //! out of the instruction. If each demonstration comes with other names each time, there is nothing but copying to
 //! learn.
 //!
-//! I1. An exchange is a permutation of each list, the same in all that a policy says and sees in a demonstration. I2. None turns a
-//! demonstration into one of a held-out instruction. I3. Exchanges are a function of lists, seed and order of calls.
+//! I1. An exchange is a permutation of each list, the same in all that a policy says and sees in a demonstration.
+//! I2. None turns a demonstration into one of a held-out instruction. I3. Exchanges are a function of lists, seed and
+//! order of calls.
 
 use std::collections::HashMap;
 

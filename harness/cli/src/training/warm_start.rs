@@ -25,7 +25,7 @@ const TOLD_EVERY: u32 = 50;
 
 /// What was demonstrated.
 pub(super) struct Demonstrations {
-    /// Of those that finished, in order of slot.
+    /// Of those that finished and say something, in order of slot.
     shown: Vec<Shown>,
     pub(super) attempts: u32,
     pub(super) passed: u32,
@@ -85,9 +85,10 @@ impl Demonstrations {
             if matches!(outcome, Outcome::Finished { .. }) {
                 trajectory.cast = None;
                 let shown = Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory };
-                // Found out before anything is learned.
-                shown.segments(chat, &shown.trajectory)?;
-                all.shown.push(shown);
+                // What cannot be said is found out before anything is learned; what says nothing is not imitated.
+                if !shown.segments(chat, &shown.trajectory)?.is_empty() {
+                    all.shown.push(shown);
+                }
             }
         }
         if all.shown.is_empty() {
