@@ -5,8 +5,10 @@
 //! what has a history of holes. Denied calls fail with `EPERM`; `clone3` with `ENOSYS`, so that the C
 //! library falls back to `clone`, whose flags can be looked at.
 //!
-//! Three programs, all of which run, the strictest answer counting: denied calls, `clone3`, and calls through
-//! the x32 numbering, which would pass under the 64-bit architecture's name.
+//! One program for all of it: calls through the x32 numbering, which would pass under the 64-bit architecture's
+//! name, and `clone3` are answered first, then the list. The kernel keeps every program of every sandbox in memory
+//! that it hands out by a lock, and works through the ended ones in the background; three programs a sandbox were
+//! three times that work for every system call, every start and every end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -78,41 +80,67 @@ const NAMESPACE_FLAGS: u64 = (libc::CLONE_NEWUSER
 /// others are kernel surface for nothing.
 const ALLOWED_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The programs, in order of installation.
-pub(crate) fn programs() -> io::Result<Vec<BpfProgram>> {
-    let build = || -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
-        let mut denied: BTreeMap<i64, Vec<SeccompRule>> =
-            DENIED.iter().map(|&call| (call, Vec::new())).collect();
-        let flags: Vec<SeccompRule> = (0..32)
-            .map(|bit| 1u64 << bit)
-            .filter(|flag| NAMESPACE_FLAGS & flag != 0)
-            .map(|flag| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag))
-            .collect::<Result<_, _>>()?;
-        denied.insert(libc::SYS_clone, flags);
-        let other_family = ALLOWED_FAMILIES
-            .iter()
-            .map(|&family| condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64))
-            .collect::<Result<Vec<_>, _>>()?;
-        denied.insert(libc::SYS_socket, vec![SeccompRule::new(other_family)?]);
-        // Pushing input into a terminal and selecting console text: ways out of a shared terminal.
-        let terminal_tricks = [libc::TIOCSTI, libc::TIOCLINUX]
-            .into_iter()
-            .map(|request| rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request & 0xffff_ffff))
-            .collect::<Result<_, _>>()?;
-        denied.insert(libc::SYS_ioctl, terminal_tricks);
-        let refused = SeccompAction::Errno(libc::EPERM as u32);
-        let absent = SeccompAction::Errno(libc::ENOSYS as u32);
-        let arch = std::env::consts::ARCH.try_into()?;
-        let denied = SeccompFilter::new(denied, SeccompAction::Allow, refused, arch)?;
-        let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-        let clone3 = SeccompFilter::new(clone3, SeccompAction::Allow, absent, arch)?;
-        Ok(vec![denied.try_into()?, clone3.try_into()?])
-    };
-    let mut programs = build().map_err(|error| io::Error::other(format!("call filter: {error}")))?;
+/// Requests of `ioctl` that reach beyond the caller's own terminal.
+const TERMINAL_TRICKS: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+/// Call numbers from here on are those of the x32 numbering.
+const X32_BIT: u32 = 0x4000_0000;
+
+/// Place of the call's number in what a filter looks at (`struct seccomp_data`).
+const CALL_NUMBER: u32 = 0;
+
+/// Instructions of classic BPF, as in the kernel's `bpf_common.h`.
+const LOAD_WORD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+/// The program.
+///
+/// # Errors
+/// When the list cannot be compiled, which only a mistake in this file can cause.
+pub(crate) fn program() -> io::Result<BpfProgram> {
+    let listed = listed().map_err(|error| io::Error::other(format!("call filter: {error}")))?;
+    Ok(absent_calls().into_iter().chain(listed).collect())
+}
+
+/// The list, as a program that also ends a process of another architecture.
+fn listed() -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut denied: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|&call| (call, Vec::new())).collect();
+    let flags: Vec<SeccompRule> = (0..32)
+        .map(|bit| 1u64 << bit)
+        .filter(|flag| NAMESPACE_FLAGS & flag != 0)
+        .map(|flag| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag))
+        .collect::<Result<_, _>>()?;
+    denied.insert(libc::SYS_clone, flags);
+    let other_family = ALLOWED_FAMILIES
+        .iter()
+        .map(|&family| condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64))
+        .collect::<Result<Vec<_>, _>>()?;
+    denied.insert(libc::SYS_socket, vec![SeccompRule::new(other_family)?]);
+    // Pushing input into a terminal and selecting console text: ways out of a shared terminal.
+    let terminal_tricks = TERMINAL_TRICKS
+        .into_iter()
+        .map(|request| rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request & 0xffff_ffff))
+        .collect::<Result<_, _>>()?;
+    denied.insert(libc::SYS_ioctl, terminal_tricks);
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let arch = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(denied, SeccompAction::Allow, refused, arch)?.try_into()
+}
+
+/// Calls that are answered as if the kernel did not have them; anything else falls through to what follows.
+///
+/// On x86-64 `ld [nr]; jge X32_BIT, 1, 0; jeq clone3, 0, 1; ret ENOSYS`. The list after it loads for itself.
+fn absent_calls() -> BpfProgram {
+    let op = |code: u16, jt: u8, jf: u8, k: u32| sock_filter { code, jt, jf, k };
+    let mut program = vec![op(LOAD_WORD, 0, 0, CALL_NUMBER)];
     if cfg!(target_arch = "x86_64") {
-        programs.push(without_x32());
+        program.push(op(JUMP_AT_LEAST, 1, 0, X32_BIT));
     }
-    Ok(programs)
+    program.push(op(JUMP_EQUAL, 0, 1, libc::SYS_clone3 as u32));
+    program.push(op(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32));
+    program
 }
 
 /// The program as the kernel and bubblewrap read it: an array of `struct sock_filter`.
@@ -128,17 +156,6 @@ pub(crate) fn bytes(program: &[sock_filter]) -> Vec<u8> {
             bytes
         })
         .collect()
-}
-
-/// Refuses every call number with the x32 bit: `ld [nr]; jge 0x40000000; ret ENOSYS; ret ALLOW`.
-fn without_x32() -> BpfProgram {
-    let op = |code: u16, jt: u8, jf: u8, k: u32| sock_filter { code, jt, jf, k };
-    vec![
-        op(0x20, 0, 0, 0),
-        op(0x35, 0, 1, 0x4000_0000),
-        op(0x06, 0, 0, 0x0005_0000 | libc::ENOSYS as u32),
-        op(0x06, 0, 0, 0x7fff_0000),
-    ]
 }
 
 fn condition(
@@ -163,11 +180,105 @@ fn rule(
 mod tests {
     use super::*;
 
-    #[test]
-    fn programs_compile_and_fit_the_kernel() {
-        for program in programs().unwrap() {
-            assert!(!program.is_empty() && program.len() <= 4096);
-            assert_eq!(bytes(&program).len(), 8 * program.len());
+    const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+    const PASS: u32 = libc::SECCOMP_RET_ALLOW;
+    const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    const ABSENT: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+
+    /// What the kernel would answer: the instructions that filters are made of, and nothing else.
+    fn answer(program: &[sock_filter], architecture: u32, call: u32, arguments: [u64; 6]) -> u32 {
+        let mut data = Vec::new();
+        data.extend(call.to_ne_bytes());
+        data.extend(architecture.to_ne_bytes());
+        data.extend(0u64.to_ne_bytes());
+        arguments.iter().for_each(|argument| data.extend(argument.to_ne_bytes()));
+        let (mut at, mut value) = (0, 0u32);
+        loop {
+            let op = &program[at];
+            at += 1;
+            let branch = |holds: bool| usize::from(if holds { op.jt } else { op.jf });
+            match op.code {
+                LOAD_WORD => {
+                    let from = op.k as usize;
+                    value = u32::from_ne_bytes(data[from..from + 4].try_into().unwrap());
+                }
+                0x54 => value &= op.k,
+                0x05 => at += op.k as usize,
+                JUMP_EQUAL => at += branch(value == op.k),
+                0x25 => at += branch(value > op.k),
+                JUMP_AT_LEAST => at += branch(value >= op.k),
+                0x45 => at += branch(value & op.k != 0),
+                RETURN => return op.k,
+                code => panic!("instruction {code:#x} at {}", at - 1),
+            }
         }
+    }
+
+    fn check(call: i64, arguments: [u64; 6], expected: u32) {
+        let found = answer(&program().unwrap(), ARCHITECTURE, call as u32, arguments);
+        assert_eq!(found, expected, "call {call} with {arguments:x?}");
+    }
+
+    #[test]
+    fn every_call_number_is_answered_as_the_list_says() {
+        let program = program().unwrap();
+        assert!(program.len() <= 4096);
+        assert_eq!(bytes(&program).len(), 8 * program.len());
+        for call in 0..1024u32 {
+            // With arguments that every rule about arguments lets pass.
+            let arguments = if i64::from(call) == libc::SYS_socket { [1, 0, 0, 0, 0, 0] } else { [0; 6] };
+            let expected = match i64::from(call) {
+                libc::SYS_clone3 => ABSENT,
+                number if DENIED.contains(&number) => REFUSED,
+                _ => PASS,
+            };
+            assert_eq!(answer(&program, ARCHITECTURE, call, arguments), expected, "call {call}");
+            if cfg!(target_arch = "x86_64") {
+                assert_eq!(
+                    answer(&program, ARCHITECTURE, call | X32_BIT, arguments),
+                    ABSENT,
+                    "x32 call {call}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn another_architecture_ends_the_process() {
+        let program = program().unwrap();
+        // 32-bit x86, whose `getpid` is 20.
+        let found = answer(&program, 0x4000_0003, 20, [0; 6]);
+        assert_eq!(found, libc::SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    fn clone_may_not_make_namespaces() {
+        for bit in 0..32 {
+            let flag = 1u64 << bit;
+            let expected = if NAMESPACE_FLAGS & flag == 0 { PASS } else { REFUSED };
+            check(libc::SYS_clone, [flag, 0, 0, 0, 0, 0], expected);
+            check(libc::SYS_clone, [flag | u64::from(libc::SIGCHLD as u32), 0, 0, 0, 0, 0], expected);
+        }
+        // What glibc asks for a thread.
+        check(libc::SYS_clone, [0x003d_0f00, 0, 0, 0, 0, 0], PASS);
+    }
+
+    #[test]
+    fn sockets_of_families_that_nobody_needs_are_refused() {
+        for family in 0..64 {
+            let expected = if ALLOWED_FAMILIES.contains(&family) { PASS } else { REFUSED };
+            check(libc::SYS_socket, [family as u64, 1, 0, 0, 0, 0], expected);
+            // The kernel looks at the lower half only, so that the upper one hides nothing.
+            check(libc::SYS_socket, [family as u64 | 1 << 40, 1, 0, 0, 0, 0], expected);
+        }
+    }
+
+    #[test]
+    fn input_is_not_pushed_into_terminals() {
+        for trick in TERMINAL_TRICKS {
+            check(libc::SYS_ioctl, [0, trick, 0, 0, 0, 0], REFUSED);
+            check(libc::SYS_ioctl, [0, trick | 1 << 32, 0, 0, 0, 0], REFUSED);
+        }
+        check(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0], PASS);
     }
 }

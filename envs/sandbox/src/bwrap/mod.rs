@@ -6,10 +6,12 @@
 //! counts per user namespace and therefore means this sandbox only there.
 
 mod arguments;
+mod ending;
 mod host;
 mod running;
 mod start;
 
 pub(crate) use arguments::variables;
+pub(crate) use ending::AT_ONCE;
 pub use host::{HostReport, probe_host};
 pub use start::{BubblewrapBackend, BubblewrapConfig};

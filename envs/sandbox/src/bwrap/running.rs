@@ -10,6 +10,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use super::arguments::{self, WORKSPACE};
+use super::ending::End;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
@@ -38,8 +39,8 @@ enum Target {
     Gone,
 }
 
-impl KillHandle {
-    pub(super) fn kill(&self) {
+impl End for KillHandle {
+    fn kill(&self) {
         match &*self.lock() {
             Target::First(handle) => {
                 // ESRCH: it has ended by itself.
@@ -49,12 +50,12 @@ impl KillHandle {
             Target::Gone => {}
         }
     }
+}
 
-    /// The same, but leaves one that is being started to whoever starts it.
-    pub(super) fn kill_started(&self) {
-        if matches!(&*self.lock(), Target::First(_)) {
-            self.kill();
-        }
+impl KillHandle {
+    /// Whether its first inside process is known. One that is being started is ended by whoever starts it.
+    pub(super) fn is_started(&self) -> bool {
+        matches!(&*self.lock(), Target::First(_))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Target> {
@@ -100,6 +101,7 @@ impl Held {
         tokio::spawn(async move {
             exit.ended().await;
             *killer.lock() = Target::Gone;
+            watched.ends.ended(&killer);
             drop(identity);
             watched.forget(pid);
             drop(live);
@@ -120,9 +122,14 @@ impl Held {
         drop(target);
         if self.shared.is_closing() {
             // The end of the run left this one to us.
-            self.handle.kill();
+            self.end();
         }
         Some(())
+    }
+
+    /// Kills it, or has it killed as soon as fewer are ending.
+    fn end(&self) {
+        self.shared.ends.end(&self.handle);
     }
 
     fn join_target(&self) -> Option<JoinTarget> {
@@ -146,7 +153,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.handle.kill();
+        self.end();
     }
 }
 
@@ -248,9 +255,15 @@ impl Sandbox for RunningSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            self.held.handle.kill();
+            self.held.end();
             let mut ended = self.held.ended.clone();
-            let ended = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await.is_ok();
+            let ended = loop {
+                let ended = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await.is_ok();
+                // The limit is one for the kernel; waiting for others to end is not its fault.
+                if ended || !self.held.shared.ends.is_waiting(&self.held.handle) {
+                    break ended;
+                }
+            };
             match ended {
                 // A control group that is still busy is tried again by the spawner, and named at the end of the run.
                 true => Ok(()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId};
 
 use super::arguments::{self, INSIDE_ID, WORKSPACE};
+use super::ending::EndQueue;
 use super::host::HostReport;
 use super::running::{Held, KillHandle, RunningSandbox};
 use crate::cgroup::{self, CgroupRoot};
@@ -50,6 +51,7 @@ pub(super) struct Shared {
     identities: Option<IdentityPool>,
     /// By outer process id: what `shutdown` kills although somebody still holds it.
     running: Mutex<HashMap<u32, Weak<KillHandle>>>,
+    pub(super) ends: EndQueue<KillHandle>,
     count: Arc<LiveCount>,
     next: AtomicU64,
     starts: tokio::sync::Semaphore,
@@ -72,6 +74,7 @@ impl BubblewrapBackend {
             config,
             cgroups,
             running: Mutex::new(HashMap::new()),
+            ends: EndQueue::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
             starts: tokio::sync::Semaphore::new(STARTS_AT_ONCE),
@@ -189,7 +192,10 @@ impl SandboxBackend for BubblewrapBackend {
         Box::pin(async move {
             self.shared.starts.close();
             let running: Vec<_> = self.shared.running().values().filter_map(Weak::upgrade).collect();
-            running.iter().for_each(|handle| handle.kill_started());
+            running
+                .iter()
+                .filter(|handle| handle.is_started())
+                .for_each(|handle| self.shared.ends.end(handle));
             let mut left = Vec::new();
             let undead = self.shared.count.all_ended(END_LIMIT).await;
             if undead > 0 {

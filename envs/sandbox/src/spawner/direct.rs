@@ -117,10 +117,8 @@ fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsStri
             hidden.push(0);
         }
         if launch.confinement.filter_calls {
-            for program in seccomp::programs()? {
-                let fd = inherit(&mut kept, "filter", &seccomp::bytes(&program))?;
-                hidden.extend_from_slice(format!("--add-seccomp-fd\0{fd}\0").as_bytes());
-            }
+            let fd = inherit(&mut kept, "filter", &seccomp::bytes(&seccomp::program()?))?;
+            hidden.extend_from_slice(format!("--add-seccomp-fd\0{fd}\0").as_bytes());
         }
         // bubblewrap reports the first inside process on the terminal itself, before that process goes on.
         let info = rustix::io::fcntl_dupfd_cloexec(output.as_fd(), 3)?;

@@ -33,13 +33,13 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: JoinTarget) -> io::R
     // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
     let inside_processes =
         request.confinement.limits.iter().find(|(limit, _)| *limit == ResourceLimit::Processes).map(|l| l.1);
-    let programs = if request.confinement.filter_calls { seccomp::programs()? } else { Vec::new() };
+    let filter = request.confinement.filter_calls.then(seccomp::program).transpose()?;
     enter(target)?;
     // SAFETY: this process has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
         0 => {
-            let error = become_program(request, target, inside_processes, &programs);
+            let error = become_program(request, target, inside_processes, filter.as_ref());
             eprintln_plain(&format!("clawrl-sbx: {error}\n"));
             std::process::exit(126);
         }
@@ -70,7 +70,7 @@ fn become_program(
     request: &LaunchRequest,
     target: JoinTarget,
     inside_processes: Option<u64>,
-    programs: &[seccompiler::BpfProgram],
+    filter: Option<&seccompiler::BpfProgram>,
 ) -> io::Error {
     let prepared = (|| {
         // A session of its own, so that its process group names everything it starts.
@@ -85,7 +85,7 @@ fn become_program(
         if let Some(folder) = &request.working_folder {
             std::env::set_current_dir(folder)?;
         }
-        programs.iter().try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other))
+        filter.map_or(Ok(()), |filter| seccompiler::apply_filter(filter).map_err(io::Error::other))
     })();
     if let Err(error) = prepared {
         return error;

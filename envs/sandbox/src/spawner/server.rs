@@ -15,6 +15,7 @@ use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
 use super::signal_fd::{borrow_master, child_exits};
+use crate::bwrap::AT_ONCE;
 use crate::procs::{self, ProcessStat};
 
 /// How long the end of a spawner waits for killed sandboxes before it kills harder, and for their cgroups.
@@ -159,12 +160,18 @@ impl Server {
         // Killing the first process inside ends the whole namespace before the outer process sees it
         // end, so that the cgroups are empty by then.
         let inner = children_of(&outer);
-        inner.values().copied().for_each(procs::kill);
-        outer.iter().copied().filter(|pid| !inner.contains_key(pid)).for_each(procs::kill_family);
-        if !self.wait_for_all(exits, END_GRACE)? {
-            let left: Vec<u32> = self.children.keys().copied().collect();
-            left.into_iter().for_each(procs::kill_family);
-            self.wait_for_all(exits, END_GRACE)?;
+        let outer: Vec<u32> = outer.into_iter().collect();
+        for portion in outer.chunks(AT_ONCE) {
+            for pid in portion {
+                inner.get(pid).map_or_else(|| procs::kill_family(*pid), |&first| procs::kill(first));
+            }
+            if !self.wait_for_end(portion, exits, END_GRACE)? {
+                portion
+                    .iter()
+                    .filter(|pid| self.children.contains_key(pid))
+                    .for_each(|&pid| procs::kill_family(pid));
+                self.wait_for_end(portion, exits, END_GRACE)?;
+            }
         }
         let deadline = Instant::now() + END_GRACE;
         while !self.unremoved.is_empty() && Instant::now() < deadline {
@@ -176,7 +183,8 @@ impl Server {
         Ok(())
     }
 
-    fn wait_for_all(&mut self, exits: &OwnedFd, limit: Duration) -> io::Result<bool> {
+    /// Whether all of these children have ended by then.
+    fn wait_for_end(&mut self, portion: &[u32], exits: &OwnedFd, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
             while let Some((pid, _)) = reap_one(WaitOptions::NOHANG)? {
@@ -185,8 +193,9 @@ impl Server {
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.children.is_empty() || left.is_zero() {
-                return Ok(self.children.is_empty());
+            let ended = !portion.iter().any(|pid| self.children.contains_key(pid));
+            if ended || left.is_zero() {
+                return Ok(ended);
             }
             let (_, exited) = wait_for(exits.as_fd(), exits.as_fd(), Some(left))?;
             if exited {
