@@ -7,12 +7,14 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
-use clawrl_sandbox::spawner::{join, serve};
+use clawrl_sandbox::spawner::{close_inherited_on_exec, join, serve};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match (arguments.next().as_deref(), arguments.next()) {
-        (Some("spawner"), None) => own_socket().and_then(serve).map(|()| 0),
+        (Some("spawner"), None) => {
+            close_inherited_on_exec().and_then(|()| own_socket()).and_then(serve).map(|()| 0)
+        }
         (Some("join"), Some(request)) => join(&request),
         _ => Err(std::io::Error::other("this program is started by `clawrl`; run `clawrl --help` instead")),
     };

@@ -6,7 +6,8 @@
 //! that number leaves room, and costs nothing: a processor ends no more than some hundred a second.
 //!
 //! I1. Whoever was told to end is killed: at once while fewer than [`AT_ONCE`] are ending, else when one of those has
-//! ended. I2. One that ends by itself, before or while it waits, takes no place.
+//! ended. I2. One that ends by itself, before or while it waits, takes no place; neither does one that is told to end
+//! when it has ended, as every sandbox is that is killed and then dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,9 @@ pub(crate) const AT_ONCE: usize = 256;
 pub(super) trait End {
     /// Kills it. Returns at once.
     fn kill(&self);
+
+    /// Whether it has ended. True before [`EndQueue::ended`] is told.
+    fn has_ended(&self) -> bool;
 }
 
 /// Who is ending, and who waits for a place.
@@ -41,7 +45,8 @@ impl<T: End> EndQueue<T> {
     pub(super) fn end(&self, one: &Arc<T>) {
         let mut state = self.lock();
         let known = |other: &Arc<T>| Arc::ptr_eq(other, one);
-        if state.under_way.iter().any(known) || state.waiting.iter().any(known) {
+        // Looked up under the lock: one that ends from here on gives its place back after it was noted.
+        if one.has_ended() || state.under_way.iter().any(known) || state.waiting.iter().any(known) {
             return;
         }
         if state.under_way.len() < AT_ONCE {
@@ -81,53 +86,94 @@ impl<T: End> EndQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
 
     #[derive(Default)]
-    struct Counted(AtomicU32);
+    struct Counted {
+        kills: AtomicU32,
+        ended: AtomicBool,
+    }
 
     impl End for Counted {
         fn kill(&self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            self.kills.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn has_ended(&self) -> bool {
+            self.ended.load(Ordering::SeqCst)
         }
     }
 
-    fn kills(all: &[Arc<Counted>]) -> u32 {
-        all.iter().map(|one| one.0.load(Ordering::SeqCst)).sum()
+    struct Sandboxes {
+        queue: EndQueue<Counted>,
+        all: Vec<Arc<Counted>>,
     }
 
-    fn many(count: usize) -> (EndQueue<Counted>, Vec<Arc<Counted>>) {
-        let queue = EndQueue::default();
-        let all: Vec<_> = (0..count).map(|_| Arc::new(Counted::default())).collect();
-        all.iter().for_each(|one| queue.end(one));
-        (queue, all)
-    }
-
-    #[test]
-    fn a_portion_at_a_time_and_each_once() {
-        let (queue, all) = many(3 * AT_ONCE);
-        all.iter().for_each(|one| queue.end(one));
-        assert_eq!(kills(&all), AT_ONCE as u32);
-        for (ended, one) in all.iter().enumerate() {
-            assert_eq!(one.0.load(Ordering::SeqCst), 1);
-            queue.ended(one);
-            assert_eq!(kills(&all) as usize, (AT_ONCE + ended + 1).min(all.len()));
+    impl Sandboxes {
+        fn new(count: usize) -> Self {
+            let all = (0..count).map(|_| Arc::default()).collect();
+            Self { queue: EndQueue::default(), all }
         }
-        assert!(all.iter().all(|one| one.0.load(Ordering::SeqCst) == 1));
+
+        fn told_to_end(count: usize) -> Self {
+            let sandboxes = Self::new(count);
+            sandboxes.all.iter().for_each(|one| sandboxes.queue.end(one));
+            sandboxes
+        }
+
+        fn ends(&self, index: usize) {
+            self.all[index].ended.store(true, Ordering::SeqCst);
+            self.queue.ended(&self.all[index]);
+        }
+
+        fn kills(&self, index: usize) -> u32 {
+            self.all[index].kills.load(Ordering::SeqCst)
+        }
+
+        fn killed(&self) -> usize {
+            (0..self.all.len()).filter(|&index| self.kills(index) > 0).count()
+        }
     }
 
     #[test]
-    fn what_ends_by_itself_takes_no_place() {
-        let (queue, all) = many(AT_ONCE + 2);
-        let (first, last) = (&all[AT_ONCE], &all[AT_ONCE + 1]);
-        assert!(queue.is_waiting(first) && queue.is_waiting(last));
-        queue.ended(first);
-        queue.ended(&Arc::new(Counted::default()));
-        assert_eq!(kills(&all), AT_ONCE as u32);
-        queue.ended(&all[0]);
-        assert!(!queue.is_waiting(last));
-        assert_eq!((first.0.load(Ordering::SeqCst), last.0.load(Ordering::SeqCst)), (0, 1));
+    fn i1_a_portion_at_a_time_and_each_once() {
+        let sandboxes = Sandboxes::told_to_end(3 * AT_ONCE);
+        sandboxes.all.iter().for_each(|one| sandboxes.queue.end(one));
+        assert_eq!(sandboxes.killed(), AT_ONCE);
+        for index in 0..sandboxes.all.len() {
+            assert_eq!(sandboxes.kills(index), 1);
+            sandboxes.ends(index);
+            assert_eq!(sandboxes.killed(), (AT_ONCE + index + 1).min(sandboxes.all.len()));
+        }
+        assert!((0..sandboxes.all.len()).all(|index| sandboxes.kills(index) == 1));
+    }
+
+    #[test]
+    fn i2_what_ends_by_itself_takes_no_place() {
+        let sandboxes = Sandboxes::told_to_end(AT_ONCE + 2);
+        let last = &sandboxes.all[AT_ONCE + 1];
+        sandboxes.ends(AT_ONCE);
+        assert_eq!(sandboxes.killed(), AT_ONCE);
+        assert!(sandboxes.queue.is_waiting(last));
+        sandboxes.ends(0);
+        assert!(!sandboxes.queue.is_waiting(last));
+        assert_eq!((sandboxes.kills(AT_ONCE), sandboxes.kills(AT_ONCE + 1)), (0, 1));
+    }
+
+    /// A sandbox that is killed is dropped afterwards; one that was never told to end, too.
+    #[test]
+    fn i2_what_has_ended_takes_no_place() {
+        let sandboxes = Sandboxes::new(3 * AT_ONCE);
+        for index in 0..2 * AT_ONCE {
+            if index % 2 == 0 {
+                sandboxes.queue.end(&sandboxes.all[index]);
+            }
+            sandboxes.ends(index);
+            sandboxes.queue.end(&sandboxes.all[index]);
+        }
+        sandboxes.all[2 * AT_ONCE..].iter().for_each(|one| sandboxes.queue.end(one));
+        assert_eq!(sandboxes.killed(), 2 * AT_ONCE);
     }
 }

@@ -50,6 +50,10 @@ impl End for KillHandle {
             Target::Gone => {}
         }
     }
+
+    fn has_ended(&self) -> bool {
+        matches!(&*self.lock(), Target::Gone)
+    }
 }
 
 impl KillHandle {

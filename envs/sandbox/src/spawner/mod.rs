@@ -12,6 +12,7 @@
 mod client;
 mod descriptor;
 mod direct;
+mod inherited;
 mod join;
 mod launch;
 mod protocol;
@@ -19,6 +20,7 @@ mod server;
 mod signal_fd;
 
 pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
+pub use inherited::close_inherited_on_exec;
 pub use launch::join;
 pub use protocol::{
     CgroupRequest, Confinement, ExitReport, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,

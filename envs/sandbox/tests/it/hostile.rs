@@ -114,6 +114,24 @@ fn nothing_else_is_writable() {
 }
 
 #[test]
+fn descriptors_of_the_host_are_closed() {
+    as_normal_user_too("hostile::descriptors_of_the_host_are_closed", || {
+        // Left open across exec, as a shell script leaves the lock that it runs the harness under.
+        let secret = rustix::fs::memfd_create("host-secret", rustix::fs::MemfdFlags::empty()).unwrap();
+        rustix::io::write(&secret, b"of the host").unwrap();
+        with_backend("descriptors", |backend| async move {
+            let attacker = start(&backend, "attacker").await;
+            // Of every process inside, the program beside and the main one among them.
+            let attack = "ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c host-secret";
+            assert_eq!(text(&sh(attacker.sandbox.as_ref(), attack).await).trim_end(), "0");
+            let own = "ls /proc/self/fd | tr '\\n' ' '";
+            assert_eq!(text(&sh(attacker.sandbox.as_ref(), own).await), "0 1 2 3 ");
+        });
+        drop(secret);
+    });
+}
+
+#[test]
 fn pids_run_out_for_the_attacker_only() {
     let attack = "perl -e 'my $n = 0; while ($n < 500) { my $p = fork; last if !defined $p; if (!$p) { sleep 100; exit } $n++ } \
                   print $n < 60 ? \"stopped\" : \"forked $n\"'";

@@ -98,6 +98,18 @@ fn dropping_ends_a_sandbox() {
     });
 }
 
+/// More of them than may be ending at once, one after another: each gives its place back.
+#[test]
+fn there_is_no_last_sandbox_to_end() {
+    with_backend("last", |backend| async move {
+        for _ in 0..260 {
+            let started = start(&backend, "one").await;
+            started.sandbox.kill().await.unwrap();
+            started.sandbox.kill().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn dropping_a_start_leaks_nothing() {
     with_backend("drop-start", |backend| async move {
