@@ -2,9 +2,14 @@
 # Makes this machine ready for ClawRL, and says nothing when it already is (well under a second).
 #
 #   ci/setup.sh          everything: build, run and test
-#   ci/setup.sh demo     only what building and running needs (no tmux, no cargo-nextest)
+#   ci/setup.sh demo     only what building and running needs (no tmux, jq, vi, cargo-nextest)
 #   ci/setup.sh env      libtorch alone, and prints how a shell finds it: eval "$(ci/setup.sh env)"
 #   ci/setup.sh run CMD  libtorch alone, and runs CMD with it: ci/setup.sh run cargo nextest run -p clawrl-torch
+#   ci/setup.sh engine   tries a container engine, and prints the features of the tests that need one; says why not,
+#                        prints nothing and succeeds where none can be started
+#
+# An engine is installed in CI alone (variable CI): on a machine that people use, `apt-get install docker.io` starts a
+# daemon, which nobody gets unasked.
 #
 # It installs what is missing through apt-get (as root, or through a sudo that asks for no password), rustup,
 # `cargo install` and pip; elsewhere it names what to install and stops. It honours what is there, never writes into
@@ -41,8 +46,8 @@ die() {
 
 purpose=${1-test}
 case "$purpose:$#" in
-test:[01] | demo:1 | env:1 | run:[!1] | run:??*) ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
+test:[01] | demo:1 | env:1 | engine:1 | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
 readonly started_in=$PWD
@@ -96,10 +101,24 @@ find_missing_packages() {
     for program in bash less perl python3; do
         have_in_usr "$program" || missing+=("$program")
     done
+    if [[ $purpose != demo ]]; then
+        # What tasks of terminal-hard are done with.
+        for program in git jq make; do
+            have_in_usr "$program" || missing+=("$program")
+        done
+        have_in_usr gcc || missing+=(gcc libc6-dev)
+        have_in_usr vi || missing+=(vim-tiny)
+    fi
     have_in_usr ps || missing+=(procps)
     [[ $purpose == demo ]] || command -v tmux >/dev/null || missing+=(tmux)
     have_libtorch || have_pip || missing+=(python3-venv)
+    ! wants_engine || have_engine || missing+=(docker.io)
 }
+
+# Tests in containers need the daemon alone, not its client.
+have_engine() { command -v dockerd >/dev/null; }
+
+wants_engine() { [[ $purpose == test && -n ${CI-} && $EUID == 0 ]]; }
 
 pinned_rust() { sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml; }
 
@@ -355,8 +374,45 @@ check_kernel() {
     die "$EXIT_KERNEL" 'a sandbox does not start here without rights:' "$output" "$advice"
 }
 
+# --- The engine ------------------------------------------------------------------------------------------------
+
+readonly ENGINE_FEATURES=clawrl-container/engine-tests
+readonly ENGINE_SECONDS=30 # An engine that does not listen by then is none.
+
+# Starts an engine of its own, as the tests do, and ends it again. Prints what it said last where it does not start.
+try_engine() (
+    folder=$(mktemp --directory)
+    setpriv --pdeathsig TERM dockerd --bridge=none --iptables=false --ip6tables=false --data-root "$folder/data" \
+        --exec-root "$folder/exec" --pidfile "$folder/pid" --host "unix://$folder/socket" \
+        </dev/null >/dev/null 2>"$folder/log" &
+    daemon=$!
+    trap 'kill "$daemon" 2>/dev/null; wait "$daemon" || true; rm -rf "$folder"' EXIT
+    for ((tries = ENGINE_SECONDS * 10; tries > 0; tries--)); do
+        if grep --quiet 'API listen' "$folder/log"; then exit 0; fi
+        kill -0 "$daemon" 2>/dev/null || break
+        sleep 0.1
+    done
+    tail -n 3 "$folder/log"
+    exit 1
+)
+
+# Tells which features the tests may have.
+choose_engine() {
+    local output
+    if ((EUID != 0)); then
+        say 'tests in containers are left out: they need root'
+    elif ! have_engine; then
+        say 'tests in containers are left out: there is no dockerd; apt-get install docker.io'
+    elif ! output=$(try_engine); then
+        say 'tests in containers are left out: an engine does not start here:' "$output"
+    else
+        printf ',%s\n' "$ENGINE_FEATURES"
+    fi
+}
+
 # --- All of it -------------------------------------------------------------------------------------------------
 
+[[ $purpose != engine ]] || { choose_engine; exit; }
 choose_libtorch
 case $purpose in
 env | run)

@@ -11,6 +11,9 @@ engine | weight-swap | rl-loop | async-gain)
     GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"
     ;;
 esac
-# The second program is the spawner of sandboxes, which is looked for beside the first.
-cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox
+# The second program is the spawner of sandboxes, which is looked for beside the first; so is the one that `report` measures.
+measured=
+if [ "${1-}" = report ]; then measured="--package clawrl"; fi
+# shellcheck disable=SC2086 # Nothing, or two words.
+cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured
 exec "$built/clawrl-bench" "$@"

@@ -15,6 +15,7 @@ use clap::{Parser, Subcommand};
 
 mod cpu;
 mod live_shells;
+mod report;
 mod reset;
 mod rows;
 mod scheduler;
@@ -40,6 +41,8 @@ struct Arguments {
 enum Area {
     /// CPU time per step of the scheduler, against the same awaits in bare tokio tasks.
     Scheduler(scheduler::Arguments),
+    /// Wall time of `clawrl report` for runs of many steps, against reading the same bytes.
+    Report(report::Arguments),
     /// Time to a new sandboxed shell with a workspace, against a bare start of a user namespace.
     Reset(reset::Arguments),
     /// Memory, spawn time, threads and processor time of thousands of sandboxed shells at once.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let Arguments { area, out } = Arguments::parse();
     let done = match &area {
         Area::Scheduler(arguments) => scheduler::run(arguments, &out),
+        Area::Report(arguments) => report::run(arguments, &out),
         Area::Reset(arguments) => {
             reset::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }

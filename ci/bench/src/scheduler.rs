@@ -12,7 +12,7 @@
 //! The likely reason is memory: an episode of 20 turns keeps some 20 KiB of conversation and trajectory, which
 //! for 100 slots stays in the cores' caches and for 1,000 does not; the bare side keeps nothing.
 
-mod null;
+pub(crate) mod null;
 mod sides;
 
 use std::error::Error;

@@ -18,7 +18,7 @@ use clawrl_core::{
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
     Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, SandboxCommand, SandboxSpec,
-    WarmMarks, announcement, bash_arguments, probe_host, terminal_environment,
+    WarmMarks, WorkspaceStart, announcement, bash_arguments, probe_host, terminal_environment,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use tokio::runtime::Builder;
@@ -102,6 +102,7 @@ pub(crate) fn task(fixtures: Fixtures) -> Arc<TaskSpec> {
         instruction: "Say hello.".to_owned(),
         env: EnvSpec::Terminal(terminal),
         checks: Vec::new(),
+        verifier: None,
         reward: RewardMap::default(),
         oracle: None,
         mistakes: Vec::new(),
@@ -160,5 +161,8 @@ pub(crate) fn sandbox(main: SandboxCommand) -> SandboxSpec {
         support_files: Vec::new(),
         limits,
         network,
+        image: None,
+        workspace: WorkspaceStart::Image,
+        folders: Vec::new(),
     }
 }

@@ -20,11 +20,15 @@ enum Users {
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
     ("testkit", Users::Tests),
-    ("sandbox", Users::These(&["terminal", "cli", "bench"])),
-    ("config", Users::These(&["cli", "xtask"])),
+    ("sandbox", Users::These(&["terminal", "container", "cli", "bench"])),
+    ("config", Users::These(&["cli", "xtask", "import"])),
     ("scheduler", Users::These(&["cli", "bench"])),
-    ("record", Users::These(&["cli", "bench"])),
-    ("terminal", Users::These(&["cli", "bench"])),
+    ("import", Users::These(&["cli"])),
+    ("record", Users::These(&["report", "cli", "bench"])),
+    ("report", Users::These(&["cli"])),
+    ("terminal", Users::These(&["container", "cli", "bench"])),
+    ("container", Users::These(&["cli", "bench"])),
+    ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),
     ("learn", Users::These(&["torch", "cli", "bench"])),
     ("torch", Users::These(&["cli", "bench"])),
@@ -38,6 +42,7 @@ const EDGES: &[(&str, Users)] = &[
 const WRAPPED: &[(&str, &[&str])] = &[
     ("serde_yaml", &["config"]),
     ("axum", &["gateway"]),
+    ("bollard", &["container"]),
     ("tch", &["torch", "shim"]),
     ("torch-sys", &["shim"]),
 ];
@@ -210,11 +215,11 @@ mod tests {
         );
         check("policies/torch/shim", "[dependencies]\ntch.workspace = true\ntorch-sys.workspace = true", &[]);
         check(
-            "policies/remote",
+            "policies/judge",
             "[dependencies]\ntch.workspace = true",
             &[
-                "policies/remote/Cargo.toml:1: crate `remote` is not in the list of edges, ci/xtask/src/edges.rs",
-                "policies/remote/Cargo.toml:4: only `torch` and `shim` may depend on tch",
+                "policies/judge/Cargo.toml:1: crate `judge` is not in the list of edges, ci/xtask/src/edges.rs",
+                "policies/judge/Cargo.toml:4: only `torch` and `shim` may depend on tch",
             ],
         );
     }

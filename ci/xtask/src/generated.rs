@@ -18,7 +18,9 @@ pub(crate) fn files(tree: &Tree) -> Vec<Generated> {
         Generated { path: "tasks/schema/suite.schema.json", text: clawrl_config::json_schema_text() };
     let trainings =
         Generated { path: "tasks/schema/train.schema.json", text: clawrl_config::train_schema_text() };
-    page.into_iter().chain([suites, trainings]).collect()
+    let policies =
+        Generated { path: "tasks/schema/policy.schema.json", text: clawrl_config::policy_schema_text() };
+    page.into_iter().chain([suites, trainings, policies]).collect()
 }
 
 /// Checks that the files in the repository are those.

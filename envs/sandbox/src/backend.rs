@@ -1,14 +1,16 @@
-//! The traits of a sandbox, the same for bubblewrap and, later, containers.
+//! The traits of a sandbox, the same for bubblewrap and containers.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{BoxFuture, Fault, NetworkPolicy, SandboxLimits};
+use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
 
+use crate::carry::{self, CarryError, CarryRequest, Place};
 use crate::ready::READY;
 use crate::safe_dir::SafeDir;
+use crate::tree::CopyReport;
 
 /// What a sandbox is to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +29,31 @@ pub struct SandboxSpec {
     pub limits: SandboxLimits,
     /// Network.
     pub network: NetworkPolicy,
+    /// The root file system. Without one: the host's programs, read-only.
+    pub image: Option<ImageSpec>,
+    /// What the workspace begins with.
+    pub workspace: WorkspaceStart,
+    /// Folders beside the workspace.
+    pub folders: Vec<SandboxFolder>,
+}
+
+/// What a workspace begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkspaceStart {
+    /// A copy of what the image has in that folder; nothing where there is no image.
+    #[default]
+    Image,
+    /// Nothing, whatever the image has there: somebody copies a workspace into it.
+    Empty,
+}
+
+/// A folder beside the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxFolder {
+    /// Absolute path inside.
+    pub path: String,
+    /// Its files, which nothing inside can change. `None` stands for a folder that is empty and writable.
+    pub files: Option<Vec<PutFile>>,
 }
 
 /// Who prints the ready mark and sets the limit that only means this sandbox inside it.
@@ -88,6 +115,8 @@ pub struct ExecSpec {
     pub output_cap: usize,
     /// It is killed by then.
     pub deadline: Instant,
+    /// Who runs it, in a container. `None`: the user of the sandbox.
+    pub user: Option<String>,
 }
 
 /// What came of an [`ExecSpec`].
@@ -127,6 +156,11 @@ pub trait SandboxBackend: Send + Sync {
     /// # Errors
     /// A provider [`Fault`] that says what is missing and what to do.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>>;
+
+    /// Shell code that says that a sandbox of this kind is in place, for [`Announcer::Main`].
+    fn announcement(&self, limits: &SandboxLimits) -> String {
+        announcement(limits)
+    }
 
     /// Sandboxes that exist now: started and not yet fully ended.
     fn live(&self) -> u32;
@@ -169,4 +203,66 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// A harness [`Fault`] when something could not be ended or removed.
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>>;
+
+    /// Why it ended, where neither [`Sandbox::kill`] nor anything inside can have done it.
+    fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
+        Box::pin(async { None })
+    }
+
+    /// Kills every process of the agent. What was written stays readable by [`Sandbox::workspace`],
+    /// [`Sandbox::read`] and [`Sandbox::carry_out`]. Where [`Sandbox::verifies_in_place`], programs can be run again.
+    ///
+    /// # Errors
+    /// A harness [`Fault`] when something could not be ended.
+    fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.kill()
+    }
+
+    /// Whether a verifier runs in this sandbox, after [`Sandbox::halt`], instead of in a fresh one on a copy of the
+    /// workspace.
+    fn verifies_in_place(&self) -> bool {
+        false
+    }
+
+    /// Replaces whatever is at an absolute path by a folder with these files, which belongs to the sandbox's root
+    /// and is closed to other writers if it has any. Called only where [`Sandbox::verifies_in_place`].
+    ///
+    /// # Errors
+    /// An env [`Fault`] when it cannot be made.
+    fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        drop(files);
+        let message = format!("this kind of sandbox cannot be given the folder {folder} once it runs");
+        Box::pin(async { Err(Fault::permanent(Boundary::Harness, "not-in-place", message)) })
+    }
+
+    /// The folders inside that can be reached from outside, before and after [`Sandbox::kill`].
+    fn places(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// A regular file by its absolute path, no link followed; `None` when nothing is there. Call after
+    /// [`Sandbox::halt`].
+    ///
+    /// # Errors
+    /// An env [`Fault`]: something else than a file of at most `cap` bytes is there, or it is in no place that is
+    /// kept.
+    fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        Box::pin(carry::read(self.places(), path, cap))
+    }
+
+    /// Copies a file or folder out; the answer says what the copy lacks. Call after [`Sandbox::halt`].
+    ///
+    /// # Errors
+    /// [`CarryError`]; nothing at the source is [`SafeReadError::Missing`](crate::SafeReadError).
+    fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+        Box::pin(carry::out(self.places(), request))
+    }
+
+    /// Copies a file or folder in; what is there already is replaced, folders are filled.
+    ///
+    /// # Errors
+    /// [`CarryError`]
+    fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+        Box::pin(carry::into(self.places(), request))
+    }
 }

@@ -243,7 +243,8 @@ pub(crate) fn remains_of(folder: &Path) -> Vec<String> {
 }
 
 /// `clawrl-<run>-<pid>-<start ticks>` of this process.
-pub(crate) fn owner_name(run: &RunId) -> String {
+#[must_use]
+pub fn owner_name(run: &RunId) -> String {
     let pid = std::process::id();
     let start = procs::ProcessStat::read(pid).map_or(0, |stat| stat.start_ticks);
     format!("{OWNER_PREFIX}{run}-{pid}-{start}")
@@ -251,8 +252,9 @@ pub(crate) fn owner_name(run: &RunId) -> String {
 
 const OWNER_PREFIX: &str = "clawrl-";
 
-/// Whether a name made by [`owner_name`] belongs to a process that is still there.
-pub(crate) fn owner_is_alive(name: &str) -> Option<bool> {
+/// Whether a name made by [`owner_name`] belongs to a process that is still there; `None` for any other name.
+#[must_use]
+pub fn owner_is_alive(name: &str) -> Option<bool> {
     let mut parts = name.strip_prefix(OWNER_PREFIX)?.rsplitn(3, '-');
     let start: u64 = parts.next()?.parse().ok()?;
     let pid: u32 = parts.next()?.parse().ok()?;
@@ -327,7 +329,7 @@ fn own_path(own: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
 }
 
 /// A path of `/proc/self/cgroup` below a mount that may itself show only a part of the hierarchy.
-fn joined(mount: &str, root: &str, path: &str) -> PathBuf {
+pub(crate) fn joined(mount: &str, root: &str, path: &str) -> PathBuf {
     let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
     Path::new(mount).join(below.trim_start_matches('/'))
 }

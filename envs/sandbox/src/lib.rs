@@ -12,8 +12,10 @@
 mod backend;
 mod blocking;
 mod bwrap;
+mod carry;
 mod cast;
 mod cgroup;
+mod enclosed;
 mod exec;
 mod identity;
 mod live;
@@ -33,15 +35,18 @@ mod tree;
 
 pub use backend::{
     Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxSpec, StartedSandbox, announcement,
+    SandboxFolder, SandboxSpec, StartedSandbox, WorkspaceStart, announcement,
 };
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
+pub use carry::{CarryError, CarryRequest, Place};
 pub use cast::CastRecorder;
-pub use cgroup::CgroupHost;
+pub use cgroup::{CgroupHost, owner_is_alive, owner_name};
+pub use enclosed::{EnclosedSandbox, Enclosure, announce, enter};
+pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use pool::{Maker, WarmMarks, WarmPool};
 pub use pty::{LineMode, Pty, PtyRead};
-pub use safe_dir::{EntryStat, FileKind, Owner, SafeDir, SafeReadError, SafeWriteError};
+pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError};
 pub use screen::ScreenView;
 pub use shell::{
     CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce,
@@ -49,4 +54,7 @@ pub use shell::{
     UnknownSignal, bash_arguments, is_known_key, parse_keys, rc_script, terminal_environment,
 };
 pub use sweep::{SweepReport, sweep_orphans};
-pub use tree::{CopyOptions, CopyReport, SkipReason, Skipped, TreeBound, TreeBounds, TreeError, copy_tree};
+pub use tree::{
+    CopyOptions, CopyReport, Exclusions, Existing, SkipReason, Skipped, TreeBound, TreeBounds, TreeError,
+    copy_part, copy_tree,
+};

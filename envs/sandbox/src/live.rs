@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// How many sandboxes of a backend exist, and how many there ever were at once.
 #[derive(Debug, Default)]
-pub(crate) struct LiveCount {
+pub struct LiveCount {
     live: AtomicU32,
     peak: AtomicU32,
     all_ended: Notify,
@@ -16,25 +16,31 @@ pub(crate) struct LiveCount {
 
 /// One in the count: from before a start until the kernel says that all of it has ended.
 #[derive(Debug)]
-pub(crate) struct Live(Arc<LiveCount>);
+pub struct Live(Arc<LiveCount>);
 
 impl LiveCount {
-    pub(crate) fn begin(self: &Arc<Self>) -> Live {
+    /// One more, from now on.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> Live {
         let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
         self.peak.fetch_max(live, Ordering::AcqRel);
         Live(Arc::clone(self))
     }
 
-    pub(crate) fn live(&self) -> u32 {
+    /// How many there are.
+    #[must_use]
+    pub fn live(&self) -> u32 {
         self.live.load(Ordering::Acquire)
     }
 
-    pub(crate) fn peak(&self) -> u32 {
+    /// How many there ever were at once.
+    #[must_use]
+    pub fn peak(&self) -> u32 {
         self.peak.load(Ordering::Acquire)
     }
 
     /// Waits until none exists; returns how many do after the limit.
-    pub(crate) async fn all_ended(&self, limit: Duration) -> u32 {
+    pub async fn all_ended(&self, limit: Duration) -> u32 {
         let ended = async {
             loop {
                 // Created before the look, so that an end between the two is heard.

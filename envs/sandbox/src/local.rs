@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId};
+use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, NetworkPolicy, RunId};
 
 use crate::blocking::{blocking, put_files};
 use crate::exec::{self, spawn_fault};
@@ -76,6 +76,11 @@ impl Shared {
     async fn start(self: Arc<Self>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         if self.closing.load(Ordering::Acquire) {
             return Err(Fault::permanent(Boundary::Provider, "shut-down", "the backend was shut down"));
+        }
+        if spec.image.is_some() || !spec.folders.is_empty() || spec.network == NetworkPolicy::Public {
+            let message = "`sandbox: none` is the host itself: an image and a verifier need `bubblewrap` or \
+                           `container`, `network: public` needs `container`";
+            return Err(Fault::permanent(Boundary::Provider, "needs-sandbox", message));
         }
         let live = self.count.begin();
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,8 @@
 //! A harness that is killed takes its sandboxes with it (the spawner sees its socket close, and the kernel
 //! follows the spawner's death). This is the second line: for a machine where both were killed at once.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -38,7 +39,21 @@ pub fn sweep_orphans(host: &CgroupHost) -> SweepReport {
     for owner in cgroup::orphaned_folders(host) {
         remove_tree(owner, &mut report);
     }
+    remove_files(&std::env::temp_dir(), &mut report);
     report
+}
+
+/// Removes folders with files of sandboxes that dead harness processes of this user left in `folder`.
+fn remove_files(folder: &Path, report: &mut SweepReport) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_orphan = entry.file_name().to_str().and_then(cgroup::owner_is_alive) == Some(false);
+        // Not through a link: anybody may make one in a folder for temporary files.
+        let is_ours = || entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == own);
+        if is_orphan && is_ours() && std::fs::remove_dir_all(entry.path()).is_err() {
+            report.leftovers.push(entry.path());
+        }
+    }
 }
 
 /// The name that every sandbox's outer process carries: `clawrl-box <owner> <label> ...`.
@@ -83,6 +98,27 @@ mod tests {
         assert!(is_orphaned_box("clawrl-box clawrl-r-1-1 s0.0 --args 5"));
         assert!(!is_orphaned_box("bash clawrl-box clawrl-r-1-1"));
         assert!(!is_orphaned_box(""));
+    }
+
+    #[test]
+    fn files_of_a_dead_harness_are_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = clawrl_core::RunId::new("r").unwrap();
+        let alive = cgroup::owner_name(&run);
+        for name in ["clawrl-r-1-1/b0-0", "clawrl-other/b0", &format!("{alive}/b0"), "elsewhere/b0"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("elsewhere", folder.path().join("clawrl-r-1-2")).unwrap();
+        let mut report = SweepReport::default();
+        remove_files(folder.path(), &mut report);
+        assert_eq!(report, SweepReport::default());
+        let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<String> = left.map(|name| name.into_string().unwrap()).collect();
+        left.sort();
+        let mut expected = [alive.as_str(), "clawrl-other", "clawrl-r-1-2", "elsewhere"].map(str::to_owned);
+        expected.sort();
+        assert_eq!(left, expected);
+        assert!(folder.path().join("elsewhere/b0").exists());
     }
 
     #[test]

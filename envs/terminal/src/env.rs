@@ -1,7 +1,7 @@
 //! One terminal for one episode.
 //!
 //! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then
-//! commands on copies in fresh sandboxes. I2. A step future that was dropped poisons the environment.
+//! commands on copies in fresh sandboxes, then the verifier. I2. A step future that was dropped poisons the environment.
 //! I3. The same seed and the same actions give the same observations, as far as the programs do.
 //!
 //! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
@@ -20,6 +20,7 @@ use crate::grading::FreshSandboxes;
 use crate::observe::Observed;
 use crate::provider::{ReadyTerminal, Shared};
 use crate::tools::{self, Call};
+use crate::verifier::{self, Grading};
 
 /// How long a process check that does not hold is looked at again.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -82,15 +83,7 @@ impl TerminalEnv {
         let task = Arc::clone(&self.task);
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
-        let files = if spec.files.is_empty() {
-            Vec::new()
-        } else {
-            let task = Arc::clone(&task);
-            let read = move || shared.fixtures.read(&Self::spec(&task)?.files);
-            tokio::task::spawn_blocking(read)
-                .await
-                .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))??
-        };
+        let files = shared.read_fixtures(spec.files.clone()).await?;
         let variables = self.variables(spec);
         let terminal = self.terminal()?;
         terminal.sandbox.put(files).await?;
@@ -155,11 +148,22 @@ impl TerminalEnv {
                 Ok(Call::Signal(signal)) => session.signal(signal, limits).await,
             };
             match result {
-                Ok(output) => observed.step(output),
+                Ok(output) => {
+                    if output.end == StepEnd::ShellExited {
+                        self.refuse_lost().await?;
+                    }
+                    observed.step(output);
+                }
                 // The agent asked for what cannot be done; it is told.
                 Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => observed.not_done(&error),
-                Err(ShellError::Gone) => observed.step(gone()),
-                Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", chain(&error))),
+                Err(ShellError::Gone) => {
+                    self.refuse_lost().await?;
+                    observed.step(gone());
+                }
+                Err(error) => {
+                    self.refuse_lost().await?;
+                    return Err(Fault::transient(Boundary::Env, "terminal", chain(&error)));
+                }
             }
             if observed.ended() {
                 break;
@@ -168,20 +172,51 @@ impl TerminalEnv {
         Ok(observed.into_result())
     }
 
+    /// A shell that ended with its sandbox, which nothing inside can end, is no end of the episode.
+    async fn refuse_lost(&mut self) -> Result<(), Fault> {
+        match self.terminal()?.sandbox.lost().await {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
     async fn judge(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
-        let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
-        let commands = FreshSandboxes {
-            backend: shared.backend(spec.sandbox)?.as_ref(),
-            spec,
-            label: format!("{}-check", self.label),
-            workspace: self.terminal()?.sandbox.workspace(),
-            deadline: ctx.deadline,
+        let graded = tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+            graded = tokio::time::timeout_at(ctx.deadline.into(), self.graded(&shared, &task, ctx.deadline)) => {
+                graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, task.timeouts.grade)))
+            }
         };
-        let sandbox = &self.terminal()?.sandbox;
-        let processes = probed(sandbox.as_ref(), &task).await;
-        sandbox.kill().await?;
+        graded
+    }
+
+    async fn graded(
+        &mut self,
+        shared: &Arc<Shared>,
+        task: &Arc<TaskSpec>,
+        deadline: Instant,
+    ) -> Result<Grade, Fault> {
+        let spec = Self::spec(task)?;
+        let backend = shared.backend(spec.sandbox)?.as_ref();
+        let files = match &task.verifier {
+            Some(verifier) => shared.read_fixtures(verifier.files.clone()).await?,
+            None => Vec::new(),
+        };
+        let label = format!("{}-check", self.label);
+        self.refuse_lost().await?;
+        let sandbox = self.terminal()?.sandbox.as_ref();
+        let processes = probed(sandbox, task).await;
+        let apart = task.verifier.as_ref().and_then(|verifier| verifier.apart.as_ref());
+        let flags = match apart {
+            Some(apart) => verifier::collect(sandbox, spec, apart, deadline).await?,
+            None => Vec::new(),
+        };
+        sandbox.halt().await?;
+        let commands =
+            FreshSandboxes { backend, spec, label: label.clone(), workspace: sandbox.workspace(), deadline };
         let (host, inside) = sandbox.identity();
         let evidence = Evidence {
             workspace: &commands.workspace,
@@ -190,14 +225,12 @@ impl TerminalEnv {
             uid_map: UidMap { host, inside },
             limits: CheckLimits::default(),
         };
-        let graded = tokio::select! {
-            biased;
-            () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
-            graded = tokio::time::timeout_at(ctx.deadline.into(), evaluate(&task.checks, &evidence)) => {
-                graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, task.timeouts.grade)))
-            }
-        };
-        graded
+        let Some(verifier) = &task.verifier else { return evaluate(&task.checks, &evidence).await };
+        let checks =
+            if task.checks.is_empty() { None } else { Some(evaluate(&task.checks, &evidence).await?) };
+        let timeouts = task.timeouts;
+        let grading = Grading { backend, spec, verifier, files, label, sandbox, deadline, timeouts, flags };
+        verifier::verify(grading, checks).await
     }
 }
 

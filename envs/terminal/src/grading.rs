@@ -6,7 +6,7 @@ use std::time::Instant;
 use clawrl_core::{Boundary, BoxFuture, Fault, TerminalSpec};
 use clawrl_sandbox::{
     Announcer, CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec,
-    TreeBounds, copy_tree,
+    TreeBounds, WorkspaceStart, copy_tree,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -38,6 +38,9 @@ impl CommandRunner for FreshSandboxes<'_> {
                 support_files: Vec::new(),
                 limits: self.spec.limits,
                 network: self.spec.network,
+                image: self.spec.image.clone(),
+                workspace: WorkspaceStart::Empty,
+                folders: Vec::new(),
             };
             let started = self.backend.start(spec).await?;
             let (host_id, _) = started.sandbox.identity();
@@ -46,7 +49,9 @@ impl CommandRunner for FreshSandboxes<'_> {
             // The copy has no more room than the original had.
             let bounds =
                 TreeBounds { bytes: u64::from(self.spec.limits.disk_mib) << 20, ..TreeBounds::default() };
-            let copy = move || copy_tree(&source, &destination, CopyOptions { owner, bounds });
+            let copy = move || {
+                copy_tree(&source, &destination, CopyOptions { owner, bounds, ..CopyOptions::default() })
+            };
             let copied = tokio::task::spawn_blocking(copy)
                 .await
                 .map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))??;
@@ -60,6 +65,7 @@ impl CommandRunner for FreshSandboxes<'_> {
                 // One more than is kept tells whether there was more.
                 output_cap: request.stdout_cap + 1,
                 deadline: self.deadline.min(Instant::now() + request.timeout),
+                user: None,
             };
             let output = started.sandbox.exec(exec).await?;
             started.sandbox.kill().await?;

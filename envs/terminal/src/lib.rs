@@ -10,6 +10,7 @@ mod grading;
 mod observe;
 mod provider;
 mod tools;
+mod verifier;
 
 pub use checks::{
     CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence, UidMap,

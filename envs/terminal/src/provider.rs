@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Boundary, BoxFuture, CancelToken, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault,
-    LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
+    FixtureFile, ImageSpec, LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits,
+    TerminalSpec,
 };
 use clawrl_sandbox::{
-    Announcer, CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
-    ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, announcement, bash_arguments, rc_script,
-    terminal_environment,
+    Announcer, CastConfig, DirectKiller, Nonce, Pty, PutFile, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxFolder, SandboxSpec, ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, WorkspaceStart,
+    bash_arguments, rc_script, terminal_environment,
 };
 
 use crate::env::TerminalEnv;
 use crate::fixtures::FixtureReader;
 
 /// Where bash's start file is, inside.
-const START_FILE: &str = "/etc/clawrl.bashrc";
+const START_FILE: &str = "/.clawrl.bashrc";
 
 /// A shell that shows no prompt by then is given up.
 const PROMPT_LIMIT: Duration = Duration::from_secs(60);
@@ -37,8 +38,11 @@ pub struct TerminalConfig {
     pub cast_bytes: usize,
 }
 
+/// Folders that tasks with images expect, empty: for a reference solution, and for what is to be kept.
+const IMAGE_FOLDERS: &[&str] = &["/solution", "/logs/agent", "/logs/verifier", "/logs/artifacts"];
+
 /// What two tasks must have in common to share a pool of terminals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TerminalKind {
     sandbox: SandboxKind,
     size: (u16, u16),
@@ -46,6 +50,7 @@ pub(crate) struct TerminalKind {
     observation_chars: u32,
     limits: SandboxLimits,
     network: NetworkPolicy,
+    image: Option<ImageSpec>,
 }
 
 impl TerminalKind {
@@ -57,6 +62,7 @@ impl TerminalKind {
             observation_chars: spec.observation_chars,
             limits: spec.limits,
             network: spec.network,
+            image: spec.image.clone(),
         }
     }
 }
@@ -171,11 +177,11 @@ fn divided(count: u32, expected: &[TerminalSpec]) -> Vec<(TerminalKind, u32)> {
             None => occurrences.push((kind, 1)),
         }
     }
-    occurrences.sort_by_key(|&(_, number)| std::cmp::Reverse(number));
+    occurrences.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
     let total: u64 = occurrences.iter().map(|(_, number)| number).sum();
     let mut shares: Vec<(TerminalKind, u32)> = occurrences
-        .iter()
-        .map(|&(kind, number)| (kind, (u64::from(count) * number / total.max(1)) as u32))
+        .into_iter()
+        .map(|(kind, number)| (kind, (u64::from(count) * number / total.max(1)) as u32))
         .collect();
     let given: u32 = shares.iter().map(|(_, share)| share).sum();
     if let Some(first) = shares.first_mut() {
@@ -192,11 +198,28 @@ impl Shared {
         })
     }
 
+    /// The files of a task, read where it may block.
+    pub(crate) async fn read_fixtures(
+        self: &Arc<Self>,
+        files: Vec<FixtureFile>,
+    ) -> Result<Vec<PutFile>, Fault> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shared = Arc::clone(self);
+        tokio::task::spawn_blocking(move || shared.fixtures.read(&files))
+            .await
+            .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))?
+    }
+
     async fn make(&self, kind: TerminalKind) -> Result<ReadyTerminal, Fault> {
         let mut random = [0u8; 16];
         getrandom::fill(&mut random)
             .map_err(|error| Fault::permanent(Boundary::Harness, "no-randomness", error.to_string()))?;
         let nonce = Nonce::from_bytes(random);
+        let folders = if kind.image.is_some() { IMAGE_FOLDERS } else { &[] };
+        let folders =
+            folders.iter().map(|&path| SandboxFolder { path: path.to_owned(), files: None }).collect();
         let spec = SandboxSpec {
             label: "terminal".to_owned(),
             main: SandboxCommand {
@@ -208,10 +231,13 @@ impl Shared {
             size: kind.size,
             support_files: vec![(
                 START_FILE.to_owned(),
-                format!("{}\n{}", announcement(&kind.limits), rc_script(&nonce)),
+                format!("{}\n{}", self.backend(kind.sandbox)?.announcement(&kind.limits), rc_script(&nonce)),
             )],
             limits: kind.limits,
             network: kind.network,
+            image: kind.image,
+            workspace: WorkspaceStart::Image,
+            folders,
         };
         let started = self.backend(kind.sandbox)?.start(spec).await?;
         let config = ShellConfig {

@@ -4,7 +4,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{clean, doctor, help, ls, new, plan, policy, run, show, train, validate};
+use crate::command::{
+    clean, completions, doctor, help, import, ls, man, new, plan, policy, report, run, show, train, validate,
+};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -34,10 +36,14 @@ enum Verb {
     Validate(validate::Arguments),
     Plan(Box<plan::Arguments>),
     New(new::Arguments),
+    Import(import::Arguments),
     Ls(ls::Arguments),
     Show(show::Arguments),
+    Report(report::Arguments),
     Clean(clean::Arguments),
     Doctor(doctor::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
     Help(help::Arguments),
 }
 
@@ -66,10 +72,14 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),
         Verb::New(arguments) => new::run(&arguments, log),
+        Verb::Import(arguments) => import::run(&arguments, log),
         Verb::Ls(arguments) => ls::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Clean(arguments) => clean::run(&arguments, log),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Man(arguments) => man::run(&arguments),
         Verb::Help(arguments) => help::run(&arguments),
     }
 }

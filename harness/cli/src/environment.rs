@@ -1,6 +1,6 @@
 //! Environment variables: the one list of those that `clawrl` reads.
 //!
-//! I1. Nothing else in this crate reads a variable. Programs in sandboxes see none of them.
+//! I1. Nothing else in this crate reads a variable; those that people name as holders of secrets are read by [`named`]. Programs in sandboxes see none of them.
 
 use std::fmt::Write;
 
@@ -15,13 +15,16 @@ pub(crate) enum Variable {
     NoColor,
     /// Where programs are looked for.
     Path,
+    /// Where the container engine listens.
+    DockerHost,
     /// How long threads of libtorch spin.
     SpinCount,
 }
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 5] = [Self::Results, Self::Log, Self::NoColor, Self::Path, Self::SpinCount];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Results, Self::Log, Self::NoColor, Self::Path, Self::DockerHost, Self::SpinCount];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Variable {
             Self::Log => "CLAWRL_LOG",
             Self::NoColor => "NO_COLOR",
             Self::Path => "PATH",
+            Self::DockerHost => "DOCKER_HOST",
             Self::SpinCount => "GOMP_SPINCOUNT",
         }
     }
@@ -44,6 +48,9 @@ impl Variable {
             }
             Self::NoColor => "If not empty: no colours.",
             Self::Path => "Where bwrap is looked for. Sandboxes have a PATH of their own.",
+            Self::DockerHost => {
+                "Socket of the container engine, unix://PATH. Default: unix:///var/run/docker.sock."
+            }
             Self::SpinCount => {
                 "How often threads of libtorch look for work before they sleep. Default: 10000."
             }
@@ -54,6 +61,11 @@ impl Variable {
     pub(crate) fn value(self) -> Option<String> {
         std::env::var(self.name()).ok().filter(|value| !value.is_empty())
     }
+}
+
+/// The value of a variable that a person named; `None` when it is not set, empty, or no Unicode.
+pub(crate) fn named(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The list for `clawrl help environment`.

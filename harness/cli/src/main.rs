@@ -19,6 +19,7 @@ mod panic_report;
 mod plan_request;
 mod policy_choice;
 mod progress;
+mod redaction;
 mod results;
 mod suite_path;
 mod table;

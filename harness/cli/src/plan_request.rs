@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
-use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
+use clawrl_core::{PolicySpec, RunId, RunPlan, Split, check_base_url};
 use clawrl_record::{RecordError, RunStore};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::capacity;
 use crate::log::Log;
-use crate::policy_choice::PolicyChoice;
+use crate::policy_choice::{PolicyChoice, ServerChoice};
+use crate::redaction;
 use crate::results::run_name;
 use crate::suite_path;
 
@@ -30,10 +31,19 @@ pub(crate) struct PlanArguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
-    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (a model's folder) or replay:RUN
-    /// (without SUITE, by the recorded run's own plan).
+    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (a model's folder), openai:MODEL or
+    /// anthropic:MODEL (a model behind a server), remote:FILE (the same, with a policy file) or replay:RUN (without
+    /// SUITE, by the recorded run's own plan).
     #[arg(long, value_name = "POLICY", default_value = "oracle", value_parser = PolicyChoice::parse)]
     pub(crate) policy: PolicyChoice,
+    /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1, such as http://localhost:11434/v1
+    /// [default: the vendor's].
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    base_url: Option<String>,
+    /// With openai:MODEL and anthropic:MODEL: the environment variable that holds the key, or none [default:
+    /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
+    #[arg(long, value_name = "NAME", value_parser = key_env)]
+    key_env: Option<String>,
     /// Name of the run [default: date, time and suite].
     #[arg(long, value_name = "RUN", value_parser = run_name)]
     pub(crate) name: Option<RunId>,
@@ -97,6 +107,14 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
+fn base_url(text: &str) -> Result<String, String> {
+    check_base_url(text).map_err(|bad| format!("{bad}; {}", bad.help))
+}
+
+fn key_env(text: &str) -> Result<String, String> {
+    if text == "none" { Ok(text.to_owned()) } else { redaction::variable_name(text) }
+}
+
 /// A plan with what it came from.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -113,6 +131,7 @@ impl PlanArguments {
             Some(name) => name.clone(),
             None => unused_name(store, &usual_name(&suites))?,
         };
+        let server = ServerChoice { base_url: self.base_url.clone(), key_env: self.key_env.clone() };
         let options = PlanOptions {
             seed: self.seed,
             group_size: self.group_size,
@@ -125,7 +144,7 @@ impl PlanArguments {
             max_retries: self.max_retries,
             max_faults: self.max_faults,
             weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),
-            ..PlanOptions::new(run, self.policy.spec()?, capacity::probe())
+            ..PlanOptions::new(run, self.policy.spec(&server)?, capacity::probe())
         };
         let plan = resolve_plan(&suites, &options)?;
         Ok(Resolved { suites, options, plan })

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clawrl_core::{PolicySpec, RunId};
+use clawrl_core::{KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -15,7 +15,8 @@ const DEMONSTRATOR_PERCENT: u8 = 35;
 /// Tokens of a reply of an embedded policy before it is cut; as in training, where nobody says otherwise.
 const REPLY_TOKENS: u32 = 48;
 
-const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN or torch:DIR";
+const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, \
+                     openai:MODEL, anthropic:MODEL or remote:FILE";
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,19 @@ pub(crate) enum PolicyChoice {
     Replay { run: RunId },
     /// The model in a folder, greedily.
     Torch { folder: PathBuf },
+    /// A model behind a server, with everything else as usual.
+    Server { dialect: RemoteDialect, model: String },
+    /// A model behind a server, as a policy file says.
+    Remote { file: PathBuf },
+}
+
+/// Which server a model is behind, for policies that name nothing but the model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ServerChoice {
+    /// Without slash at its end.
+    pub(crate) base_url: Option<String>,
+    /// The environment variable of the key, or `none`.
+    pub(crate) key_env: Option<String>,
 }
 
 impl PolicyChoice {
@@ -61,6 +75,15 @@ impl PolicyChoice {
                 "torch takes the folder of a model, as in torch:results/runs/RUN/checkpoints/000050/model"
                     .to_owned(),
             ),
+            ("openai", Some(model)) if !model.is_empty() => Ok(Self::server(RemoteDialect::Openai, model)),
+            ("anthropic", Some(model)) if !model.is_empty() => {
+                Ok(Self::server(RemoteDialect::Anthropic, model))
+            }
+            ("openai" | "anthropic", _) => {
+                Err(format!("{name} takes the name of a model, as the server knows it: {name}:MODEL"))
+            }
+            ("remote", Some(file)) if !file.is_empty() => Ok(Self::Remote { file: file.into() }),
+            ("remote", _) => Err("remote takes a policy file, as in remote:policy.yaml".to_owned()),
             ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
@@ -68,8 +91,20 @@ impl PolicyChoice {
         }
     }
 
+    fn server(dialect: RemoteDialect, model: &str) -> Self {
+        Self::Server { dialect, model: model.to_owned() }
+    }
+
     /// What goes into the plan.
-    pub(crate) fn spec(&self) -> Result<PolicySpec, Failure> {
+    pub(crate) fn spec(&self, server: &ServerChoice) -> Result<PolicySpec, Failure> {
+        if !matches!(self, Self::Server { .. }) && *server != ServerChoice::default() {
+            let help = match self {
+                Self::Remote { .. } => "write `base_url:` and `key_env:` into the policy file",
+                _ => "write `--policy openai:MODEL`, or leave them out",
+            };
+            let message = "--base-url and --key-env go with --policy openai:MODEL and anthropic:MODEL";
+            return Err(Failure::with_help(Exit::Refused, message, help));
+        }
         Ok(match self {
             Self::Noop => PolicySpec::Noop,
             Self::Oracle => PolicySpec::Oracle,
@@ -83,6 +118,17 @@ impl PolicyChoice {
                 max_new_tokens: REPLY_TOKENS,
             },
             Self::Random { file } => PolicySpec::Random { actions: actions(file)? },
+            Self::Server { dialect, model } => {
+                let base_url = server.base_url.clone().unwrap_or_else(|| dialect.usual_base_url().to_owned());
+                let mut settings = RemoteSpec::usual(*dialect, base_url, model.clone());
+                settings.key = match server.key_env.as_deref() {
+                    None => KeySource::Usual,
+                    Some("none") => KeySource::None,
+                    Some(name) => KeySource::Env(name.to_owned()),
+                };
+                PolicySpec::Remote(Box::new(settings))
+            }
+            Self::Remote { file } => PolicySpec::Remote(Box::new(clawrl_config::load_policy(file)?)),
         })
     }
 }
@@ -126,6 +172,10 @@ mod tests {
         check("torch:a/b", Ok(PolicyChoice::Torch { folder: "a/b".into() }));
         check("torch", Err("takes the folder of a model"));
         check("oracle:1", Err("takes no setting"));
+        check("openai:org/model:4b", Ok(PolicyChoice::server(RemoteDialect::Openai, "org/model:4b")));
+        check("anthropic", Err("takes the name of a model"));
+        check("remote:policy.yaml", Ok(PolicyChoice::Remote { file: "policy.yaml".into() }));
+        check("remote:", Err("takes a policy file"));
         check("orcale", Err("write noop, oracle"));
     }
 }

@@ -39,6 +39,17 @@ pub(crate) const MAX_UID: i64 = 65_534;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
+/// Newest version of the policy format that this program reads.
+pub(crate) const POLICY_FORMAT: i64 = 1;
+/// Tokens of one reply of a remote policy: beyond the longest that models write.
+pub(crate) const MAX_REPLY_TOKENS: i64 = 1_000_000;
+/// Requests for one reply.
+pub(crate) const MAX_TRIES: i64 = 100;
+/// US dollars for a million tokens.
+pub(crate) const MAX_PRICE: f64 = 1_000_000.0;
+/// Texts that end a reply.
+pub(crate) const MAX_STOPS: usize = 16;
+
 /// Newest version of the train format that this program reads.
 pub(crate) const TRAIN_FORMAT: i64 = 1;
 /// JSON and YAML readers of other languages keep whole numbers up to here.

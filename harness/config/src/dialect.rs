@@ -48,6 +48,31 @@ pub(crate) const TRAIN: Dialect = Dialect {
     homes: schema::homes_of_train_key,
 };
 
+pub(crate) const POLICY: Dialect = Dialect {
+    noun: "policy file",
+    file: "policy file",
+    newest_format: bounds::POLICY_FORMAT,
+    start: "the page harness/docs/remote-policies.md has a short one to start from",
+    which: "name a policy file, such as policy.yaml",
+    nothing: "name a policy file, such as policy.yaml",
+    shrink: "a policy file names a server and a model, and little else",
+    example: policy_example,
+    homes: schema::homes_of_policy_key,
+};
+
+/// A document that others defined.
+pub(crate) const ANY: Dialect = Dialect {
+    noun: "document",
+    file: "file",
+    newest_format: i64::MAX,
+    start: "write what it should hold",
+    which: "name a file",
+    nothing: "name a file that is there",
+    shrink: "shorten it",
+    example: |_| "",
+    homes: |_| Vec::new(),
+};
+
 fn suite_example(field: &str) -> &'static str {
     match field {
         "format" => "write `format: 1` as the first line",
@@ -84,6 +109,16 @@ fn train_example(field: &str) -> &'static str {
         "path" => "name a suite.yaml or its folder: `path: ../tasks/terminal-basics`",
         "low" => "give both ends: `{ low: 0.5, high: 5 }`",
         "high" => "give both ends: `{ low: 0.5, high: 5 }`",
+        _ => "",
+    }
+}
+
+fn policy_example(field: &str) -> &'static str {
+    match field {
+        "format" => "write `format: 1` as the first line",
+        "model" => "name the model: `model: qwen3:4b`",
+        "input" => "give the price of a million tokens of the prompt, in US dollars: `input: 2.5`",
+        "output" => "give the price of a million tokens of replies, in US dollars: `output: 10`",
         _ => "",
     }
 }

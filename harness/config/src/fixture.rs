@@ -83,7 +83,7 @@ impl Fixtures {
     pub(crate) fn folder(&mut self, relative: &str) -> Result<Vec<FixtureFile>, FixtureError> {
         let root = self.resolve(relative, Kind::Folder)?;
         let mut paths = Vec::new();
-        walk(&root, "", &mut paths)?;
+        walk(&root, "", &mut paths, None)?;
         paths.sort();
         if paths.is_empty() {
             return Err(error(
@@ -97,6 +97,53 @@ impl Fixtures {
             Ok(FixtureFile { path, mode, content })
         });
         files.collect()
+    }
+
+    /// The absolute path of a folder to build from, which must hold this Dockerfile. Its files are hashed with the
+    /// rest; a link counts by its target.
+    pub(crate) fn context(&mut self, relative: &str, dockerfile: &str) -> Result<PathBuf, FixtureError> {
+        let root = self.resolve(relative, Kind::Folder)?;
+        let relative = relative.trim_end_matches('/');
+        let path = format!("{relative}/{dockerfile}");
+        self.resolve(&path, Kind::File)?;
+        let (mut paths, mut links) = (Vec::new(), Vec::new());
+        walk(&root, "", &mut paths, Some(&mut links))?;
+        for path in paths {
+            self.read(&format!("{relative}/{path}"), &root.join(&path))?;
+        }
+        for path in links {
+            let shown = format!("{relative}/{path}");
+            let target = fs::read_link(root.join(&path)).map_err(|cause| unreadable(&shown, &cause))?;
+            self.add(&shown, target.as_os_str().as_encoded_bytes());
+        }
+        Ok(root)
+    }
+
+    /// The real absolute path of a folder with an unpacked root file system. It may lie elsewhere, behind a link, and
+    /// it is too large to be hashed: it is no part of the suite.
+    pub(crate) fn rootfs(&self, relative: &str) -> Result<PathBuf, FixtureError> {
+        let path = self.folder.join(relative);
+        let real = fs::canonicalize(&path).map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::NotFound => error(
+                format!("there is no folder `{relative}` beside the suite"),
+                format!("unpack an image there, or correct the path; {}", siblings(&path)),
+            ),
+            _ => unreadable(relative, &cause),
+        })?;
+        if real == Path::new("/") {
+            return Err(error(
+                format!("`{relative}` is this machine's own root"),
+                "unpack an image into a folder of its own; without `image:`, a sandbox has this machine's programs",
+            ));
+        }
+        let has = |inside: &str| fs::symlink_metadata(real.join(inside)).is_ok();
+        if !real.is_dir() || !has("etc") || !(has("usr/bin") || has("bin")) {
+            return Err(error(
+                format!("`{relative}` does not look like a root file system"),
+                "it should be a folder with `etc`, and `bin` or `usr/bin`, as `docker export NAME | tar -x` makes it",
+            ));
+        }
+        Ok(real)
     }
 
     /// Hex SHA-256 over everything used: of the text that `sha256sum` prints for the files in order of path.
@@ -194,7 +241,13 @@ impl Kind {
     }
 }
 
-fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), FixtureError> {
+/// Collects the paths of files; links are refused unless somebody collects them.
+fn walk(
+    root: &Path,
+    below: &str,
+    paths: &mut Vec<String>,
+    mut links: Option<&mut Vec<String>>,
+) -> Result<(), FixtureError> {
     let folder = root.join(below);
     let shown = if below.is_empty() { "." } else { below };
     let entries = fs::read_dir(&folder).map_err(|cause| unreadable(shown, &cause))?;
@@ -212,8 +265,11 @@ fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), Fixture
         let metadata = fs::symlink_metadata(entry.path()).map_err(|cause| unreadable(&path, &cause))?;
         match Kind::of(&metadata) {
             Kind::File => paths.push(path),
-            Kind::Folder => walk(root, &path, paths)?,
-            Kind::Link => return Err(symlink(&path)),
+            Kind::Folder => walk(root, &path, paths, links.as_deref_mut())?,
+            Kind::Link => match links.as_deref_mut() {
+                Some(links) => links.push(path),
+                None => return Err(symlink(&path)),
+            },
             Kind::Special => return Err(special(&path)),
         }
         if paths.len() > MAX_FIXTURE_FILES {

@@ -12,6 +12,8 @@
 //! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
 //! I3. Nothing outside a suite's folder is read for it. A train file names suites and a policy elsewhere.
 //!
+//! A policy file says how a model behind a server is asked ([`load_policy`]); it becomes a part of a run plan.
+//!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
 //! for [`new_suite`] and [`new_task`]; nothing to cancel.
 
@@ -19,12 +21,14 @@ mod bounds;
 mod capacity;
 mod check;
 mod dialect;
+mod document;
 mod draw;
 mod file;
 mod fill;
 mod fixture;
 mod numbers;
 mod parse;
+mod policy_file;
 mod problem;
 mod read;
 mod resolve;
@@ -41,9 +45,14 @@ mod train;
 mod value;
 
 pub use capacity::{HostCapacity, Resource, ResourceBound};
+pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
+pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, resolve_plan};
-pub use schema::{json_schema, json_schema_text, train_schema, train_schema_text};
+pub use schema::{
+    json_schema, json_schema_text, policy_schema, policy_schema_text, train_schema, train_schema_text,
+};
+pub use source::{Source, Span};
 pub use starter::{new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};

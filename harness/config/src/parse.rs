@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_yaml::{Error as YamlError, Options};
 
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
+use crate::document::Node;
 use crate::file::Located;
 use crate::problem::{ConfigError, Problem};
 use crate::source::{Source, Span};
@@ -24,6 +25,12 @@ pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect
     serde_yaml::from_str_with_options::<IgnoredAny>(&source.text, options()).map_err(read)?;
     refuse_newer_format(source, dialect)?;
     serde_yaml::from_str_with_options(&source.text, options()).map_err(read)
+}
+
+/// Reads a document of any shape. One problem at most.
+pub(crate) fn parse_any(source: &Arc<Source>) -> Result<Node, ConfigError> {
+    serde_yaml::from_str_with_options(&source.text, options())
+        .map_err(|error| translate(source, &dialect::ANY, &error).into())
 }
 
 fn options() -> Options {

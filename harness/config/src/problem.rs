@@ -44,7 +44,8 @@ pub struct ProblemReport {
 
 impl Problem {
     /// A problem of no particular place: arguments, or a file that cannot be read at all.
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             help: help.into(),
@@ -55,7 +56,8 @@ impl Problem {
     }
 
     /// Points at a place.
-    pub(crate) fn at(mut self, source: &Arc<Source>, span: Span, label: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn at(mut self, source: &Arc<Source>, span: Span, label: impl Into<String>) -> Self {
         self.source = Some(Arc::clone(source));
         self.labels.push((source.visible(span), label.into()));
         self
@@ -157,7 +159,8 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// Sorted by place. `None` without problems.
-    pub(crate) fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
+    #[must_use]
+    pub fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(Problem::sort_key);
         (!problems.is_empty()).then_some(Self { problems })
     }

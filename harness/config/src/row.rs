@@ -1,10 +1,11 @@
 //! A checked row of a suite: everything resolved but the templates.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
-    ActionFormat, FixtureFile, NetworkPolicy, RewardMap, SandboxKind, SandboxLimits, Timeouts,
+    ActionFormat, FixtureFile, NetworkPolicy, RewardMap, RewardSource, SandboxKind, SandboxLimits, Timeouts,
 };
 use serde_json::Value as Json;
 
@@ -23,6 +24,7 @@ pub(crate) struct Row {
     pub(crate) instruction: Text,
     pub(crate) terminal: TerminalRow,
     pub(crate) checks: Vec<CheckRow>,
+    pub(crate) verifier: Option<VerifierRow>,
     pub(crate) oracle: Option<ScriptRow>,
     pub(crate) mistakes: Vec<ScriptRow>,
     pub(crate) settings: Settings,
@@ -71,6 +73,56 @@ pub(crate) struct TerminalRow {
     pub(crate) sandbox: SandboxKind,
     pub(crate) limits: SandboxLimits,
     pub(crate) network: NetworkPolicy,
+    pub(crate) image: Option<ImageRow>,
+}
+
+/// A root file system.
+#[derive(Debug)]
+pub(crate) struct ImageRow {
+    pub(crate) source: ImageSourceRow,
+    pub(crate) workdir: Option<Text>,
+    pub(crate) user: Option<Text>,
+}
+
+#[derive(Debug)]
+pub(crate) enum ImageSourceRow {
+    Name(Text),
+    Build { context: PathBuf, dockerfile: String, timeout: Duration },
+    Rootfs(PathBuf),
+}
+
+/// A program that grades.
+#[derive(Debug)]
+pub(crate) struct VerifierRow {
+    pub(crate) files: Arc<[FixtureFile]>,
+    pub(crate) run: Text,
+    pub(crate) vars: Vec<(Text, Text)>,
+    pub(crate) user: Option<Text>,
+    pub(crate) timeout: Duration,
+    pub(crate) network: NetworkPolicy,
+    pub(crate) reward: RewardSource,
+    pub(crate) apart: Option<ApartRow>,
+}
+
+/// A verifier's own environment.
+#[derive(Debug)]
+pub(crate) struct ApartRow {
+    pub(crate) image: Option<ImageRow>,
+    pub(crate) artifacts: Vec<ArtifactRow>,
+    pub(crate) collect: Vec<CollectRow>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ArtifactRow {
+    pub(crate) source: Text,
+    pub(crate) destination: Option<Text>,
+    pub(crate) exclude: Vec<Text>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CollectRow {
+    pub(crate) run: Text,
+    pub(crate) timeout: Duration,
 }
 
 /// Files of the workspace.
@@ -149,6 +201,7 @@ impl Row {
         self.lets.iter().for_each(|(_, value)| text(value));
         text(&self.instruction);
         self.terminal.each_text(&mut text);
+        self.verifier.iter().for_each(|verifier| verifier.each_text(&mut text));
         for script in self.oracle.iter().chain(&self.mistakes) {
             script.actions.iter().filter_map(ActionRow::text).for_each(&mut text);
         }
@@ -167,6 +220,7 @@ impl Row {
 impl TerminalRow {
     fn each_text<'s>(&'s self, text: &mut dyn FnMut(&'s Text)) {
         self.shell.iter().chain(&self.setup).for_each(&mut *text);
+        self.image.iter().for_each(|image| image.each_text(text));
         for (name, value) in &self.vars {
             text(name);
             text(value);
@@ -180,6 +234,33 @@ impl TerminalRow {
                 }
             }
         }
+    }
+}
+
+impl ImageRow {
+    fn each_text<'s>(&'s self, text: &mut dyn FnMut(&'s Text)) {
+        if let ImageSourceRow::Name(name) = &self.source {
+            text(name);
+        }
+        self.workdir.iter().chain(&self.user).for_each(text);
+    }
+}
+
+impl VerifierRow {
+    fn each_text<'s>(&'s self, text: &mut dyn FnMut(&'s Text)) {
+        text(&self.run);
+        for (name, value) in &self.vars {
+            text(name);
+            text(value);
+        }
+        self.user.iter().for_each(&mut *text);
+        let Some(apart) = &self.apart else { return };
+        apart.image.iter().for_each(|image| image.each_text(text));
+        for artifact in &apart.artifacts {
+            text(&artifact.source);
+            artifact.destination.iter().chain(&artifact.exclude).for_each(&mut *text);
+        }
+        apart.collect.iter().for_each(|collect| text(&collect.run));
     }
 }
 

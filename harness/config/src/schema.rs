@@ -1,10 +1,11 @@
-//! The JSON schemas of suites and train files, for editors. Generated from the types that read them.
+//! The JSON schemas of suites, train files and policy files, for editors. Generated from the types that read them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::file::SuiteFile;
+use crate::policy_file::PolicyFile;
 use crate::train::TrainFile;
 
 /// The schema of a suite file, draft 2020-12.
@@ -31,6 +32,18 @@ pub fn train_schema_text() -> String {
     text(&train_schema())
 }
 
+/// The schema of a policy file, draft 2020-12.
+#[must_use]
+pub fn policy_schema() -> Value {
+    schema_of::<PolicyFile>()
+}
+
+/// The exact text of `tasks/schema/policy.schema.json`.
+#[must_use]
+pub fn policy_schema_text() -> String {
+    text(&policy_schema())
+}
+
 fn schema_of<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
 }
@@ -45,6 +58,11 @@ pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
         "Defaults" => Some("`defaults:`"),
         "Task" => Some("a task"),
         "Terminal" => Some("`env: terminal:`"),
+        "ImageMap" => Some("`image:`"),
+        "Verifier" => Some("`verifier:`"),
+        "Apart" => Some("`verifier: apart:`"),
+        "ArtifactMap" => Some("an entry of `artifacts:`"),
+        "Collect" => Some("an entry of `collect:`"),
         "Check" => Some("an entry of `checks:`"),
         "Reward" => Some("`reward:`"),
         "ChoiceMap" => Some("a variable of `template:`"),
@@ -70,6 +88,16 @@ pub(crate) fn homes_of_train_key(key: &str) -> Vec<&'static str> {
         "Checkpoint" => Some("`checkpoint:`"),
         "Engine" => Some("`engine:`"),
         "Limits" => Some("`limits:`"),
+        _ => None,
+    })
+}
+
+/// The same of policy files.
+pub(crate) fn homes_of_policy_key(key: &str) -> Vec<&'static str> {
+    homes(&policy_schema(), key, "the policy file itself", |name| match name {
+        "Sampling" => Some("`sampling:`"),
+        "Timeouts" => Some("`timeouts:`"),
+        "Prices" => Some("`prices:`"),
         _ => None,
     })
 }

@@ -1,4 +1,4 @@
-//! The text of one suite file, and places in it.
+//! The text of one file, and places in it.
 //!
 //! I1. A [`Span`] always lies inside its source and on character boundaries.
 
@@ -10,9 +10,11 @@ use miette::{NamedSource, SourceSpan};
 
 /// A place in a source: byte offset and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub(crate) struct Span {
-    pub(crate) start: usize,
-    pub(crate) len: usize,
+pub struct Span {
+    /// In bytes.
+    pub start: usize,
+    /// In bytes.
+    pub len: usize,
 }
 
 impl Span {
@@ -27,9 +29,9 @@ impl From<Span> for SourceSpan {
     }
 }
 
-/// A suite file as read.
+/// A file as read.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     /// As the user wrote it, for display.
     pub(crate) shown: String,
     /// The folder that relative paths start from.
@@ -41,7 +43,9 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(shown: &Path, path: PathBuf, text: impl Into<Arc<str>>) -> Self {
+    /// A text, how its file is shown, and where that is.
+    #[must_use]
+    pub fn new(shown: &Path, path: PathBuf, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         let shown = shown.display().to_string();
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
@@ -53,8 +57,15 @@ impl Source {
         &self.named
     }
 
+    /// All of it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The text of a span.
-    pub(crate) fn slice(&self, span: Span) -> &str {
+    #[must_use]
+    pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.start..span.end()).unwrap_or_default()
     }
 
@@ -85,7 +96,8 @@ impl Source {
     }
 
     /// Line and column, both from 1; columns count characters.
-    pub(crate) fn line_column(&self, span: Span) -> (usize, usize) {
+    #[must_use]
+    pub fn line_column(&self, span: Span) -> (usize, usize) {
         let before = &self.text[..self.clamp(span.start, 0).start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)

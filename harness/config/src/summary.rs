@@ -153,7 +153,7 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
         limits: limits(plan),
         timeouts_millis: timeouts(plan),
         tasks_without_sandbox: count(plan, |terminal| terminal.sandbox == SandboxKind::None),
-        tasks_with_network: count(plan, |terminal| terminal.network == NetworkPolicy::Host),
+        tasks_with_network: count(plan, |terminal| terminal.network != NetworkPolicy::None),
         warnings: suites.iter().flat_map(Suite::warnings).map(crate::Problem::report).collect(),
     }
 }
@@ -277,10 +277,9 @@ impl fmt::Display for PlanSummary {
         )?;
         writeln!(f, "limits    {}", spreads(&self.limits, |figure| figure.to_string()))?;
         writeln!(f, "timeouts  {}", spreads(&self.timeouts_millis, seconds))?;
-        for (number, words) in [
-            (self.tasks_without_sandbox, "without a sandbox"),
-            (self.tasks_with_network, "with the network of the host"),
-        ] {
+        for (number, words) in
+            [(self.tasks_without_sandbox, "without a sandbox"), (self.tasks_with_network, "with a network")]
+        {
             if number > 0 {
                 writeln!(f, "warning   {} {words}", counted(number, "task"))?;
             }
@@ -302,6 +301,7 @@ fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Torch { path, temperature_milli, .. } => {
             format!("{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
+        PolicySpec::Remote(remote) => format!("{} at {}", remote.model, remote.base_url),
         other => format!("{other:?}"),
     }
 }

@@ -11,19 +11,26 @@ mod cancel;
 mod env;
 mod fault;
 mod id;
+mod image;
 mod message;
 mod outcome;
 mod plan;
 mod policy;
+mod remote;
 mod seed;
 mod sink;
 mod task;
+mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use cancel::CancelToken;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
+pub use image::{
+    ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
+    absolute_problem, workdir_problem,
+};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
@@ -32,9 +39,14 @@ pub use plan::{
     Determinism, FORMAT_VERSION, PolicySpec, ResolvedLimits, RunPlan, SlotSpec, Split, SuiteRef, Timeouts,
 };
 pub use policy::{Action, FinishReason, Policy, PolicyRequest, SampledTokens};
+pub use remote::{
+    BadBaseUrl, KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
+    TokenSource, ToolUse, check_base_url,
+};
 pub use seed::{SplitMix64, derive_seed, stable_hash};
 pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec,
 };
+pub use usage::{Usage, UsageSource, UsageTotal};

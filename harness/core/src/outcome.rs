@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Limit, Message, Observation, SampledTokens, ToolCall};
+use crate::{Fault, Limit, Message, Observation, SampledTokens, ToolCall, Usage};
 
 /// Why an attempt stopped acting without anything being broken.
 ///
@@ -152,6 +152,9 @@ pub struct Turn {
     /// Exact sampled tokens, from policies that give them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<SampledTokens>,
+    /// What the reply took, from policies that know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// What came back.
     pub observation: Observation,
     /// Marks.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupId, RunId, SlotId, TaskIndex, TaskSpec};
+use crate::{GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
 
 /// Version of the plan's and the record's schema. Readers migrate older ones, and refuse newer ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -99,6 +99,8 @@ pub enum PolicySpec {
         /// Tokens of a reply before it is cut.
         max_new_tokens: u32,
     },
+    /// A model behind a server.
+    Remote(Box<RemoteSpec>),
 }
 
 /// Which part of a suite's tasks takes part, by a stable hash of family and instruction.

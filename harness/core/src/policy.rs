@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, BoxFuture, CancelToken, Fault, Message, TaskSpec, ToolCall, ToolSpec};
+use crate::{AttemptId, BoxFuture, CancelToken, Fault, Message, TaskSpec, ToolCall, ToolSpec, Usage};
 
 /// Why a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub struct Action {
     pub finish: FinishReason,
     /// Exact tokens, if the policy has them.
     pub tokens: Option<SampledTokens>,
+    /// What it took, if the policy knows.
+    pub usage: Option<Usage>,
 }
 
 impl Action {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActionFormat, TaskId, ToolCall};
+use crate::{ActionFormat, ImageSpec, TaskId, ToolCall, VerifierSpec};
 
 /// A task with everything resolved: no template text, no defaults left to apply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct TaskSpec {
     pub env: EnvSpec,
     /// How success is established.
     pub checks: Vec<CheckSpec>,
+    /// A program that grades, instead of checks or beside them: then the score is its score times theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierSpec>,
     /// From score to reward.
     pub reward: RewardMap,
     /// Actions that solve it, for `validate` and for demonstrations.
@@ -89,6 +92,9 @@ pub struct TerminalSpec {
     pub limits: SandboxLimits,
     /// Network.
     pub network: NetworkPolicy,
+    /// The root file system. Without one: the host's programs, read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageSpec>,
 }
 
 /// A task that says nothing about its terminal.
@@ -105,6 +111,7 @@ impl Default for TerminalSpec {
             sandbox: SandboxKind::default(),
             limits: SandboxLimits::default(),
             network: NetworkPolicy::default(),
+            image: None,
         }
     }
 }
@@ -116,6 +123,8 @@ pub enum SandboxKind {
     /// Namespaces by bubblewrap, with everything the design demands.
     #[default]
     Bubblewrap,
+    /// A container of the machine's engine.
+    Container,
     /// No isolation at all. Must be spelled out, and warns.
     None,
 }
@@ -148,6 +157,8 @@ pub enum NetworkPolicy {
     None,
     /// The host's network. Must be spelled out, and warns.
     Host,
+    /// The container engine's ordinary bridge, which reaches the world. Must be spelled out, and warns.
+    Public,
 }
 
 /// A file of the workspace. Paths are relative to it and stay inside.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clawrl_core::{
     AttemptId, AttemptRecord, Boundary, CancelReason, Epoch, LeaseRecord, Limit, Outcome, PhaseTimes, SlotId,
-    StopReason,
+    StopReason, UsageTotal,
 };
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +231,9 @@ pub struct AttemptSummary {
     pub turns: u32,
     /// Where the time went.
     pub times_us: PhaseMicros,
+    /// What its replies took, from policies that know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTotal>,
     /// Where the rest is.
     pub frame: FrameRef,
 }
@@ -246,6 +249,7 @@ impl AttemptSummary {
             ending: Ending::from(&record.outcome),
             turns: u32::try_from(record.trajectory.turns.len()).unwrap_or(u32::MAX),
             times_us: PhaseMicros::from(&record.times),
+            usage: UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref())),
             frame,
         }
     }

@@ -137,6 +137,7 @@ mod tests {
             reply: Message::text(Role::Assistant, "ls"),
             calls: Vec::new(),
             tokens: Some(tokens),
+            usage: None,
             observation: clawrl_core::Observation::from_text("a\nb"),
             flags: clawrl_core::TurnFlags::default(),
             policy_time: std::time::Duration::from_nanos(1_234_567),

@@ -13,6 +13,7 @@
 //! I4. One process writes a run. A dead owner's lock is free at once.
 //! I5. Readers modify nothing, and work while the run goes on.
 //! I6. Older formats are migrated step by step, newer ones are refused by name.
+//! I7. Values of secrets that were named are in no record; [`Redactor`] says what that covers.
 //!
 //! Units: `_ms` is milliseconds since 1970 (UTC), `_us` is microseconds, offsets and lengths are bytes.
 //!
@@ -31,6 +32,8 @@ mod logs;
 mod metrics;
 mod migrate;
 mod owner;
+mod page;
+mod redaction;
 mod resume;
 mod run;
 mod sink;
@@ -50,13 +53,15 @@ pub use error::RecordError;
 pub use journal::TailCut;
 pub use lock_file::{LimitNotSet, LockFile};
 pub use metrics::{Metric, MetricRow, UpdateFigures};
+pub use page::{PAGE_STYLE, escape_html};
+pub use redaction::{RedactionError, Redactor, redaction_mark};
 pub use resume::{ResumeMode, ResumeState};
 pub use run::Run;
 pub use sink::RunSink;
 pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
-pub use table::render_summary;
+pub use table::{aligned, duration, percent, render_summary, usage_words};
 pub use training_report::{HeldOut, TrainingReport, render_training_report};
 pub use violation::Violation;
 pub use writer::RunWriter;

@@ -20,6 +20,9 @@ pub struct LockFile {
     pub suites: BTreeMap<String, String>,
     /// Limits that the plan asks for and this host cannot set.
     pub limits_not_set: Vec<LimitNotSet>,
+    /// Environment variables whose values are struck out of the run's records. Names only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redacted: Vec<String>,
 }
 
 /// A limit that could not be set.
@@ -47,6 +50,7 @@ impl LockFile {
             determinism: plan.determinism.clone(),
             suites: plan.suites.iter().map(|suite| (suite.name.clone(), suite.sha256.clone())).collect(),
             limits_not_set,
+            redacted: Vec::new(),
         }
     }
 }

@@ -12,8 +12,8 @@ use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError}
 use crossbeam::channel::Sender;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::MetricRow;
 use crate::committer::{Ack, Command};
+use crate::{MetricRow, Redactor};
 
 /// Commands under way. Four groups' worth: the thread never starves, and what waits here is less than what
 /// the attempts themselves hold, since each waits for its own record.
@@ -25,11 +25,17 @@ pub(crate) const CREDITS: usize = 1024;
 pub struct RunSink {
     commands: Sender<Command>,
     credits: Arc<Semaphore>,
+    redactor: Option<Arc<Redactor>>,
 }
 
 impl RunSink {
     pub(crate) fn new(commands: Sender<Command>) -> Self {
-        Self { commands, credits: Arc::new(Semaphore::new(CREDITS)) }
+        Self { commands, credits: Arc::new(Semaphore::new(CREDITS)), redactor: None }
+    }
+
+    /// The same sink, which strikes values of secrets out of every record.
+    pub(crate) fn redacting(self, redactor: Arc<Redactor>) -> Self {
+        Self { redactor: Some(redactor), ..self }
     }
 
     /// Appends rows to `metrics.jsonl`. Unlike a record, a row may be lost in a crash after this returned.
@@ -54,7 +60,10 @@ impl EpisodeSink for RunSink {
     }
 
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
-        let record = Box::new(record);
+        let mut record = Box::new(record);
+        if let Some(redactor) = &self.redactor {
+            redactor.record(&mut record);
+        }
         Box::pin(self.submit(move |ack| Command::Resolved(record, ack)))
     }
 }

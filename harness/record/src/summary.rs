@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use clawrl_core::{Boundary, RunId, RunPlan, SlotSpec};
+use clawrl_core::{Boundary, RunId, RunPlan, SlotSpec, UsageTotal};
 use serde::{Deserialize, Serialize};
 
 use crate::{AttemptSummary, Ending, JournalState, PhaseMicros, RunEnd, SlotState};
@@ -88,6 +88,9 @@ pub struct Counts {
     pub retries: u32,
     /// Turns of all attempts that resolved.
     pub turns: u64,
+    /// What the replies of those turns took, from policies that know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTotal>,
 }
 
 /// A pass rate with its 95 % Wilson interval.
@@ -253,6 +256,9 @@ impl Tally {
             counts.cancelled_attempts += u32::from(matches!(attempt.ending, Ending::Cancelled(_)));
             counts.superseded_attempts += u32::from(attempt.superseded());
             counts.turns += u64::from(attempt.turns);
+            if let Some(usage) = &attempt.usage {
+                counts.usage.get_or_insert_default().merge(usage);
+            }
         }
         counts.lost_attempts += slot.lost();
         counts.retries += slot.next_number.saturating_sub(1);

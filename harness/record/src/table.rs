@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use clawrl_core::UsageTotal;
+
 use crate::{Counts, PhasePercentiles, RunSummary};
 
 const HEADINGS: [&str; 9] =
@@ -25,7 +27,7 @@ pub fn render_summary(summary: &RunSummary) -> String {
         text,
         "\n{} turns in {}; retries {}, cancelled {}, lost {}; resumed {}",
         total.turns,
-        seconds(summary.wall_ms.saturating_mul(1000)),
+        duration(summary.wall_ms.saturating_mul(1000)),
         total.retries,
         total.cancelled_attempts,
         total.lost_attempts,
@@ -35,9 +37,12 @@ pub fn render_summary(summary: &RunSummary) -> String {
             times => format!("{times} times"),
         },
     );
+    if let Some(usage) = &total.usage {
+        let _ = writeln!(text, "{}", usage_words(usage));
+    }
     if let Some(phases) = &summary.phases {
         let phase = |name: &str, times: PhasePercentiles| {
-            [name.to_owned(), seconds(times.p50_us), seconds(times.p95_us)]
+            [name.to_owned(), duration(times.p50_us), duration(times.p95_us)]
         };
         let rows = [
             ["phase".to_owned(), "p50".to_owned(), "p95".to_owned()],
@@ -79,16 +84,49 @@ fn row(name: String, counts: &Counts) -> [String; 9] {
     ]
 }
 
-/// One decimal, and never rounded up to 100 % or down to 0 %.
-fn percent(share: f64) -> String {
+/// Tokens and money, in one line.
+#[must_use]
+pub fn usage_words(usage: &UsageTotal) -> String {
+    let mut text = format!(
+        "tokens {} in, of these {} cached, {} out",
+        grouped(usage.input_tokens),
+        grouped(usage.cached_tokens),
+        grouped(usage.output_tokens)
+    );
+    if usage.estimated_replies > 0 {
+        text += &format!(" ({} of {} replies estimated)", usage.estimated_replies, usage.replies);
+    }
+    if let Some(nano) = usage.cost_nano_usd {
+        text += &format!("; cost {:.4} USD", nano as f64 / 1e9);
+    }
+    text + &format!("; requests retried {}", usage.retries)
+}
+
+/// A number in groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share in percent: one decimal, and never rounded up to 100 % or down to 0 %.
+#[must_use]
+pub fn percent(share: f64) -> String {
     let tenths = (share * 1000.0).round();
     let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
     let tenths = if share > 0.0 { tenths.max(1.0) } else { tenths };
     format!("{:.1} %", tenths / 10.0)
 }
 
-/// Three digits with a fitting unit.
-fn seconds(micros: u64) -> String {
+/// A duration in three digits with a fitting unit.
+#[must_use]
+pub fn duration(micros: u64) -> String {
     match micros {
         0..1_000 => format!("{micros} us"),
         1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
@@ -97,8 +135,9 @@ fn seconds(micros: u64) -> String {
     }
 }
 
-/// First column to the left, the others to the right, two spaces between.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+/// A table: first column to the left, the others to the right, two spaces between, each line ended by a newline.
+#[must_use]
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
@@ -132,8 +171,26 @@ mod tests {
     }
 
     #[test]
+    fn usage_in_a_line() {
+        let mut usage = UsageTotal {
+            replies: 4,
+            estimated_replies: 1,
+            input_tokens: 1_234_567,
+            cached_tokens: 0,
+            output_tokens: 999,
+            cost_nano_usd: Some(12_345_678),
+            retries: 2,
+        };
+        let expected = "tokens 1,234,567 in, of these 0 cached, 999 out (1 of 4 replies estimated); \
+                        cost 0.0123 USD; requests retried 2";
+        assert_eq!(usage_words(&usage), expected);
+        usage = UsageTotal { estimated_replies: 0, cost_nano_usd: None, ..usage };
+        assert!(usage_words(&usage).ends_with("999 out; requests retried 2"));
+    }
+
+    #[test]
     fn times_have_fitting_units() {
-        let check = |micros, expected: &str| assert_eq!(seconds(micros), expected);
+        let check = |micros, expected: &str| assert_eq!(duration(micros), expected);
         check(0, "0 us");
         check(999, "999 us");
         check(1_500, "1.5 ms");

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use crate::metrics::{Metric, UpdateFigures};
+use crate::page::{PAGE_STYLE, escape_html};
 use crate::summary::PassRate;
 
 /// Size of a chart in its own units, and the room for its axes.
@@ -80,22 +81,22 @@ struct Chart<'a> {
 #[must_use]
 pub fn render_training_report(report: &TrainingReport<'_>) -> String {
     let mut page = String::new();
-    let name = escape(report.name);
+    let name = escape_html(report.name);
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{name} - ClawRL training</title>\
-         <style>{STYLE}</style></head><body><main>\n<h1>{name}</h1>\n"
+         <style>{PAGE_STYLE}</style></head><body><main>\n<h1>{name}</h1>\n"
     );
     headline(&mut page, report.held_out);
-    let _ = writeln!(page, "<p><b>Warm start.</b> {}</p>", escape(report.warm_start));
+    let _ = writeln!(page, "<p><b>Warm start.</b> {}</p>", escape_html(report.warm_start));
     charts(&mut page, report);
     families(&mut page, report.held_out);
     facts(&mut page, report.facts);
     let _ = write!(
         page,
         "<details><summary>Train file as it ran</summary><pre>{}</pre></details>\n</main></body></html>\n",
-        escape(report.train_json)
+        escape_html(report.train_json)
     );
     page
 }
@@ -188,14 +189,14 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
     let x = |value: f64| LEFT + (value - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| TOP + (y_high - value) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM);
 
-    let _ = write!(page, "<h2>{}</h2>\n<p class=\"key\">", escape(chart.title));
+    let _ = write!(page, "<h2>{}</h2>\n<p class=\"key\">", escape_html(chart.title));
     for series in chart.series.iter().filter(|series| !series.points.is_empty()) {
-        let _ = write!(page, "<span class=\"{}\">{}</span> ", series.class, escape(series.label));
+        let _ = write!(page, "<span class=\"{}\">{}</span> ", series.class, escape_html(series.label));
     }
     let _ = write!(
         page,
         "</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        escape(chart.title)
+        escape_html(chart.title)
     );
     for step in 0..=4 {
         let value = y_low + (y_high - y_low) * f64::from(step) / 4.0;
@@ -257,7 +258,7 @@ fn families(page: &mut String, held_out: &[HeldOut]) {
         let _ = writeln!(
             page,
             "<tr><td>{}<td>{tried}<td>{before_text}<td>{:.0} %<td>{change}</tr>",
-            escape(family),
+            escape_html(family),
             rate(*passed, *tried)
         );
     }
@@ -270,7 +271,7 @@ fn facts(page: &mut String, facts: &[(String, String)]) {
     }
     page.push_str("<h2>Facts</h2>\n<table class=\"facts\"><tbody>\n");
     for (label, text) in facts {
-        let _ = writeln!(page, "<tr><th>{}<td>{}</tr>", escape(label), escape(text));
+        let _ = writeln!(page, "<tr><th>{}<td>{}</tr>", escape_html(label), escape_html(text));
     }
     page.push_str("</tbody></table>\n");
 }
@@ -283,32 +284,6 @@ fn short(value: f64) -> String {
         _ => format!("{value:.2}"),
     }
 }
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--a:#1f6feb;--b:#d97706;--soft:#8884}\
-body{font:15px/1.5 system-ui,sans-serif;margin:0}main{max-width:800px;margin:0 auto;padding:24px}\
-h1{font-size:24px}h2{font-size:17px;margin:28px 0 0}.big{font-size:18px}.key{margin:0;font-size:13px}\
-.key .a{color:var(--a)}.key .b{color:var(--b)}.key span{margin-right:14px}\
-svg{width:100%;height:auto}svg text{font-size:12px;fill:currentColor}.grid{stroke:var(--soft)}\
-polyline{fill:none;stroke-width:2}polyline.a,.bar.a{stroke:var(--a)}polyline.b,.bar.b{stroke:var(--b)}\
-circle.a{fill:var(--a)}circle.b{fill:var(--b)}\
-table{border-collapse:collapse;margin-top:8px}th,td{text-align:left;padding:2px 14px 2px 0}\
-td+td,th+th{text-align:right}.facts td,.facts th{text-align:left;vertical-align:top}\
-pre{overflow:auto;background:var(--soft);padding:12px}";
 
 #[cfg(test)]
 mod tests {

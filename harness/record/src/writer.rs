@@ -9,6 +9,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use clawrl_core::{FORMAT_VERSION, RunId, RunPlan, SlotId};
@@ -25,7 +26,7 @@ use crate::{
     Entry, JournalState, Line, LockFile, Opened, RecordError, ReopenCause, ResumeMode, ResumeState, Resumed,
     RunEnd,
 };
-use crate::{RunSink, RunSummary, TailCut, files, line, metrics, resume};
+use crate::{Redactor, RunSink, RunSummary, TailCut, files, line, metrics, resume};
 
 /// A run that this process writes. Owns the writer thread, which ends with it.
 #[derive(Debug)]
@@ -167,6 +168,14 @@ impl RunWriter {
         let thread = builder.spawn(move || committer.run(&queue)).map_err(failed)?;
         let sink = RunSink::new(commands.clone());
         Ok(Self { run, dir, plan, commands, sink, thread: Some(thread), _owner: owner })
+    }
+
+    /// From now on, sinks of this run strike values of secrets out of every record. Plan and lock file are written
+    /// as they are: whoever makes a run looks at them with [`Redactor::found_in`] first.
+    #[must_use]
+    pub fn redacting(mut self, redactor: Arc<Redactor>) -> Self {
+        self.sink = self.sink.clone().redacting(redactor);
+        self
     }
 
     /// Where records of this run go. Clones of it stop working when the writer ends.

@@ -235,6 +235,7 @@ impl<'a> Attempt<'a> {
                 reply,
                 calls: Vec::new(),
                 tokens: action.tokens,
+                usage: action.usage,
                 observation: Observation::default(),
                 flags: TurnFlags {
                     malformed: parsed.is_err(),

@@ -164,6 +164,7 @@ mod tests {
             reply,
             calls: Vec::new(),
             tokens: None,
+            usage: None,
             observation: Observation::from_text(observation),
             flags: clawrl_core::TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,

@@ -113,6 +113,7 @@ pub fn task(id: &str) -> TaskSpec {
         instruction: format!("Do {id}."),
         env: EnvSpec::Terminal(terminal),
         checks: Vec::new(),
+        verifier: None,
         reward: RewardMap::default(),
         oracle: None,
         mistakes: Vec::new(),

@@ -84,5 +84,7 @@ pub fn recorded_action(turn: &Turn) -> Action {
         tool_calls: turn.reply.tool_calls.clone(),
         finish,
         tokens: turn.tokens.clone(),
+        // Nothing is asked for again, so nothing is spent.
+        usage: None,
     }
 }

@@ -79,7 +79,7 @@ impl TorchPolicy {
         let text =
             conversation.reply(&self.chat, &tokens, self.sampling.temperature).map_err(conversation_fault)?;
         self.conversations().insert(request.attempt, conversation);
-        Ok(Action { text, tool_calls: Vec::new(), finish, tokens: Some(tokens) })
+        Ok(Action { text, tool_calls: Vec::new(), finish, tokens: Some(tokens), usage: None })
     }
 
     /// The conversation of an attempt, which is gone from here until its reply is there (I2).

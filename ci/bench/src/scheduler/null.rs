@@ -162,6 +162,7 @@ fn task(number: u32, steps: u32) -> TaskSpec {
         instruction: "List the files of src until you are asked to stop.".to_owned(),
         env: EnvSpec::Terminal(terminal),
         checks: Vec::new(),
+        verifier: None,
         reward: RewardMap::default(),
         oracle: None,
         mistakes: Vec::new(),

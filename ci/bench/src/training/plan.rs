@@ -66,6 +66,7 @@ fn task(number: usize, instruction: &str, turns: u32) -> TaskSpec {
         instruction: instruction.to_owned(),
         env: EnvSpec::Terminal(terminal),
         checks: Vec::new(),
+        verifier: None,
         reward: RewardMap { scale: 1.0, offset: 0.0 },
         oracle: None,
         mistakes: Vec::new(),

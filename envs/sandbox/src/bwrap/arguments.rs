@@ -1,19 +1,25 @@
 //! The arguments of bubblewrap: what a sandbox sees.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clawrl_core::{Determinism, NetworkPolicy};
+use clawrl_core::{Determinism, Fault, NetworkPolicy};
 
+use super::image::Image;
+use super::view::{MountPoint, view};
 use crate::backend::announcement;
-use crate::{Announcer, SandboxCommand, SandboxSpec};
+use crate::{Announcer, FileKind, SandboxCommand, SandboxSpec};
 
-/// Folder of the workspace inside every sandbox.
+/// Folder of the workspace inside a sandbox without an image.
 pub(super) const WORKSPACE: &str = "/work";
 
 /// User and group id inside every sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;
 
-const HOME: &str = "/home/agent";
+/// The agent's home.
+pub(super) const HOME: &str = "/home/agent";
+
+/// Where programs are looked up.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// What of the host's `/etc` programs need to start. Nothing else of it is there: no shadow, no host names, no
 /// keys. Each is a mount, which is a tenth of a millisecond of every start.
@@ -22,8 +28,38 @@ const SHARED_ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/vim
 /// Top-level folders that are symbolic links into `/usr` on merged systems and folders on others.
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
+/// What stands in a sandbox besides its specification.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'a> {
+    /// The root file system; without one, the host's programs.
+    pub(super) image: Option<&'a Image>,
+    /// Folders on the host for the specification's folders, in their order; none for one that is writable.
+    pub(super) staged: &'a [Option<PathBuf>],
+}
+
+impl Ground<'_> {
+    /// Absolute path inside of the workspace.
+    pub(super) fn workspace(&self) -> &str {
+        self.image.map_or(WORKSPACE, |image| &image.workdir)
+    }
+
+    /// Whether a folder lies in a place with room, so that it needs none of its own.
+    pub(super) fn has_room_for(&self, path: &str) -> bool {
+        self.scratch().iter().any(|place| Path::new(path).starts_with(place))
+    }
+
+    /// Further places with room, each of the size of the workspace.
+    pub(super) fn scratch(&self) -> &'static [&'static str] {
+        if self.image.is_some() { &["/dev/shm", "/tmp", "/logs", HOME] } else { &["/dev/shm", "/tmp", HOME] }
+    }
+}
+
 /// Options of bubblewrap for a specification, in order, and the contents for its `{fd:N}` places.
-pub(crate) fn hidden(spec: &SandboxSpec, determinism: &Determinism) -> (Vec<String>, Vec<String>) {
+pub(super) fn hidden(
+    spec: &SandboxSpec,
+    determinism: &Determinism,
+    ground: Ground<'_>,
+) -> Result<(Vec<String>, Vec<String>), Fault> {
     let mut list = List::default();
     list.add(&["--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
     list.add(&["--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]);
@@ -33,10 +69,52 @@ pub(crate) fn hidden(spec: &SandboxSpec, determinism: &Determinism) -> (Vec<Stri
     let id = INSIDE_ID.to_string();
     list.add(&["--uid", &id, "--gid", &id]);
     list.environment(spec, determinism);
-    list.system();
-    list.files(spec);
-    list.writable(u64::from(spec.limits.disk_mib) << 20);
-    (list.arguments, list.data)
+    let files = files(spec, ground.image);
+    let present = match ground.image {
+        None => {
+            list.system();
+            vec![false; files.len()]
+        }
+        Some(image) => list.image(image, spec, ground, &files)?,
+    };
+    list.add(&["--proc", "/proc", "--dev", "/dev"]);
+    for ((path, content), present) in files.iter().zip(present) {
+        list.file(path, content, present);
+    }
+    list.writable(u64::from(spec.limits.disk_mib) << 20, spec, ground);
+    Ok((list.arguments, list.data))
+}
+
+/// The files of a sandbox's own.
+fn files(spec: &SandboxSpec, image: Option<&Image>) -> Vec<(String, String)> {
+    let id = INSIDE_ID;
+    let root = ("root:x:0:0::/root:/usr/sbin/nologin\n".to_owned(), "root:x:0:\n".to_owned());
+    let (passwd, group) = match image {
+        Some(image) if !image.passwd.is_empty() => {
+            (without_agent(&image.passwd), without_agent(&image.group))
+        }
+        _ => root,
+    };
+    let own = [
+        ("/etc/passwd", format!("{passwd}agent:x:{id}:{id}::{HOME}:/bin/bash\n")),
+        ("/etc/group", format!("{group}agent:x:{id}:\n")),
+        ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 sandbox\n".to_owned()),
+        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+    ];
+    own.map(|(path, content)| (path.to_owned(), content))
+        .into_iter()
+        .chain(spec.support_files.clone())
+        .collect()
+}
+
+/// Accounts of an image, without those that have the agent's name or number.
+fn without_agent(accounts: &str) -> String {
+    let id = INSIDE_ID.to_string();
+    let others = accounts.lines().filter(|line| {
+        let mut fields = line.split(':');
+        fields.next() != Some("agent") && fields.nth(1) != Some(&id)
+    });
+    others.map(|line| format!("{line}\n")).collect()
 }
 
 /// What bubblewrap runs.
@@ -52,7 +130,7 @@ pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
 /// The variables of every program in a sandbox: never one of the host's.
 pub(crate) fn variables(command: &SandboxCommand, determinism: &Determinism) -> Vec<(String, String)> {
     let fixed = [
-        ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned()),
+        ("PATH", PATH.to_owned()),
         ("HOME", HOME.to_owned()),
         ("USER", "agent".to_owned()),
         ("LOGNAME", "agent".to_owned()),
@@ -99,36 +177,69 @@ impl List {
             self.add(&["--ro-bind-try", path, path]);
         }
         self.add(&["--symlink", "../usr/lib/os-release", "/etc/os-release"]);
-        self.add(&["--proc", "/proc", "--dev", "/dev"]);
     }
 
-    fn files(&mut self, spec: &SandboxSpec) {
-        let id = INSIDE_ID;
-        self.file(
-            "/etc/passwd",
-            &format!("root:x:0:0::/root:/usr/sbin/nologin\nagent:x:{id}:{id}::{HOME}:/bin/bash\n"),
-        );
-        self.file("/etc/group", &format!("root:x:0:\nagent:x:{id}:\n"));
-        self.file("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 sandbox\n");
-        self.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
-        for (path, content) in &spec.support_files {
-            self.file(path, content);
-        }
+    /// The image, and for each file whether it has one in its place already.
+    fn image(
+        &mut self,
+        image: &Image,
+        spec: &SandboxSpec,
+        ground: Ground<'_>,
+        files: &[(String, String)],
+    ) -> Result<Vec<bool>, Fault> {
+        let point = |path: &str, kind| MountPoint { path: path.into(), kind };
+        let folders =
+            ground.scratch().iter().copied().chain(spec.folders.iter().map(|folder| folder.path.as_str()));
+        let files = files.iter().map(|(path, _)| point(path, FileKind::Regular));
+        let count = files.len();
+        let folders = folders.chain([image.workdir.as_str()]).map(|path| point(path, FileKind::Folder));
+        let points: Vec<MountPoint> = files.chain(folders).collect();
+        let view = view(image, &points)?;
+        self.arguments.extend(view.arguments);
+        Ok(view.present[..count].to_vec())
     }
 
-    /// A file of the sandbox's own root, which becomes read-only.
-    fn file(&mut self, path: &str, content: &str) {
+    /// A file that nobody inside can change: in the sandbox's own root, which becomes read-only, or over one that is
+    /// there.
+    fn file(&mut self, path: &str, content: &str, over: bool) {
         let place = format!("{{fd:{}}}", self.data.len());
         self.data.push(content.to_owned());
-        self.add(&["--perms", "0444", "--file", &place, path]);
+        let option = if over { "--ro-bind-data" } else { "--file" };
+        self.add(&["--perms", "0444", option, &place, path]);
     }
 
-    fn writable(&mut self, disk_bytes: u64) {
+    fn writable(&mut self, disk_bytes: u64, spec: &SandboxSpec, ground: Ground<'_>) {
         let size = disk_bytes.to_string();
-        self.add(&["--size", &size, "--perms", "1777", "--tmpfs", "/dev/shm"]);
-        self.add(&["--size", &size, "--perms", "1777", "--tmpfs", "/tmp"]);
-        self.add(&["--size", &size, "--perms", "0700", "--tmpfs", HOME]);
-        self.add(&["--size", &size, "--perms", "0755", "--tmpfs", WORKSPACE]);
-        self.add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE]);
+        for &path in ground.scratch() {
+            let mode = if path == HOME { "0700" } else { "1777" };
+            self.add(&["--size", &size, "--perms", mode, "--tmpfs", path]);
+        }
+        for (folder, staged) in spec.folders.iter().zip(ground.staged) {
+            match staged {
+                Some(host) => self.add(&["--ro-bind", &host.to_string_lossy(), &folder.path]),
+                None if ground.has_room_for(&folder.path) => self.add(&["--dir", &folder.path]),
+                None => self.add(&["--size", &size, "--perms", "0755", "--tmpfs", &folder.path]),
+            }
+        }
+        let workspace = ground.workspace();
+        self.add(&["--size", &size, "--perms", "0755", "--tmpfs", workspace]);
+        self.add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_is_in_an_image_once() {
+        let check =
+            |accounts: &str, expected: &str| assert_eq!(without_agent(accounts), expected, "{accounts}");
+        check(
+            "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/opt/node:/bin/sh",
+            "root:x:0:0::/root:/bin/sh\n",
+        );
+        check("agent:x:7:\nusers:x:100:\n", "users:x:100:\n");
+        check("", "");
     }
 }

@@ -8,8 +8,12 @@
 mod arguments;
 mod ending;
 mod host;
+mod image;
+mod place;
 mod running;
+mod stage;
 mod start;
+mod view;
 
 pub(crate) use arguments::variables;
 pub(crate) use ending::AT_ONCE;

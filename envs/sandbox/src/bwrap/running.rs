@@ -9,8 +9,9 @@ use clawrl_core::{Boundary, BoxFuture, Fault};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
-use super::arguments::{self, WORKSPACE};
+use super::arguments;
 use super::ending::End;
+use super::stage::Staged;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
@@ -18,9 +19,9 @@ use crate::exec;
 use crate::identity::Identity;
 use crate::live::Live;
 use crate::procs::{self, ProcessStat};
-use crate::safe_dir::{Owner, SafeDir};
+use crate::safe_dir::SafeDir;
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
-use crate::{ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxSpec};
+use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, SandboxSpec};
 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -139,7 +140,12 @@ impl Held {
     fn join_target(&self) -> Option<JoinTarget> {
         let first = self.first?;
         let inside = (arguments::INSIDE_ID, arguments::INSIDE_ID);
-        Some(JoinTarget { pid: first.pid, start_ticks: first.start_ticks, inside_identity: inside })
+        Some(JoinTarget {
+            pid: first.pid,
+            start_ticks: first.start_ticks,
+            inside_identity: inside,
+            container: None,
+        })
     }
 
     /// Processes of the sandbox's pid namespace, without its first one.
@@ -169,14 +175,27 @@ fn pid_namespace(pid: u32) -> Option<PathBuf> {
 #[derive(Debug)]
 pub(super) struct RunningSandbox {
     held: Arc<Held>,
-    workspace: Arc<SafeDir>,
+    /// The workspace first.
+    places: Vec<Place>,
+    workspace: Place,
+    /// Dropped after the sandbox that shows them.
+    _staged: Vec<Option<Staged>>,
     identity: (u32, u32),
     spec: SandboxSpec,
 }
 
 impl RunningSandbox {
-    pub(super) fn new(held: Held, workspace: SafeDir, identity: (u32, u32), spec: SandboxSpec) -> Self {
-        Self { held: Arc::new(held), workspace: Arc::new(workspace), identity, spec }
+    pub(super) fn new(
+        held: Held,
+        places: Vec<Place>,
+        staged: Vec<Option<Staged>>,
+        identity: (u32, u32),
+        spec: SandboxSpec,
+    ) -> Result<Self, Fault> {
+        let workspace = places.first().cloned().ok_or_else(|| {
+            Fault::permanent(Boundary::Harness, "no-workspace", "a sandbox was started without a workspace")
+        })?;
+        Ok(Self { held: Arc::new(held), places, workspace, _staged: staged, identity, spec })
     }
 
     fn exec_launch(&self, spec: &ExecSpec, target: JoinTarget) -> LaunchRequest {
@@ -208,7 +227,7 @@ impl RunningSandbox {
             data: Vec::new(),
             arguments: spec.command.arguments.clone(),
             environment,
-            working_folder: Some(WORKSPACE.into()),
+            working_folder: Some(self.workspace.path.clone().into()),
         }
     }
 }
@@ -218,17 +237,24 @@ impl Sandbox for RunningSandbox {
         if files.is_empty() {
             return Box::pin(async { Ok(()) });
         }
-        let workspace = Arc::clone(&self.workspace);
-        let owner = self.held.host_id.map(|id| Owner { uid: id, gid: id });
-        Box::pin(put_files(workspace, files, owner))
+        Box::pin(put_files(Arc::clone(&self.workspace.folder), files, self.workspace.owner))
     }
 
     fn workspace(&self) -> Arc<SafeDir> {
-        Arc::clone(&self.workspace)
+        Arc::clone(&self.workspace.folder)
+    }
+
+    fn places(&self) -> Vec<Place> {
+        self.places.clone()
     }
 
     fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
         Box::pin(async move {
+            if let Some(user) = &spec.user {
+                let message =
+                    format!("the user `{user}` needs `sandbox: container`; bubblewrap has the agent's only");
+                return Err(Fault::permanent(Boundary::Env, "needs-container", message));
+            }
             let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
             let target = self.held.join_target().ok_or_else(gone)?;
             let launch = self.exec_launch(&spec, target);

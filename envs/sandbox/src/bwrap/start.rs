@@ -5,20 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId};
+use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, ImageSource, ImageSpec, NetworkPolicy, RunId};
 
-use super::arguments::{self, INSIDE_ID, WORKSPACE};
+use super::arguments::{self, Ground, INSIDE_ID};
 use super::ending::EndQueue;
 use super::host::HostReport;
+use super::image::Image;
+use super::place;
 use super::running::{Held, KillHandle, RunningSandbox};
+use super::stage::Staged;
+use crate::blocking::blocking;
 use crate::cgroup::{self, CgroupRoot};
 use crate::exec::spawn_fault;
 use crate::identity::IdentityPool;
 use crate::live::LiveCount;
 use crate::ready::{not_started, until_ready};
-use crate::safe_dir::SafeDir;
+use crate::safe_dir::Owner;
 use crate::spawner::{Confinement, LaunchKind, LaunchRequest, ResourceLimit, SpawnedProcess, SpawnerClient};
-use crate::{SandboxBackend, SandboxSpec, StartedSandbox};
+use crate::{SandboxBackend, SandboxSpec, StartedSandbox, WorkspaceStart};
 
 /// How long `shutdown` waits for what it killed.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -54,7 +58,17 @@ pub(super) struct Shared {
     pub(super) ends: EndQueue<KillHandle>,
     count: Arc<LiveCount>,
     next: AtomicU64,
+    /// Images by their folders and workspaces, looked at once.
+    images: Mutex<HashMap<ImageSpec, Arc<Image>>>,
     starts: tokio::sync::Semaphore,
+}
+
+/// What is ready on the host before a sandbox starts.
+#[derive(Debug, Default)]
+struct Prepared {
+    image: Option<Arc<Image>>,
+    /// In the order of the specification's folders; none for one that is writable.
+    staged: Vec<Option<Staged>>,
 }
 
 impl BubblewrapBackend {
@@ -77,6 +91,7 @@ impl BubblewrapBackend {
             ends: EndQueue::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
+            images: Mutex::default(),
             starts: tokio::sync::Semaphore::new(STARTS_AT_ONCE),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -89,8 +104,17 @@ impl BubblewrapBackend {
     }
 
     async fn start_now(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
+        refuse_what_needs_an_engine(&spec)?;
         let _permit = shared.starts.acquire().await.map_err(|_| ended())?;
+        // Counted before anything is waited for: `shutdown` waits for what is counted.
         let live = shared.count.begin();
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        let Prepared { image, staged } = if spec.image.is_none() && spec.folders.is_empty() {
+            Prepared::default()
+        } else {
+            let (shared, spec) = (Arc::clone(&shared), spec.clone());
+            blocking(move || shared.prepare(&spec, number)).await??
+        };
         let identity = match &shared.identities {
             Some(pool) => Some(pool.take().ok_or_else(|| {
                 Fault::transient(
@@ -101,9 +125,11 @@ impl BubblewrapBackend {
             })?),
             None => None,
         };
-        let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let cgroup = shared.cgroups.request(&format!("b{number}"), &spec.limits);
-        let (hidden_arguments, data) = arguments::hidden(&spec, &shared.config.determinism);
+        let folders: Vec<_> =
+            staged.iter().map(|staged| staged.as_ref().map(|staged| staged.folder().to_owned())).collect();
+        let ground = Ground { image: image.as_deref(), staged: &folders };
+        let (hidden_arguments, data) = arguments::hidden(&spec, &shared.config.determinism, ground)?;
         let host_id = identity.as_ref().map(|identity| (identity.id, identity.id));
         let confinement = Confinement {
             identity: host_id,
@@ -136,16 +162,14 @@ impl BubblewrapBackend {
         held.pin(pid, first_process).ok_or_else(|| {
             Fault::transient(Boundary::Provider, "sandbox-start", "the sandbox ended as it started")
         })?;
-        let path = format!("/proc/{}/root{WORKSPACE}", first_process);
-        let workspace = SafeDir::open(std::path::Path::new(&path)).map_err(|error| {
-            Fault::transient(
-                Boundary::Provider,
-                "sandbox-start",
-                format!("cannot open the workspace: {error}"),
-            )
-        })?;
-        let identity = (host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0), INSIDE_ID);
-        let sandbox = RunningSandbox::new(held, workspace, identity, spec);
+        let user = host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0);
+        let owner = host_id.map(|(uid, gid)| Owner { uid, gid });
+        let places = place::of(first_process, &spec, ground, owner)?;
+        if let (Some(image), WorkspaceStart::Image) = (image, spec.workspace) {
+            let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
+            blocking(move || place::begin(&places, &image, disk_mib)).await??;
+        }
+        let sandbox = RunningSandbox::new(held, places, staged, (user, INSIDE_ID), spec)?;
         Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
     }
 }
@@ -161,6 +185,35 @@ impl Shared {
 
     pub(super) fn forget(&self, outer: u32) {
         self.running().remove(&outer);
+    }
+
+    /// The image, looked at, and the files that are shown in folders, written. Blocks.
+    fn prepare(&self, spec: &SandboxSpec, number: u64) -> Result<Prepared, Fault> {
+        let image = spec.image.as_ref().map(|image| self.image(image)).transpose()?;
+        if let Some(image) = &image {
+            image.must_have("/bin/sh")?;
+            image.must_have(&spec.main.program)?;
+        }
+        let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
+        let staged = spec.folders.iter().enumerate().map(|(index, folder)| {
+            let files = folder.files.as_ref();
+            files.map(|files| Staged::write(own.join(format!("b{number}-{index}")), files)).transpose()
+        });
+        Ok(Prepared { staged: staged.collect::<Result<_, _>>()?, image })
+    }
+
+    fn image(&self, spec: &ImageSpec) -> Result<Arc<Image>, Fault> {
+        let ImageSource::Rootfs(folder) = &spec.source else {
+            return Err(Fault::permanent(Boundary::Harness, "needs-container", "not an unpacked image"));
+        };
+        // Held while it looks: of many sandboxes that start at once, one looks and the others wait for it.
+        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = images.get(spec) {
+            return Ok(Arc::clone(known));
+        }
+        let image = Arc::new(Image::examine(folder, spec, self.config.host.root)?);
+        images.insert(spec.clone(), Arc::clone(&image));
+        Ok(image)
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<u32, Weak<KillHandle>>> {
@@ -207,6 +260,20 @@ impl SandboxBackend for BubblewrapBackend {
             left
         })
     }
+}
+
+/// Names, Dockerfiles, users and bridges mean something to a container engine only.
+fn refuse_what_needs_an_engine(spec: &SandboxSpec) -> Result<(), Fault> {
+    let what = match (&spec.image, spec.network) {
+        (_, NetworkPolicy::Public) => "`network: public`",
+        (Some(ImageSpec { source: ImageSource::Rootfs(_), user: None, .. }) | None, _) => return Ok(()),
+        (Some(ImageSpec { source: ImageSource::Rootfs(_), .. }), _) => "`image: { user: … }`",
+        (Some(ImageSpec { source: ImageSource::Build { .. }, .. }), _) => "`image: { build: … }`",
+        (Some(_), _) => "`image: NAME`",
+    };
+    let message =
+        format!("{what} needs `sandbox: container`; bubblewrap takes `image: {{ rootfs: FOLDER }}`");
+    Err(Fault::permanent(Boundary::Provider, "needs-container", message))
 }
 
 pub(super) fn resource_limits(spec: &SandboxSpec, memory_by_cgroup: bool) -> Vec<(ResourceLimit, u64)> {

@@ -19,7 +19,17 @@ use super::{EntryStat, FileKind, SafeReadError};
 /// All operations block; run them on a thread that may.
 #[derive(Debug, Clone)]
 pub struct SafeDir {
-    root: Arc<OwnedFd>,
+    root: Arc<Held>,
+}
+
+/// Something whose drop says that nobody looks at a folder any more.
+pub type Keeper = Arc<dyn std::any::Any + Send + Sync>;
+
+#[derive(Debug)]
+struct Held {
+    /// Declared first, so closed first.
+    fd: OwnedFd,
+    _keeper: Option<Keeper>,
 }
 
 impl SafeDir {
@@ -39,13 +49,22 @@ impl SafeDir {
     /// # Errors
     /// [`SafeReadError::NotFolder`], or [`SafeReadError::NoOpenat2`] where nothing could be done with it.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, SafeReadError> {
+        Self::with_keeper(fd, None)
+    }
+
+    /// The same, with something to be dropped after the last clone has closed the descriptor.
+    pub(crate) fn kept(fd: OwnedFd, keeper: Keeper) -> Result<Self, SafeReadError> {
+        Self::with_keeper(fd, Some(keeper))
+    }
+
+    fn with_keeper(fd: OwnedFd, keeper: Option<Keeper>) -> Result<Self, SafeReadError> {
         let here = Path::new(".");
         let stat = fstat(fd.as_fd()).map_err(|errno| failed(here, errno))?;
         if stat.kind != FileKind::Folder {
             return Err(SafeReadError::NotFolder { path: here.into(), kind: stat.kind });
         }
         open_beneath(fd.as_fd(), c".", OFlags::PATH, Mode::empty()).map_err(|errno| failed(here, errno))?;
-        Ok(Self { root: Arc::new(fd) })
+        Ok(Self { root: Arc::new(Held { fd, _keeper: keeper }) })
     }
 
     /// All of a regular file. A file that grows while it is read counts with its growth.
@@ -144,7 +163,7 @@ impl SafeDir {
 
 impl AsFd for SafeDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+        self.root.fd.as_fd()
     }
 }
 

@@ -22,7 +22,7 @@ mod owner;
 mod stat;
 mod write;
 
-pub use dir::SafeDir;
+pub use dir::{Keeper, SafeDir};
 pub use error::{SafeReadError, SafeWriteError};
 pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};

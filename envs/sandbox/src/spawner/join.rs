@@ -5,6 +5,9 @@
 //! I2. Nothing inside can look into it before exec: it is not dumpable, and its memory belongs to the host's
 //! user namespace, so `/proc/<pid>/exe` and `ptrace` are refused inside.
 //!
+//! I3. In a container that has no user namespace of its own, I1 holds from exec on, and I2 before it; what it is then, and
+//! what keeps its programs from the file of this one, is in `contain` and `sealed`.
+//!
 //! The one place with `fork`: a process enters a pid namespace only through a child.
 
 #![allow(unsafe_code)]
@@ -20,26 +23,30 @@ use rustix::process::{
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, ThreadNameSpaceType, move_into_thread_name_spaces,
-    remove_capability_from_bounding_set, set_capabilities, set_thread_res_gid, set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
 };
 
+use super::contain::{self, Entrances};
 use super::launch::{named, set_limit};
-use super::protocol::{JoinTarget, LaunchRequest, ResourceLimit};
+use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
 use crate::seccomp;
 
 /// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.
-pub(super) fn join_and_run(request: &LaunchRequest, target: JoinTarget) -> io::Result<i32> {
+pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget) -> io::Result<i32> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
     let inside_processes =
         request.confinement.limits.iter().find(|(limit, _)| *limit == ResourceLimit::Processes).map(|l| l.1);
     let filter = request.confinement.filter_calls.then(seccomp::program).transpose()?;
+    // By their paths out here.
+    let entrances = target.container.as_ref().map(Entrances::open).transpose()?;
     enter(target)?;
     // SAFETY: this process has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
         0 => {
-            let error = become_program(request, target, inside_processes, filter.as_ref());
+            let error = become_program(request, target, inside_processes, entrances, filter.as_ref());
             eprintln_plain(&format!("clawrl-sbx: {error}\n"));
             std::process::exit(126);
         }
@@ -47,7 +54,7 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: JoinTarget) -> io::R
     }
 }
 
-fn enter(target: JoinTarget) -> io::Result<()> {
+fn enter(target: &JoinTarget) -> io::Result<()> {
     let gone = || io::Error::new(io::ErrorKind::NotFound, "the sandbox is gone");
     let pid = i32::try_from(target.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
@@ -56,61 +63,82 @@ fn enter(target: JoinTarget) -> io::Result<()> {
         Some(stat) if stat.start_ticks == target.start_ticks => {}
         _ => return Err(gone()),
     }
-    let all = ThreadNameSpaceType::USER
-        | ThreadNameSpaceType::MOUNT
-        | ThreadNameSpaceType::PROCESS_ID
-        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
-        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
-        | ThreadNameSpaceType::NETWORK;
+    let all = match target.container {
+        Some(_) => contain::namespaces(target.pid)?,
+        None => {
+            ThreadNameSpaceType::USER
+                | ThreadNameSpaceType::MOUNT
+                | ThreadNameSpaceType::PROCESS_ID
+                | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+                | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+                | ThreadNameSpaceType::NETWORK
+        }
+    };
     move_into_thread_name_spaces(pidfd.as_fd(), all)
         .map_err(|error| named("joining the sandbox", error.into()))
 }
 
 fn become_program(
     request: &LaunchRequest,
-    target: JoinTarget,
+    target: &JoinTarget,
     inside_processes: Option<u64>,
+    entrances: Option<Entrances>,
     filter: Option<&seccompiler::BpfProgram>,
 ) -> io::Error {
     let prepared = (|| {
         // A session of its own, so that its process group names everything it starts.
         rustix::process::setsid()?;
+        if request.kind == LaunchKind::OwnTerminal {
+            rustix::process::ioctl_tiocsctty(std::io::stdin())?;
+        }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if let Some(processes) = inside_processes {
             set_limit(ResourceLimit::Processes, processes)?;
         }
-        drop_privileges(target.inside_identity)?;
+        if let (Some(entrances), Some(container)) = (entrances, &target.container) {
+            entrances.go_through()?;
+            contain::close_everything_else()?;
+            contain::take_label(container)?;
+        }
+        drop_privileges(target)?;
         // The identity change cleared it.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if let Some(folder) = &request.working_folder {
-            std::env::set_current_dir(folder)?;
+            std::env::set_current_dir(folder)
+                .map_err(|error| named(&format!("folder {}", folder.display()), error))?;
+            contain::stands_inside()?;
         }
         filter.map_or(Ok(()), |filter| seccompiler::apply_filter(filter).map_err(io::Error::other))
     })();
     if let Err(error) = prepared {
         return error;
     }
-    Command::new(&request.program)
+    let error = Command::new(&request.program)
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
-        .exec()
+        .exec();
+    named(&format!("cannot run {}", request.program.display()), error)
 }
 
-fn drop_privileges((uid, gid): (u32, u32)) -> io::Result<()> {
-    for capability in CapabilitySet::all().iter() {
+fn drop_privileges(target: &JoinTarget) -> io::Result<()> {
+    let (uid, gid) = target.inside_identity;
+    let allowed = target.container.as_ref().map_or(0, |container| container.capabilities);
+    let allowed = CapabilitySet::from_bits_retain(allowed);
+    for capability in CapabilitySet::all().iter().filter(|&capability| !allowed.contains(capability)) {
         // Numbers above the kernel's last capability are refused; those do not exist then.
         let _ = remove_capability_from_bounding_set(capability);
     }
+    if let Some(container) = &target.container {
+        let groups: Vec<Gid> = container.groups.iter().map(|&group| Gid::from_raw(group)).collect();
+        set_thread_groups(&groups)?;
+    }
+    let held = if uid == 0 { allowed } else { CapabilitySet::empty() };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    Ok(set_capabilities(None, none)?)
+    let sets = CapabilitySets { effective: held, permitted: held, inheritable: CapabilitySet::empty() };
+    Ok(set_capabilities(None, sets)?)
 }
 
 fn wait(child: i32) -> io::Result<i32> {

@@ -20,11 +20,12 @@ pub fn join(request: &str) -> io::Result<i32> {
     let request: LaunchRequest = serde_json::from_str(request)?;
     let target = request
         .join
+        .clone()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the request names no sandbox"))?;
     // The rest of the confinement was in place before this program was started.
     let identity = Confinement { identity: request.confinement.identity, ..Confinement::default() };
     confine_child(&identity, request.parent)?;
-    join_and_run(&request, target)
+    join_and_run(&request, &target)
 }
 
 /// Confines the calling process, whose parent must be the spawner.

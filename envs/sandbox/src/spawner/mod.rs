@@ -10,12 +10,14 @@
 //! I2. Every `Spawn` gets exactly one `Spawned` or `Failed`, every spawned process exactly one `Exited`.
 
 mod client;
+mod contain;
 mod descriptor;
 mod direct;
 mod inherited;
 mod join;
 mod launch;
 mod protocol;
+mod sealed;
 mod server;
 mod signal_fd;
 
@@ -23,6 +25,7 @@ pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError
 pub use inherited::close_inherited_on_exec;
 pub use launch::join;
 pub use protocol::{
-    CgroupRequest, Confinement, ExitReport, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
+    CgroupRequest, Confinement, ContainerJoin, ExitReport, JoinTarget, LaunchKind, LaunchRequest,
+    ResourceLimit,
 };
 pub use server::serve;

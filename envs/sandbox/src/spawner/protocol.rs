@@ -109,6 +109,9 @@ pub enum LaunchKind {
     },
     /// Descriptors that come with the request: input, output, error.
     Descriptors,
+    /// The same, all three of them one terminal, which becomes the program's own. Only when joining a container, whose
+    /// first process does not outlive the harness then.
+    OwnTerminal,
 }
 
 /// Limits and identity of a started process.
@@ -146,7 +149,7 @@ pub enum ResourceLimit {
 }
 
 /// A running sandbox to start something in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinTarget {
     /// Host process id of the sandbox's first process.
     pub pid: u32,
@@ -154,4 +157,20 @@ pub struct JoinTarget {
     pub start_ticks: u64,
     /// User and group id inside.
     pub inside_identity: (u32, u32),
+    /// What is different in an engine's container.
+    pub container: Option<ContainerJoin>,
+}
+
+/// What a program takes on when it joins a container, beside namespaces: all that the engine would give it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerJoin {
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Capabilities that may be held, one bit each by the kernel's numbers. Only user 0 holds any.
+    pub capabilities: u64,
+    /// Entrances of its control groups. The program alone goes through them: the launcher outside is neither limited nor
+    /// killed with it.
+    pub entrances: Vec<PathBuf>,
+    /// Label of the security module, as the first process carries it.
+    pub label: Option<String>,
 }

@@ -14,6 +14,7 @@ use rustix::process::{WaitOptions, WaitStatus, wait};
 use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
+use super::sealed::SealedProgram;
 use super::signal_fd::{borrow_master, child_exits};
 use crate::bwrap::AT_ONCE;
 use crate::procs::{self, ProcessStat};
@@ -27,8 +28,13 @@ const END_GRACE: Duration = Duration::from_secs(5);
 /// Only when the loop itself cannot go on; a failed spawn is reported to the harness.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let exits = child_exits()?;
-    let mut server =
-        Server { socket, children: HashMap::new(), unremoved: Vec::new(), own_binary: own_binary()? };
+    let mut server = Server {
+        socket,
+        children: HashMap::new(),
+        unremoved: Vec::new(),
+        own_binary: own_binary()?,
+        sealed: None,
+    };
     let mut buffer = Vec::new();
     loop {
         let (readable, exited) = wait_for(server.socket.as_fd(), exits.as_fd(), None)?;
@@ -58,11 +64,15 @@ struct Server {
     /// Folders whose removal was refused, tried again with every exit.
     unremoved: Vec<PathBuf>,
     own_binary: PathBuf,
+    /// Made when a container is first joined.
+    sealed: Option<SealedProgram>,
 }
 
 struct Child {
     id: u64,
     cgroup: Option<CgroupRequest>,
+    /// The first process of the container whose terminal this is: it ends with the harness.
+    first_process: Option<(u32, u64)>,
 }
 
 impl Server {
@@ -76,11 +86,15 @@ impl Server {
         launch.parent = std::process::id();
         let started = create_cgroup(cgroup.as_ref()).and_then(|()| match launch.kind {
             LaunchKind::Pty { cols, rows } => self.spawn_on_pty(&launch, cols, rows),
-            LaunchKind::Descriptors => self.spawn_on_descriptors(&launch, descriptors).map(|pid| (pid, None)),
+            LaunchKind::Descriptors | LaunchKind::OwnTerminal => {
+                self.spawn_on_descriptors(&launch, descriptors).map(|pid| (pid, None))
+            }
         });
         match started {
             Ok((pid, master)) => {
-                self.children.insert(pid, Child { id, cgroup });
+                let target = launch.join.filter(|_| launch.kind == LaunchKind::OwnTerminal);
+                let first_process = target.map(|target| (target.pid, target.start_ticks));
+                self.children.insert(pid, Child { id, cgroup, first_process });
                 let master = master.as_ref().and_then(|master| borrow_master(master.as_ref()));
                 self.answer(&Response::Spawned { id, pid }, master.as_slice())
             }
@@ -114,30 +128,26 @@ impl Server {
         Ok((pid, Some(pair.master)))
     }
 
-    fn spawn_on_descriptors(&self, launch: &LaunchRequest, descriptors: Vec<OwnedFd>) -> io::Result<u32> {
+    fn spawn_on_descriptors(&mut self, launch: &LaunchRequest, descriptors: Vec<OwnedFd>) -> io::Result<u32> {
         let streams: [OwnedFd; 3] = descriptors
             .try_into()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
-        match launch.join {
-            Some(_) => direct::start(&self.joining(launch)?, Streams::Separate(streams)),
-            None => direct::start(launch, Streams::Separate(streams)),
-        }
+        let program = match &launch.join {
+            None => return direct::start(launch, Streams::Separate(streams)),
+            Some(target) if target.container.is_some() => self.sealed_binary()?,
+            Some(_) => self.own_binary.clone(),
+        };
+        direct::start(&joining(launch, program)?, Streams::Separate(streams))
     }
 
-    /// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
-    /// the sandbox's identity itself.
-    fn joining(&self, launch: &LaunchRequest) -> io::Result<LaunchRequest> {
-        Ok(LaunchRequest {
-            confinement: Confinement { identity: None, ..launch.confinement.clone() },
-            label: "clawrl-sbx".to_owned(),
-            program: self.own_binary.clone(),
-            hidden_arguments: Vec::new(),
-            data: Vec::new(),
-            arguments: vec!["join".to_owned(), serde_json::to_string(launch)?],
-            environment: Vec::new(),
-            working_folder: None,
-            ..launch.clone()
-        })
+    fn sealed_binary(&mut self) -> io::Result<PathBuf> {
+        if self.sealed.is_none() {
+            self.sealed = Some(SealedProgram::copy(&self.own_binary)?);
+        }
+        self.sealed
+            .as_ref()
+            .map(SealedProgram::path)
+            .ok_or_else(|| io::Error::other("no program to join with"))
     }
 
     /// Reaps every child that ended and reports it.
@@ -156,6 +166,11 @@ impl Server {
 
     /// The harness is gone: nothing may outlive it (I1).
     fn end(mut self, exits: &OwnedFd) -> io::Result<()> {
+        for (pid, start_ticks) in self.children.values().filter_map(|child| child.first_process) {
+            if ProcessStat::read(pid).is_some_and(|stat| stat.start_ticks == start_ticks) {
+                procs::kill(pid);
+            }
+        }
         let outer: HashSet<u32> = self.children.keys().copied().collect();
         // Killing the first process inside ends the whole namespace before the outer process sees it
         // end, so that the cgroups are empty by then.
@@ -216,6 +231,22 @@ impl Server {
             other => other,
         }
     }
+}
+
+/// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
+/// the sandbox's identity itself.
+fn joining(launch: &LaunchRequest, program: PathBuf) -> io::Result<LaunchRequest> {
+    Ok(LaunchRequest {
+        confinement: Confinement { identity: None, ..launch.confinement.clone() },
+        label: "clawrl-sbx".to_owned(),
+        program,
+        hidden_arguments: Vec::new(),
+        data: Vec::new(),
+        arguments: vec!["join".to_owned(), serde_json::to_string(launch)?],
+        environment: Vec::new(),
+        working_folder: None,
+        ..launch.clone()
+    })
 }
 
 /// Our own program for launching, through the link that stays right when the file is replaced by an update.

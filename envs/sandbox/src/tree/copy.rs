@@ -4,9 +4,10 @@
 //! sticky, times of last modification. Hard links become files of their own. Left out and listed:
 //! FIFOs, sockets, devices, and what this process may not read.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use super::bounds::Budget;
 use super::chain::Chain;
 use super::walk::{Entry, Visitor, walk};
-use super::{TreeBounds, TreeError};
+use super::{Exclusions, TreeBounds, TreeError};
 use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
@@ -26,6 +27,18 @@ pub struct CopyOptions {
     pub bounds: TreeBounds,
     /// Who owns the copy, when this process is root. `None`, or the process's own ids: the process.
     pub owner: Option<Owner>,
+    /// What becomes of names that the destination has already.
+    pub existing: Existing,
+}
+
+/// What becomes of names that a destination has already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// The copy fails.
+    #[default]
+    Refused,
+    /// Files and links are replaced, folders filled.
+    Replaced,
 }
 
 /// What a copy holds.
@@ -61,7 +74,7 @@ pub enum SkipReason {
     Unreadable,
 }
 
-/// Copies the content of one folder into another, which has none of the names yet.
+/// Copies the content of one folder into another.
 ///
 /// Ownership and modes of the outermost folder stay as they are. Blocks.
 ///
@@ -72,26 +85,40 @@ pub fn copy_tree(
     destination: &SafeDir,
     options: CopyOptions,
 ) -> Result<CopyReport, TreeError> {
-    let here = Path::new(".");
+    copy_folder(source, Path::new("."), destination, &Exclusions::default(), options)
+}
+
+/// The same for a folder in the source, with what is left behind.
+pub(super) fn copy_folder(
+    source: &SafeDir,
+    from: &Path,
+    destination: &SafeDir,
+    exclude: &Exclusions,
+    options: CopyOptions,
+) -> Result<CopyReport, TreeError> {
     let mut copy = Copy {
-        chain: Chain::new(destination.open_folder(here)?),
+        chain: Chain::new(destination.open_folder(Path::new("."))?),
         owner: options.owner,
+        existing: options.existing,
+        exclude,
         buffer: vec![0; 64 * 1024],
         report: CopyReport::default(),
     };
-    walk(source, here, options.bounds, &mut copy)?;
+    walk(source, from, options.bounds, &mut copy)?;
     Ok(copy.report)
 }
 
-struct Copy {
+struct Copy<'a> {
     /// Follows the walk through the destination.
     chain: Chain,
     owner: Option<Owner>,
+    existing: Existing,
+    exclude: &'a Exclusions,
     buffer: Vec<u8>,
     report: CopyReport,
 }
 
-impl Copy {
+impl Copy<'_> {
     fn acting(&self, path: &Path) -> Result<ActingAs, TreeError> {
         ActingAs::owner(self.owner).map_err(|source| write_failed(path, source).into())
     }
@@ -113,9 +140,14 @@ impl Copy {
         let destination = {
             let _acting = self.acting(path)?;
             let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            let existing = self.existing;
             self.chain
                 .folder()
-                .and_then(|folder| open_beneath(folder, entry.name, create, Mode::RUSR | Mode::WUSR))
+                .and_then(|folder| {
+                    existing.making_room(folder, entry.name, || {
+                        open_beneath(folder, entry.name, create, Mode::RUSR | Mode::WUSR)
+                    })
+                })
                 .map_err(|errno| write_failed(path, errno.into()))?
         };
         let (mut source, mut destination) = (File::from(source), File::from(destination));
@@ -172,10 +204,12 @@ impl Copy {
         let target = read_link(entry.folder, entry.name, entry.path)?;
         budget.bytes(target.as_bytes().len() as u64, path)?;
         let _acting = self.acting(path)?;
+        let existing = self.existing;
         self.chain
             .folder()
             .and_then(|folder| {
-                rustix::fs::symlinkat(&target, folder, entry.name)?;
+                existing
+                    .making_room(folder, entry.name, || rustix::fs::symlinkat(&target, folder, entry.name))?;
                 rustix::fs::utimensat(folder, entry.name, &times(entry.stat), AtFlags::SYMLINK_NOFOLLOW)
             })
             .map_err(|errno| write_failed(path, errno.into()))?;
@@ -184,13 +218,21 @@ impl Copy {
     }
 }
 
-impl Visitor for Copy {
+impl Visitor for Copy<'_> {
+    fn passes_over(&self, path: &[u8]) -> bool {
+        self.exclude.cover(path)
+    }
+
     fn enter(&mut self, entry: &Entry<'_>, _: &mut Budget) -> Result<(), TreeError> {
         let _acting = self.acting(entry.path)?;
+        let existing = self.existing;
         let create = |chain: &mut Chain| -> Result<OwnedFd, Errno> {
             let folder = chain.folder()?;
             // Its own bits come when it is left: they may forbid to write into it.
-            rustix::fs::mkdirat(folder, entry.name, Mode::RWXU)?;
+            match rustix::fs::mkdirat(folder, entry.name, Mode::RWXU) {
+                Err(Errno::EXIST) if existing == Existing::Replaced => {}
+                made => made?,
+            }
             open_beneath(folder, entry.name, FOLDER, Mode::empty())
         };
         let folder = create(&mut self.chain).map_err(|errno| write_failed(entry.path, errno.into()))?;
@@ -224,6 +266,24 @@ impl Visitor for Copy {
     fn unreadable(&mut self, path: &Path, _: SafeReadError) -> Result<(), TreeError> {
         self.report.skipped.push(Skipped { path: path.to_owned(), reason: SkipReason::Unreadable });
         Ok(())
+    }
+}
+
+impl Existing {
+    /// Creates an entry; one of that name that is no folder goes first, if that is what is wanted.
+    fn making_room<T>(
+        self,
+        folder: BorrowedFd<'_>,
+        name: &CStr,
+        create: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match create() {
+            Err(Errno::EXIST) if self == Self::Replaced => {
+                rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
+                create()
+            }
+            made => made,
+        }
     }
 }
 

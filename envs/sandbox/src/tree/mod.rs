@@ -14,8 +14,14 @@
 mod bounds;
 mod chain;
 mod copy;
+mod exclude;
 mod hash;
+mod part;
+mod special;
 mod walk;
 
 pub use bounds::{TreeBound, TreeBounds, TreeError};
-pub use copy::{CopyOptions, CopyReport, SkipReason, Skipped, copy_tree};
+pub use copy::{CopyOptions, CopyReport, Existing, SkipReason, Skipped, copy_tree};
+pub use exclude::Exclusions;
+pub use part::copy_part;
+pub(crate) use special::special_file;

@@ -30,6 +30,11 @@ pub(super) struct Entry<'a> {
 
 /// What is done on the way.
 pub(super) trait Visitor {
+    /// Whether the entry at this path, relative to where the walk began, is passed over with its content.
+    fn passes_over(&self, _path: &[u8]) -> bool {
+        false
+    }
+
     /// A folder was opened; its content follows.
     fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
@@ -80,6 +85,9 @@ pub(super) fn walk(
             path.push(b'/');
         }
         path.extend_from_slice(name.to_bytes());
+        if visitor.passes_over(&path) {
+            continue;
+        }
         let here = as_path(&path);
         budget.level(frames.len() as u64, here)?;
 

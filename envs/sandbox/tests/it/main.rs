@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod hostile;
+mod image;
 mod safe_dir;
 mod sandbox;
 mod shell_fixture;

@@ -109,6 +109,9 @@ pub(crate) fn running(label: &str, script: &str) -> SandboxSpec {
         support_files: Vec::new(),
         limits: SandboxLimits { memory_mib: 64, disk_mib: 4, pids: 48, cpu_percent: 100 },
         network: clawrl_core::NetworkPolicy::None,
+        image: None,
+        workspace: clawrl_sandbox::WorkspaceStart::Image,
+        folders: Vec::new(),
     }
 }
 
@@ -129,7 +132,13 @@ pub(crate) async fn sh_within(sandbox: &dyn Sandbox, script: &str, limit: Durati
         arguments: vec!["-c".to_owned(), script.to_owned()],
         ..SandboxCommand::default()
     };
-    let spec = ExecSpec { command, input: Vec::new(), output_cap: 1 << 20, deadline: Instant::now() + limit };
+    let spec = ExecSpec {
+        command,
+        input: Vec::new(),
+        output_cap: 1 << 20,
+        deadline: Instant::now() + limit,
+        user: None,
+    };
     sandbox.exec(spec).await.unwrap()
 }
 

@@ -193,7 +193,7 @@ fn i2_bounds_are_named() {
     fs::remove_file(scratch.path("huge")).unwrap();
     let exact = TreeBounds { entries: 21, depth: 2, bytes: 5_000 };
     scratch.dir().tree_hash(".", exact).unwrap();
-    let over = CopyOptions { bounds: TreeBounds { bytes: 199, ..wide }, owner: None };
+    let over = CopyOptions { bounds: TreeBounds { bytes: 199, ..wide }, ..CopyOptions::default() };
     let result = copy_tree(&scratch.dir(), &Scratch::new().dir(), over);
     assert!(matches!(result, Err(TreeError::Bound { bound: TreeBound::Bytes, limit: 199, .. })));
 }
@@ -213,7 +213,9 @@ fn i3_deep_trees_need_neither_stack_nor_descriptors() {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     limit.current = limit.current.map(|current| current.min(1_024)).or(Some(1_024));
     rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
-    let report = copy_tree(&source.dir(), &destination.dir(), CopyOptions { bounds, owner: None }).unwrap();
+    let report =
+        copy_tree(&source.dir(), &destination.dir(), CopyOptions { bounds, ..CopyOptions::default() })
+            .unwrap();
     assert_eq!((report.files, report.folders), (2, 5_000));
     let hashes = [&source, &destination].map(|scratch| scratch.dir().tree_hash(".", bounds).unwrap());
     assert_eq!(hashes[0], hashes[1]);

@@ -41,3 +41,4 @@ pub use command::{CommandEnd, CommandError, CommandOutput, CommandRequest, Comma
 pub use evaluate::evaluate;
 pub use evidence::{CheckLimits, Evidence, UidMap};
 pub(crate) use processes::processes_hold;
+pub(crate) use quote::{cut, quote};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// In double quotes, with everything that is no plain text escaped, and cut after `most` characters.
-pub(super) fn quote(bytes: &[u8], most: usize) -> String {
+pub(crate) fn quote(bytes: &[u8], most: usize) -> String {
     // What is cut away needs no escaping: no character shrinks.
     let (head, rest) = bytes.split_at(bytes.len().min(most.saturating_mul(4)));
     let mut escaped = String::new();
@@ -25,7 +25,7 @@ pub(super) fn quote(bytes: &[u8], most: usize) -> String {
 }
 
 /// One line without control characters, cut after `most` characters.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let mut line = String::new();
     for character in text.chars() {
         match character {

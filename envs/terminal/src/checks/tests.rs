@@ -88,7 +88,7 @@ impl CommandRunner for Attempt {
         Box::pin(async move {
             self.commands_run.fetch_add(1, Ordering::Relaxed);
             let copy = tempfile::tempdir().unwrap();
-            let options = CopyOptions { bounds: self.copy_bounds, owner: None };
+            let options = CopyOptions { bounds: self.copy_bounds, ..CopyOptions::default() };
             let report = copy_tree(&self.dir(), &SafeDir::open(copy.path()).unwrap(), options)?;
             let child = tokio::process::Command::new("sh")
                 .args(["-c", request.command])

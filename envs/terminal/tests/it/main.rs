@@ -5,3 +5,4 @@
 mod conformance;
 mod episode;
 mod support;
+mod verifier;

@@ -66,6 +66,7 @@ pub(crate) fn task(terminal: TerminalSpec, checks: Vec<Check>) -> Arc<TaskSpec> 
         instruction: "Do it.".to_owned(),
         env: EnvSpec::Terminal(terminal),
         checks: checks.collect(),
+        verifier: None,
         reward: RewardMap::default(),
         oracle: None,
         mistakes: Vec::new(),
@@ -91,17 +92,20 @@ pub(crate) fn ctx(seq: u32) -> StepCtx {
     StepCtx { seq, deadline: Instant::now() + Duration::from_secs(30), cancel: CancelToken::new() }
 }
 
-/// Leases and resets.
-pub(crate) async fn ready(provider: &TerminalProvider, task: &Arc<TaskSpec>) -> Box<dyn Env> {
-    let request = LeaseRequest {
+pub(crate) fn request(task: &Arc<TaskSpec>) -> LeaseRequest {
+    LeaseRequest {
         task: Arc::clone(task),
         attempt: AttemptId { slot: SlotId(0), number: 0 },
         epoch: Epoch(1),
         seed: 7,
         deadline: Instant::now() + Duration::from_secs(30),
         cancel: CancelToken::new(),
-    };
-    let mut env = provider.lease(request).await.unwrap();
+    }
+}
+
+/// Leases and resets.
+pub(crate) async fn ready(provider: &TerminalProvider, task: &Arc<TaskSpec>) -> Box<dyn Env> {
+    let mut env = provider.lease(request(task)).await.unwrap();
     env.reset(ctx(0)).await.unwrap();
     env
 }

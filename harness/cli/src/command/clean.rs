@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::ls;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::host::engine;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::{ResultsArguments, run_name};
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// End processes and remove control groups of runs whose process is dead.
+    /// End processes and remove control groups and containers of runs whose process is dead.
     #[arg(long)]
     orphans: bool,
     #[command(flatten)]
@@ -66,7 +67,8 @@ struct Cleaned {
     runs: Vec<RunId>,
     processes: u32,
     control_groups: u32,
-    leftovers: Vec<std::path::PathBuf>,
+    containers: u32,
+    leftovers: Vec<String>,
 }
 
 /// Does it.
@@ -80,7 +82,12 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     if arguments.orphans {
         let report = sweep_orphans(&CgroupHost::detect());
         (cleaned.processes, cleaned.control_groups) = (report.processes, report.cgroups);
-        cleaned.leftovers = report.leftovers;
+        cleaned.leftovers = report.leftovers.iter().map(|path| path.display().to_string()).collect();
+        // Without an engine there is nothing that an engine could have left.
+        if let Ok(report) = engine::sweep() {
+            cleaned.containers = report.containers;
+            cleaned.leftovers.extend(report.leftovers);
+        }
     }
     if by_choice {
         let store = arguments.results.store()?;
@@ -144,12 +151,12 @@ fn tell(cleaned: &Cleaned, arguments: &Arguments) -> Result<(), Failure> {
     let mut text = String::new();
     if arguments.orphans {
         text += &format!(
-            "{} processes ended, {} control groups removed\n",
-            cleaned.processes, cleaned.control_groups
+            "{} processes ended, {} control groups removed, {} containers removed\n",
+            cleaned.processes, cleaned.control_groups, cleaned.containers
         );
     }
     for leftover in &cleaned.leftovers {
-        text += &format!("cannot remove {}\n", leftover.display());
+        text += &format!("cannot remove {leftover}\n");
     }
     if !(cleaned.runs.is_empty() && arguments.orphans) {
         text += &format!("{} deleted\n", counted(cleaned.runs.len()));

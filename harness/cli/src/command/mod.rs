@@ -1,12 +1,16 @@
 //! One file per command: its arguments, and what it does.
 
 pub(crate) mod clean;
+pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod help;
+pub(crate) mod import;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod plan;
 pub(crate) mod policy;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod train;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use clawrl_core::{Epoch, RunId, RunPlan, SlotId};
 use clawrl_record::{
-    AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, ResumeState, RunStore, RunWriter,
-    SlotStatus,
+    AttemptSummary, JournalState, LockFile, RecordError, Redactor, ResumeMode, ResumeState, RunStore,
+    RunWriter, SlotStatus,
 };
 
 use super::policy_words;
@@ -23,6 +23,7 @@ use crate::log::Log;
 use crate::plan_request::PlanArguments;
 use crate::policy_choice::PolicyChoice;
 use crate::progress::Display;
+use crate::redaction;
 use crate::results::{ResultsArguments, run_name};
 use crate::wiring::{Machine, Work, execute, policy_of};
 
@@ -53,6 +54,10 @@ pub(crate) struct Arguments {
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
+    /// Strike the value of this environment variable out of all that is recorded. May be repeated. The variable of
+    /// a remote policy's key is always redacted.
+    #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
+    redact_env: Vec<String>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -91,8 +96,12 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     }
     let policy = policy_of(&plan, &store)?;
     let machine = Machine::prepare(&[&plan], log)?;
-    let lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    let writer = create(arguments, &mut plan, &lock, &store)?;
+    let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    let redactor = redaction::redactor(&arguments.redact_env, &plan.policy)?;
+    if let Some(redactor) = &redactor {
+        redaction::note(redactor, &plan, &mut lock)?;
+    }
+    let writer = redacting(create(arguments, &mut plan, &lock, &store)?, redactor);
     let task = Task {
         open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
         plan: Arc::new(plan),
@@ -100,6 +109,14 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         attempt_numbers: BTreeMap::new(),
     };
     perform(arguments, task, policy, machine, writer, log)
+}
+
+/// The writer, which strikes secrets out if there are any.
+fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> RunWriter {
+    match redactor {
+        Some(redactor) => writer.redacting(redactor),
+        None => writer,
+    }
 }
 
 /// Makes the run's folder. Of runs that begin in the same second, each gets a name of its own.
@@ -143,8 +160,11 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         return run_end::tell_finished(&found, arguments.json);
     }
     let policy = policy_of(found.plan(), &store)?;
+    let names = redaction::with_recorded(&arguments.redact_env, &found.lock_file()?);
+    let redactor = redaction::redactor(&names, &found.plan().policy)?;
     let machine = Machine::prepare(&[found.plan()], log)?;
     let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
+    let writer = redacting(writer, redactor);
     let ResumeState { open_slots, next_epoch, next_numbers, closed, cut } = state;
     if let Some(cut) = cut {
         log.note(format_args!(

@@ -12,6 +12,7 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Replay { .. } => "replay",
         PolicySpec::Random { .. } => "random",
         PolicySpec::Torch { .. } => "torch",
+        PolicySpec::Remote(_) => "remote",
         _ => "another",
     }
 }
@@ -25,6 +26,9 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Torch { path, temperature_milli: 0, .. } => format!("torch:{}, greedy", path.display()),
         PolicySpec::Torch { path, temperature_milli, .. } => {
             format!("torch:{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
+        }
+        PolicySpec::Remote(remote) => {
+            format!("{}:{} at {}", remote.dialect.name(), remote.model, remote.base_url)
         }
         other => policy_name(other).to_owned(),
     }

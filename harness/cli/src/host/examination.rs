@@ -8,7 +8,7 @@ use std::process::Command;
 use clawrl_sandbox::spawner::Spawner;
 use clawrl_sandbox::{CgroupHost, probe_host};
 
-use super::{capacity, facts, learner, open_files};
+use super::{capacity, engine, facts, learner, open_files};
 use crate::command::doctor::{Finding, Health};
 use crate::environment::Variable;
 
@@ -35,6 +35,7 @@ pub(crate) fn of_machine(results: &Path) -> Vec<Finding> {
         spawner(),
     ];
     findings.extend(sandboxes());
+    findings.push(engine::finding());
     findings.push(few("cpus", facts::cpus().into(), 2, "", "more cores run more at once"));
     findings.push(few(
         "memory",

@@ -1,6 +1,7 @@
 //! What this machine has: read from `/proc` and `/sys`, never assumed.
 
 pub(crate) mod capacity;
+pub(crate) mod engine;
 pub(crate) mod examination;
 pub(crate) mod facts;
 mod learner;

@@ -3,6 +3,7 @@
 use clawrl_config::{TrainPlan, load_train};
 use clawrl_core::RunId;
 
+use super::libtorch::check_libtorch;
 use super::session::{Request, Start, train};
 use crate::command::train::Arguments;
 use crate::exit_code::Exit;
@@ -13,6 +14,7 @@ use crate::plan_request::{stamp, unused_name};
 
 /// Does what the arguments say and tells what it came to.
 pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    check_libtorch()?;
     let store = arguments.results.store()?;
     let (plan, run, start): (TrainPlan, RunId, Start) = match (&arguments.resume, &arguments.file) {
         (Some(run), _) => {

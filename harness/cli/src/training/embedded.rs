@@ -8,9 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use clawrl_core::{Action, AttemptId, Boundary, BoxFuture, Fault, Policy, PolicyRequest};
 use clawrl_torch::{
-    Chat, Device, Engine, EngineConfig, ModelFiles, Params, ReplySampling, TorchPolicy, load_params, probe,
+    Chat, Device, Engine, EngineConfig, ModelFiles, Params, ReplySampling, TorchPolicy, load_params,
 };
 
+use super::libtorch::check_libtorch;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -23,9 +24,7 @@ pub(crate) fn embedded_policy(
     temperature_milli: u32,
     max_new_tokens: u32,
 ) -> Result<Arc<dyn Policy>, Failure> {
-    probe().map_err(|error| {
-        Failure::with_help(Exit::Environment, error.to_string(), "`ci/setup.sh` installs the right one")
-    })?;
+    check_libtorch()?;
     let refused = |why: String| {
         let help =
             "name a folder in the format of Hugging Face, such as results/runs/RUN/checkpoints/000050/model";

@@ -132,6 +132,7 @@ mod tests {
             reply: Message::text(Role::Assistant, command),
             calls: vec![ToolCall::new("shell", json!({ "commands": [command], "secs": 3 }))],
             tokens: None,
+            usage: None,
             observation: Observation::from_text("cp: cannot stat 'apple.txt'\nin crabapples/blue"),
             flags: TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,

@@ -13,6 +13,7 @@ mod exchange;
 mod feed;
 mod files;
 mod learning;
+mod libtorch;
 mod page;
 mod policy_init;
 mod samples;

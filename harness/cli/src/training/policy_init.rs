@@ -5,6 +5,7 @@ use clawrl_core::{PolicySpec, RunId, Split};
 use clawrl_torch::{Preset, PresetError, PresetRequest};
 
 use super::corpus::corpus;
+use super::libtorch::check_libtorch;
 use crate::command::policy::{Init, PresetChoice};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -12,6 +13,7 @@ use crate::log::Log;
 
 /// Does it.
 pub(crate) fn init_policy(init: &Init, log: &Log) -> Result<Exit, Failure> {
+    check_libtorch()?;
     let PresetChoice::Tiny = init.preset;
     let suites = crate::plan_request::read_suites(&init.suites, log)?;
     let run = RunId::new("policy-init").ok_or_else(|| Failure::new(Exit::Internal, "a bad name of a run"))?;

@@ -24,7 +24,7 @@ use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
     Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerSetup, ModelFiles, Params, PresetRequest,
     Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
-    configure_threads, init_policy, load_params, probe,
+    configure_threads, init_policy, load_params,
 };
 use tokio::sync::watch;
 
@@ -168,9 +168,6 @@ impl Session<'_> {
             about.held_out_tasks,
             about.evaluation_tasks
         ));
-        probe().map_err(|error| {
-            Failure::with_help(Exit::Environment, error.to_string(), "`ci/setup.sh` installs the right one")
-        })?;
         self.make_policy()?;
         // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
         // machines with other numbers of them.

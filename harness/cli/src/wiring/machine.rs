@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
 use clawrl_core::{EnvProvider, EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec, TerminalSpec};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -18,7 +19,7 @@ use clawrl_terminal::{TerminalConfig, TerminalProvider};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{facts, open_files};
+use crate::host::{engine, facts, open_files};
 use crate::log::Log;
 
 /// Environments made ahead of need, for each core.
@@ -28,6 +29,7 @@ const WARM_PER_CPU: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Machine {
     bubblewrap: Option<HostReport>,
+    engine: Option<EngineReport>,
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
     unboxed: bool,
@@ -50,14 +52,16 @@ impl Machine {
         } else {
             None
         };
+        let engine = if kinds.contains(&SandboxKind::Container) { Some(engine::prepare(log)?) } else { None };
         let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
-        Ok(Self { bubblewrap, spawner, unboxed: kinds.contains(&SandboxKind::None) })
+        Ok(Self { bubblewrap, engine, spawner, unboxed: kinds.contains(&SandboxKind::None) })
     }
 
     /// Limits that the plan asks for and this machine cannot set.
     pub(crate) fn limits_not_set(&self) -> Vec<LimitNotSet> {
-        let unavailable = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
-        unavailable.map(|text| limit_not_set(text)).collect()
+        let bubblewrap = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
+        let engine = self.engine.iter().flat_map(|report| &report.unavailable);
+        bubblewrap.chain(engine).map(|text| limit_not_set(text)).collect()
     }
 
     /// Facts for the lock file.
@@ -65,6 +69,9 @@ impl Machine {
         let mut facts = facts::of_every_machine();
         if let Some(report) = &self.bubblewrap {
             facts.insert("bubblewrap".to_owned(), report.version.clone());
+        }
+        if let Some(report) = &self.engine {
+            facts.insert("engine".to_owned(), format!("{}, {}", report.version, report.storage));
         }
         facts
     }
@@ -78,7 +85,7 @@ impl Machine {
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
         })?;
-        Ok(Workplace { bubblewrap: self.bubblewrap, client, unboxed: self.unboxed })
+        Ok(Workplace { bubblewrap: self.bubblewrap, engine: self.engine, client, unboxed: self.unboxed })
     }
 }
 
@@ -86,6 +93,7 @@ impl Machine {
 #[derive(Debug)]
 pub(crate) struct Workplace {
     bubblewrap: Option<HostReport>,
+    engine: Option<EngineReport>,
     client: Option<SpawnerClient>,
     unboxed: bool,
 }
@@ -120,6 +128,13 @@ impl Workplace {
             let backend = BubblewrapBackend::new(client.clone(), config)
                 .map_err(|fault| Failure::from_fault(&fault))?;
             backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
+        }
+        if let Some(engine) = &self.engine {
+            let determinism = plan.determinism.clone();
+            let config = ContainerConfig { engine: engine.clone(), run: plan.run.clone(), determinism };
+            let backend =
+                ContainerBackend::new(client.clone(), config).map_err(|fault| Failure::from_fault(&fault))?;
+            backends.insert(SandboxKind::Container, Arc::new(backend));
         }
         if self.unboxed {
             let backend = LocalBackend::new(client.clone(), &plan.run, plan.determinism.clone());
@@ -173,6 +188,13 @@ fn warn_of_openness(plans: &[&RunPlan], log: &Log) {
     if networked > 0 {
         log.warn(format_args!(
             "tasks with `network: host`: {networked}. Whatever acts there reaches your network"
+        ));
+    }
+    let public = count(|terminal| terminal.network == NetworkPolicy::Public);
+    if public > 0 {
+        log.warn(format_args!(
+            "tasks with `network: public`: {public}. Whatever acts there reaches the world, and this machine by the \
+             engine's bridge"
         ));
     }
 }

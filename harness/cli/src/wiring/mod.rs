@@ -5,6 +5,7 @@ mod machine;
 mod memory_sink;
 mod metrics;
 mod policy;
+mod remote;
 
 pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use machine::Machine;

@@ -7,6 +7,7 @@ use clawrl_core::{Policy, PolicySpec, RunId, RunPlan};
 use clawrl_record::RunStore;
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 
+use super::remote::remote_policy;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -29,6 +30,7 @@ pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Poli
         PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
             crate::training::embedded_policy(path, *temperature_milli, *max_new_tokens)?
         }
+        PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
@@ -44,11 +46,15 @@ fn recordings(
 ) -> Result<BTreeMap<ReplayKey, Vec<clawrl_core::Action>>, Failure> {
     let recorded = store.run(run)?;
     let plan = recorded.plan();
+    let lock = recorded.lock_file()?;
     let mut replies = BTreeMap::new();
     for record in recorded.trajectories()? {
         let record = record?;
         let slot = record.attempt.slot;
         if let (true, Some(spec)) = (record.closes_slot, plan.slots.get(slot.0 as usize)) {
+            for turn in &record.trajectory.turns {
+                crate::redaction::refuse_changed(run, &lock, &turn.reply)?;
+            }
             let key = ReplayKey { task: plan.task_of(spec).id.clone(), slot };
             replies.insert(key, record.trajectory.turns.iter().map(recorded_action).collect());
         }

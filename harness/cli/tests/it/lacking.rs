@@ -84,3 +84,33 @@ fn the_doctor_looks_at_everything() {
     assert!(place.clawrl(&["doctor"]).ends(0).out.contains("namespaces"));
     assert!(!place.results().exists(), "a look leaves nothing");
 }
+
+/// A suite whose one task wants a container.
+const BOXED: &str = r#"
+format: 1
+suite: boxed
+tasks:
+  - id: write
+    instruction: Write a word into out.txt.
+    env: { terminal: { sandbox: container, image: "debian:12" } }
+    checks: [ { file_equals: { path: out.txt, expected: "word\n" } } ]
+    oracle: { commands: ["echo word > out.txt"] }
+"#;
+
+#[test]
+fn without_an_engine_that_can_be_entered_no_container_starts() {
+    let check = |place: &Place, socket: &str, part: &str| {
+        place.suite("boxed", BOXED);
+        let output = place.command(&["run", "boxed"]).env("DOCKER_HOST", socket).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains(part), "{said}");
+        assert!(!place.results().exists());
+    };
+    let (place, of_user) = (Place::new(), Place::of_normal_user());
+    check(&place, "tcp://10.0.0.1:2375", "engine-remote");
+    check(&of_user, "unix:///run/nowhere.sock", "engine-needs-root");
+    if rustix::process::geteuid().is_root() {
+        check(&place, "unix:///run/nowhere.sock", "engine-missing");
+    }
+}

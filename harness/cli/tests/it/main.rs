@@ -2,15 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod completing;
 mod ending;
 mod explaining;
 mod heavy;
+mod imaging;
+mod importing;
 mod lacking;
 mod listing;
+mod model_server;
 mod normal_user;
 mod place;
+mod redacting;
 mod refusing;
+mod remote;
 mod replaying;
+mod reporting;
 mod running;
 mod stopping;
 mod terminal;

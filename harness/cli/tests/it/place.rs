@@ -69,7 +69,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
     }
@@ -165,8 +165,12 @@ impl Place {
 
     /// Starts it; its standard error can be listened to.
     pub(crate) fn start(&self, arguments: &[&str]) -> Live {
-        let mut child =
-            self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_command(self.command(arguments))
+    }
+
+    /// The same, of a command that a test has changed.
+    pub(crate) fn start_command(&self, mut command: Command) -> Live {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
         Live { child, err, heard: String::new() }
     }

@@ -4,8 +4,11 @@ use clawrl_core::AttemptRecord;
 
 use crate::place::Place;
 
-/// What must repeat: everything but times and how the terminal's bytes fell into chunks.
-fn comparable(mut record: AttemptRecord) -> AttemptRecord {
+/// A record without what may differ between a run and its replay, all of which is time or follows from it: the
+/// lease's epoch, the times of phases, turns and steps, the facts of the reset, and the recording of the terminal,
+/// which says when each byte came and how bytes fell into chunks. All else must repeat: prompts, replies, calls,
+/// observations with their other facts, flags, grades, rewards and how the attempt ended.
+pub(crate) fn comparable(mut record: AttemptRecord) -> AttemptRecord {
     record.epoch = clawrl_core::Epoch::default();
     record.times = clawrl_core::PhaseTimes::default();
     record.trajectory.cast = None;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clawrl_core::FixtureFile;
 use minijinja::Value;
 
+use super::verifier::Around;
 use crate::bounds;
 use crate::file::{DefaultsFile, Located, NamedListFile, Scalar, SuiteFile, TaskFile, TerminalFile, Text};
 use crate::fill::try_instances;
@@ -232,7 +233,9 @@ impl Checker {
     fn row(&mut self, mut task: TaskFile, defaults: &Defaults) -> Row {
         let before = self.findings.count();
         self.named(&task.id, value::id);
-        let settings = self.settings(task.settings().or(defaults.file.settings()));
+        let written = task.settings().or(defaults.file.settings());
+        let grade_given = written.grade.is_some();
+        let mut settings = self.settings(written);
         let template = self.template(&task);
         let own = task.env.as_mut().and_then(|env| env.value.terminal.take());
         let terminal = match (own, &defaults.terminal) {
@@ -244,12 +247,18 @@ impl Checker {
             let span = task.env.as_ref().map_or(task.id.span, |env| env.span);
             self.no_environment(span, "the task has no environment");
         }
-        let terminal = self.terminal(terminal.unwrap_or_default(), &settings.timeouts);
+        let mut terminal = terminal.unwrap_or_default();
+        let verifier = terminal.verifier.take();
+        let terminal = self.terminal(terminal, &settings.timeouts);
+        let verifier = verifier.map(|verifier| {
+            let around = Around { sandbox: terminal.sandbox, network: terminal.network, grade_given };
+            self.verifier(verifier, around, &mut settings.timeouts)
+        });
         if task.instruction.trim().is_empty() {
             let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
             self.problem(task.instruction.span, "the instruction is empty", "no words here", help);
         }
-        let checks = self.checks(task.checks, &settings.timeouts);
+        let checks = self.checks(&task.id, task.checks, verifier.is_some(), &settings.timeouts);
         let oracle = task.oracle.and_then(|script| self.script(script, "oracle"));
         if let Some(oracle) = &oracle {
             self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);
@@ -264,6 +273,7 @@ impl Checker {
             instruction: task.instruction,
             terminal,
             checks,
+            verifier,
             oracle,
             mistakes,
             settings,

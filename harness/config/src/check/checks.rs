@@ -6,7 +6,7 @@ use clawrl_core::{Limit, Timeouts};
 
 use super::checker::Checker;
 use crate::bounds;
-use crate::file::{CheckFile, CommandFile, JsonValueFile, Located, ProcessFile};
+use crate::file::{CheckFile, CommandFile, JsonValueFile, Located, ProcessFile, Text};
 use crate::problem::Problem;
 use crate::row::{CheckKind, CheckRow, CommandRow};
 use crate::source::Span;
@@ -17,18 +17,26 @@ const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 impl Checker {
     pub(super) fn checks(
         &mut self,
-        checks: Located<Vec<Located<CheckFile>>>,
+        id: &Text,
+        checks: Option<Located<Vec<Located<CheckFile>>>>,
+        has_verifier: bool,
         timeouts: &Timeouts,
     ) -> Vec<CheckRow> {
-        if checks.is_empty() {
+        if !has_verifier && checks.as_ref().is_none_or(|checks| checks.is_empty()) {
             self.problem(
-                checks.span,
+                checks.as_ref().map_or(id.span, |checks| checks.span),
                 "the task has no checks",
                 "nothing establishes success",
-                "add at least one, such as `- file_equals: { path: out.txt, expected: \"hello\\n\" }`",
+                "add at least one, such as `- file_equals: { path: out.txt, expected: \"hello\\n\" }`; or a `verifier:` \
+                 under `env: terminal:`",
             );
         }
-        checks.value.into_iter().filter_map(|check| self.check(check, timeouts)).collect()
+        checks
+            .map(|checks| checks.value)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|check| self.check(check, timeouts))
+            .collect()
     }
 
     fn check(&mut self, check: Located<CheckFile>, timeouts: &Timeouts) -> Option<CheckRow> {

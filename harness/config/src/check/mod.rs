@@ -6,9 +6,11 @@
 
 mod checker;
 mod checks;
+mod image;
 mod script;
 mod settings;
 mod template;
 mod terminal;
+mod verifier;
 
 pub(crate) use checker::check;

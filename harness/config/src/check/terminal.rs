@@ -16,7 +16,20 @@ use crate::value;
 
 impl Checker {
     pub(super) fn terminal(&mut self, file: TerminalFile, timeouts: &Timeouts) -> TerminalRow {
-        self.warn_of_open_doors(&file);
+        let sandbox = match file.sandbox.as_deref() {
+            Some(SandboxFile::None) => SandboxKind::None,
+            Some(SandboxFile::Container) => SandboxKind::Container,
+            Some(SandboxFile::Bubblewrap) | None => SandboxKind::Bubblewrap,
+        };
+        self.warn_of_open_doors(&file, sandbox);
+        if let (Some(kind), None, SandboxKind::Container) = (&file.sandbox, &file.image, sandbox) {
+            self.problem(
+                kind.span,
+                "`sandbox: container` needs an image",
+                "nothing to run in it",
+                "name one, such as `image: debian:12`, or build one: `image: { build: fixtures/x }`",
+            );
+        }
         let screen = bounds::MIN_SCREEN..=bounds::MAX_SCREEN;
         let cols = self.whole("cols", file.cols.as_ref(), screen.clone(), 80);
         let rows = self.whole("rows", file.rows.as_ref(), screen, 24);
@@ -58,14 +71,9 @@ impl Checker {
             size: (u16::try_from(cols).unwrap_or(80), u16::try_from(rows).unwrap_or(24)),
             idle,
             limits,
-            sandbox: match file.sandbox.as_deref() {
-                Some(SandboxFile::None) => SandboxKind::None,
-                Some(SandboxFile::Bubblewrap) | None => SandboxKind::Bubblewrap,
-            },
-            network: match file.network.as_deref() {
-                Some(NetworkFile::Host) => NetworkPolicy::Host,
-                Some(NetworkFile::None) | None => NetworkPolicy::None,
-            },
+            sandbox,
+            network: file.network.as_deref().map_or(NetworkPolicy::None, |&network| network.into()),
+            image: file.image.and_then(|image| self.image(image, sandbox)),
             files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
             shell: file.shell,
             setup: file.setup.unwrap_or_default(),
@@ -73,7 +81,7 @@ impl Checker {
         }
     }
 
-    fn warn_of_open_doors(&mut self, file: &TerminalFile) {
+    fn warn_of_open_doors(&mut self, file: &TerminalFile, sandbox: SandboxKind) {
         if let Some(Located { value: SandboxFile::None, span }) = file.sandbox {
             let finding = Finding {
                 message: "this task runs on the host itself, without a sandbox".to_owned(),
@@ -82,14 +90,33 @@ impl Checker {
             };
             self.findings.warn(span, finding);
         }
-        if let Some(Located { value: NetworkFile::Host, span }) = file.network {
-            let finding = Finding {
-                message: "this task has the network of the host".to_owned(),
-                label: "not isolated",
-                help: "remove the line unless the task needs it; the default is no network at all".to_owned(),
-            };
-            self.findings.warn(span, finding);
+        if let Some(network) = &file.network {
+            self.network_fits(network, sandbox, "this task");
         }
+    }
+
+    /// Warns of a network that is no empty one, and refuses one that the sandbox cannot have.
+    pub(super) fn network_fits(&mut self, network: &Located<NetworkFile>, sandbox: SandboxKind, whose: &str) {
+        let what = match network.value {
+            NetworkFile::None => return,
+            NetworkFile::Public if sandbox != SandboxKind::Container => {
+                self.problem(
+                    network.span,
+                    "`network: public` needs `sandbox: container`",
+                    "the engine's bridge",
+                    "write `sandbox: container`, or `network: host` to give it the network of this machine",
+                );
+                return;
+            }
+            NetworkFile::Public => "reaches the world over the container engine's bridge",
+            NetworkFile::Host => "has the network of the host",
+        };
+        let finding = Finding {
+            message: format!("{whose} {what}"),
+            label: "not isolated",
+            help: "remove the line unless the task needs it; the default is no network at all".to_owned(),
+        };
+        self.findings.warn(network.span, finding);
     }
 
     fn files(&mut self, files: Located<FilesFile>) -> FilesRow {
@@ -105,7 +132,7 @@ impl Checker {
         }
     }
 
-    fn folder(&mut self, path: &Text) -> Option<Arc<[FixtureFile]>> {
+    pub(super) fn folder(&mut self, path: &Text) -> Option<Arc<[FixtureFile]>> {
         if !self.fixture_path(path, value::relative_path) {
             return None;
         }
@@ -165,7 +192,11 @@ impl Checker {
         Some(FileRow { path, source, mode: fields.mode })
     }
 
-    fn fixture_path(&mut self, path: &Text, rule: fn(&str) -> Result<(), value::BadValue>) -> bool {
+    pub(super) fn fixture_path(
+        &mut self,
+        path: &Text,
+        rule: fn(&str) -> Result<(), value::BadValue>,
+    ) -> bool {
         if !self.plain(path, "the path of a fixture") {
             return false;
         }
@@ -178,7 +209,7 @@ impl Checker {
         }
     }
 
-    fn fixture_problem(&mut self, span: Span, error: FixtureError) {
+    pub(super) fn fixture_problem(&mut self, span: Span, error: FixtureError) {
         self.problem(span, error.message, "named here", error.help);
     }
 }

@@ -5,14 +5,18 @@
 
 mod check;
 mod choice;
+mod image;
 mod located;
 mod script;
 mod suite;
 mod terminal;
+mod verifier;
 
 pub(crate) use check::{CheckFile, CommandFile, JsonValueFile, ProcessFile};
 pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
-pub(crate) use located::{Located, Scalar, Text, present_or_default};
+pub(crate) use image::{ImageFields, ImageFile};
+pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};
 pub(crate) use suite::{DefaultsFile, SettingsRef, SuiteFile, TaskFile};
 pub(crate) use terminal::{FileEntry, FilesFile, NetworkFile, SandboxFile, TerminalFile};
+pub(crate) use verifier::{ApartFile, ArtifactFile, CollectFile, RewardSourceFile, VerifierFile};

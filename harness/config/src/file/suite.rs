@@ -164,8 +164,8 @@ with_settings! {
         instances: Option<Located<InstancesFile>>,
         /// What the policy is asked to do.
         instruction: Text,
-        /// How success is established; the score is the weighted mean. At least one.
-        checks: Located<Vec<Located<CheckFile>>>,
+        /// How success is established; the score is the weighted mean. At least one, unless a verifier grades.
+        checks: Option<Located<Vec<Located<CheckFile>>>>,
         /// Actions that solve the task. A submit is added.
         oracle: Option<Located<ScriptFile>>,
         /// Plausible wrong action sequences, for the imperfect demonstrator.

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use clawrl_core::NetworkPolicy;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::image::ImageFile;
 use super::located::{Entries, Located, Scalar, Text};
+use super::verifier::VerifierFile;
 use crate::bounds;
 
 /// A shell on a pseudo-terminal.
@@ -37,7 +40,7 @@ pub(crate) struct TerminalFile {
     /// Most characters of output that an observation shows. Default: 4000.
     #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
     pub(crate) observation_chars: Option<Located<i64>>,
-    /// Isolation. Default: bubblewrap. `none` runs on the host itself and warns.
+    /// Isolation. Default: bubblewrap. `container` needs a container engine; `none` runs on the host itself and warns.
     pub(crate) sandbox: Option<Located<SandboxFile>>,
     /// Memory of all processes together. Default: 256.
     #[schemars(range(min = bounds::MIN_MEMORY_MIB, max = bounds::MAX_MIB))]
@@ -51,8 +54,14 @@ pub(crate) struct TerminalFile {
     /// Hundredths of a CPU; 100 is one core. Default: 100.
     #[schemars(range(min = 1, max = bounds::MAX_CPU_PERCENT))]
     pub(crate) cpu_percent: Option<Located<i64>>,
-    /// Network. Default: none. `host` is the host's own network and warns.
+    /// Network. Default: none. `host` is the host's own network, `public` the container engine's bridge to the world;
+    /// both warn.
     pub(crate) network: Option<Located<NetworkFile>>,
+    /// The root file system: the name of an image, or a map with `name`, `build` or `rootfs`. Default: the host's
+    /// programs, read-only.
+    pub(crate) image: Option<Located<ImageFile>>,
+    /// A program that grades, instead of checks or beside them; then the score is its score times that of the checks.
+    pub(crate) verifier: Option<Located<VerifierFile>>,
 }
 
 impl TerminalFile {
@@ -74,6 +83,8 @@ impl TerminalFile {
             pids: self.pids.or(below.pids),
             cpu_percent: self.cpu_percent.or(below.cpu_percent),
             network: self.network.or(below.network),
+            image: self.image.or(below.image),
+            verifier: self.verifier.or(below.verifier),
         }
     }
 }
@@ -83,6 +94,7 @@ impl TerminalFile {
 #[schemars(inline)]
 pub(crate) enum SandboxFile {
     Bubblewrap,
+    Container,
     None,
 }
 
@@ -92,6 +104,17 @@ pub(crate) enum SandboxFile {
 pub(crate) enum NetworkFile {
     None,
     Host,
+    Public,
+}
+
+impl From<NetworkFile> for NetworkPolicy {
+    fn from(network: NetworkFile) -> Self {
+        match network {
+            NetworkFile::None => Self::None,
+            NetworkFile::Host => Self::Host,
+            NetworkFile::Public => Self::Public,
+        }
+    }
 }
 
 /// Files of the workspace.

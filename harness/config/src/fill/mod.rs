@@ -5,6 +5,7 @@
 
 mod checks;
 mod filler;
+mod image;
 mod task;
 mod terminal;
 mod trial;

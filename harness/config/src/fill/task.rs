@@ -26,6 +26,10 @@ impl<'s> Filler<'_, '_, 's> {
         let terminal = self.terminal(row, values);
         let checks: Vec<Option<CheckSpec>> =
             row.checks.iter().map(|check| self.check(check, values)).collect();
+        let verifier = row.verifier.as_ref().map(|verifier| {
+            let image = terminal.as_ref().and_then(|terminal| terminal.image.as_ref());
+            self.verifier(verifier, row.terminal.sandbox, image, values)
+        });
         let oracle = row.oracle.as_ref().map(|script| self.script(script, values));
         let mistakes: Vec<Option<Script>> =
             row.mistakes.iter().map(|script| self.script(script, values)).collect();
@@ -36,6 +40,10 @@ impl<'s> Filler<'_, '_, 's> {
             instruction: instruction?,
             env: EnvSpec::Terminal(terminal?),
             checks: checks.into_iter().collect::<Option<_>>()?,
+            verifier: match verifier {
+                Some(verifier) => Some(verifier?),
+                None => None,
+            },
             reward: row.settings.reward,
             oracle: match oracle {
                 Some(script) => Some(script?),

@@ -18,6 +18,10 @@ impl<'s> Filler<'_, '_, 's> {
             FilesRow::Folder(files) => Some(files.to_vec()),
             FilesRow::Map(files) => self.files(files, values),
         };
+        let image = match &terminal.image {
+            Some(image) => self.image(image, values).map(Some),
+            None => Some(None),
+        };
         let setup: Vec<_> = terminal.setup.iter().map(|command| self.text(command, values)).collect();
         let env: Vec<_> = terminal
             .vars
@@ -37,6 +41,7 @@ impl<'s> Filler<'_, '_, 's> {
             sandbox: terminal.sandbox,
             limits: terminal.limits,
             network: terminal.network,
+            image: image?,
         })
     }
 

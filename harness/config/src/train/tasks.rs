@@ -255,5 +255,5 @@ fn different_tasks<'s>(
 /// What makes a task different from another one of its family.
 fn content(task: &TaskSpec) -> String {
     // Keys are strings and numbers are finite, so that this is never the empty default.
-    serde_json::to_string(&(&task.instruction, &task.env, &task.checks)).unwrap_or_default()
+    serde_json::to_string(&(&task.instruction, &task.env, &task.checks, &task.verifier)).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 mod diagnostics;
 mod files;
 mod plans;
+mod policies;
 mod schema;
 mod starters;
 mod training;

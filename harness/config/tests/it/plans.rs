@@ -65,6 +65,40 @@ fn every_key_of_the_format_arrives_in_the_plan() {
     insta::assert_snapshot!("everything_every_one_0", pretty(&plan.tasks[5]));
 }
 
+#[test]
+fn images_and_verifiers_arrive_in_the_plan() {
+    let suites = [load("tests/it/good/images")];
+    assert_eq!(suites[0].warnings().len(), 2, "one for each network that is open");
+    let plan = plan(&suites, &options());
+    let told = |id: &str| {
+        let task = plan.tasks.iter().find(|task| task.id.0 == format!("images/{id}")).expect("a task");
+        let EnvSpec::Terminal(terminal) = &task.env else { panic!("not a terminal") };
+        let told = (
+            &terminal.sandbox,
+            &terminal.network,
+            &terminal.image,
+            &task.verifier,
+            task.checks.len(),
+            task.timeouts.grade,
+        );
+        portable(&serde_json::to_string_pretty(&told).expect("JSON"))
+    };
+    insta::assert_snapshot!("images_unpacked", told("unpacked"));
+    insta::assert_snapshot!("images_named", told("named#1"));
+    insta::assert_snapshot!("images_built", told("built"));
+    assert!(told("both").contains("/tests/test.sh"));
+}
+
+/// A plan that was made before there were images says nothing of them, and is read.
+#[test]
+fn plans_without_images_stay_as_they_were() {
+    let plan = plan(&everything(), &options());
+    let text = serde_json::to_string(&plan.tasks[0]).expect("JSON");
+    assert!(!text.contains("\"image\"") && !text.contains("\"verifier\""), "{text}");
+    let again: TaskSpec = serde_json::from_str(&text).expect("a task");
+    assert_eq!(again, *plan.tasks[0]);
+}
+
 /// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
 #[test]
 fn defaults_are_locked() {

@@ -1,6 +1,9 @@
 //! The schema for editors says what the parser does.
 
-use clawrl_config::{json_schema, json_schema_text, load_suite, load_train, train_schema, train_schema_text};
+use clawrl_config::{
+    json_schema, json_schema_text, load_suite, load_train, policy_schema, policy_schema_text, train_schema,
+    train_schema_text,
+};
 use serde_json::{Value, json};
 
 /// Enough of JSON Schema for ours: what is wrong with a value, by path.
@@ -121,6 +124,20 @@ fn good_train_files_fit_the_schema() {
 }
 
 #[test]
+fn policy_files_fit_their_schema_or_do_not() {
+    let check = |path: &str| check_against(&policy_schema(), &format!("tests/it/policy/{path}.yaml"));
+    for name in ["minimal", "everything", "anthropic"] {
+        assert_eq!(check(&format!("good/{name}")), [""; 0], "{name}");
+    }
+    for name in
+        ["format-missing", "model-missing", "unknown-key", "unknown-dialect", "numbers", "prices-half"]
+    {
+        assert!(!check(&format!("broken/{name}")).is_empty(), "{name}");
+    }
+    assert!(policy_schema_text().ends_with("}\n"));
+}
+
+#[test]
 fn wrong_shapes_do_not_fit_the_train_schema() {
     for name in [
         "unknown-key-typo",
@@ -184,6 +201,11 @@ fn parser_and_schema_know_the_same_keys() {
         ("Env", task("env: { zzz: 1 }")),
         ("Terminal", task("env: { terminal: { zzz: 1 } }")),
         ("FileWithMode", task("env: { terminal: { files: { f: { zzz: 1 } } } }")),
+        ("ImageMap", task("env: { terminal: { image: { zzz: 1 } } }")),
+        ("Verifier", task("env: { terminal: { verifier: { zzz: 1 } } }")),
+        ("Apart", task("env: { terminal: { verifier: { apart: { zzz: 1 } } } }")),
+        ("ArtifactMap", task("env: { terminal: { verifier: { apart: { artifacts: [{ zzz: 1 }] } } } }")),
+        ("Collect", task("env: { terminal: { verifier: { apart: { collect: [{ zzz: 1 }] } } } }")),
         ("Reward", task("reward: { zzz: 1 }")),
         ("ChoiceMap", task("template: { v: { zzz: 1 } }")),
         ("SampleMap", task("template: { v: { sample: { zzz: 1 } } }")),

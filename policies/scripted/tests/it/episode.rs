@@ -40,6 +40,7 @@ pub(crate) fn task(id: &str) -> TaskSpec {
         instruction: "Do it".into(),
         env: EnvSpec::Terminal(TerminalSpec { observation_chars: 400, ..TerminalSpec::default() }),
         checks: Vec::new(),
+        verifier: None,
         reward: RewardMap::default(),
         oracle: Some(script(&["right one", "right two"])),
         mistakes: vec![script(&["wrong one"]), script(&["wrong two", "wrong three"])],

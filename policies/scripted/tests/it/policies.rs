@@ -171,6 +171,7 @@ fn turn(text: &str, calls: Vec<ToolCall>, flags: TurnFlags) -> Turn {
         reply: Message::text(Role::Assistant, text),
         calls,
         tokens: None,
+        usage: None,
         observation: Observation::default(),
         flags,
         policy_time: Duration::ZERO,

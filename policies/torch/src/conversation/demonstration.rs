@@ -93,6 +93,7 @@ mod tests {
             reply,
             calls: vec![call],
             tokens: None,
+            usage: None,
             observation: Observation::from_text("out"),
             flags: TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,

@@ -2,4 +2,5 @@
 
 mod hostile;
 mod killing;
+mod suites;
 mod thousands;

@@ -122,3 +122,32 @@ fn without_libtorch_it_says_what_is_missing() {
     let doctor = place.worse(&["--tmpfs", libraries], &["doctor"]);
     assert!(doctor.out.contains("so there is no training"), "{}", doctor.out);
 }
+
+/// A library in front of libtorch answers for it, so that the version is another one.
+#[test]
+fn another_libtorch_is_refused_before_anything_is_written() {
+    let place = ground(NOTHING);
+    fs::write(
+        place.path().join("other.c"),
+        "unsigned long long aoti_torch_abi_version(void) { return 0x020a000000000000ULL; }\n",
+    )
+    .unwrap();
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", "libother.so", "other.c"])
+        .current_dir(place.path())
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    let library = place.path().join("libother.so");
+    for arguments in [
+        &["train", "train.yaml"][..],
+        &["policy", "init", "--preset", "tiny", "--out", "new", "small"],
+        &["run", "small", "--policy", "torch:model", "--limit", "1"],
+    ] {
+        let said = place.command(arguments).env("LD_PRELOAD", &library).output().unwrap();
+        let err = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(6), "{arguments:?}: {err}");
+        assert!(err.contains("libtorch 2.10.0 is loaded") && err.contains("built for 2.11.0"), "{err}");
+    }
+    assert!(!place.results().exists() && !place.path().join("new").exists());
+}

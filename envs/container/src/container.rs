@@ -1,0 +1,182 @@
+//! One container: made, started, and removed when nobody needs it any more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig};
+use bollard::query_parameters::{
+    InspectContainerOptions, InspectNetworkOptions, RemoveContainerOptions, StartContainerOptions,
+};
+use clawrl_core::{Boundary, Fault, NetworkPolicy, SandboxLimits};
+use clawrl_sandbox::Live;
+use tokio::runtime::Handle;
+
+use crate::backend::Shared;
+use crate::capabilities;
+use crate::engine::refused;
+use crate::image::ImageFacts;
+
+/// The variable by which a container's first process is told from others.
+pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
+
+/// The first process: it waits, cannot be ended from inside, and has its orphans reaped by the kernel, which does so for
+/// whoever ignores the news of their end. A shell that waited in a loop would end where it cannot fork.
+const SLEEPER: [&str; 3] = ["bash", "-c", "trap '' CHLD; exec sleep 2147483647"];
+
+/// The engine's ordinary network.
+const BRIDGE: &str = "bridge";
+
+/// What a container is to be.
+#[derive(Debug)]
+pub(crate) struct ContainerPlan<'a> {
+    pub(crate) image: &'a ImageFacts,
+    pub(crate) workdir: &'a str,
+    pub(crate) limits: SandboxLimits,
+    pub(crate) network: NetworkPolicy,
+    pub(crate) labels: HashMap<String, String>,
+    /// Value of [`MARK`].
+    pub(crate) mark: &'a str,
+}
+
+/// A container that exists. Dropped, it is removed: in the background, and counted until it is.
+#[derive(Debug)]
+pub(crate) struct Container {
+    pub(crate) id: String,
+    shared: Weak<Shared>,
+    runtime: Handle,
+    /// Its place in the count of removals to come.
+    live: Option<Live>,
+}
+
+impl Container {
+    /// Makes and starts it; returns its first process's id too.
+    pub(crate) async fn start(shared: &Arc<Shared>, plan: &ContainerPlan<'_>) -> Result<(Self, u32), Fault> {
+        let docker = &shared.docker;
+        if plan.network == NetworkPolicy::Public {
+            must_have_bridge(docker).await?;
+        }
+        let created = docker.create_container(None, body(plan)).await;
+        let id = created.map_err(|error| refused("making a container", &error))?.id;
+        let container = Self {
+            id,
+            shared: Arc::downgrade(shared),
+            runtime: Handle::current(),
+            live: Some(shared.containers.begin()),
+        };
+        if let Err(error) = docker.start_container(&container.id, None::<StartContainerOptions>).await {
+            let fault = refused("starting a container", &error);
+            let no_bash =
+                fault.message.contains("executable file not found") || fault.message.contains("no such file");
+            return Err(if no_bash {
+                let message = "the image has no `bash` on its PATH; terminals run bash, and so does a container's first \
+                               process: install it in the image";
+                Fault::permanent(Boundary::Provider, "image-without-bash", message)
+            } else {
+                fault
+            });
+        }
+        let state = docker.inspect_container(&container.id, None::<InspectContainerOptions>).await;
+        let state =
+            state.map_err(|error| refused("asking for a container", &error))?.state.unwrap_or_default();
+        match state.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0) {
+            Some(pid) => Ok((container, pid)),
+            None => {
+                let why = state.error.filter(|why| !why.is_empty());
+                let code = state.exit_code.unwrap_or_default();
+                let message = why.unwrap_or_else(|| format!("its first process ended with exit code {code}"));
+                Err(Fault::transient(
+                    Boundary::Provider,
+                    "container-start",
+                    format!("a container did not stay: {message}"),
+                ))
+            }
+        }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let (id, live) = (std::mem::take(&mut self.id), self.live.take());
+        // Owned by the count: shutting down waits for it.
+        self.runtime.spawn(async move {
+            let _place = shared.requests.acquire().await;
+            if let Err(error) = remove(&shared.docker, &id).await {
+                tracing::warn!(container = id, %error, "a container could not be removed");
+            }
+            drop(live);
+        });
+    }
+}
+
+/// An engine that has no bridge would give a container no network, and say nothing.
+async fn must_have_bridge(docker: &Docker) -> Result<(), Fault> {
+    match docker.inspect_network(BRIDGE, None::<InspectNetworkOptions>).await {
+        Ok(_) => Ok(()),
+        Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
+            let message = "`network: public` needs the engine's bridge, and this engine was started without one \
+                           (`--bridge=none`)";
+            Err(Fault::permanent(Boundary::Provider, "no-bridge", message))
+        }
+        Err(error) => Err(refused("asking for the engine's bridge", &error)),
+    }
+}
+
+/// Removes a container with its volumes, running or not. One that is gone is no error.
+pub(crate) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {
+    let options = RemoveContainerOptions { v: true, force: true, link: false };
+    match docker.remove_container(id, Some(options)).await {
+        // 404: gone. 409: somebody else is removing it.
+        Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+        other => other,
+    }
+}
+
+fn body(plan: &ContainerPlan<'_>) -> ContainerCreateBody {
+    let limits = plan.limits;
+    let memory = i64::from(limits.memory_mib) << 20;
+    let kept = capabilities::KEPT.iter().map(|(name, _)| *name).chain([capabilities::FIRST_PROCESS_ONLY]);
+    let host = HostConfig {
+        network_mode: Some(network(plan.network).to_owned()),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        cap_add: Some(kept.map(str::to_owned).collect()),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        memory: Some(memory),
+        // No swap beyond it.
+        memory_swap: Some(memory),
+        cpu_period: Some(100_000),
+        cpu_quota: Some((i64::from(limits.cpu_percent) * 1_000).max(1_000)),
+        // The first process is not the agent's.
+        pids_limit: Some(i64::from(limits.pids) + 1),
+        shm_size: Some(i64::from(limits.disk_mib) << 20),
+        ipc_mode: Some("private".to_owned()),
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        ..HostConfig::default()
+    };
+    ContainerCreateBody {
+        hostname: (plan.network != NetworkPolicy::Host).then(|| "sandbox".to_owned()),
+        user: Some("0:0".to_owned()),
+        image: Some(plan.image.id.clone()),
+        entrypoint: Some(SLEEPER.map(str::to_owned).to_vec()),
+        cmd: Some(Vec::new()),
+        env: Some(vec![format!("{MARK}={}", plan.mark)]),
+        working_dir: Some(plan.workdir.to_owned()),
+        // The first process takes no polite word; an engine that stops need not wait for it.
+        stop_timeout: Some(0),
+        labels: Some(plan.labels.clone()),
+        // An image's own would run programs of it, beside the agent.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        host_config: Some(host),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn network(policy: NetworkPolicy) -> &'static str {
+    match policy {
+        NetworkPolicy::None => "none",
+        NetworkPolicy::Host => "host",
+        NetworkPolicy::Public => BRIDGE,
+    }
+}

@@ -1,0 +1,237 @@
+//! Images: there, fetched, or built; once for all who wait.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptions;
+use clawrl_core::{Boundary, BoxFuture, Fault, ImageSource, Retry};
+use futures_util::future::Shared;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::Semaphore;
+
+use crate::build;
+use crate::engine::refused;
+
+/// Fetches and builds at once: each loads the engine, the disk and somebody's registry.
+const AT_ONCE: usize = 2;
+
+/// What a container of an image begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageFacts {
+    /// By which the engine finds exactly this one.
+    pub(crate) id: String,
+    /// `WORKDIR`.
+    pub(crate) workdir: Option<String>,
+    /// `USER`; nothing stands for root.
+    pub(crate) user: String,
+    /// `ENV`.
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+type Answer = Result<Arc<ImageFacts>, Fault>;
+
+/// The images that were asked for.
+#[derive(Debug)]
+pub(crate) struct Images {
+    docker: Docker,
+    known: Mutex<HashMap<ImageSource, Wanted>>,
+    places: Arc<Semaphore>,
+}
+
+/// An image on its way or there.
+#[derive(Debug, Clone)]
+struct Wanted {
+    answer: Shared<BoxFuture<'static, Answer>>,
+    /// Ended with the images.
+    task: tokio::task::AbortHandle,
+}
+
+impl Images {
+    pub(crate) fn new(docker: Docker) -> Self {
+        Self { docker, known: Mutex::default(), places: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// The image, fetched or built if need be. Dropping the future leaves it on its way, for whoever asks next.
+    pub(crate) async fn ready(&self, source: &ImageSource) -> Answer {
+        let wanted = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entry(source.clone()).or_insert_with(|| self.begin(source.clone())).clone()
+        };
+        let answer = wanted.answer.await;
+        if answer.as_ref().is_err_and(|fault| fault.retry == Retry::Sound) {
+            // The next one who asks tries again; what cannot be had is told at once.
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.get(source).is_some_and(|now| now.task.id() == wanted.task.id()) {
+                known.remove(source);
+            }
+        }
+        answer
+    }
+
+    fn begin(&self, source: ImageSource) -> Wanted {
+        let (docker, places) = (self.docker.clone(), Arc::clone(&self.places));
+        let task = tokio::spawn(async move { make_ready(&docker, &places, &source).await.map(Arc::new) });
+        let handle = task.abort_handle();
+        let answer: BoxFuture<'static, Answer> = Box::pin(async move {
+            let lost = |error| {
+                Fault::permanent(Boundary::Harness, "panic", format!("getting an image ready: {error}"))
+            };
+            task.await.map_err(lost)?
+        });
+        Wanted { answer: answer.shared(), task: handle }
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
+        known.values().for_each(|wanted| wanted.task.abort());
+    }
+}
+
+async fn make_ready(docker: &Docker, places: &Semaphore, source: &ImageSource) -> Result<ImageFacts, Fault> {
+    let closed = |_| Fault::permanent(Boundary::Provider, "shut-down", "the container backend was shut down");
+    match source {
+        ImageSource::Name(name) => {
+            if let Some(facts) = look(docker, name).await? {
+                return Ok(facts);
+            }
+            let _place = places.acquire().await.map_err(closed)?;
+            fetch(docker, name).await?;
+            let gone = || missing(name, "it was fetched, and is not there");
+            look(docker, name).await?.ok_or_else(gone)
+        }
+        ImageSource::Build { context, dockerfile, timeout } => {
+            let _place = places.acquire().await.map_err(closed)?;
+            let built = tokio::time::timeout(*timeout, build::build(docker, context, dockerfile)).await;
+            let late = |_| {
+                let message = format!(
+                    "the build of {} took longer than {} s; raise `build_timeout_secs`",
+                    context.display(),
+                    timeout.as_secs()
+                );
+                Fault::permanent(Boundary::Provider, "build-timeout", message)
+            };
+            let name = built.map_err(late)??;
+            look(docker, &name).await?.ok_or_else(|| missing(&name, "it was built, and is not there"))
+        }
+        ImageSource::Rootfs(folder) => {
+            let message = format!(
+                "`image: {{ rootfs: {} }}` is for `sandbox: bubblewrap`; `tar -C FOLDER -c . | docker import - NAME` makes an \
+                 image of it, for `image: NAME`",
+                folder.display()
+            );
+            Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+        }
+        other => {
+            let message = format!("containers cannot take their image from {other:?}");
+            Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+        }
+    }
+}
+
+/// What the engine has of this name.
+pub(crate) async fn look(docker: &Docker, name: &str) -> Result<Option<ImageFacts>, Fault> {
+    let image = match docker.inspect_image(name).await {
+        Ok(image) => image,
+        Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),
+        Err(error) => return Err(refused(&format!("image `{name}`"), &error)),
+    };
+    let config = image.config.unwrap_or_default();
+    let variables = config.env.unwrap_or_default();
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Some(ImageFacts {
+        id: image.id.unwrap_or_else(|| name.to_owned()),
+        workdir: config.working_dir.filter(|folder| folder.starts_with('/')),
+        user: config.user.unwrap_or_default(),
+        environment: variables.iter().filter_map(pair).collect(),
+    }))
+}
+
+async fn fetch(docker: &Docker, name: &str) -> Result<(), Fault> {
+    let (image, tag) = reference(name);
+    let options = CreateImageOptions { from_image: Some(image), tag, ..CreateImageOptions::default() };
+    let mut steps = std::pin::pin!(docker.create_image(Some(options), None, None));
+    while let Some(step) = steps.next().await {
+        if let Err(error) = step {
+            let why = match &error {
+                Error::DockerResponseServerError { message, .. } => message.clone(),
+                Error::DockerStreamError { error } => error.clone(),
+                other => other.to_string(),
+            };
+            return Err(if may_pass(&why) {
+                Fault::transient(
+                    Boundary::Provider,
+                    "image-fetch",
+                    format!("image `{name}` cannot be fetched now: {why}"),
+                )
+            } else {
+                missing(name, &why)
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A registry that is there and busy, or slow.
+fn may_pass(why: &str) -> bool {
+    let why = why.to_ascii_lowercase();
+    [
+        "toomanyrequests",
+        "too many requests",
+        "timeout",
+        "connection reset",
+        "unexpected eof",
+        "service unavailable",
+    ]
+    .iter()
+    .any(|sign| why.contains(sign))
+}
+
+fn missing(name: &str, why: &str) -> Fault {
+    let message = format!(
+        "image `{name}` is not here and cannot be fetched: {why}; `docker pull {name}` where its registry can be reached, \
+         `docker load` of a saved one, or `docker import` of a root file system brings it"
+    );
+    Fault::permanent(Boundary::Provider, "image-missing", message)
+}
+
+/// Name and tag. An engine that is asked for a name alone would fetch every tag there is.
+fn reference(name: &str) -> (String, Option<String>) {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if name.contains('@') {
+        return (name.to_owned(), None);
+    }
+    match last.rsplit_once(':') {
+        Some((_, tag)) => (name[..name.len() - tag.len() - 1].to_owned(), Some(tag.to_owned())),
+        None => (name.to_owned(), Some("latest".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tag_is_asked_for() {
+        let check = |name: &str, image: &str, tag: Option<&str>| {
+            assert_eq!(reference(name), (image.to_owned(), tag.map(str::to_owned)), "{name}");
+        };
+        check("debian", "debian", Some("latest"));
+        check("debian:12", "debian", Some("12"));
+        check("host:5000/a/b", "host:5000/a/b", Some("latest"));
+        check("host:5000/a/b:c", "host:5000/a/b", Some("c"));
+        check("a@sha256:ff", "a@sha256:ff", None);
+    }
+
+    #[test]
+    fn what_may_pass_is_told_from_what_is_missing() {
+        let check = |why: &str, expected| assert_eq!(may_pass(why), expected, "{why}");
+        check("toomanyrequests: You have reached your pull rate limit.", true);
+        check("net/http: TLS handshake timeout", true);
+        check("pull access denied for x, repository does not exist", false);
+        check("dial tcp: lookup registry on 127.0.0.53:53: no such host", false);
+    }
+}

@@ -1,0 +1,27 @@
+//! Containers of the machine's engine as sandboxes.
+//!
+//! The engine is asked for images, for a container, and for its removal. Everything between is done without it, by
+//! [`clawrl_sandbox::enter`]: the reasons are there.
+//!
+//! C1. A container has no network, no capability beyond [`capabilities`], no new privileges, and limits of memory,
+//! processor and processes, unless its task spelled out otherwise. C2. Whatever is made carries the run, the process that
+//! made it and the boot it was made in, so that a later start can tell what a dead one left. C3. An image is fetched or
+//! built once, however many wait for it, and whoever stops waiting does not stop it. C4. A container is removed when
+//! nobody can look at its files any more; shutting down removes all of a run.
+//!
+//! Errors: provider faults that name the image, or what the engine lacks. Cancellation: dropping a start loses nothing; what
+//! was made is removed.
+
+mod backend;
+mod build;
+pub mod capabilities;
+mod container;
+mod engine;
+mod ignore;
+mod image;
+mod labels;
+mod sweep;
+
+pub use backend::{ContainerBackend, ContainerConfig};
+pub use engine::{DEFAULT_SOCKET, EngineReport, probe_engine};
+pub use sweep::{ContainerSweep, sweep_containers};

@@ -1,0 +1,95 @@
+//! Images that are missing, and images that are built.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clawrl_core::{Boundary, ImageSource, ImageSpec, Retry};
+use clawrl_sandbox::SandboxBackend;
+
+use crate::engine::{sh, text, waiting, with_backend};
+use crate::image;
+
+fn of(source: ImageSource) -> clawrl_sandbox::SandboxSpec {
+    clawrl_sandbox::SandboxSpec { image: Some(ImageSpec { source, workdir: None, user: None }), ..waiting() }
+}
+
+#[test]
+fn a_missing_image_is_named_with_what_brings_it() {
+    with_backend(|backend, _| async move {
+        // A registry that nobody can reach: nothing listens on that port.
+        let name = "127.0.0.1:1/nobody/nothing:1";
+        let fault = backend.start(of(ImageSource::Name(name.to_owned()))).await.err().unwrap();
+        assert_eq!(
+            (fault.boundary, fault.code.as_str(), fault.retry),
+            (Boundary::Provider, "image-missing", Retry::Never)
+        );
+        for part in [name, "docker pull", "docker load", "docker import"] {
+            assert!(fault.message.contains(part), "{fault}");
+        }
+        let rootfs = backend.start(of(ImageSource::Rootfs("/nowhere".into()))).await.err().unwrap();
+        assert_eq!(rootfs.code, "image-unsupported");
+    });
+}
+
+#[test]
+fn an_image_is_built_once_for_all_and_anew_when_its_folder_changes() {
+    with_backend(|backend, socket| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "Dockerfile",
+            &format!("FROM {}\nWORKDIR /built\nCOPY . .\nUSER agent\nRUN echo run > /tmp/ran\n", image::NAME),
+        );
+        write("data", "one\n");
+        write("secret", "not for the image");
+        write(".dockerignore", "secret\n");
+        let source = ImageSource::Build {
+            context: folder.path().to_owned(),
+            dockerfile: "Dockerfile".to_owned(),
+            timeout: Duration::from_secs(60),
+        };
+        let both = Arc::new(backend.clone());
+        let (first, second) = tokio::join!(both.start(of(source.clone())), both.start(of(source.clone())));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        let look = "pwd; ls; cat data /tmp/ran; id -un";
+        let expected = "/built\nDockerfile\ndata\none\nrun\nagent\n";
+        assert_eq!(text(&sh(first.sandbox.as_ref(), look).await), expected);
+        assert_eq!(text(&sh(second.sandbox.as_ref(), look).await), expected);
+        assert_eq!(built(&socket).await, 1);
+        // Another run has another backend, and finds what was built.
+        write("secret", "changed, and still not seen");
+        let again = another(&socket).await;
+        drop(again.start(of(source.clone())).await.unwrap());
+        assert_eq!(built(&socket).await, 1);
+        assert_eq!(again.shutdown().await, Vec::<String>::new());
+
+        write("data", "two\n");
+        let again = another(&socket).await;
+        let third = again.start(of(source.clone())).await.unwrap();
+        assert_eq!(text(&sh(third.sandbox.as_ref(), "cat data").await), "two\n");
+        drop(third);
+
+        write("Dockerfile", &format!("FROM {}\nRUN echo said; exit 3\n", image::NAME));
+        let last = another(&socket).await;
+        let fault = last.start(of(source)).await.err().unwrap();
+        assert_eq!((fault.code.as_str(), fault.retry), ("build-failed", Retry::Never));
+        assert!(fault.message.contains("said") && fault.message.contains('3'), "{fault}");
+        assert_eq!(last.shutdown().await, Vec::<String>::new());
+        assert_eq!(again.shutdown().await, Vec::<String>::new());
+        drop((first, second));
+    });
+}
+
+/// A backend of another run, on a spawner of its own.
+async fn another(socket: &str) -> clawrl_container::ContainerBackend {
+    let spawner = clawrl_sandbox::spawner::Spawner::start().unwrap();
+    let client = clawrl_sandbox::spawner::SpawnerClient::attach(spawner).unwrap();
+    crate::engine::backend(socket, client, "another").await
+}
+
+async fn built(socket: &str) -> usize {
+    let docker = bollard::Docker::connect_with_unix(socket, 60, bollard::API_DEFAULT_VERSION).unwrap();
+    let docker = docker.negotiate_version().await.unwrap();
+    let images = docker.list_images(None::<bollard::query_parameters::ListImagesOptions>).await.unwrap();
+    images.iter().filter(|image| image.repo_tags.iter().any(|tag| tag.starts_with("clawrl-build:"))).count()
+}

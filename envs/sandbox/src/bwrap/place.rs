@@ -1,0 +1,54 @@
+//! The places of a running sandbox that are reached from outside, and what its workspace begins with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_core::{Boundary, Fault};
+
+use super::arguments::Ground;
+use super::image::{Image, copy_fault};
+use crate::safe_dir::{Owner, SafeDir};
+use crate::tree::{CopyOptions, SkipReason, TreeBounds, copy_tree};
+use crate::{Place, SandboxSpec};
+
+/// The workspace first; further places only with an image or with folders, because each is a descriptor.
+pub(super) fn of(
+    first_process: u32,
+    spec: &SandboxSpec,
+    ground: Ground<'_>,
+    owner: Option<Owner>,
+) -> Result<Vec<Place>, Fault> {
+    let scratch = if ground.image.is_some() { ground.scratch() } else { &[] };
+    let own = |path: &str| !ground.has_room_for(path);
+    let folders = spec.folders.iter().filter(|folder| folder.files.is_none() && own(&folder.path));
+    let folders = folders.map(|folder| folder.path.as_str());
+    let paths = [ground.workspace()].into_iter().chain(scratch.iter().copied()).chain(folders);
+    paths
+        .map(|path| {
+            let outside = format!("/proc/{first_process}/root{path}");
+            let folder = SafeDir::open(Path::new(&outside)).map_err(|error| {
+                let message = format!("cannot open {path} of the sandbox: {error}");
+                Fault::transient(Boundary::Provider, "sandbox-start", message)
+            })?;
+            Ok(Place { path: path.to_owned(), folder: Arc::new(folder), owner })
+        })
+        .collect()
+}
+
+/// Copies what the image has in the workspace's folder into it. Blocks.
+pub(super) fn begin(places: &[Place], image: &Image, disk_mib: u32) -> Result<(), Fault> {
+    let (Some(workspace), Some(content)) = (places.first(), &image.content) else { return Ok(()) };
+    let bounds = TreeBounds { bytes: u64::from(disk_mib) << 20, ..TreeBounds::default() };
+    let options = CopyOptions { bounds, owner: workspace.owner, ..CopyOptions::default() };
+    let report = copy_tree(content, &workspace.folder, options)
+        .map_err(|error| copy_fault(image, disk_mib, &error))?;
+    let Some(first) = report.skipped.first() else { return Ok(()) };
+    let why = match first.reason {
+        SkipReason::Special(kind) => format!("is {kind}, which a workspace cannot begin with"),
+        SkipReason::Unreadable => "cannot be read by this user".to_owned(),
+    };
+    let (folder, inside, path) = (image.folder.display(), &image.workdir, first.path.display());
+    let message =
+        format!("the image {folder}: {inside}/{path} {why}: remove it, or choose another `workdir`");
+    Err(Fault::permanent(Boundary::Provider, "image-workdir", message))
+}

@@ -1,0 +1,132 @@
+//! Files and folders carried into a sandbox and out of it, by their absolute paths inside.
+//!
+//! I1. Everything goes through [`SafeDir`]: what is inside leads nowhere else. I2. Only places that a sandbox keeps
+//! are reached; what lies in its image is not carried.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_core::{Boundary, Fault};
+
+use crate::blocking::blocking;
+use crate::safe_dir::{Owner, SafeDir, SafeReadError};
+use crate::tree::{CopyOptions, CopyReport, Exclusions, Existing, TreeBounds, TreeError, copy_part};
+
+/// A folder inside a sandbox that can be reached from outside, before and after its end.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Its absolute path inside.
+    pub path: String,
+    /// The folder.
+    pub folder: Arc<SafeDir>,
+    /// Who owns what is written there, when this process is root.
+    pub owner: Option<Owner>,
+}
+
+impl Place {
+    /// The path from here of something inside, if it is inside.
+    #[must_use]
+    pub fn relative<'a>(&self, path: &'a str) -> Option<&'a Path> {
+        Path::new(path).strip_prefix(&self.path).ok()
+    }
+
+    /// The innermost of some places that holds a path, and the path from there.
+    #[must_use]
+    pub fn of<'a>(places: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
+        let holding = places.iter().filter_map(|place| Some((place, place.relative(path)?)));
+        let (place, path) = holding.min_by_key(|(_, path)| path.as_os_str().len())?;
+        Some((place.clone(), if path.as_os_str().is_empty() { Path::new(".") } else { path }))
+    }
+}
+
+/// What to carry out of a sandbox, or into one.
+#[derive(Debug, Clone)]
+pub struct CarryRequest {
+    /// Absolute path inside, of a file or a folder.
+    pub inside: String,
+    /// A folder outside.
+    pub outside: Arc<SafeDir>,
+    /// Path there.
+    pub name: String,
+    /// What stays behind.
+    pub exclude: Exclusions,
+    /// Bounds on what is copied.
+    pub bounds: TreeBounds,
+}
+
+/// Why nothing was carried.
+#[derive(Debug, thiserror::Error)]
+pub enum CarryError {
+    /// What is there cannot be copied. It depends on the error whose doing that was.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The machine failed, or the sandbox keeps nothing at such a path.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Reads a file of a place.
+pub(crate) async fn read(places: Vec<Place>, path: String, cap: u64) -> Result<Option<Vec<u8>>, Fault> {
+    let Some((place, inner)) = Place::of(&places, &path) else { return Err(not_kept(&path)) };
+    let inner = inner.to_owned();
+    match blocking(move || place.folder.read_file(inner, cap)).await? {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(SafeReadError::Missing { .. }) => Ok(None),
+        Err(error) if error.is_infrastructure() => {
+            Err(Fault::transient(Boundary::Env, "unreadable", format!("{path}: {error}")))
+        }
+        Err(error) => Err(Fault::permanent(Boundary::Env, "unreadable", format!("{path}: {error}"))),
+    }
+}
+
+/// Copies from a place to the outside.
+pub(crate) async fn out(places: Vec<Place>, request: CarryRequest) -> Result<CopyReport, CarryError> {
+    let Some((place, inner)) = Place::of(&places, &request.inside) else {
+        return Err(not_kept(&request.inside).into());
+    };
+    let inner = inner.to_owned();
+    let options = CopyOptions { bounds: request.bounds, ..CopyOptions::default() };
+    let CarryRequest { outside, name, exclude, .. } = request;
+    Ok(blocking(move || copy_part(&place.folder, inner, &outside, name, &exclude, options)).await??)
+}
+
+/// Copies from the outside to a place; what is there already is replaced.
+pub(crate) async fn into(places: Vec<Place>, request: CarryRequest) -> Result<CopyReport, CarryError> {
+    let Some((place, inner)) = Place::of(&places, &request.inside) else {
+        return Err(not_kept(&request.inside).into());
+    };
+    let inner = inner.to_owned();
+    let options = CopyOptions { bounds: request.bounds, owner: place.owner, existing: Existing::Replaced };
+    let CarryRequest { outside, name, exclude, .. } = request;
+    Ok(blocking(move || copy_part(&outside, name, &place.folder, inner, &exclude, options)).await??)
+}
+
+fn not_kept(path: &str) -> Fault {
+    let message = format!(
+        "{path} is in no place that this sandbox keeps: the workspace, and with an image /home/agent, /tmp, /logs \
+         and /dev/shm"
+    );
+    Fault::permanent(Boundary::Env, "not-kept", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_place_holds_a_path() {
+        let folder = Arc::new(SafeDir::open("/").unwrap());
+        let place = |path: &str| Place { path: path.to_owned(), folder: Arc::clone(&folder), owner: None };
+        let places = [place("/tmp"), place("/tmp/work"), place("/logs")];
+        let check = |path: &str, expected: Option<(&str, &str)>| {
+            let found = Place::of(&places, path);
+            let found = found.as_ref().map(|(place, inner)| (place.path.as_str(), inner.to_str().unwrap()));
+            assert_eq!(found, expected, "{path}");
+        };
+        check("/tmp/a", Some(("/tmp", "a")));
+        check("/tmp/work/a/b", Some(("/tmp/work", "a/b")));
+        check("/tmp/workshop", Some(("/tmp", "workshop")));
+        check("/logs", Some(("/logs", ".")));
+        check("/etc/passwd", None);
+    }
+}

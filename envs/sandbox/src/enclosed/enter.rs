@@ -1,0 +1,165 @@
+//! The first program of ours in a container: files, terminal, shell.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, Determinism, Fault};
+
+use super::root::{self, InsideRoot};
+use super::sandbox::{EnclosedSandbox, Inside};
+use super::user::InsideUser;
+use super::{marks, terminal};
+use crate::blocking::blocking;
+use crate::exec::spawn_fault;
+use crate::live::Live;
+use crate::procs::{self, ProcessStat};
+use crate::ready::{READY, until_ready};
+use crate::safe_dir::Keeper;
+use crate::spawner::{LaunchKind, SpawnerClient};
+use crate::{Announcer, Owner, SandboxSpec, StartedSandbox, WorkspaceStart};
+
+/// How long the first process may take to become what it is going to be, and how often it is looked at meanwhile.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
+const SETTLE_SLICE: Duration = Duration::from_millis(2);
+
+/// Shell code that says that a container is entered. No limit of processes is set: it would count those of all
+/// containers with a user of this number. The control group's is the container's own.
+#[must_use]
+pub fn announce() -> String {
+    format!("printf '%s' '{READY}'")
+}
+
+/// A container that runs, as its engine tells of it.
+pub struct Enclosure {
+    /// Host process id of its first process.
+    pub pid: u32,
+    /// A variable that the first process was started with, which nobody else's was. It has to ignore SIGCHLD: then the
+    /// kernel reaps its orphans.
+    pub mark: (String, String),
+    /// `USER[:GROUP]` of the agent, names or numbers; nothing stands for root.
+    pub user: String,
+    /// Absolute path of the workspace.
+    pub workdir: String,
+    /// Absolute paths of folders that are made where they are not there, writable to all.
+    pub commons: &'static [&'static str],
+    /// Variables of the image.
+    pub environment: Vec<(String, String)>,
+    /// Capabilities of root inside, one bit each. The first process must hold one more, so that nothing inside can
+    /// trace it.
+    pub capabilities: u64,
+    /// Dropped when nobody can look at files of the container any more.
+    pub keeper: Keeper,
+    /// Its place in the backend's count, given back when it has ended.
+    pub live: Live,
+}
+
+/// Starts the main program of `spec` in a container, on a terminal of its own.
+///
+/// # Errors
+/// A provider [`Fault`]: the container is not what it should be, or nothing can be started in it. The container is then
+/// for the caller to end.
+pub async fn enter(
+    spawner: SpawnerClient,
+    determinism: &Determinism,
+    spec: &SandboxSpec,
+    enclosure: Enclosure,
+) -> Result<StartedSandbox, Fault> {
+    let Enclosure { pid, mark, user, workdir, commons, environment, capabilities, keeper, live } = enclosure;
+    let gone = || Fault::transient(Boundary::Provider, "container-gone", "the container ended as it started");
+    let handle = procs::open(pid).ok_or_else(gone)?;
+    let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie).ok_or_else(gone)?;
+    // Told to start, it may not have become what it is going to be.
+    let until = Instant::now() + SETTLE_LIMIT;
+    while !(marks::carries(pid, &mark.0, &mark.1) && marks::reaps(pid)) {
+        if marks::is_ending(pid) {
+            return Err(gone());
+        }
+        if Instant::now() >= until {
+            let message = "the engine's containers are not processes of this machine, as seen from here; containers need an \
+                           engine on the same machine, and a `clawrl` that sees its processes";
+            return Err(Fault::permanent(Boundary::Provider, "engine-elsewhere", message));
+        }
+        // timer: the kernel tells nobody about an exec in another process.
+        tokio::time::sleep(SETTLE_SLICE).await;
+    }
+    let (folders, support, size) = (spec.folders.clone(), spec.support_files.clone(), spec.size);
+    let (folder, emptied) = (workdir.clone(), spec.workspace == WorkspaceStart::Empty);
+    let prepared = blocking(move || {
+        let transient = |error: String| Fault::transient(Boundary::Provider, "container-start", error);
+        let root = InsideRoot::open(pid, keeper).map_err(|error| transient(error.to_string()))?;
+        let user = InsideUser::find(&root, &user)?;
+        let host = |inside, map| {
+            marks::outside(pid, map, inside).ok_or_else(|| {
+                let message =
+                    format!("user or group {inside} does not exist in the container's user namespace");
+                Fault::permanent(Boundary::Provider, "no-such-user", message)
+            })
+        };
+        let owner = Owner { uid: host(user.uid, "uid_map")?, gid: host(user.gid, "gid_map")? };
+        let host_root = Owner { uid: host(0, "uid_map")?, gid: host(0, "gid_map")? };
+        let failed = |what: &str, error: &dyn std::fmt::Display| transient(format!("{what}: {error}"));
+        let workspace = root.folder(&folder).map_err(|error| failed(&folder, &error))?;
+        if emptied {
+            root::empty(&workspace).map_err(|error| failed(&folder, &error))?;
+        }
+        for folder in &folders {
+            let laid = match &folder.files {
+                Some(files) => root.lay(&folder.path, files, host_root),
+                None => root.fresh_folder(&folder.path, 0o777, owner).map(drop),
+            };
+            laid.map_err(|error| failed(&folder.path, &error))?;
+        }
+        for path in commons {
+            root.dir()
+                .make_dirs(path.trim_start_matches('/'), 0o777, Some(host_root))
+                .map_err(|error| failed(path, &error))?;
+        }
+        for (path, content) in &support {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let folder = root
+                .folder(if folder.is_empty() { "/" } else { folder })
+                .map_err(|error| failed(path, &error))?;
+            folder
+                .write_file(name, content.as_bytes(), 0o444, Some(host_root))
+                .map_err(|error| failed(path, &error))?;
+        }
+        let (master, terminal) =
+            terminal::open(&root, size, owner.uid).map_err(|error| transient(error.to_string()))?;
+        // Whatever runs out of memory inside, it is not the first process that has to go. Where this machine forbids it, what the
+        // agent starts is still preferred: see `oom_score` of a launch.
+        let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
+        let entrances = marks::entrances(pid).map_err(|error| transient(error.to_string()))?;
+        Ok::<_, Fault>((root, user, owner, host_root, workspace, master, terminal, entrances))
+    })
+    .await??;
+    let (root, user, owner, host_root, workspace, master, terminal, entrances) = prepared;
+    let inside = Inside {
+        pid,
+        start_ticks: stat.start_ticks,
+        user,
+        owner,
+        host_root,
+        workdir,
+        environment,
+        capabilities,
+        label: marks::label(pid),
+        entrances,
+        determinism: determinism.clone(),
+        main: spec.main.clone(),
+    };
+    let script = format!("printf '%s' '{READY}'; exec \"$@\"");
+    let before: &[&str] = match spec.announced_by {
+        Announcer::Wrapper => &["/bin/sh", "-c", &script, "sh", &spec.main.program],
+        Announcer::Main => &[&spec.main.program],
+    };
+    let words = before.iter().map(|&word| word.to_owned());
+    let words: Vec<String> = words.chain(spec.main.arguments.iter().cloned()).collect();
+    let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
+    let sandbox = EnclosedSandbox::new(spawner.clone(), handle, live, inside, root, workspace)?;
+    let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];
+    let process = spawner.spawn(launch, None, &ends).await.map_err(spawn_fault)?;
+    drop(terminal);
+    sandbox.has_main(process.exit);
+    let (terminal, _) = until_ready(master).await?;
+    Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
+}

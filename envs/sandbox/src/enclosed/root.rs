@@ -1,0 +1,177 @@
+//! The root folder of a container, held by a descriptor.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+
+use crate::safe_dir::{FOLDER, Keeper, failed, open_beneath};
+use crate::{Owner, PutFile, SafeDir, SafeReadError};
+
+/// Of a folder that programs may not write to.
+const CLOSED: u32 = 0o755;
+/// Of a folder that anybody may write to.
+const OPEN: u32 = 0o777;
+
+/// The folder, with what keeps its content.
+#[derive(Debug, Clone)]
+pub(super) struct InsideRoot {
+    dir: SafeDir,
+    keeper: Keeper,
+}
+
+impl InsideRoot {
+    /// The root of the process's mount namespace.
+    pub(super) fn open(pid: u32, keeper: Keeper) -> Result<Self, SafeReadError> {
+        // The link of /proc leads into the other namespace; its target's name means nothing out here.
+        let path = format!("/proc/{pid}/root");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root =
+            rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(Path::new(&path), errno))?;
+        Ok(Self { dir: SafeDir::kept(root, Arc::clone(&keeper))?, keeper })
+    }
+
+    /// The folder itself, in which no link is followed.
+    pub(super) fn dir(&self) -> &SafeDir {
+        &self.dir
+    }
+
+    /// A folder by its path inside. Links on the way are followed as a program inside would, and lead nowhere else.
+    pub(super) fn folder(&self, path: &str) -> Result<SafeDir, SafeReadError> {
+        let found = self.resolve(path, OFlags::PATH | OFlags::DIRECTORY)?;
+        SafeDir::kept(found, Arc::clone(&self.keeper))
+    }
+
+    /// A file of the image, from before any program of the agent ran, or one that only misleads its own container.
+    pub(super) fn read_trusting_links(&self, path: &str, cap: u64) -> Result<Vec<u8>, SafeReadError> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.folder(if folder.is_empty() { "/" } else { folder })?.read_file(name, cap)
+    }
+
+    pub(super) fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, SafeReadError> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        rustix::io::retry_on_intr(|| {
+            openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        })
+        .map_err(|errno| failed(Path::new(path), errno))
+    }
+
+    /// Replaces whatever is at a path by a folder with these files. Files are root's, and so is the folder unless it
+    /// is empty: then it is anybody's. Nothing that the agent left on the way is followed; it is replaced. Blocks.
+    pub(super) fn lay(&self, path: &str, files: &[PutFile], owner: Owner) -> io::Result<()> {
+        let folder = self.fresh_folder(path, if files.is_empty() { OPEN } else { CLOSED }, owner)?;
+        for file in files {
+            folder
+                .write_file(&file.path, &file.content, file.mode, Some(owner))
+                .map_err(|error| io::Error::other(format!("{path}/{}: {error}", file.path)))?;
+        }
+        Ok(())
+    }
+
+    /// An empty folder in place of whatever is at the path.
+    pub(super) fn fresh_folder(&self, path: &str, mode: u32, owner: Owner) -> io::Result<SafeDir> {
+        let names: Vec<_> = Path::new(path)
+            .components()
+            .filter_map(|component| match component {
+                Component::Normal(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        let mut at = open_beneath(self.dir.as_fd(), c".", FOLDER, Mode::empty())?;
+        for (number, name) in names.iter().enumerate() {
+            let last = number + 1 == names.len();
+            let name = Path::new(name);
+            if last || !is_folder(at.as_fd(), name)? {
+                remove(at.as_fd(), name)?;
+            }
+            match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(CLOSED)) {
+                Err(Errno::EXIST) if !last => {}
+                made => made?,
+            }
+            at = open_beneath(at.as_fd(), name, FOLDER, Mode::empty())?;
+            if last {
+                let (uid, gid) = (rustix::fs::Uid::from_raw(owner.uid), rustix::fs::Gid::from_raw(owner.gid));
+                rustix::fs::fchown(&at, Some(uid), Some(gid))?;
+                // By umask some may be lacking, and after a change of owner some may be gone.
+                rustix::fs::fchmod(&at, Mode::from_raw_mode(mode))?;
+            }
+        }
+        SafeDir::kept(at, Arc::clone(&self.keeper)).map_err(io::Error::other)
+    }
+}
+
+/// Removes everything in a folder. Blocks.
+pub(super) fn empty(folder: &SafeDir) -> io::Result<()> {
+    let open = open_beneath(folder.as_fd(), c".", FOLDER, Mode::empty())?;
+    let names: Vec<_> = crate::safe_dir::listing(open.as_fd(), || Ok::<_, Errno>(()))?;
+    names
+        .iter()
+        .try_for_each(|name| remove(open.as_fd(), Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()))))
+}
+
+fn is_folder(parent: BorrowedFd<'_>, name: &Path) -> io::Result<bool> {
+    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes an entry with all below it, following no link.
+fn remove(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
+    if is_folder(parent, name)? {
+        // The descriptor stands for the folder; only the last name is looked up, and never followed.
+        let path = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
+        return std::fs::remove_dir_all(path);
+    }
+    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn check(prepare: impl FnOnce(&Path), path: &str) {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("precious"), "stays").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        prepare(inside.path());
+        let fd = rustix::fs::open(inside.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let keeper: Keeper = Arc::new(());
+        let root = InsideRoot { dir: SafeDir::kept(fd, Arc::clone(&keeper)).unwrap(), keeper };
+        let own = rustix::process::geteuid().as_raw();
+        let files = [PutFile { path: "sub/f".to_owned(), mode: 0o644, content: Arc::from(&b"new"[..]) }];
+        root.lay(path, &files, Owner { uid: own, gid: rustix::process::getegid().as_raw() }).unwrap();
+        let laid = inside.path().join(path.trim_start_matches('/'));
+        assert_eq!(std::fs::read_to_string(laid.join("sub/f")).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(&laid).unwrap().count(), 1);
+        assert_eq!(laid.symlink_metadata().unwrap().permissions().mode() & 0o777, CLOSED);
+        assert_eq!(std::fs::read_to_string(outside.path().join("precious")).unwrap(), "stays");
+    }
+
+    #[test]
+    fn whatever_was_there_is_replaced_and_no_link_is_followed() {
+        check(|_| {}, "/tests");
+        check(|root| std::fs::write(root.join("tests"), "a file").unwrap(), "/tests");
+        check(|root| symlink("/etc", root.join("tests")).unwrap(), "/tests");
+        check(
+            |root| {
+                std::fs::create_dir_all(root.join("tests/old")).unwrap();
+                symlink("/", root.join("tests/old/link")).unwrap();
+                std::fs::set_permissions(root.join("tests"), std::fs::Permissions::from_mode(0o777)).unwrap();
+            },
+            "/tests",
+        );
+        check(|root| symlink("/tmp", root.join("logs")).unwrap(), "/logs/verifier");
+        check(|root| std::fs::write(root.join("logs"), "").unwrap(), "/logs/verifier");
+    }
+}

@@ -1,0 +1,373 @@
+//! A container that was entered: files, programs, processes, the end.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, BoxFuture, Determinism, Fault};
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::sync::watch;
+
+use super::marks;
+use super::root::InsideRoot;
+use super::user::InsideUser;
+use crate::blocking::{blocking, put_files};
+use crate::exec;
+use crate::live::Live;
+use crate::procs;
+use crate::readiness::watched_for;
+use crate::safe_dir::{Owner, SafeDir};
+use crate::spawner::{
+    Confinement, ContainerJoin, ExitWatch, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
+    SpawnerClient,
+};
+use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, SandboxCommand};
+
+/// A killed container that has not ended by then is a harness fault: the kernel never takes this long.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a group of version 1 is asked whether it has frozen: there is no event for it.
+const FREEZE_SLICE: Duration = Duration::from_millis(2);
+
+/// What an engine would set: programs of images are ordinary programs.
+const OPEN_FILES: u64 = 65_536;
+
+/// What is known of a container after it was entered.
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) pid: u32,
+    pub(super) start_ticks: u64,
+    pub(super) user: InsideUser,
+    /// The agent's ids out here.
+    pub(super) owner: Owner,
+    /// Those of root inside.
+    pub(super) host_root: Owner,
+    pub(super) workdir: String,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) capabilities: u64,
+    pub(super) label: Option<String>,
+    pub(super) entrances: Vec<PathBuf>,
+    pub(super) determinism: Determinism,
+    pub(super) main: SandboxCommand,
+}
+
+impl Inside {
+    /// The start of a program by a user.
+    pub(super) fn launch(
+        &self,
+        kind: LaunchKind,
+        words: Vec<String>,
+        command: &SandboxCommand,
+        user: &InsideUser,
+    ) -> LaunchRequest {
+        let mut words = words.into_iter();
+        LaunchRequest {
+            kind,
+            confinement: Confinement {
+                identity: None,
+                // The program goes through them itself, the launcher stays outside.
+                cgroup_entrances: Vec::new(),
+                limits: vec![(ResourceLimit::Core, 0), (ResourceLimit::OpenFiles, OPEN_FILES)],
+                oom_score: Some(500),
+                filter_calls: true,
+            },
+            join: Some(JoinTarget {
+                pid: self.pid,
+                start_ticks: self.start_ticks,
+                inside_identity: (user.uid, user.gid),
+                container: Some(ContainerJoin {
+                    groups: user.groups.clone(),
+                    capabilities: self.capabilities,
+                    entrances: self.entrances.clone(),
+                    label: self.label.clone(),
+                }),
+            }),
+            parent: 0,
+            label: String::new(),
+            program: words.next().unwrap_or_default().into(),
+            hidden_arguments: Vec::new(),
+            data: Vec::new(),
+            arguments: words.collect(),
+            environment: self.variables(command, user),
+            working_folder: Some(self.workdir.clone().into()),
+        }
+    }
+
+    /// The image's variables, over them what the plan fixes, over those the user's and the command's own.
+    fn variables(&self, command: &SandboxCommand, user: &InsideUser) -> Vec<(String, String)> {
+        let fixed = &self.determinism;
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut variables = vec![("PATH".to_owned(), path.to_owned())];
+        variables.extend(self.environment.iter().cloned());
+        let settled = [
+            ("TERM", "xterm-256color".to_owned()),
+            ("TZ", fixed.time_zone.clone()),
+            ("LANG", fixed.locale.clone()),
+            ("LC_ALL", fixed.locale.clone()),
+            ("SOURCE_DATE_EPOCH", fixed.source_date_epoch.to_string()),
+            ("HOME", user.home.clone()),
+            ("USER", user.name.clone()),
+            ("LOGNAME", user.name.clone()),
+            ("SHELL", "/bin/bash".to_owned()),
+        ];
+        variables.extend(settled.map(|(name, value)| (name.to_owned(), value)));
+        variables.extend(fixed.python_hash_seed.map(|seed| ("PYTHONHASHSEED".to_owned(), seed.to_string())));
+        variables.extend(command.environment.clone());
+        variables
+    }
+
+    /// Processes of the container's pid namespace, without its first one.
+    fn processes(&self) -> Vec<ProcessFacts> {
+        let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let Some(own) = namespace(self.pid) else { return Vec::new() };
+        procs::all()
+            .into_iter()
+            .filter(|&pid| pid != self.pid && namespace(pid).as_ref() == Some(&own))
+            .filter_map(procs::facts)
+            .collect()
+    }
+
+    /// The file by which all of the container's processes are stopped and let go, and the words for it.
+    fn freezer(&self) -> Option<(PathBuf, &'static str, &'static str)> {
+        self.entrances.iter().find_map(|entrance| {
+            let folder = entrance.parent()?;
+            let versions = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
+            versions
+                .into_iter()
+                .map(|(file, on, off)| (folder.join(file), on, off))
+                .find(|(file, ..)| file.exists())
+        })
+    }
+
+    /// Kills all but the first process; false when some are left at the limit. Blocks.
+    fn strike_all(&self) -> bool {
+        let deadline = Instant::now() + KILL_LIMIT;
+        loop {
+            // Frozen, none can fork between the look and its end; the signals wait until all are let go.
+            let freezer = self.freezer();
+            if let Some((file, on, _)) = &freezer {
+                let _ = std::fs::write(file, on);
+                let until = Instant::now() + Duration::from_secs(1);
+                while !frozen(file, on) && Instant::now() < until {
+                    // timer: see FREEZE_SLICE.
+                    std::thread::sleep(FREEZE_SLICE);
+                }
+            }
+            let seen = self.processes();
+            procs::kill_each(seen.iter());
+            if let Some((file, _, off)) = &freezer {
+                let _ = std::fs::write(file, off);
+            }
+            if seen.is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Whether all have stopped. Version 2 says so in another file.
+fn frozen(file: &Path, on: &str) -> bool {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    match file.file_name().and_then(|name| name.to_str()) {
+        Some("cgroup.freeze") => read(&file.with_file_name("cgroup.events")).contains("frozen 1"),
+        _ => read(file).trim() == on,
+    }
+}
+
+/// The [`Sandbox`] in a container. Dropping it kills everything inside.
+#[derive(Debug)]
+pub struct EnclosedSandbox {
+    spawner: SpawnerClient,
+    inside: Arc<Inside>,
+    root: InsideRoot,
+    workspace: Arc<SafeDir>,
+    /// Of the first process.
+    handle: Arc<OwnedFd>,
+    ended: watch::Receiver<bool>,
+    /// We ended it, so its end is nobody's fault.
+    killed: AtomicBool,
+    /// Of the main program's launcher, which is outside.
+    main: Mutex<Option<ExitWatch>>,
+}
+
+impl EnclosedSandbox {
+    pub(super) fn new(
+        spawner: SpawnerClient,
+        handle: OwnedFd,
+        live: Live,
+        inside: Inside,
+        root: InsideRoot,
+        workspace: SafeDir,
+    ) -> Result<Self, Fault> {
+        let failed = |error: std::io::Error| {
+            Fault::transient(Boundary::Provider, "container-start", error.to_string())
+        };
+        // The watched one is another descriptor of the same process, so that the task alone owns it.
+        let watched =
+            handle.try_clone().and_then(|fd| watched_for(fd, Interest::READABLE)).map_err(failed)?;
+        let (tell_ended, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            // Readable when it has ended, which the kernel lets it do after all others in its namespace.
+            let _ = watched.readable().await.map(drop);
+            drop(live);
+            let _ = tell_ended.send(true);
+        });
+        Ok(Self {
+            spawner,
+            inside: Arc::new(inside),
+            root,
+            workspace: Arc::new(workspace),
+            handle: Arc::new(handle),
+            ended,
+            killed: AtomicBool::new(false),
+            main: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn has_main(&self, exit: ExitWatch) {
+        *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
+    }
+
+    fn strike(&self) {
+        self.killed.store(true, Ordering::Release);
+        // ESRCH: it has ended by itself.
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
+    fn undead(&self, what: &str) -> Fault {
+        let message = format!(
+            "{what} of container process {} have not ended {KILL_LIMIT:?} after they were killed",
+            self.inside.pid
+        );
+        Fault::permanent(Boundary::Harness, "sandbox-undead", message)
+    }
+}
+
+impl Drop for EnclosedSandbox {
+    fn drop(&mut self) {
+        self.strike();
+    }
+}
+
+impl Sandbox for EnclosedSandbox {
+    fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        if files.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        Box::pin(put_files(Arc::clone(&self.workspace), files, Some(self.inside.owner)))
+    }
+
+    fn workspace(&self) -> Arc<SafeDir> {
+        Arc::clone(&self.workspace)
+    }
+
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+        Box::pin(async move {
+            if *self.ended.borrow() {
+                return Err(Fault::transient(Boundary::Env, "sandbox-gone", "the container has ended"));
+            }
+            let user = match spec.user.clone() {
+                None => self.inside.user.clone(),
+                Some(wanted) => {
+                    let root = self.root.clone();
+                    blocking(move || InsideUser::find(&root, &wanted)).await??
+                }
+            };
+            let words =
+                std::iter::once(&spec.command.program).chain(&spec.command.arguments).cloned().collect();
+            let mut command = self.inside.main.clone();
+            command.environment.extend(spec.command.environment.clone());
+            let launch = self.inside.launch(LaunchKind::Descriptors, words, &command, &user);
+            exec::run(&self.spawner, launch, &spec, |launcher| {
+                let inside = Arc::clone(&self.inside);
+                blocking(move || {
+                    let seen = inside.processes();
+                    let group = seen.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
+                    procs::kill_each(seen.iter().filter(|p| Some(p.host_group) == group));
+                })
+            })
+            .await
+        })
+    }
+
+    fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
+        let inside = Arc::clone(&self.inside);
+        Box::pin(async move { blocking(move || inside.processes()).await.unwrap_or_default() })
+    }
+
+    fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
+        Box::pin(async move { procs::kill_each(victims.iter()) })
+    }
+
+    fn identity(&self) -> (u32, u32) {
+        (self.inside.owner.uid, self.inside.user.uid)
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            self.strike();
+            let mut ended = self.ended.clone();
+            let mut main = self.main.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let all = async {
+                let _ = ended.wait_for(|&ended| ended).await;
+                if let Some(main) = &mut main {
+                    main.ended().await;
+                }
+            };
+            tokio::time::timeout(KILL_LIMIT, all).await.map_err(|_| self.undead("processes"))
+        })
+    }
+
+    fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let inside = Arc::clone(&self.inside);
+            if blocking(move || inside.strike_all()).await? { Ok(()) } else { Err(self.undead("programs")) }
+        })
+    }
+
+    fn verifies_in_place(&self) -> bool {
+        true
+    }
+
+    fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        let (root, owner) = (self.root.clone(), self.inside.host_root);
+        Box::pin(async move {
+            let laid = blocking(move || {
+                root.lay(&folder, &files, owner).map_err(|error| format!("{folder}: {error}"))
+            });
+            laid.await?.map_err(|error| Fault::permanent(Boundary::Env, "put-file", error))
+        })
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let workspace = Place {
+            path: self.inside.workdir.clone(),
+            folder: Arc::clone(&self.workspace),
+            owner: Some(self.inside.owner),
+        };
+        let root = Place {
+            path: "/".to_owned(),
+            folder: Arc::new(self.root.dir().clone()),
+            owner: Some(self.inside.host_root),
+        };
+        vec![workspace, root]
+    }
+
+    fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
+        Box::pin(async move {
+            let ended = *self.ended.borrow() || marks::is_ending(self.inside.pid);
+            (ended && !self.killed.load(Ordering::Acquire)).then(|| {
+                let message = "the container ended and nothing inside can have done it: the engine was restarted, or somebody \
+                               ended it";
+                Fault::transient(Boundary::Env, "container-lost", message)
+            })
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Joining a container: what an engine gives its programs beside namespaces.
+//!
+//! Such a container's root is often the host's user 0, held only by what is taken away from it. So in the moments
+//! between entering and exec nothing of the host may be within reach: descriptors are closed before a path inside
+//! is followed (a working folder that is a link to `/proc/self/fd/N` leads out otherwise), and the folder that was
+//! entered must lie below the container's root.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use rustix::thread::ThreadNameSpaceType;
+
+use super::launch::named;
+use super::protocol::ContainerJoin;
+
+/// The first descriptor that is none of input, output and error.
+const FIRST_OTHER: libc::c_uint = 3;
+
+/// Entrances of control groups, opened while their paths could still be seen.
+#[derive(Debug)]
+pub(super) struct Entrances(Vec<File>);
+
+impl Entrances {
+    pub(super) fn open(container: &ContainerJoin) -> io::Result<Self> {
+        let open = |path: &std::path::PathBuf| {
+            File::options()
+                .write(true)
+                .open(path)
+                .map_err(|error| named(&format!("control group {}", path.display()), error))
+        };
+        container.entrances.iter().map(open).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Moves the calling process, which has one thread.
+    pub(super) fn go_through(self) -> io::Result<()> {
+        self.0.into_iter().try_for_each(|mut entrance| entrance.write_all(b"0"))
+    }
+}
+
+/// The namespaces of the process that are not ours already: the kernel refuses to enter one's own user namespace.
+pub(super) fn namespaces(pid: u32) -> io::Result<ThreadNameSpaceType> {
+    let kinds = [
+        ("user", ThreadNameSpaceType::USER),
+        ("mnt", ThreadNameSpaceType::MOUNT),
+        ("pid", ThreadNameSpaceType::PROCESS_ID),
+        ("ipc", ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION),
+        ("uts", ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME),
+        ("net", ThreadNameSpaceType::NETWORK),
+        ("cgroup", ThreadNameSpaceType::CONTROL_GROUP),
+    ];
+    let mut foreign = ThreadNameSpaceType::empty();
+    for (name, kind) in kinds {
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
+        if of(&pid.to_string())? != of("self")? {
+            foreign |= kind;
+        }
+    }
+    let needed = ThreadNameSpaceType::MOUNT | ThreadNameSpaceType::PROCESS_ID;
+    if foreign.contains(needed) {
+        return Ok(foreign);
+    }
+    Err(io::Error::other("the container has no mount or process namespace of its own"))
+}
+
+/// Closes all descriptors but input, output and error.
+pub(super) fn close_everything_else() -> io::Result<()> {
+    // SAFETY: takes numbers only. Nothing that owns one of the descriptors is used after this: the caller goes on to exec.
+    match unsafe { libc::syscall(libc::SYS_close_range, FIRST_OTHER, libc::c_uint::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(named("close_range", io::Error::last_os_error())),
+    }
+}
+
+/// Asks the security module for the label of the container's first process, from the next exec on.
+pub(super) fn take_label(container: &ContainerJoin) -> io::Result<()> {
+    let Some(label) = &container.label else { return Ok(()) };
+    // AppArmor tells the mode behind the name and wants a word before it; SELinux has neither.
+    let wanted = match label.rsplit_once(" (") {
+        Some((profile, _mode)) => format!("exec {profile}"),
+        None => label.clone(),
+    };
+    std::fs::write("/proc/self/attr/exec", wanted).map_err(|error| named(&format!("label {label}"), error))
+}
+
+/// That the working folder is below our root. The kernel tells of one that is not by a path that is not absolute.
+pub(super) fn stands_inside() -> io::Result<()> {
+    let here = std::env::current_dir()?;
+    if Path::new(&here).is_absolute() {
+        return Ok(());
+    }
+    Err(io::Error::other("the working folder leads out of the sandbox"))
+}

@@ -1,0 +1,32 @@
+//! `clawrl completions`: the script by which a shell completes command lines of `clawrl`.
+//!
+//! I1. The script is a function of the command line alone: it looks at no run and no suite, and never runs `clawrl`.
+
+use clap::CommandFactory;
+use clap_complete::{Shell, generate};
+
+use crate::arguments::Cli;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// Prints the script by which a shell completes commands and options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  clawrl completions bash > ~/.local/share/bash-completion/completions/clawrl\n  \
+                  clawrl completions zsh > \"${fpath[1]}/_clawrl\"\n  \
+                  clawrl completions fish > ~/.config/fish/completions/clawrl.fish"
+)]
+pub(crate) struct Arguments {
+    /// The shell that reads it.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    generate(arguments.shell, &mut Cli::command(), "clawrl", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,108 @@
+//! `clawrl import`: suites that others defined, as suites of ours.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use clawrl_config::ConfigError;
+use clawrl_import::{
+    ImportOptions, ImportSandbox, Imported, RootfsChoice, import_harbor, import_terminal_bench,
+};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::print;
+
+/// Imports tasks that others defined into a new suite.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  clawrl import harbor my-task --output tasks/my-tasks")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Harbor task folders (Terminal-Bench 2 and others), datasets and registries.
+    #[command(
+        after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
+    )]
+    Harbor(Choices),
+    /// Tasks of Terminal-Bench 0.x.
+    #[command(
+        after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
+    )]
+    TerminalBench(Choices),
+}
+
+#[derive(Debug, clap::Args)]
+struct Choices {
+    /// A task folder, a folder of task folders; for Harbor also a dataset.toml or a registry.json.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The suite's folder, which is made; the suite is called like it.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// Where the tasks run [default: bubblewrap with --rootfs, else container].
+    #[arg(long, value_name = "KIND")]
+    sandbox: Option<Sandbox>,
+    /// An image unpacked into a folder, for sandboxes. Without IMAGE, it stands for the one image of all tasks.
+    #[arg(long, value_name = "[IMAGE=]DIR")]
+    rootfs: Vec<String>,
+    /// Import only tasks of this name.
+    #[arg(long = "task", value_name = "NAME")]
+    tasks: Vec<String>,
+    /// Most turns of an attempt.
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_turns: u32,
+    /// Replace a suite that was imported before.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sandbox {
+    /// Containers of an engine, which builds or finds the images.
+    Container,
+    /// Sandboxes on unpacked images; no engine is needed.
+    Bubblewrap,
+}
+
+type Importer = fn(&ImportOptions) -> Result<Imported, ConfigError>;
+
+/// Does it. Standard output is the path of the suite; what was left out is said on standard error.
+pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    let (choices, import) = match &arguments.what {
+        What::Harbor(choices) => (choices, import_harbor as Importer),
+        What::TerminalBench(choices) => (choices, import_terminal_bench as Importer),
+    };
+    let sandbox = match choices.sandbox {
+        Some(Sandbox::Container) => ImportSandbox::Container,
+        Some(Sandbox::Bubblewrap) => ImportSandbox::Bubblewrap,
+        None if choices.rootfs.is_empty() => ImportSandbox::Container,
+        None => ImportSandbox::Bubblewrap,
+    };
+    let text = |value: std::ffi::OsString| value.into_string().ok();
+    let options = ImportOptions {
+        paths: choices.paths.clone(),
+        output: choices.output.clone(),
+        sandbox,
+        rootfs: choices.rootfs.iter().map(|choice| RootfsChoice::parse(choice)).collect(),
+        tasks: choices.tasks.clone(),
+        force: choices.force,
+        max_turns: choices.max_turns,
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+            .collect(),
+    };
+    let imported = import(&options)?;
+    for (task, note) in &imported.notes {
+        let whose = if task.is_empty() { String::new() } else { format!("{task}: ") };
+        log.note(format_args!("{whose}{note}"));
+    }
+    print(&format!("{}\n", imported.suite.display()))?;
+    let count = imported.tasks.len();
+    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    log.note(format_args!("{tasks}; try `clawrl validate {}`", choices.output.display()));
+    Ok(Exit::Success)
+}

@@ -1,0 +1,124 @@
+//! `clawrl report`: one page about a run, and its figures.
+//!
+//! I1. The page is there whole, or as it was before: it is written beside its place and renamed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clawrl_record::Run;
+use clawrl_report::{Heading, Options, Report, ReportError, render_text, report};
+use serde::Serialize;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::results::{ResultsArguments, run_name};
+
+/// In the run's folder.
+const PAGE: &str = "report.html";
+/// In the folder of a training, whose report.html is about what was learned.
+const PAGE_OF_TRAINING: &str = "run-report.html";
+
+/// Writes one page of HTML about a run, with every attempt, and prints its figures.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  clawrl report my-run\n  clawrl report my-run --json > figures.json\n  \
+                  clawrl report my-run --output my-run.html --atif trajectories --casts recordings")]
+pub(crate) struct Arguments {
+    /// Name of the run.
+    #[arg(value_parser = run_name)]
+    run: clawrl_core::RunId,
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Write the page to this file [default: report.html in the run's folder; run-report.html for a training].
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Room for attempts in the page; what is beyond is left out, terminal recordings first, and the page says so.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(0..=4096))]
+    page_mib: u64,
+    /// Write every attempt as an ATIF-v1.8 trajectory into this folder: s12.0.json and so on.
+    #[arg(long, value_name = "DIR")]
+    atif: Option<PathBuf>,
+    /// Write every recording of a terminal into this folder: s12.0.cast and so on (asciicast v2).
+    #[arg(long, value_name = "DIR")]
+    casts: Option<PathBuf>,
+    /// Print the figures as JSON, with every task and group.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The figures, and where the rest is.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    figures: &'a clawrl_report::Figures,
+    page: &'a Path,
+    atif_files: u64,
+    cast_files: u64,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let run = arguments.results.store()?.run(&arguments.run)?;
+    let options = Options {
+        page_bytes: arguments.page_mib << 20,
+        atif: arguments.atif.clone(),
+        casts: arguments.casts.clone(),
+    };
+    let made = report(&run, &heading(&run), &options)?;
+    let path = match &arguments.output {
+        Some(path) => path.clone(),
+        None => run.dir().join(if run.train()?.is_some() { PAGE_OF_TRAINING } else { PAGE }),
+    };
+    write_page(&path, &made.page)?;
+    if arguments.json {
+        let Report { figures, exported_atif, exported_casts, .. } = &made;
+        let answer = Answer { figures, page: &path, atif_files: *exported_atif, cast_files: *exported_casts };
+        print_json(&answer)?;
+    } else {
+        print(&(render_text(&made.figures) + &places(arguments, &made, &path)))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn heading(run: &Run) -> Heading {
+    let state = match (run.is_running(), run.summary().end) {
+        (true, _) => "running now",
+        (false, Some(end)) => super::end_word(end),
+        (false, None) => "its process died",
+    };
+    Heading { policy: super::policy_words(&run.plan().policy), state: state.to_owned() }
+}
+
+fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {
+    let mut text = format!("\npage     {}\n", page.display());
+    if let Some(folder) = &arguments.atif {
+        text += &format!("atif     {} files in {}\n", made.exported_atif, folder.display());
+    }
+    if let Some(folder) = &arguments.casts {
+        text += &format!("casts    {} files in {}\n", made.exported_casts, folder.display());
+    }
+    text
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        // Half a page helps nobody.
+        let _ = fs::remove_file(&beside);
+        let message = format!("cannot write {}: {error}", path.display());
+        Failure::with_help(Exit::Results, message, "choose another place with --output")
+    })
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Record(error) => error.into(),
+            ReportError::NotJson { .. } => Self::new(Exit::Internal, error.to_string()),
+            _ => Self::new(Exit::Results, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The container engine, asked before any thread exists.
+//!
+//! What asks is a runtime on the calling thread, gone when the answer is there: whoever starts the spawner afterwards
+//! still is the only thread.
+
+use clawrl_container::{ContainerSweep, DEFAULT_SOCKET, EngineReport, probe_engine, sweep_containers};
+use clawrl_core::{Boundary, Fault};
+
+use super::examination::{bad, ok};
+use crate::command::doctor::{Finding, Health};
+use crate::environment::Variable;
+use crate::failure::Failure;
+use crate::log::Log;
+
+/// Finds the engine, and removes what dead runs left there.
+///
+/// # Errors
+/// [`crate::exit_code::Exit::Environment`] when there is none that containers can be entered of.
+pub(crate) fn prepare(log: &Log) -> Result<EngineReport, Failure> {
+    let found = asked(async {
+        let engine = probe_engine(&socket()).await?;
+        let swept = sweep_containers(&engine).await?;
+        Ok((engine, swept))
+    });
+    let (engine, swept) = found.map_err(|fault| Failure::from_fault(&fault))?;
+    if swept.containers > 0 {
+        log.note(format_args!("swept what a dead run had left: {} containers", swept.containers));
+    }
+    for leftover in &swept.leftovers {
+        log.warn(format_args!("a dead run left {leftover}, which cannot be removed"));
+    }
+    Ok(engine)
+}
+
+/// Removes what dead runs left.
+pub(crate) fn sweep() -> Result<ContainerSweep, Fault> {
+    asked(async { sweep_containers(&probe_engine(&socket()).await?).await })
+}
+
+/// For `clawrl doctor`. Runs work without one, as long as no task asks for containers.
+pub(crate) fn finding() -> Finding {
+    match asked(async { probe_engine(&socket()).await }) {
+        Ok(engine) => {
+            ok("engine", &format!("Docker {} on {} ({})", engine.version, engine.storage, engine.socket))
+        }
+        Err(fault) => {
+            let (found, advice) = fault
+                .message
+                .split_once("; ")
+                .or_else(|| fault.message.split_once(". "))
+                .unwrap_or((&fault.message, "only tasks with `sandbox: container` need one"));
+            let advice = format!("optional, for `sandbox: container`: {advice}");
+            bad("engine", Health::Warn, found.to_owned(), advice)
+        }
+    }
+}
+
+fn socket() -> String {
+    Variable::DockerHost.value().unwrap_or_else(|| DEFAULT_SOCKET.to_owned())
+}
+
+fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Fault::permanent(Boundary::Harness, "runtime", error.to_string()))?;
+    runtime.block_on(question)
+}

@@ -1,0 +1,100 @@
+//! A model behind a server as the policy of a run: its key, and a look at the server before anything starts.
+//!
+//! I1. The key goes from the environment into the policy and nowhere else. I2. The look has a runtime of its own that
+//! is gone before the spawner starts.
+
+use std::sync::Arc;
+
+use clawrl_core::{ActionFormat, Policy, RemoteSpec, RunPlan, ToolUse};
+use clawrl_remote::{PreflightError, RemoteError, RemotePolicy, Secret, preflight};
+use tokio::runtime::Builder;
+
+use crate::environment;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// The policy, whose server is there, takes the key and has the model.
+///
+/// # Errors
+/// What keeps the run from starting, and what to do about it.
+pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc<dyn Policy>, Failure> {
+    refuse_tool_calls_in_text(settings, plan)?;
+    let key = key(settings)?;
+    warn_of_open_key(settings, key.is_some());
+    let unusable = |error: RemoteError| {
+        let exit = match error {
+            RemoteError::Certificates(_) => Exit::Environment,
+            RemoteError::Settings(_) => Exit::Refused,
+        };
+        Failure::new(exit, format!("the remote policy cannot be used: {error}"))
+    };
+    // Connections belong to the runtime that opened them, so the look has a policy of its own, too.
+    let looking = RemotePolicy::new(settings.clone(), key.clone()).map_err(unusable)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::with_help(Exit::Environment, format!("cannot start threads: {error}"), "raise `ulimit -u`")
+    })?;
+    runtime.block_on(preflight(&looking)).map_err(|error| unfit(&error))?;
+    drop(runtime);
+    Ok(Arc::new(RemotePolicy::new(settings.clone(), key).map_err(unusable)?))
+}
+
+fn key(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
+    let Some((name, required)) = settings.key_variable() else { return Ok(None) };
+    let Some(value) = environment::named(name) else {
+        if !required {
+            return Ok(None);
+        }
+        let help =
+            format!("export {name}=..., or name another variable; servers that ask for no key: `none`");
+        return Err(Failure::with_help(
+            Exit::Refused,
+            format!("{name}, which holds the key, is not set"),
+            help,
+        ));
+    };
+    let secret = Secret::new(&value).ok_or_else(|| {
+        let help =
+            format!("set {name} to the key and nothing else: letters, digits and signs, without spaces");
+        Failure::with_help(Exit::Refused, format!("what {name} holds is no key"), help)
+    })?;
+    Ok(Some(secret))
+}
+
+/// A key over a connection that everybody on the way can read. On this machine nobody is on the way.
+fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
+    let Some(rest) = settings.base_url.strip_prefix("http://") else { return };
+    let host = rest.split('/').next().unwrap_or_default();
+    let is_near = ["localhost", "127.", "[::1]"].iter().any(|near| host.starts_with(near));
+    if sent && !is_near {
+        tracing::warn!("the key goes to {host} unencrypted; use https:// if the server has it");
+    }
+}
+
+fn refuse_tool_calls_in_text(settings: &RemoteSpec, plan: &RunPlan) -> Result<(), Failure> {
+    let wanted = plan.tasks.iter().find(|task| task.action_format == ActionFormat::ToolCalls);
+    match wanted {
+        Some(task) if settings.tools == ToolUse::Text => {
+            let message = format!(
+                "the actions of task {} are tool calls, and the policy offers tools in text",
+                task.id
+            );
+            Err(Failure::with_help(Exit::Refused, message, "write `tools: auto` into the policy file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unfit(error: &PreflightError) -> Failure {
+    let exit = if error.may_pass { Exit::Environment } else { Exit::Refused };
+    let (message, help) = match error.message.rsplit_once("; ") {
+        Some((message, help)) => (message, help.to_owned()),
+        None => {
+            (error.message.as_str(), "look at the server's own log; the run can be started again".to_owned())
+        }
+    };
+    let help = match error.models.as_slice() {
+        [] => help,
+        models => format!("it has: {}", models.join(", ")),
+    };
+    Failure::with_help(exit, format!("{message} ({})", error.code), help)
+}

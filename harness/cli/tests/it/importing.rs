@@ -1,0 +1,65 @@
+//! `clawrl import`, and what was imported in real sandboxes on an unpacked image.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::place::Place;
+
+/// Programs that the examples use, beyond those of every unpacked image.
+const PROGRAMS: [&str; 10] =
+    ["wc", "tr", "head", "tail", "grep", "sort", "touch", "cmp", "timeout", "base64"];
+
+fn examples(path: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../import/tests/examples").join(path);
+    folder.display().to_string()
+}
+
+/// A place with an image that anybody may read.
+fn place_with_image() -> Place {
+    let place = Place::new();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let image = place.path().join("image");
+    fs::create_dir(&image).unwrap();
+    clawrl_testkit::unpack_image(&image, &PROGRAMS).unwrap();
+    place
+}
+
+/// The no-op fails and the oracle passes, for every task.
+fn check(place: &Place, suite: &str, tasks: usize) {
+    let said = place.clawrl(&["validate", suite, "--json", "--quiet"]).ends(0).json();
+    assert_eq!((&said["tasks"], &said["valid"]), (&tasks.into(), &tasks.into()), "{said}");
+}
+
+/// The image has no Python, which the sixth example needs.
+#[test]
+fn tasks_of_harbor_are_valid_in_sandboxes() {
+    let place = place_with_image();
+    let all = examples("harbor");
+    let mut arguments =
+        vec!["import", "harbor", &all, "--output", "tasks/theirs", "--rootfs", "debian:12=image"];
+    for task in ["copy", "run", "environment", "reward-json", "separate"] {
+        arguments.extend(["--task", task]);
+    }
+    let said = place.clawrl(&arguments).ends(0);
+    assert_eq!(said.out, "tasks/theirs/suite.yaml\n");
+    assert!(said.err.contains("copy: line 7: `task.keywords` is left out"), "{}", said.err);
+    check(&place, "theirs", 5);
+}
+
+#[test]
+fn tasks_of_terminal_bench_are_valid_in_sandboxes() {
+    let place = place_with_image();
+    let all = examples("terminal-bench");
+    let arguments = ["import", "terminal-bench", &all, "--output", "tasks/theirs", "--rootfs", "image"];
+    place.clawrl(&arguments).ends(0);
+    check(&place, "theirs", 3);
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused() {
+    let place = Place::new();
+    let said = place.clawrl(&["import", "harbor", "tasks/small", "--output", "tasks/theirs"]).ends(2);
+    assert!(said.err.contains("holds no task folders"), "{}", said.err);
+    assert!(!place.path().join("tasks/theirs").exists());
+}

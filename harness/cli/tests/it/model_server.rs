@@ -1,0 +1,205 @@
+//! A server with a model that can do the tasks of the suite `small`. On loopback, and gone with its value.
+//!
+//! Every connection is a thread that ends when the connection does; the end of the server cuts all of them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+/// What a server takes and how long it lives.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Manner {
+    /// The key that it takes; any, if empty.
+    pub(crate) key: String,
+    /// Replies before it dies in the middle of one.
+    pub(crate) dies_after: Option<usize>,
+}
+
+struct Shared {
+    manner: Manner,
+    replies: AtomicUsize,
+    dead: AtomicBool,
+    connections: Mutex<Vec<TcpStream>>,
+    died: SyncSender<()>,
+    address: SocketAddr,
+}
+
+/// The server.
+pub(crate) struct ModelServer {
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+    death: Receiver<()>,
+}
+
+impl ModelServer {
+    /// On a port of its own.
+    pub(crate) fn start(manner: Manner) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), manner)
+    }
+
+    /// On this port.
+    pub(crate) fn start_at(address: SocketAddr, manner: Manner) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        // One death, which nobody may be waiting for.
+        let (died, death) = sync_channel(1);
+        let shared = Arc::new(Shared {
+            manner,
+            replies: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+            connections: Mutex::default(),
+            died,
+            address: listener.local_addr().unwrap(),
+        });
+        let serving = Arc::clone(&shared);
+        let accepting = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            while let Ok((stream, _)) = listener.accept()
+                && !serving.dead.load(Ordering::SeqCst)
+            {
+                serving.connections.lock().unwrap().push(stream.try_clone().unwrap());
+                let shared = Arc::clone(&serving);
+                threads.push(std::thread::spawn(move || serve(stream, &shared)));
+            }
+            // From here on the port refuses.
+            drop(listener);
+            serving
+                .connections
+                .lock()
+                .unwrap()
+                .iter()
+                .for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            let _ = serving.died.try_send(());
+        });
+        Self { shared, accepting: Some(accepting), death }
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}/v1", self.shared.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    pub(crate) fn replies(&self) -> usize {
+        self.shared.replies.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it has died of its manner: nothing listens, every connection is cut.
+    pub(crate) fn wait_for_death(&self) {
+        self.death.recv().unwrap();
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        kill(&self.shared);
+        self.accepting.take().map(JoinHandle::join);
+    }
+}
+
+/// The accepting thread sees it with the next connection, which is this one.
+fn kill(shared: &Shared) {
+    if !shared.dead.swap(true, Ordering::SeqCst) {
+        let _ = TcpStream::connect(shared.address);
+    }
+}
+
+/// Answers until the connection ends.
+fn serve(stream: TcpStream, shared: &Shared) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    while let Some((path, key, body)) = read_request(&mut reader) {
+        let wanted = format!("Bearer {}", shared.manner.key);
+        let answer = if !shared.manner.key.is_empty() && key != wanted {
+            json_answer("401 Unauthorized", &json!({"error": {"message": format!("what is {key}?")}}))
+        } else if path == "/v1/models" {
+            json_answer("200 OK", &json!({"data": [{"id": "able"}]}))
+        } else if path != "/v1/chat/completions" {
+            json_answer("404 Not Found", &json!({"detail": "Not Found"}))
+        } else if body["model"] != "able" {
+            json_answer("404 Not Found", &json!({"error": {"message": "no such model"}}))
+        } else {
+            let number = shared.replies.fetch_add(1, Ordering::SeqCst);
+            let events = events(&reply(&body));
+            if shared.manner.dies_after.is_some_and(|last| number >= last) {
+                let _ = stream.write_all(head().as_bytes());
+                let _ = stream.write_all(&events.as_bytes()[..events.len() / 2]);
+                return kill(shared);
+            }
+            format!("{}{events}", head())
+        };
+        // A stream without length ends with its connection.
+        if stream.write_all(answer.as_bytes()).is_err() || path.ends_with("completions") {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+fn head() -> String {
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n".to_owned()
+}
+
+fn json_answer(status: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+fn events(text: &str) -> String {
+    let (start, end) = text.split_at(text.len() / 2);
+    let delta = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+    let stop = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 8}});
+    let events = [delta(start), delta(end), stop, usage].map(|event| format!("data: {event}\n\n"));
+    events.concat() + "data: [DONE]\n\n"
+}
+
+/// What the model says: the command, then that it is done.
+fn reply(body: &Value) -> String {
+    let messages = body["messages"].as_array().unwrap();
+    if messages.iter().any(|message| message["role"] == "assistant") {
+        return "submit".to_owned();
+    }
+    let task = messages.last().unwrap()["content"].as_str().unwrap();
+    let word = task.strip_prefix("Write ").and_then(|rest| rest.split(' ').next()).unwrap_or("nothing");
+    format!("echo {word} > out.txt")
+}
+
+/// Path, key and body.
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String, Value)> {
+    let mut line = String::new();
+    match reader.read_line(&mut line) {
+        Ok(0) => return None,
+        Ok(_) => {}
+        // The handshake of TLS is no text; servers without it answer so.
+        Err(_) => {
+            let _ = reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            return None;
+        }
+    }
+    let path = line.split(' ').nth(1)?.to_owned();
+    let (mut key, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => key = value.to_owned(),
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().ok()?
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((path, key, serde_json::from_slice(&body).unwrap_or_default()))
+}

@@ -1,0 +1,85 @@
+//! `--redact-env`: secrets of the harness's environment that come to light in an attempt.
+
+use crate::place::{Place, Said};
+
+const VALUE: &str = "tok_live_1234567890";
+
+/// The value is put together inside, so that the plan does not hold it.
+const LEAKY: &str = r#"
+format: 1
+suite: leaky
+defaults:
+  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 300 } }
+tasks:
+  - id: print
+    instruction: Show the token.
+    checks: [ { file_equals: { path: out.txt, expected: "nothing\n" } } ]
+    oracle: { commands: ["printf 'tok_%s\\n' live_1234567890 | tee out.txt"] }
+  - id: break
+    instruction: Never begins.
+    env: { terminal: { setup: ["printf 'tok_%s\\n' live_1234567890; false"] } }
+    checks: [ { file_absent: { path: none.txt } } ]
+    oracle: { commands: ["true"] }
+"#;
+
+fn clawrl(place: &Place, value: Option<&str>, arguments: &[&str]) -> Said {
+    let mut command = place.command(arguments);
+    if let Some(value) = value {
+        command.env("LEAKY_TOKEN", value);
+    }
+    Said::of(&command.output().unwrap())
+}
+
+/// All that is recorded of attempts, as text.
+fn recorded(place: &Place, run: &str) -> String {
+    let run = place.run(run);
+    let records = run.trajectories().unwrap();
+    records.map(|record| serde_json::to_string(&record.unwrap()).unwrap() + "\n").collect()
+}
+
+#[test]
+fn a_secret_is_in_no_record() {
+    let place = Place::new();
+    place.suite("leaky", LEAKY);
+    let run = ["run", "leaky", "--quiet", "--max-retries", "0"];
+    // Without being asked to, nothing is changed.
+    clawrl(&place, Some(VALUE), &[&run[..], &["--name", "open"]].concat()).ends(4);
+    assert!(recorded(&place, "open").contains(VALUE));
+
+    let redacted = [&run[..], &["--name", "closed", "--redact-env", "LEAKY_TOKEN"]].concat();
+    clawrl(&place, Some(VALUE), &redacted).ends(4);
+    let text = recorded(&place, "closed");
+    assert!(!text.contains(VALUE), "{text}");
+    // An observation, what a check found, a fault, and both recordings of the terminal.
+    assert_eq!(text.matches("[redacted LEAKY_TOKEN]").count(), 5, "{text}");
+    assert_eq!(place.run("closed").lock_file().unwrap().redacted, ["LEAKY_TOKEN"]);
+
+    // A run that goes on redacts what it redacted before, and cannot without the value.
+    let on = ["run", "--resume", "closed", "--retry-faulted", "--quiet"];
+    let said = clawrl(&place, None, &on).ends(2);
+    assert!(said.err.contains("LEAKY_TOKEN, which is to be redacted, is not set"), "{}", said.err);
+    clawrl(&place, Some(VALUE), &on).ends(4);
+    let text = recorded(&place, "closed");
+    assert!(!text.contains(VALUE), "{text}");
+    assert_eq!(text.matches("[redacted LEAKY_TOKEN]").count(), 7, "{text}");
+
+    // What was struck out was an observation: the replies are whole, and can be played again.
+    clawrl(&place, None, &["run", "--policy", "replay:closed", "--filter", "print", "leaky", "--quiet"])
+        .ends(0);
+}
+
+#[test]
+fn what_cannot_be_redacted_is_refused_by_name() {
+    let place = Place::new();
+    place.suite("leaky", LEAKY);
+    let check = |value: Option<&str>, name: &str, expected: &str| {
+        let said = clawrl(&place, value, &["run", "leaky", "--name", "r", "--redact-env", name]).ends(2);
+        assert!(said.err.contains(expected), "{}", said.err);
+        assert!(value.is_none_or(|value| !said.err.contains(value)), "{}", said.err);
+        assert!(!place.results().join("runs/r").exists());
+    };
+    check(None, "LEAKY_TOKEN", "LEAKY_TOKEN, which is to be redacted, is not set");
+    check(Some("four"), "LEAKY_TOKEN", "the value of LEAKY_TOKEN has 4 bytes");
+    check(Some("live_1234567890"), "LEAKY_TOKEN", "the plan of this run holds the value of LEAKY_TOKEN");
+    check(None, "tok_live-1", "give the name of an environment variable");
+}

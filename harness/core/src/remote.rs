@@ -1,0 +1,317 @@
+//! A model behind a server, as a plan names it: everything but the key, which no plan holds.
+//!
+//! Units: fractions in thousandths, prices in millionths of a US dollar for a million tokens, so that a plan compares
+//! exactly.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of a remote policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSpec {
+    /// How the server is spoken to.
+    pub dialect: RemoteDialect,
+    /// Up to and without the slash before `chat/completions`, `messages` or `models`.
+    pub base_url: String,
+    /// Name of the model, as the server knows it.
+    pub model: String,
+    /// Where the key is.
+    pub key: KeySource,
+    /// How replies are drawn.
+    pub sampling: RemoteSampling,
+    /// Requests under way at once.
+    pub concurrency: u32,
+    /// How long the server is waited for.
+    pub patience: RemotePatience,
+    /// Requests for one reply, the first included.
+    pub tries: u32,
+    /// `None`: no cost is computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+    /// Whose way of giving exact tokens the server has; `None`: tokens are not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_tokens: Option<TokenSource>,
+    /// How tools are offered.
+    pub tools: ToolUse,
+    /// First message; `None` for one that explains the format of actions, empty for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Whether replies are asked for in pieces.
+    pub stream: bool,
+    /// Further headers. Nothing secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Further fields of a request.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub body: serde_json::Map<String, serde_json::Value>,
+}
+
+impl RemoteSpec {
+    /// A model with everything else as it is where nobody says otherwise.
+    #[must_use]
+    pub fn usual(dialect: RemoteDialect, base_url: String, model: String) -> Self {
+        Self {
+            dialect,
+            base_url,
+            model,
+            key: KeySource::Usual,
+            sampling: RemoteSampling {
+                temperature_milli: None,
+                top_p_milli: None,
+                max_tokens: 4_096,
+                max_tokens_field: MaxTokensField::MaxTokens,
+                seed: false,
+                stop: Vec::new(),
+            },
+            concurrency: 256,
+            patience: RemotePatience {
+                connect: Duration::from_secs(10),
+                first_byte: Duration::from_secs(60),
+                stall: Duration::from_secs(30),
+            },
+            tries: 8,
+            prices: None,
+            exact_tokens: None,
+            tools: ToolUse::Auto,
+            system: None,
+            stream: true,
+            headers: BTreeMap::new(),
+            body: serde_json::Map::new(),
+        }
+    }
+
+    /// The environment variable of the key, and whether it has to be set; `None` where no key is sent.
+    #[must_use]
+    pub fn key_variable(&self) -> Option<(&str, bool)> {
+        match &self.key {
+            KeySource::Usual => Some((self.dialect.usual_key_env(), false)),
+            KeySource::Env(name) => Some((name, true)),
+            KeySource::None => None,
+        }
+    }
+}
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemoteDialect {
+    /// Chat completions of OpenAI, which most servers speak.
+    Openai,
+    /// Messages of Anthropic.
+    Anthropic,
+}
+
+impl RemoteDialect {
+    /// Its name in files and arguments.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Openai => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// The vendor's own server.
+    #[must_use]
+    pub fn usual_base_url(self) -> &'static str {
+        match self {
+            Self::Openai => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com/v1",
+        }
+    }
+
+    /// The environment variable of the key where nobody names one.
+    #[must_use]
+    pub fn usual_key_env(self) -> &'static str {
+        match self {
+            Self::Openai => "OPENAI_API_KEY",
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+        }
+    }
+}
+
+/// Where the key is. Never the key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeySource {
+    /// In [`RemoteDialect::usual_key_env`] if that is set; otherwise the server is asked without one.
+    Usual,
+    /// In this environment variable, which has to be set.
+    Env(String),
+    /// Nowhere: the server asks for none.
+    None,
+}
+
+/// How replies are drawn. `None` leaves it to the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSampling {
+    /// Temperature in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_milli: Option<u32>,
+    /// Nucleus in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p_milli: Option<u32>,
+    /// Tokens of a reply before it is cut.
+    pub max_tokens: u32,
+    /// The field of a request that says so; the newer models of OpenAI refuse `max_tokens`.
+    pub max_tokens_field: MaxTokensField,
+    /// Whether the server is given the seed of each reply.
+    pub seed: bool,
+    /// Texts that end a reply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+/// The field for the length of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// What every server but OpenAI's newest takes.
+    MaxTokens,
+    /// What OpenAI's newest take.
+    MaxCompletionTokens,
+}
+
+impl MaxTokensField {
+    /// Its name in a request.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
+
+/// How long a server is waited for, besides the deadline of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemotePatience {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// From a request to the first byte of its answer.
+    pub first_byte: Duration,
+    /// From one piece of an answer to the next.
+    pub stall: Duration,
+}
+
+/// Prices in millionths of a US dollar for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prices {
+    /// Of the prompt.
+    pub input: u64,
+    /// Of what the server had in its cache.
+    pub cached_input: u64,
+    /// Of the reply.
+    pub output: u64,
+}
+
+/// Whose fields carry token ids and log-probabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// `return_token_ids` of vLLM, in pieces.
+    Vllm,
+    /// `return_meta_info` of SGLang, whose answers then come whole.
+    Sglang,
+}
+
+/// How tools are offered to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolUse {
+    /// Natively where a task's actions are tool calls, in text elsewhere.
+    Auto,
+    /// In the server's own form, whatever the task's format.
+    Native,
+    /// In text. A task whose actions are tool calls is refused.
+    Text,
+}
+
+/// Why a text is no base URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BadBaseUrl {
+    /// What is wrong.
+    pub message: String,
+    /// What to write.
+    pub help: String,
+}
+
+/// A base URL without slashes at its end.
+///
+/// # Errors
+/// Anything but `http://` or `https://`, a host and a path; user names, keys and queries in it.
+pub fn check_base_url(text: &str) -> Result<String, BadBaseUrl> {
+    // What is refused is not repeated where it may hold a password.
+    let bad =
+        |message: &str, help: &str| Err(BadBaseUrl { message: message.to_owned(), help: help.to_owned() });
+    let example = "write it like `http://localhost:8000/v1`";
+    let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
+        return bad("the base URL does not start with `http://` or `https://`", example);
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    if authority.contains('@') {
+        return bad(
+            "the base URL has a user name or a password in it",
+            "leave them out: a plan is stored. The key goes into an environment variable that `key_env` names",
+        );
+    }
+    if text.contains(['?', '#']) {
+        return bad("the base URL has a query or a fragment", "leave out everything from the `?` or `#` on");
+    }
+    if authority.is_empty() || authority.starts_with(':') {
+        return bad("the base URL has no host", example);
+    }
+    if !text.is_ascii() || text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '"' || c == '\\')
+    {
+        return bad("the base URL has characters that do not belong into one", example);
+    }
+    let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    if port.is_some_and(|(_, port)| port.parse::<u16>().is_err()) {
+        return bad("the port of the base URL is no number up to 65535", example);
+    }
+    let base = text.trim_end_matches('/');
+    for route in ["/chat/completions", "/completions", "/messages", "/models"] {
+        if let Some(shorter) = base.strip_suffix(route) {
+            let help = format!("leave `{route}` off: `{shorter}`");
+            return bad("the base URL names one route of the server", &help);
+        }
+    }
+    Ok(base.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<&str, &str>) {
+        match (check_base_url(text), expected) {
+            (Ok(base), Ok(expected)) => assert_eq!(base, expected, "{text}"),
+            (Err(bad), Err(part)) => assert!(bad.message.contains(part), "{text}: {bad}"),
+            (got, expected) => panic!("{text}: {got:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn base_urls() {
+        check("http://localhost:8000/v1/", Ok("http://localhost:8000/v1"));
+        check("https://api.example.com", Ok("https://api.example.com"));
+        check("http://[::1]:8000/v1", Ok("http://[::1]:8000/v1"));
+        check("http://[::1]/v1", Ok("http://[::1]/v1"));
+        check("localhost:8000", Err("does not start"));
+        check("http://me:word@host/v1", Err("a password"));
+        check("http://host/v1?key=1", Err("a query"));
+        check("http:///v1", Err("no host"));
+        check("http://host:99999/v1", Err("the port"));
+        check("http://ho st/v1", Err("characters"));
+        check("http://host/v1/chat/completions", Err("one route"));
+    }
+
+    #[test]
+    fn what_may_be_a_password_is_not_repeated() {
+        let bad = check_base_url("http://me:hunter2@host/v1").unwrap_err();
+        assert!(!format!("{bad:?}").contains("hunter2"));
+    }
+}

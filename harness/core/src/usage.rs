@@ -1,0 +1,132 @@
+//! What replies took: tokens, money, and further requests.
+//!
+//! Units: tokens; billionths of a US dollar, so that the price of one token is a whole number.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the figures of a [`Usage`] come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageSource {
+    /// The server said so, and it is possible. It is the server's word and nothing more.
+    Reported,
+    /// The server said nothing, or something impossible: computed from the length of the texts.
+    Estimated,
+}
+
+/// What one reply took, from policies that pay by the token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Whose figures these are.
+    pub source: UsageSource,
+    /// Tokens of the prompt, those from a cache included.
+    pub input_tokens: u64,
+    /// Tokens of the prompt that came from the server's cache.
+    pub cached_tokens: u64,
+    /// Tokens of the reply, those of reasoning that is not shown included.
+    pub output_tokens: u64,
+    /// By the prices in the plan; `None` without prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
+    /// Requests before the one that was answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// What a reader has to know of the reply, by stable kebab-case names: `usage-missing`, `no-done`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Sums over replies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageTotal {
+    /// Replies that were counted.
+    pub replies: u64,
+    /// Those of them whose figures are estimates.
+    pub estimated_replies: u64,
+    /// Tokens of prompts, those from a cache included.
+    pub input_tokens: u64,
+    /// Tokens of prompts that came from a cache.
+    pub cached_tokens: u64,
+    /// Tokens of replies.
+    pub output_tokens: u64,
+    /// By the prices in the plan; `None` if no reply had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
+    /// Requests beyond one for each reply. Those of turns that never got a reply are not among them.
+    pub retries: u64,
+}
+
+impl UsageTotal {
+    /// The sum; `None` over nothing.
+    #[must_use]
+    pub fn of<'a>(usages: impl IntoIterator<Item = &'a Usage>) -> Option<Self> {
+        let mut total = Self::default();
+        usages.into_iter().for_each(|usage| total.merge(&Self::from(usage)));
+        (total.replies > 0).then_some(total)
+    }
+
+    /// Adds one reply.
+    pub fn add(&mut self, usage: &Usage) {
+        self.merge(&Self::from(usage));
+    }
+
+    /// Adds another sum. Saturates: figures of a server are not trusted to fit.
+    pub fn merge(&mut self, other: &Self) {
+        let add = |into: &mut u64, more: u64| *into = into.saturating_add(more);
+        add(&mut self.replies, other.replies);
+        add(&mut self.estimated_replies, other.estimated_replies);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.cached_tokens, other.cached_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.retries, other.retries);
+        self.cost_nano_usd = match (self.cost_nano_usd, other.cost_nano_usd) {
+            (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
+            (cost, more) => cost.or(more),
+        };
+    }
+}
+
+impl From<&Usage> for UsageTotal {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            replies: 1,
+            estimated_replies: u64::from(usage.source == UsageSource::Estimated),
+            input_tokens: usage.input_tokens,
+            cached_tokens: usage.cached_tokens,
+            output_tokens: usage.output_tokens,
+            cost_nano_usd: usage.cost_nano_usd,
+            retries: u64::from(usage.retries),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(source: UsageSource, output_tokens: u64, cost_nano_usd: Option<u64>) -> Usage {
+        let notes = Vec::new();
+        Usage { source, input_tokens: 10, cached_tokens: 4, output_tokens, cost_nano_usd, retries: 1, notes }
+    }
+
+    #[test]
+    fn sums_keep_estimates_apart_and_survive_lies() {
+        let usages =
+            [usage(UsageSource::Reported, 3, Some(700)), usage(UsageSource::Estimated, u64::MAX, None)];
+        let expected = UsageTotal {
+            replies: 2,
+            estimated_replies: 1,
+            input_tokens: 20,
+            cached_tokens: 8,
+            output_tokens: u64::MAX,
+            cost_nano_usd: Some(700),
+            retries: 2,
+        };
+        assert_eq!(UsageTotal::of(&usages), Some(expected));
+        assert_eq!(UsageTotal::of([]), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! `docker-compose.yaml` files with one service: what they say about its image and variables.
+//!
+//! I1. A key that would change the environment is taken or refused, never dropped. I2. A second service is refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clawrl_config::{Entry, Node, NodeValue, Span};
+
+use crate::document::Document;
+use crate::findings::Findings;
+
+/// What a compose file says of its one service.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) image: Option<String>,
+    /// Relative to the build's folder.
+    pub(crate) dockerfile: Option<String>,
+    pub(crate) vars: Vec<(String, String)>,
+    pub(crate) user: Option<String>,
+    pub(crate) workdir: Option<String>,
+    /// The network is switched off.
+    pub(crate) no_network: bool,
+}
+
+/// How a framework writes its compose files.
+#[derive(Debug)]
+pub(crate) struct Customs<'a> {
+    /// Name of the service that the agent works in.
+    pub(crate) service: &'a str,
+    /// Variables that the framework sets.
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+    /// Variables whose value is the framework's own affair: names of images and containers, paths on the host.
+    pub(crate) internal: &'a [&'a str],
+}
+
+/// Reads one. Nothing if it cannot be read; what is wrong is in the findings.
+pub(crate) fn read(shown: &Path, customs: &Customs<'_>, findings: &mut Findings) -> Option<Service> {
+    let document = match Document::yaml(shown) {
+        Ok(document) => document,
+        Err(error) => {
+            findings.adopt(&error);
+            return None;
+        }
+    };
+    let mut reading = Reading { document: &document, customs, findings, service: Service::default() };
+    reading.file();
+    Some(reading.service)
+}
+
+struct Reading<'a> {
+    document: &'a Document,
+    customs: &'a Customs<'a>,
+    findings: &'a mut Findings,
+    service: Service,
+}
+
+impl<'a> Reading<'a> {
+    fn file(&mut self) {
+        let document = self.document;
+        let NodeValue::Map(entries) = &document.root.value else {
+            return self.refuse(document.root.span, "the compose file holds no keys", "write `services:`");
+        };
+        for entry in entries {
+            match entry.key.as_str() {
+                "services" => self.services(&entry.node),
+                "version" | "name" => {}
+                _ => self.unsupported(entry, "a task here is one container and nothing around it"),
+            }
+        }
+        if document.root.get("services").is_none() {
+            self.refuse(
+                document.root.span,
+                "the compose file has no `services`",
+                "name the service of the task",
+            );
+        }
+    }
+
+    fn services(&mut self, node: &'a Node) {
+        let NodeValue::Map(entries) = &node.value else {
+            return self.refuse(node.span, "`services` holds no services", "name the service of the task");
+        };
+        let wanted = self.customs.service;
+        for entry in entries {
+            if entry.key == wanted {
+                self.keys(&entry.node);
+            } else {
+                let message = format!("the service `{}` stands beside `{wanted}`", entry.key);
+                self.refuse(
+                    entry.span,
+                    message,
+                    "a task here is one container; move what it does into that one",
+                );
+            }
+        }
+        if !entries.iter().any(|entry| entry.key == wanted) {
+            let message = format!("there is no service `{wanted}`");
+            self.refuse(node.span, message, "call the service that the agent works in by this name");
+        }
+    }
+
+    fn keys(&mut self, node: &'a Node) {
+        let NodeValue::Map(entries) = &node.value else { return };
+        for entry in entries {
+            self.key(entry);
+        }
+    }
+
+    fn key(&mut self, entry: &'a Entry) {
+        let line = self.document.line(entry.span);
+        match entry.key.as_str() {
+            "build" => self.build(&entry.node),
+            "image" => {
+                if let Some(image) = self.text(&entry.node) {
+                    self.service.image = Some(image).filter(|image| !image.is_empty());
+                }
+            }
+            "environment" => self.variables(&entry.node),
+            "working_dir" => self.service.workdir = self.text(&entry.node),
+            "user" => self.service.user = self.text(&entry.node),
+            "network_mode" if self.text(&entry.node).as_deref() == Some("none") => {
+                self.service.no_network = true
+            }
+            "volumes" => self.volumes(&entry.node),
+            "command" | "container_name" | "pull_policy" | "stdin_open" | "tty" | "init" | "hostname"
+            | "restart" => {
+                let note = format!(
+                    "compose line {line}: `{}` is left out: it changes nothing about an attempt",
+                    entry.key
+                );
+                self.findings.note(note);
+            }
+            _ => self.unsupported(entry, "put it into the Dockerfile, or import the task without it"),
+        }
+    }
+
+    fn build(&mut self, node: &'a Node) {
+        let context = |reading: &mut Self, node: &'a Node| {
+            let Some(path) = reading.text(node) else { return };
+            if !matches!(path.as_str(), "" | "." | "./") {
+                reading.refuse(
+                    node.span,
+                    format!("the build's folder is `{path}`"),
+                    "build in the folder of the compose file: `.`",
+                );
+            }
+        };
+        match &node.value {
+            NodeValue::Text(_) => context(self, node),
+            NodeValue::Map(entries) => {
+                for entry in entries {
+                    match entry.key.as_str() {
+                        "context" => context(self, &entry.node),
+                        "dockerfile" => self.service.dockerfile = self.text(&entry.node),
+                        _ => self.unsupported(entry, "write it into the Dockerfile"),
+                    }
+                }
+            }
+            _ => self.refuse(node.span, "`build` is neither a folder nor a table", "write `build: .`"),
+        }
+    }
+
+    fn variables(&mut self, node: &'a Node) {
+        let pairs: Vec<(String, Span, Option<String>)> = match &node.value {
+            NodeValue::List(nodes) => nodes
+                .iter()
+                .filter_map(|node| {
+                    let text = self.document.verbatim(node)?;
+                    let (name, value) = text
+                        .split_once('=')
+                        .map_or((text.as_str(), None), |(name, value)| (name, Some(value)));
+                    Some((name.to_owned(), node.span, value.map(str::to_owned)))
+                })
+                .collect(),
+            NodeValue::Map(entries) => entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.node.span, self.document.verbatim(&entry.node)))
+                .collect(),
+            _ => Vec::new(),
+        };
+        for (name, span, value) in pairs {
+            let Some(value) = value else {
+                let message = format!("`{name}` is taken from the environment of whoever starts the task");
+                self.refuse(span, message, format!("give it a value: `{name}=value`"));
+                continue;
+            };
+            if let Some(value) = self.settle(&value, span) {
+                self.service.vars.push((name, value));
+            }
+        }
+    }
+
+    /// Folders for logs are the framework's; any other would be the host's.
+    fn volumes(&mut self, node: &'a Node) {
+        let NodeValue::List(nodes) = &node.value else { return };
+        for node in nodes {
+            let text = self.document.verbatim(node).unwrap_or_default();
+            let internal = self.customs.internal.iter().any(|name| text.starts_with(&format!("${{{name}}}")));
+            if !internal {
+                let help = "copy what the task needs in the Dockerfile; nothing of the host is in reach here";
+                self.refuse(node.span, format!("the volume `{text}` cannot be had"), help);
+            }
+        }
+    }
+
+    fn text(&mut self, node: &'a Node) -> Option<String> {
+        let text = self.document.verbatim(node)?;
+        self.settle(&text, node.span)
+    }
+
+    /// Replaces the framework's variables; those that are its own affair become nothing.
+    fn settle(&mut self, text: &str, span: Span) -> Option<String> {
+        let known: BTreeMap<&str, &str> = self.customs.variables.iter().copied().collect();
+        let mut settled = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            settled.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix('$') {
+                settled.push('$');
+                rest = after;
+                continue;
+            }
+            let inner = rest.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+            let (name, default, after) = match inner {
+                Some((inner, after)) => match inner.split_once(":-") {
+                    Some((name, default)) => (name, Some(default), after),
+                    None => (inner, None, after),
+                },
+                None => {
+                    let len =
+                        rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                    (&rest[..len], None, &rest[len..])
+                }
+            };
+            rest = after;
+            if self.customs.internal.contains(&name) {
+                continue;
+            }
+            match known.get(name).copied().or(default) {
+                Some(value) => settled.push_str(value),
+                None => {
+                    let message = format!("the variable `{name}` is not one that a task is started with");
+                    self.refuse(
+                        span,
+                        message,
+                        format!("write its value, or a default: `${{{name}:-value}}`"),
+                    );
+                    return None;
+                }
+            }
+        }
+        settled.push_str(rest);
+        Some(settled)
+    }
+
+    fn unsupported(&mut self, entry: &Entry, help: &str) {
+        self.refuse(entry.span, format!("`{}` of a compose file cannot be represented", entry.key), help);
+    }
+
+    fn refuse(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.refuse(&self.document.source, span, "not supported", message, help);
+    }
+}

@@ -1,0 +1,344 @@
+//! A file with keys, and typed access to what stands under them.
+//!
+//! Sections are views of tables. A value of a wrong kind is a problem at its place, and counts as absent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_config::{ConfigError, Entry, Node, NodeValue, Problem, Source, Span, read_yaml};
+use toml_edit::{Item, TableLike, Value};
+
+use crate::findings::Findings;
+
+/// Most bytes of a file that is read as a whole.
+const MAX_TEXT_BYTES: u64 = 4 << 20;
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Placed<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+}
+
+/// A file as read.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) source: Arc<Source>,
+    pub(crate) root: Node,
+}
+
+/// Reads a text file. `shown` is how the person named it.
+///
+/// # Errors
+/// A file that is missing, too large, or not UTF-8.
+pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
+    let refused = |message: &str, help: &str| Problem::new(format!("`{}`: {message}", shown.display()), help);
+    let unreadable = |cause: std::io::Error| {
+        refused(&format!("cannot be read: {}", cause.kind()), "make it readable for this user")
+    };
+    let metadata = std::fs::metadata(shown).map_err(unreadable)?;
+    let above = shown.parent().and_then(|above| std::fs::canonicalize(above).ok());
+    let inside =
+        std::fs::canonicalize(shown).is_ok_and(|whole| above.is_some_and(|above| whole.starts_with(above)));
+    if !inside {
+        let message = "is a symbolic link that leads out of its folder";
+        return Err(refused(message, "replace it by the file it leads to"));
+    }
+    if !metadata.is_file() {
+        return Err(refused("is not a regular file", "put a regular file in its place"));
+    }
+    if metadata.len() > MAX_TEXT_BYTES {
+        let message = format!("has {} bytes, too many for a file of this kind", metadata.len());
+        return Err(refused(&message, &format!("keep it below {MAX_TEXT_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(shown).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text", "save it as UTF-8"))?;
+    Ok(Arc::new(Source::new(shown, shown.to_owned(), text)))
+}
+
+impl Document {
+    /// Reads YAML or JSON.
+    pub(crate) fn yaml(shown: &Path) -> Result<Self, ConfigError> {
+        let source = read_text(shown)?;
+        let root = read_yaml(&source)?;
+        Ok(Self { source, root })
+    }
+
+    /// Reads TOML.
+    pub(crate) fn toml(shown: &Path) -> Result<Self, ConfigError> {
+        let source = read_text(shown)?;
+        match toml_edit::Document::parse(source.text()) {
+            Ok(document) => Ok(Self { root: table(document.as_table()), source: Arc::clone(&source) }),
+            Err(error) => {
+                let range = error.span().unwrap_or_default();
+                let span = visible(source.text(), range.start, range.len());
+                let message =
+                    format!("this is not valid TOML: {}", error.message().trim().replace('\n', ", "));
+                let help = "correct this line; text stands in quotes, tables in brackets";
+                Err(Problem::new(message, help).at(&source, span, "the parser stopped here").into())
+            }
+        }
+    }
+
+    /// A single value as it stands in the file: `1.10` is not `1.1`.
+    pub(crate) fn verbatim(&self, node: &Node) -> Option<String> {
+        match &node.value {
+            NodeValue::Text(text) => Some(text.clone()),
+            NodeValue::Integer(_) | NodeValue::Number(_) | NodeValue::Bool(_) => {
+                Some(self.source.slice(node.span).to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// `file:line` of a place.
+    pub(crate) fn line(&self, span: Span) -> usize {
+        self.source.line_column(span).0
+    }
+
+    /// The whole file.
+    pub(crate) fn section(&self) -> Section<'_> {
+        Section { document: self, node: Some(&self.root), path: String::new() }
+    }
+}
+
+/// A span of at least one character, where there is one.
+fn visible(text: &str, start: usize, len: usize) -> Span {
+    if len > 0 || text.is_empty() {
+        return Span { start, len };
+    }
+    let before = text[..start.min(text.len())].trim_end();
+    let last = before.chars().next_back().map_or(0, char::len_utf8);
+    Span { start: before.len() - last, len: last }
+}
+
+fn table(table: &dyn TableLike) -> Node {
+    let entry = |(key, item): (&str, &Item)| {
+        let span = table.key(key).and_then(toml_edit::Key::span).map(span).unwrap_or_default();
+        Entry { key: key.to_owned(), span, node: node(item, span) }
+    };
+    NodeValue::Map(table.iter().map(entry).collect()).into()
+}
+
+fn node(item: &Item, key: Span) -> Node {
+    let mut found = match item {
+        Item::Table(inner) => table(inner),
+        Item::ArrayOfTables(tables) => {
+            let element =
+                |inner: &toml_edit::Table| Node { span: inner.span().map_or(key, span), ..table(inner) };
+            NodeValue::List(tables.iter().map(element).collect()).into()
+        }
+        Item::Value(value) => node_of_value(value),
+        Item::None => NodeValue::Null.into(),
+    };
+    // A table is shown by its name: its own span begins in its header, and one made by dots has none.
+    found.span = match item {
+        Item::Value(value) => value.span().map_or(key, span),
+        _ => key,
+    };
+    found
+}
+
+fn node_of_value(value: &Value) -> Node {
+    let inner = match value {
+        Value::String(text) => NodeValue::Text(text.value().clone()),
+        Value::Integer(number) => NodeValue::Integer(*number.value()),
+        Value::Float(number) => NodeValue::Number(*number.value()),
+        Value::Boolean(value) => NodeValue::Bool(*value.value()),
+        Value::Datetime(time) => NodeValue::Text(time.value().to_string()),
+        Value::Array(values) => NodeValue::List(values.iter().map(node_of_value).collect()),
+        Value::InlineTable(inner) => table(inner).value,
+    };
+    Node { span: value.span().map(span).unwrap_or_default(), value: inner }
+}
+
+fn span(range: std::ops::Range<usize>) -> Span {
+    Span { start: range.start, len: range.len() }
+}
+
+/// A table of a file, or the lack of one.
+#[derive(Debug, Clone)]
+pub(crate) struct Section<'d> {
+    pub(crate) document: &'d Document,
+    node: Option<&'d Node>,
+    /// Dotted, for messages.
+    path: String,
+}
+
+impl<'d> Section<'d> {
+    /// The table under a key.
+    pub(crate) fn section(&self, key: &str) -> Section<'d> {
+        Section {
+            document: self.document,
+            node: self.node.and_then(|node| node.get(key)),
+            path: self.named(key),
+        }
+    }
+
+    /// Whether there is such a table.
+    pub(crate) fn is_there(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Whether a key is given.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.node.is_some_and(|node| node.get(key).is_some())
+    }
+
+    /// The dotted name of a key.
+    pub(crate) fn named(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The place of a key's value, or of the section.
+    pub(crate) fn place(&self, key: &str) -> Span {
+        self.node.map_or_else(Span::default, |node| node.get(key).map_or(node.span, |found| found.span))
+    }
+
+    /// Refuses a key.
+    pub(crate) fn refuse(
+        &self,
+        key: &str,
+        findings: &mut Findings,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        findings.refuse(&self.document.source, self.place(key), "not supported", message, help);
+    }
+
+    /// The sections of a list.
+    pub(crate) fn each(&self, key: &str) -> Vec<Section<'d>> {
+        let path = self.named(key);
+        let section =
+            |node: &'d Node| Section { document: self.document, node: Some(node), path: path.clone() };
+        match self.node.and_then(|node| node.get(key)).map(|node| &node.value) {
+            Some(NodeValue::List(nodes)) => nodes.iter().map(section).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// This section as a bare text, where a list may hold either.
+    pub(crate) fn own_text(&self) -> Option<&'d str> {
+        match self.node.map(|node| &node.value) {
+            Some(NodeValue::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value under a key, read by `read`.
+    fn value<T>(
+        &self,
+        key: &str,
+        findings: &mut Findings,
+        wanted: &str,
+        read: impl FnOnce(&'d NodeValue) -> Option<T>,
+    ) -> Option<Placed<T>> {
+        let node = self.node?.get(key)?;
+        if node.value == NodeValue::Null {
+            return None;
+        }
+        let value = read(&node.value);
+        if value.is_none() {
+            let message = format!("`{}`: expected {wanted}", self.named(key));
+            findings.refuse(
+                &self.document.source,
+                node.span,
+                "of another kind",
+                message,
+                format!("write {wanted}"),
+            );
+        }
+        Some(Placed { value: value?, span: node.span })
+    }
+
+    pub(crate) fn text(&self, key: &str, findings: &mut Findings) -> Option<Placed<String>> {
+        self.value(key, findings, "text", |value| match value {
+            NodeValue::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+    }
+
+    /// A text or a number, as text: user names and ids.
+    pub(crate) fn word(&self, key: &str, findings: &mut Findings) -> Option<Placed<String>> {
+        self.value(key, findings, "a name or a number", |value| match value {
+            NodeValue::Text(text) => Some(text.clone()),
+            NodeValue::Integer(number) => Some(number.to_string()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn flag(&self, key: &str, findings: &mut Findings) -> Option<Placed<bool>> {
+        self.value(key, findings, "`true` or `false`", |value| match value {
+            NodeValue::Bool(value) => Some(*value),
+            _ => None,
+        })
+    }
+
+    /// A finite number that is not negative.
+    pub(crate) fn number(&self, key: &str, findings: &mut Findings) -> Option<Placed<f64>> {
+        self.value(key, findings, "a number that is not negative", |value| match value {
+            // Numbers in such files are small.
+            NodeValue::Integer(number) => Some(*number as f64),
+            NodeValue::Number(number) => Some(*number),
+            _ => None,
+        })
+        .filter(|number| {
+            let good = number.value.is_finite() && number.value >= 0.0;
+            if !good {
+                let message =
+                    format!("`{}` is {}, not a duration or an amount", self.named(key), number.value);
+                findings.refuse(
+                    &self.document.source,
+                    number.span,
+                    "out of range",
+                    message,
+                    "write a number from 0 on",
+                );
+            }
+            good
+        })
+    }
+
+    /// A map of names to texts; numbers and truth values count as their text.
+    pub(crate) fn variables(&self, key: &str, findings: &mut Findings) -> Vec<(String, Placed<String>)> {
+        let Some(node) = self.node.and_then(|node| node.get(key)) else { return Vec::new() };
+        let NodeValue::Map(entries) = &node.value else {
+            let message = format!("`{}`: expected a table of variables", self.named(key));
+            self.refuse(key, findings, message, "write `NAME = \"value\"` lines below it");
+            return Vec::new();
+        };
+        let mut variables = Vec::new();
+        for entry in entries {
+            match self.document.verbatim(&entry.node) {
+                Some(value) => variables.push((entry.key.clone(), Placed { value, span: entry.node.span })),
+                None => {
+                    let message = format!("the variable `{}` has no text", entry.key);
+                    let source = &self.document.source;
+                    findings.refuse(
+                        source,
+                        entry.node.span,
+                        "of another kind",
+                        message,
+                        "write its value in quotes",
+                    );
+                }
+            }
+        }
+        variables
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, key: &str, findings: &mut Findings) -> Vec<Placed<String>> {
+        let listed = self.value(key, findings, "a list of texts", |value| match value {
+            NodeValue::List(nodes) => nodes
+                .iter()
+                .map(|node| match &node.value {
+                    NodeValue::Text(text) => Some(Placed { value: text.clone(), span: node.span }),
+                    _ => None,
+                })
+                .collect::<Option<Vec<_>>>(),
+            _ => None,
+        });
+        listed.map(|listed| listed.value).unwrap_or_default()
+    }
+}

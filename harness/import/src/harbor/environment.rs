@@ -1,0 +1,309 @@
+//! The environment of a task: image, files, setup, variables and limits.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::healthcheck::healthcheck;
+use super::network::{self, Network};
+use crate::compose::{self, Customs, Service};
+use crate::dockerfile::Base;
+use crate::document::{Document, Section};
+use crate::draft::{Fixture, ImageDraft, ImageOrigin, Limits, fixtures_of};
+use crate::findings::Findings;
+use crate::image::{check_build, sandbox_image, visible_tree};
+use crate::options::Import;
+use crate::tree::Tree;
+use crate::variables::settle;
+
+const CUSTOMS: Customs<'static> = Customs {
+    service: "main",
+    variables: &[
+        ("CONTEXT_DIR", "."),
+        ("TEST_DIR", "/tests"),
+        ("ENV_VERIFIER_LOGS_PATH", "/logs/verifier"),
+        ("ENV_AGENT_LOGS_PATH", "/logs/agent"),
+    ],
+    internal: &[
+        "MAIN_IMAGE_NAME",
+        "PREBUILT_IMAGE_NAME",
+        "HARBOR_CONTAINER_NAME",
+        "HOST_VERIFIER_LOGS_PATH",
+        "HOST_AGENT_LOGS_PATH",
+        "HOST_ARTIFACTS_PATH",
+        "CPUS",
+        "MEMORY",
+    ],
+};
+
+/// An environment on its way into a suite.
+#[derive(Debug)]
+pub(super) struct EnvironmentParts {
+    pub(super) image: ImageDraft,
+    pub(super) network: Network,
+    pub(super) files: Option<String>,
+    pub(super) setup: Vec<String>,
+    /// Seconds of the setup, beyond what every task has.
+    pub(super) setup_seconds: f64,
+    pub(super) build_seconds: f64,
+    pub(super) vars: Vec<(String, String)>,
+    pub(super) limits: Limits,
+    pub(super) fixtures: Vec<Fixture>,
+    pub(super) rootfs: BTreeMap<String, String>,
+}
+
+/// Where an environment is read from.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) id: &'a str,
+    /// The folder `environment` of the task.
+    pub(super) folder: &'a Path,
+    pub(super) section: &'a Section<'a>,
+    pub(super) document: &'a Document,
+}
+
+/// Reads it. Nothing if there is no image; what is wrong is in the findings.
+pub(super) fn environment(place: &Place<'_>, import: &mut Import<'_>) -> Option<EnvironmentParts> {
+    let Place { section, document, .. } = *place;
+    refuse_windows(section, &mut import.findings);
+    let in_containers = import.in_containers();
+    let limits = limits(section, &mut import.findings);
+    let network = network::baseline(section, in_containers, &mut import.findings);
+    let healthcheck = healthcheck(section, &mut import.findings);
+    let variables = section.variables("env", &mut import.findings);
+    let build_seconds =
+        section.number("build_timeout_sec", &mut import.findings).map_or(600.0, |number| number.value);
+    let mut parts = image(place, build_seconds, import)?;
+    for (name, value) in settle(document, variables, &import.options.environment, &mut import.findings) {
+        parts.vars.retain(|(known, _)| *known != name);
+        parts.vars.push((name, value));
+    }
+    if !in_containers && !parts.setup.is_empty() {
+        parts.setup_seconds += build_seconds;
+    }
+    if let Some(check) = healthcheck {
+        parts.setup.push(check.command);
+        parts.setup_seconds += check.seconds;
+    }
+    let network = if parts.network == Network::None { Network::None } else { network };
+    Some(EnvironmentParts { limits, network, build_seconds, ..parts })
+}
+
+/// Image, files, setup and variables of the image.
+fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Option<EnvironmentParts> {
+    let Place { section, folder, id, .. } = *place;
+    let findings = &mut import.findings;
+    let prebuilt = section.text("docker_image", findings);
+    let workdir = section.text("workdir", findings).map(|workdir| workdir.value);
+    if let Some(workdir) = workdir.as_deref().filter(|workdir| !workdir.starts_with('/')) {
+        let message = format!("the folder to work in, `{workdir}`, is not absolute");
+        section.refuse("workdir", findings, message, "write it from the root: `workdir = \"/app\"`");
+    }
+    let compose_file = folder.join("docker-compose.yaml");
+    let service = if compose_file.exists() {
+        compose::read(&compose_file, &CUSTOMS, findings)?
+    } else {
+        Service::default()
+    };
+    let dockerfile = service.dockerfile.clone().unwrap_or_else(|| "Dockerfile".to_owned());
+    let has_dockerfile = folder.join(&dockerfile).is_file();
+    let name = prebuilt.map(|image| (image.value, section.place("docker_image")));
+    let name = name.or_else(|| {
+        service.image.clone().filter(|_| !has_dockerfile).map(|image| (image, section.place("")))
+    });
+    let workdir = workdir.or_else(|| service.workdir.clone());
+    let draft = |source| ImageDraft { source, workdir: workdir.clone(), user: service.user.clone() };
+    let mut parts = EnvironmentParts {
+        image: draft(ImageOrigin::Name(String::new())),
+        network: if service.no_network { Network::None } else { Network::Unsaid },
+        files: None,
+        setup: Vec::new(),
+        setup_seconds: 0.0,
+        build_seconds,
+        vars: Vec::new(),
+        limits: Limits::default(),
+        fixtures: Vec::new(),
+        rootfs: BTreeMap::new(),
+    };
+    match name {
+        Some((name, span)) => {
+            if has_dockerfile {
+                findings
+                    .note("environment/Dockerfile is left out: `environment.docker_image` names the image");
+            }
+            if import.in_containers() {
+                parts.image = draft(ImageOrigin::Name(name));
+            } else {
+                let workdir = workdir.clone().filter(|workdir| workdir != "/");
+                if workdir.is_none() {
+                    let help = "add `workdir = \"/app\"` to `[environment]`: the workspace of a sandbox is one folder";
+                    section.refuse(
+                        "docker_image",
+                        &mut import.findings,
+                        "the task names no folder to work in",
+                        help,
+                    );
+                }
+                let source = &place.document.source;
+                match import.rootfs.find(&name) {
+                    Ok(path) => {
+                        parts.image = draft(ImageOrigin::Rootfs(path.clone()));
+                        parts.rootfs.insert(name, path);
+                    }
+                    Err((message, help)) => {
+                        import.findings.refuse(source, span, "not at hand", message, help)
+                    }
+                }
+            }
+        }
+        None if has_dockerfile && import.in_containers() => {
+            check_build(&folder.join(&dockerfile), &mut import.findings);
+            let tree = Tree::read(folder, &mut import.findings);
+            let into = format!("fixtures/{id}/environment");
+            parts.fixtures = fixtures_of(&tree, &into);
+            // Seconds of a build are whole in a suite.
+            let timeout_secs = build_seconds.ceil().max(1.0) as u64;
+            parts.image = draft(ImageOrigin::Build { folder: into, dockerfile, timeout_secs });
+        }
+        None if has_dockerfile => {
+            let tree = visible_tree(folder, &dockerfile, import)?;
+            let base = Base { tree: &tree, workdir: workdir.as_deref() };
+            let (sandbox, path) = sandbox_image(&folder.join(&dockerfile), &base, import)?;
+            parts.rootfs.insert(sandbox.image.clone(), path.clone());
+            parts.image = ImageDraft {
+                source: ImageOrigin::Rootfs(path),
+                workdir: sandbox.workdir,
+                user: service.user.clone(),
+            };
+            parts.vars = sandbox.vars;
+            parts.setup = sandbox.setup;
+            let into = format!("fixtures/{id}/files");
+            parts.fixtures = sandbox
+                .files
+                .into_iter()
+                .map(|(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode })
+                .collect();
+            parts.files = (!parts.fixtures.is_empty()).then_some(into);
+        }
+        None => {
+            let message = "the task has no image: neither a Dockerfile nor `environment.docker_image`";
+            let help =
+                "add a Dockerfile to it, or name an image that is there: `docker_image = \"debian:12\"`";
+            import.findings.refuse_path(folder, message, help);
+            return None;
+        }
+    }
+    for (name, value) in service.vars {
+        parts.vars.retain(|(known, _)| *known != name);
+        parts.vars.push((name, value));
+    }
+    if let (Some(user), false) = (&service.user, import.in_containers()) {
+        let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
+        import.findings.refuse_path(&compose_file, format_args!("asks for the user `{user}`"), help);
+    }
+    Some(parts)
+}
+
+/// `os = "windows"`.
+pub(super) fn refuse_windows(section: &Section<'_>, findings: &mut Findings) {
+    let Some(os) = section.text("os", findings) else { return };
+    if !os.value.eq_ignore_ascii_case("linux") {
+        let message = format!("`{}` is `{}`; environments here are Linux", section.named("os"), os.value);
+        section.refuse("os", findings, message, "run this task by Harbor on a Windows host");
+    }
+}
+
+fn limits(section: &Section<'_>, findings: &mut Findings) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(cpus) = section.number("cpus", findings) {
+        limits.cpu_percent = (cpus.value * 100.0).ceil() as u64;
+        in_range(section, "cpus", limits.cpu_percent, 1, 25_600, findings);
+    } else {
+        findings.note("no `environment.cpus`: one core");
+    }
+    let memory = amount(section, "memory_mb", "memory", findings);
+    match memory {
+        Some(mib) => {
+            limits.memory_mib = mib;
+            in_range(
+                section,
+                if section.has("memory_mb") { "memory_mb" } else { "memory" },
+                mib,
+                16,
+                1 << 20,
+                findings,
+            );
+        }
+        None => findings.note(format!("no `environment.memory_mb`: {} MiB", limits.memory_mib)),
+    }
+    if let Some(mib) = amount(section, "storage_mb", "storage", findings) {
+        limits.disk_mib = mib;
+        in_range(
+            section,
+            if section.has("storage_mb") { "storage_mb" } else { "storage" },
+            mib,
+            1,
+            1 << 20,
+            findings,
+        );
+    }
+    limits
+}
+
+fn in_range(section: &Section<'_>, key: &str, value: u64, least: u64, most: u64, findings: &mut Findings) {
+    if !(least..=most).contains(&value) {
+        let message = format!("`{}` is out of range", section.named(key));
+        section.refuse(key, findings, message, "write an amount that a machine has");
+    }
+}
+
+/// Mebibytes, from a number or from the older text form.
+fn amount(section: &Section<'_>, key: &str, older: &str, findings: &mut Findings) -> Option<u64> {
+    let number = section.number(key, findings).map(|number| number.value.ceil() as u64);
+    let Some(text) = section.text(older, findings) else { return number };
+    let Some(mib) = mebibytes(&text.value) else {
+        let message = format!("`{}` is `{}`, no amount", section.named(older), text.value);
+        section.refuse(older, findings, message, format!("write `{key} = 2048`"));
+        return number;
+    };
+    match number {
+        Some(number) if number != mib => {
+            let message =
+                format!("`{}` and `{}` differ: {mib} and {number}", section.named(older), section.named(key));
+            section.refuse(older, findings, message, format!("keep `{key}`"));
+            Some(number)
+        }
+        _ => Some(mib),
+    }
+}
+
+fn mebibytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_uppercase();
+    let (digits, factor) = match text.char_indices().next_back()? {
+        (at, 'G') => (&text[..at], 1024.0),
+        (at, 'M') => (&text[..at], 1.0),
+        (at, 'K') => (&text[..at], 1.0 / 1024.0),
+        _ => return None,
+    };
+    let amount: f64 = digits.parse().ok()?;
+    (amount.is_finite() && amount >= 0.0).then(|| (amount * factor).floor() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<u64>) {
+        assert_eq!(mebibytes(text), expected, "{text}");
+    }
+
+    #[test]
+    fn older_amounts_are_read() {
+        check("2G", Some(2048));
+        check("1.5g", Some(1536));
+        check("512M", Some(512));
+        check("2048K", Some(2));
+        check("2", None);
+        check("", None);
+        check("-1G", None);
+    }
+}

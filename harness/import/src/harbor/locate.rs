@@ -1,0 +1,109 @@
+//! From the paths that a person names to task folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::dataset::dataset;
+use super::registry::registry;
+use crate::findings::Findings;
+
+/// A task folder, and the names that a person may call it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub(crate) folder: PathBuf,
+    /// In a dataset or registry; the folder's own name otherwise.
+    pub(crate) name: String,
+}
+
+/// The task folders that a path stands for.
+pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
+    let Ok(metadata) = fs::metadata(path) else {
+        findings.refuse_path(
+            path,
+            "there is nothing",
+            "name a task folder, a folder of them, a dataset.toml or a registry.json",
+        );
+        return Vec::new();
+    };
+    if metadata.is_dir() {
+        return in_folder(path, findings);
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") if path.file_name().is_some_and(|name| name == "task.toml") => {
+            path.parent().map(located).into_iter().collect()
+        }
+        Some("toml") => dataset(path, findings),
+        Some("json") => registry(path, findings),
+        _ => {
+            findings.refuse_path(
+                path,
+                "is no task folder, dataset or registry",
+                "name a task folder, a folder of them, a dataset.toml or a registry.json",
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// A folder by its own name.
+pub(super) fn located(folder: &Path) -> Located {
+    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Located { folder: folder.to_owned(), name }
+}
+
+fn in_folder(folder: &Path, findings: &mut Findings) -> Vec<Located> {
+    if folder.join("task.toml").exists() {
+        return vec![located(folder)];
+    }
+    if folder.join("dataset.toml").is_file() {
+        return dataset(&folder.join("dataset.toml"), findings);
+    }
+    if looks_like_a_task(folder) {
+        refuse_without_file(folder, findings);
+        return Vec::new();
+    }
+    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    let mut tasks = Vec::new();
+    let mut broken = 0;
+    for below in folders {
+        if below.join("task.toml").exists() {
+            tasks.push(located(&below));
+        } else if looks_like_a_task(&below) {
+            broken += 1;
+            refuse_without_file(&below, findings);
+        }
+    }
+    if tasks.is_empty() && broken == 0 {
+        let message = if folder.join("task.yaml").exists() {
+            "is a task of Terminal-Bench"
+        } else {
+            "holds no task folders: none in it has a task.toml"
+        };
+        findings.refuse_path(
+            folder,
+            message,
+            "name a folder with a task.toml, or `clawrl import terminal-bench` for one with a task.yaml",
+        );
+    }
+    tasks
+}
+
+fn looks_like_a_task(folder: &Path) -> bool {
+    folder.join("instruction.md").exists()
+        || (folder.join("tests").is_dir() && folder.join("environment").is_dir())
+}
+
+fn refuse_without_file(folder: &Path, findings: &mut Findings) {
+    findings.refuse_path(
+        folder,
+        "the task has no task.toml",
+        "add one; `schema_version = \"1.4\"` alone will do",
+    );
+}

@@ -1,0 +1,187 @@
+//! An import from its paths to its suite.
+
+use std::path::Path;
+
+use clawrl_config::{ConfigError, Problem};
+
+use crate::draft::TaskDraft;
+use crate::findings::Findings;
+use crate::harbor::{self, Located};
+use crate::keys::key_table;
+use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
+use crate::rootfs::RootfsTable;
+use crate::terminal_bench;
+use crate::write::{self, SuiteDraft};
+
+/// A foreign format.
+struct Format {
+    /// In the record of the import.
+    from: &'static str,
+    /// For people.
+    words: &'static str,
+    locate: fn(&Path, &mut Findings) -> Vec<Located>,
+    read: fn(&Path, &str, &mut Import<'_>) -> Option<TaskDraft>,
+}
+
+const HARBOR: Format =
+    Format { from: "harbor", words: "Harbor", locate: harbor::locate, read: harbor::read_task };
+
+const TERMINAL_BENCH: Format = Format {
+    from: "terminal-bench",
+    words: "Terminal-Bench",
+    locate: terminal_bench::locate,
+    read: terminal_bench::read_task,
+};
+
+/// Imports Harbor task folders.
+///
+/// # Errors
+/// Every problem of every task. Then nothing was written.
+pub fn import_harbor(options: &ImportOptions) -> Result<Imported, ConfigError> {
+    import(options, &HARBOR)
+}
+
+/// Imports tasks of Terminal-Bench 0.x.
+///
+/// # Errors
+/// Every problem of every task. Then nothing was written.
+pub fn import_terminal_bench(options: &ImportOptions) -> Result<Imported, ConfigError> {
+    import(options, &TERMINAL_BENCH)
+}
+
+/// What becomes of each key of `task.toml` and of `task.yaml`, as Markdown tables.
+#[must_use]
+pub fn key_tables() -> [String; 2] {
+    [key_table(harbor::KEYS), key_table(terminal_bench::KEYS)]
+}
+
+fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    if options.sandbox == ImportSandbox::Container && !options.rootfs.is_empty() {
+        let message = "`--rootfs` is given, and containers have images of their own";
+        return Err(Problem::new(
+            message,
+            "leave it out, or import for sandboxes with `--sandbox bubblewrap`",
+        )
+        .into());
+    }
+    let rootfs = RootfsTable::new(&options.rootfs)?;
+    let mut import = Import { options, findings: Findings::default(), rootfs };
+    let mut located = Vec::new();
+    for path in &options.paths {
+        located.extend((format.locate)(path, &mut import.findings));
+    }
+    let located = chosen(located, &options.tasks, &mut import.findings);
+    let common: Vec<String> = import.findings.take_notes();
+    let mut tasks: Vec<TaskDraft> = Vec::new();
+    let mut ids: Vec<(String, Located)> = Vec::new();
+    for task in located {
+        let id = slug(&task.name);
+        if let Some((_, first)) = ids.iter().find(|(known, _)| *known == id) {
+            if first.folder == task.folder {
+                continue;
+            }
+            let message =
+                format!("its id would be `{id}`, which is that of `{}` too", first.folder.display());
+            import.findings.refuse_path(
+                &task.folder,
+                message,
+                "rename one of the folders, or import them into two suites",
+            );
+            continue;
+        }
+        let draft = (format.read)(&task.folder, &id, &mut import);
+        let notes = import.findings.take_notes();
+        if let Some(mut draft) = draft {
+            draft.record.notes = notes;
+            tasks.push(draft);
+        }
+        ids.push((id, task));
+    }
+    if tasks.is_empty() && import.findings.count() == 0 {
+        return Err(Problem::new("there is no task to import", "name a task folder").into());
+    }
+    import.findings.finish()?;
+    let links = import.rootfs.links();
+    let notes = common.into_iter().map(|note| (String::new(), note));
+    let of_task = |task: &TaskDraft| {
+        let id = task.id.clone();
+        task.record.notes.iter().map(move |note| (id.clone(), note.clone())).collect::<Vec<_>>()
+    };
+    let notes = notes.chain(tasks.iter().flat_map(of_task)).collect();
+    let suite = SuiteDraft {
+        description: format!("Imported from {}; import.json has the record.", format.words),
+        name,
+        from: format.from,
+        tasks,
+        links,
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    Ok(Imported { suite: path, tasks: suite.tasks.into_iter().map(|task| task.id).collect(), notes })
+}
+
+/// A suite is called like its folder.
+fn suite_name(output: &Path) -> Result<String, Problem> {
+    let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
+        return Ok(name.to_owned());
+    }
+    let message = format!("`{}` is no folder for a suite, which is called like it", output.display());
+    Err(Problem::new(
+        message,
+        format!("use lower-case letters, digits and dashes: `--output {}`", slug(name)),
+    ))
+}
+
+/// Those that were asked for by name; all of them if none was.
+fn chosen(located: Vec<Located>, names: &[String], findings: &mut Findings) -> Vec<Located> {
+    if names.is_empty() {
+        return located;
+    }
+    let is_called = |task: &Located, name: &String| {
+        let folder = task.folder.file_name().is_some_and(|folder| folder.to_str() == Some(name));
+        folder || task.name == *name || slug(&task.name) == *name
+    };
+    for name in names {
+        if !located.iter().any(|task| is_called(task, name)) {
+            let known: Vec<&str> = located.iter().take(8).map(|task| task.name.as_str()).collect();
+            let help = format!("there is {}", known.join(", "));
+            findings.adopt(&Problem::new(format!("there is no task `{name}`"), help).into());
+        }
+    }
+    located.into_iter().filter(|task| names.iter().any(|name| is_called(task, name))).collect()
+}
+
+/// A name as an id: lower-case letters, digits and single dashes; of `org/name`, the name.
+fn slug(name: &str) -> String {
+    let short = name.rsplit('/').next().unwrap_or(name);
+    let mut id = String::new();
+    for character in short.to_lowercase().chars() {
+        if character.is_ascii_lowercase() || character.is_ascii_digit() {
+            id.push(character);
+        } else if !id.is_empty() && !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    id.truncate(64);
+    let id = id.trim_matches('-');
+    if id.is_empty() { "task".to_owned() } else { id.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: &str) {
+        assert_eq!(slug(name), expected, "{name}");
+    }
+
+    #[test]
+    fn names_become_ids() {
+        check("org/Hello_World.2", "hello-world-2");
+        check("--a--b--", "a-b");
+        check("é", "task");
+        check(&"x".repeat(80), &"x".repeat(64));
+    }
+}

@@ -1,0 +1,33 @@
+//! Importers: suites that others defined, as suites of ClawRL.
+//!
+//! [`import_harbor`] reads Harbor task folders, and the datasets and registries that name them;
+//! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x. Both write one suite folder, which `clawrl plan`,
+//! `validate` and `run` read like any other. The page `harness/docs/import.md` says what becomes of each key.
+//!
+//! I1. What cannot be represented is refused by name, at its line, with what to do; nothing is dropped in silence.
+//! I2. The suite appears whole or not at all, and it loads. I3. An agent finds neither the reference solution nor
+//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded and nothing is run.
+//!
+//! Errors: [`clawrl_config::ConfigError`], every problem of every task at once. Nothing to cancel.
+
+mod compose;
+mod dockerfile;
+mod document;
+mod draft;
+mod findings;
+mod harbor;
+mod image;
+mod import;
+mod keys;
+mod options;
+mod oracle;
+mod rootfs;
+mod shell_text;
+mod terminal_bench;
+mod tree;
+mod variables;
+mod write;
+
+pub use import::{import_harbor, import_terminal_bench, key_tables};
+pub use options::{ImportOptions, ImportSandbox, Imported};
+pub use rootfs::RootfsChoice;

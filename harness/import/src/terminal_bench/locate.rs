@@ -1,0 +1,64 @@
+//! From the paths that a person names to task folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::findings::Findings;
+use crate::harbor::Located;
+
+/// The task folders that a path stands for.
+pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
+    if path.file_name().is_some_and(|name| name == "task.yaml") && path.is_file() {
+        return path.parent().map(located).into_iter().collect();
+    }
+    if path.is_file() {
+        let help = "name the folder of its tasks; nothing is downloaded here";
+        findings.refuse_path(path, "registries of Terminal-Bench name repositories and no folders", help);
+        return Vec::new();
+    }
+    if !path.is_dir() {
+        findings.refuse_path(
+            path,
+            "there is nothing",
+            "name a folder with a task.yaml, or a folder of such folders",
+        );
+        return Vec::new();
+    }
+    if path.join("task.yaml").exists() {
+        return vec![located(path)];
+    }
+    if path.join("run-tests.sh").exists() {
+        findings.refuse_path(
+            path,
+            "the task has no task.yaml",
+            "add it, with `instruction` and `parser_name: pytest`",
+        );
+        return Vec::new();
+    }
+    let mut folders: Vec<PathBuf> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|folder| folder.join("task.yaml").exists())
+        .collect();
+    folders.sort();
+    if folders.is_empty() {
+        let message = if path.join("task.toml").exists() {
+            "is a task of Harbor"
+        } else {
+            "holds no tasks: no folder in it has a task.yaml"
+        };
+        findings.refuse_path(
+            path,
+            message,
+            "name a folder with a task.yaml, or `clawrl import harbor` for one with a task.toml",
+        );
+    }
+    folders.iter().map(|folder| located(folder)).collect()
+}
+
+fn located(folder: &Path) -> Located {
+    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Located { folder: folder.to_owned(), name }
+}

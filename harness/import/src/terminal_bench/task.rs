@@ -1,0 +1,305 @@
+//! A task folder of Terminal-Bench 0.x.
+//!
+//! The folder of the task is the folder of its build, with the solution and the tests in it. They are kept from the
+//! build, so that `COPY . .` does not hand them to the agent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::keys::KEYS;
+use super::solution::solution;
+use crate::compose::{self, Customs, Service};
+use crate::dockerfile::{self, Base};
+use crate::document::{Document, Section, read_text};
+use crate::draft::{
+    Durations, Fixture, ImageDraft, ImageOrigin, Limits, TaskDraft, TaskRecord, VerifierDraft, fixture_of,
+    fixtures_of,
+};
+use crate::findings::Findings;
+use crate::image::{check_build, sandbox_image, visible_tree};
+use crate::keys::sort_keys;
+use crate::options::Import;
+use crate::tree::Tree;
+
+const CUSTOMS: Customs<'static> = Customs {
+    service: "client",
+    variables: &[
+        ("T_BENCH_TEST_DIR", "/tests"),
+        ("T_BENCH_CONTAINER_LOGS_PATH", "/logs"),
+        ("T_BENCH_CONTAINER_AGENT_LOGS_PATH", "/agent-logs"),
+    ],
+    internal: &[
+        "T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME",
+        "T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME",
+        "T_BENCH_TASK_DOCKER_NAME_PREFIX",
+        "T_BENCH_TASK_LOGS_PATH",
+        "T_BENCH_TASK_AGENT_LOGS_PATH",
+    ],
+};
+
+/// What a build must not see.
+const HIDDEN: [&str; 6] =
+    ["task.yaml", "solution.sh", "solution.yaml", "run-tests.sh", "docker-compose.yaml", "tests"];
+/// Seconds that Docker may take for a build; the format has no such limit.
+const BUILD_SECONDS: u64 = 600;
+/// What grading takes beside the verifier itself.
+const GRADING_SECONDS: f64 = 120.0;
+
+/// Reads one. Nothing if it is refused; why is in the findings.
+pub(crate) fn read_task(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<TaskDraft> {
+    let before = import.findings.count();
+    let document = match Document::yaml(&folder.join("task.yaml")) {
+        Ok(document) => document,
+        Err(error) => {
+            import.findings.adopt(&error);
+            return None;
+        }
+    };
+    sort_keys(&document, KEYS, &mut import.findings);
+    let draft = read_document(folder, id, &document, import);
+    (import.findings.count() == before).then_some(draft).flatten()
+}
+
+fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Import<'_>) -> Option<TaskDraft> {
+    let root = document.section();
+    let instruction = instruction(&root, &mut import.findings);
+    refuse_other_grading(&root, &mut import.findings);
+    let agent = seconds(&root, "max_agent_timeout_sec", 360.0, &mut import.findings);
+    let test = seconds(&root, "max_test_timeout_sec", 60.0, &mut import.findings);
+    let oracle = solution(folder, &mut import.findings);
+    let tests = tests(folder, id, &mut import.findings);
+    let Build { image, files, setup, vars, fixtures, rootfs } = build(folder, id, import)?;
+    let network = if import.in_containers() { "public" } else { "none" };
+    if !import.in_containers() {
+        import.findings.note("the network is none, since a sandbox has none; Terminal-Bench's is public");
+    }
+    let limits = Limits::default();
+    import.findings.note(format!(
+        "Terminal-Bench has no limits of memory and processor: {} MiB and one core",
+        limits.memory_mib
+    ));
+    let mut verifier_vars = vars.clone();
+    verifier_vars.retain(|(name, _)| name != "TEST_DIR");
+    verifier_vars.push(("TEST_DIR".to_owned(), "/tests".to_owned()));
+    let turns = u32::try_from(oracle.len() + 1).unwrap_or(u32::MAX);
+    let built = if import.in_containers() { BUILD_SECONDS as f64 } else { 0.0 };
+    let setup_seconds = if setup.is_empty() { 60.0 } else { 60.0 + BUILD_SECONDS as f64 };
+    Some(TaskDraft {
+        id: id.to_owned(),
+        instruction: instruction?,
+        max_turns: import.options.max_turns.max(turns),
+        durations: Durations {
+            lease: 120.0 + built,
+            setup: setup_seconds,
+            agent,
+            grade: GRADING_SECONDS + test,
+        },
+        sandbox: import.sandbox(),
+        network,
+        image,
+        files,
+        setup,
+        vars,
+        limits,
+        verifier: VerifierDraft {
+            files: format!("fixtures/{id}/tests"),
+            run: "bash /tests/run-tests.sh".to_owned(),
+            vars: verifier_vars,
+            user: None,
+            timeout_secs: test,
+            network,
+            reward: "pytest",
+            apart: None,
+        },
+        oracle,
+        fixtures: fixtures.into_iter().chain(tests).collect(),
+        record: TaskRecord {
+            id: id.to_owned(),
+            folder: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            rootfs,
+            ..TaskRecord::default()
+        },
+    })
+}
+
+fn instruction(root: &Section<'_>, findings: &mut Findings) -> Option<String> {
+    match root.text("instruction", findings) {
+        Some(text) if !text.value.trim().is_empty() => Some(text.value),
+        Some(_) => {
+            root.refuse(
+                "instruction",
+                findings,
+                "the instruction is empty",
+                "say what the agent is asked to do",
+            );
+            None
+        }
+        None if !root.has("instruction") => {
+            root.refuse(
+                "instruction",
+                findings,
+                "the task has no instruction",
+                "add `instruction: |` with what the agent is asked to do",
+            );
+            None
+        }
+        None => None,
+    }
+}
+
+fn refuse_other_grading(root: &Section<'_>, findings: &mut Findings) {
+    if let Some(parser) = root.text("parser_name", findings).filter(|parser| parser.value != "pytest") {
+        let message = format!("the parser `{}` is not supported", parser.value);
+        let help = "only `pytest` is: let run-tests.sh run pytest with `-rA`, which prints a short summary";
+        root.refuse("parser_name", findings, message, help);
+    }
+    if root.flag("run_tests_in_same_shell", findings).is_some_and(|same| same.value) {
+        let help = "test what the agent leaves in files; nothing of the agent lives when it is graded";
+        root.refuse(
+            "run_tests_in_same_shell",
+            findings,
+            "tests in the agent's own shell cannot be represented",
+            help,
+        );
+    }
+}
+
+fn seconds(root: &Section<'_>, key: &str, default: f64, findings: &mut Findings) -> f64 {
+    let Some(number) = root.number(key, findings) else { return default };
+    if number.value <= 0.0 || number.value > 80_000.0 {
+        root.refuse(key, findings, format!("`{key}` is out of range"), "write 1 to 80000 seconds");
+    }
+    number.value
+}
+
+/// `run-tests.sh` and what is in `tests`, side by side as they lie in /tests.
+fn tests(folder: &Path, id: &str, findings: &mut Findings) -> Vec<Fixture> {
+    let into = format!("fixtures/{id}/tests");
+    let script = folder.join("run-tests.sh");
+    let Ok(metadata) = fs::metadata(&script) else {
+        let help = "add it: it runs pytest with `-rA` once the agent is done";
+        findings.refuse_path(&script, "the task has no run-tests.sh", help);
+        return Vec::new();
+    };
+    if !metadata.is_file() || fs::symlink_metadata(&script).is_ok_and(|metadata| metadata.is_symlink()) {
+        findings.refuse_path(&script, "is not a regular file", "put a regular file in its place");
+        return Vec::new();
+    }
+    let below = folder.join("tests");
+    let mut fixtures = Vec::new();
+    if below.is_dir() {
+        fixtures = fixtures_of(&Tree::read(&below, findings), &into);
+    } else {
+        findings.note("no `tests`: run-tests.sh is all there is");
+    }
+    let file = crate::tree::TreeFile {
+        path: "run-tests.sh".to_owned(),
+        from: script,
+        mode: 0o755,
+        bytes: metadata.len(),
+    };
+    fixtures.retain(|fixture| fixture.path != format!("{into}/run-tests.sh"));
+    fixtures.push(fixture_of(&file, format!("{into}/run-tests.sh")));
+    fixtures
+}
+
+/// The environment of a task on its way into a suite.
+struct Build {
+    image: ImageDraft,
+    files: Option<String>,
+    setup: Vec<String>,
+    vars: Vec<(String, String)>,
+    fixtures: Vec<Fixture>,
+    rootfs: BTreeMap<String, String>,
+}
+
+fn build(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Build> {
+    let compose_file = folder.join("docker-compose.yaml");
+    let service = if compose_file.exists() {
+        compose::read(&compose_file, &CUSTOMS, &mut import.findings)?
+    } else {
+        Service::default()
+    };
+    if let (Some(user), false) = (&service.user, import.in_containers()) {
+        let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
+        import.findings.refuse_path(&compose_file, format_args!("asks for the user `{user}`"), help);
+    }
+    let dockerfile = service.dockerfile.clone().unwrap_or_else(|| "Dockerfile".to_owned());
+    let shown = folder.join(&dockerfile);
+    if !shown.is_file() {
+        let help = "add a Dockerfile beside task.yaml";
+        import.findings.refuse_path(&shown, "the task has no Dockerfile", help);
+        return None;
+    }
+    refuse_copies_of_hidden(&shown, &mut import.findings);
+    let mut build = if import.in_containers() {
+        check_build(&shown, &mut import.findings);
+        let mut tree = Tree::read(folder, &mut import.findings);
+        tree.files.retain(|file| !is_hidden(&file.path));
+        let into = format!("fixtures/{id}/environment");
+        let source = ImageOrigin::Build { folder: into.clone(), dockerfile, timeout_secs: BUILD_SECONDS };
+        Build {
+            image: ImageDraft { source, workdir: service.workdir, user: service.user },
+            files: None,
+            setup: Vec::new(),
+            vars: Vec::new(),
+            fixtures: fixtures_of(&tree, &into),
+            rootfs: BTreeMap::new(),
+        }
+    } else {
+        let mut tree = visible_tree(folder, &dockerfile, import)?;
+        tree.files.retain(|file| !is_hidden(&file.path));
+        tree.empty_folders.retain(|folder| !is_hidden(folder));
+        let base = Base { tree: &tree, workdir: service.workdir.as_deref() };
+        let (sandbox, path) = sandbox_image(&shown, &base, import)?;
+        let into = format!("fixtures/{id}/files");
+        let fixture = |(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode };
+        let fixtures: Vec<Fixture> = sandbox.files.into_iter().map(fixture).collect();
+        Build {
+            image: ImageDraft {
+                source: ImageOrigin::Rootfs(path.clone()),
+                workdir: sandbox.workdir,
+                user: None,
+            },
+            files: (!fixtures.is_empty()).then_some(into),
+            setup: sandbox.setup,
+            vars: sandbox.vars,
+            fixtures,
+            rootfs: [(sandbox.image, path)].into(),
+        }
+    };
+    for (name, value) in service.vars {
+        build.vars.retain(|(known, _)| *known != name);
+        build.vars.push((name, value));
+    }
+    Some(build)
+}
+
+fn is_hidden(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or(path);
+    HIDDEN.contains(&first)
+}
+
+/// A COPY that names the solution or the tests would hand them to the agent.
+fn refuse_copies_of_hidden(shown: &Path, findings: &mut Findings) {
+    let source = match read_text(shown) {
+        Ok(source) => source,
+        Err(problem) => return findings.adopt(&problem.into()),
+    };
+    let (found, escape) = match dockerfile::instructions(&source) {
+        Ok(found) => found,
+        Err(problem) => return findings.adopt(&problem.into()),
+    };
+    for instruction in found.iter().filter(|found| matches!(found.keyword.as_str(), "COPY" | "ADD")) {
+        for copied in dockerfile::copied_sources(instruction, escape) {
+            let path = copied.trim_matches(['"', '\'']).trim_start_matches("./").trim_start_matches('/');
+            if is_hidden(path) {
+                let message = format!("{} hands `{path}` to the agent", instruction.keyword);
+                let help =
+                    "remove it from the line: solution and tests are brought by the harness when it is time";
+                findings.refuse(&source, instruction.span, "not possible", message, help);
+            }
+        }
+    }
+}

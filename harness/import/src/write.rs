@@ -1,0 +1,132 @@
+//! From drafts to a suite's folder.
+//!
+//! I1. The folder appears whole, or not at all: it is written beside its place, read back as a suite, and moved.
+//! I2. Nothing is overwritten unless that is asked for, and then only a suite that was imported.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use clawrl_config::{ConfigError, Node, NodeValue, Problem, load_suite, yaml_text};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::Serialize;
+
+use crate::draft::{Fixture, FixtureSource, TaskDraft, TaskRecord};
+
+/// The record of an import, beside the suite.
+pub(crate) const RECORD: &str = "import.json";
+const SUITE: &str = "suite.yaml";
+
+/// A suite that can be written.
+#[derive(Debug)]
+pub(crate) struct SuiteDraft {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// `harbor` or `terminal-bench`.
+    pub(crate) from: &'static str,
+    pub(crate) tasks: Vec<TaskDraft>,
+    /// Links to root file systems: their paths in the suite's folder, and where they lead.
+    pub(crate) links: Vec<(String, PathBuf)>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    format: u32,
+    from: &'a str,
+    tasks: Vec<&'a TaskRecord>,
+}
+
+/// Writes the suite. Returns the path of its file.
+///
+/// # Errors
+/// Something at `output` that is not to be replaced, a folder that cannot be written, or a suite that does not
+/// load.
+pub(crate) fn write(suite: &SuiteDraft, output: &Path, force: bool) -> Result<PathBuf, ConfigError> {
+    refuse_what_is_there(output, force)?;
+    let above = match output.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    let unwritable = |cause: io::Error| {
+        let message = format!("`{}` cannot be written: {}", output.display(), cause);
+        Problem::new(message, "choose another folder with `--output`, or make this one writable")
+    };
+    fs::create_dir_all(above).map_err(unwritable)?;
+    let beside = tempfile::Builder::new().prefix(".import-").tempdir_in(above).map_err(unwritable)?;
+    let folder = beside.path().join("suite");
+    fill(suite, &folder).map_err(unwritable)?;
+    load_suite(&folder.join(SUITE))?;
+    put(&folder, output).map_err(unwritable)?;
+    Ok(output.join(SUITE))
+}
+
+fn refuse_what_is_there(output: &Path, force: bool) -> Result<(), Problem> {
+    let Ok(metadata) = fs::symlink_metadata(output) else { return Ok(()) };
+    let imported = metadata.is_dir() && output.join(RECORD).is_file() && output.join(SUITE).is_file();
+    match (force, imported) {
+        (true, true) => Ok(()),
+        (false, true) => {
+            let message = format!("there is an imported suite at `{}` already", output.display());
+            Err(Problem::new(message, "choose another folder with `--output`, or replace it with `--force`"))
+        }
+        _ => {
+            let message = format!("there is something at `{}` that is no imported suite", output.display());
+            Err(Problem::new(message, "choose another folder with `--output`, or remove what is there"))
+        }
+    }
+}
+
+fn fill(suite: &SuiteDraft, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for fixture in suite.tasks.iter().flat_map(|task| &task.fixtures) {
+        lay(fixture, folder)?;
+    }
+    for (path, target) in &suite.links {
+        let path = folder.join(path);
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above)?;
+        }
+        symlink(target, path)?;
+    }
+    fs::write(folder.join(SUITE), suite_text(suite))?;
+    let tasks = suite.tasks.iter().map(|task| &task.record).collect();
+    let record = Record { format: 1, from: suite.from, tasks };
+    fs::write(folder.join(RECORD), serde_json::to_string_pretty(&record)? + "\n")
+}
+
+fn lay(fixture: &Fixture, folder: &Path) -> io::Result<()> {
+    let path = folder.join(&fixture.path);
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match &fixture.content {
+        FixtureSource::File(from) => {
+            fs::copy(from, &path)?;
+        }
+        FixtureSource::Bytes(bytes) => fs::write(&path, bytes)?,
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(fixture.mode | 0o400))
+}
+
+/// The text of the suite's file.
+fn suite_text(suite: &SuiteDraft) -> String {
+    let tasks = suite.tasks.iter().map(TaskDraft::node).collect();
+    let node = Node::map(vec![
+        ("format", NodeValue::Integer(1).into()),
+        ("suite", suite.name.as_str().into()),
+        ("description", suite.description.as_str().into()),
+        ("tasks", NodeValue::List(tasks).into()),
+    ]);
+    yaml_text(&node)
+}
+
+/// Moves the folder to its place, or has it trade places with the one that is there (I1).
+fn put(folder: &Path, output: &Path) -> io::Result<()> {
+    if output.exists() {
+        // What was there goes with the temporary folder.
+        Ok(renameat_with(CWD, folder, CWD, output, RenameFlags::EXCHANGE)?)
+    } else {
+        Ok(renameat_with(CWD, folder, CWD, output, RenameFlags::NOREPLACE)?)
+    }
+}

@@ -1,0 +1,4 @@
+write() {
+	printf "%s\n" "$@" > answer.txt
+}
+# é

@@ -1,0 +1,4 @@
+#!/bin/bash
+. /solution/lib/write.sh
+write "$PLACE" "$GREETING"
+test "$SUFFIX" = '!'

@@ -1,0 +1,1 @@
+for name in a b c; do echo "$name" > "$name.txt"; done

@@ -1,0 +1,9 @@
+//! Integration tests of the crate, one binary.
+
+#![allow(clippy::unwrap_used)]
+
+mod examples;
+mod place;
+mod refusals_of_harbor;
+mod refusals_of_terminal_bench;
+mod writing;

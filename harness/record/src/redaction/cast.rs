@@ -1,0 +1,174 @@
+//! The recording of a terminal: values may be cut into any of its events.
+//!
+//! Output and input are two streams. A mark stands in the event in which the value began; later events lose what of
+//! it they had, and stay, with their times.
+
+use super::redactor::{Redactor, Struck};
+
+/// An event of an asciicast: `[TIME, CODE, DATA]`. Time stays the text that it was.
+struct Event<'a> {
+    time: &'a str,
+    code: String,
+    data: String,
+}
+
+/// The recording without values; `None` if there are none in it.
+pub(super) fn cast(redactor: &Redactor, text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut events: Vec<Option<Event<'_>>> = lines.iter().map(|line| event(line)).collect();
+    let mut changed = vec![false; lines.len()];
+    for code in ["o", "i"] {
+        let of_stream = |event: &Option<Event<'_>>| event.as_ref().is_some_and(|event| event.code == code);
+        let members: Vec<usize> = (0..events.len()).filter(|&at| of_stream(&events[at])).collect();
+        let stream: String =
+            members.iter().filter_map(|&at| Some(events[at].as_ref()?.data.as_str())).collect();
+        let struck = redactor.struck(&stream);
+        if struck.is_empty() {
+            continue;
+        }
+        let mut begin = 0;
+        for at in members {
+            let Some(event) = &mut events[at] else { continue };
+            let end = begin + event.data.len();
+            if let Some(data) = without(&struck, &stream, begin, end) {
+                event.data = data;
+                changed[at] = true;
+            }
+            begin = end;
+        }
+    }
+    // The header, markers, and what is no event.
+    let mut other: Vec<Option<String>> = vec![None; lines.len()];
+    for (at, line) in lines.iter().enumerate() {
+        if events[at].as_ref().is_none_or(|event| event.code != "o" && event.code != "i") {
+            other[at] = redactor.text(line);
+        }
+    }
+    if !changed.contains(&true) && other.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut redacted = String::with_capacity(text.len());
+    for (at, line) in lines.iter().enumerate() {
+        match (&events[at], &other[at]) {
+            (_, Some(line)) => redacted.push_str(line),
+            (Some(event), None) if changed[at] => redacted.push_str(&event.to_line()),
+            _ => redacted.push_str(line),
+        }
+    }
+    Some(redacted)
+}
+
+/// The part of the stream from `begin` to `end` without what goes; `None` if all of it stays.
+fn without(struck: &[Struck], stream: &str, begin: usize, end: usize) -> Option<String> {
+    let mut data = String::new();
+    let mut kept = begin;
+    let mut touched = false;
+    for Struck { range, mark } in
+        struck.iter().filter(|gone| gone.range.start < end && gone.range.end > begin)
+    {
+        touched = true;
+        if range.start >= begin {
+            data.push_str(&stream[kept..range.start]);
+            data.push_str(mark);
+        }
+        kept = range.end.min(end);
+    }
+    data.push_str(&stream[kept..end]);
+    touched.then_some(data)
+}
+
+fn event(line: &str) -> Option<Event<'_>> {
+    let (time, rest) = line.trim_end().strip_prefix('[')?.split_once(',')?;
+    let (code, data) = serde_json::from_str(&format!("[{rest}")).ok()?;
+    Some(Event { time, code, data })
+}
+
+impl Event<'_> {
+    fn to_line(&self) -> String {
+        let (code, data) =
+            (serde_json::Value::from(self.code.as_str()), serde_json::Value::from(self.data.as_str()));
+        format!("[{},{code},{data}]\n", self.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HEADER: &str = "{\"version\":2,\"width\":80,\"height\":24}\n";
+
+    fn redactor(value: &str) -> Redactor {
+        Redactor::new([("KEY".to_owned(), value.to_owned())]).unwrap()
+    }
+
+    fn recording(events: &[(&str, &str)]) -> String {
+        let mut text = HEADER.to_owned();
+        for (at, (code, data)) in events.iter().enumerate() {
+            let event =
+                Event { time: &format!("0.{at:06}"), code: (*code).to_owned(), data: (*data).to_owned() };
+            text.push_str(&event.to_line());
+        }
+        text
+    }
+
+    fn check(events: &[(&str, &str)], expected: &[(&str, &str)]) {
+        let got = cast(&redactor("hunter2-x"), &recording(events));
+        assert_eq!(got.unwrap_or_else(|| recording(events)), recording(expected));
+    }
+
+    #[test]
+    fn a_value_may_be_cut_into_events() {
+        check(&[("o", "a hunter2-x b")], &[("o", "a [redacted KEY] b")]);
+        check(
+            &[("o", "a hun"), ("o", "ter"), ("o", "2-x b")],
+            &[("o", "a [redacted KEY]"), ("o", ""), ("o", " b")],
+        );
+        // Typed key by key: what comes back lies between.
+        check(
+            &[("i", "hunter"), ("o", "hunter"), ("i", "2-x\r"), ("o", "2-x\r\n")],
+            &[("i", "[redacted KEY]"), ("o", "[redacted KEY]"), ("i", "\r"), ("o", "\r\n")],
+        );
+        check(&[("o", "hunter2-xhunt"), ("o", "er2-x")], &[("o", "[redacted KEY][redacted KEY]"), ("o", "")]);
+        check(&[("o", "hunter"), ("m", "hunter2-x")], &[("o", "hunter"), ("m", "[redacted KEY]")]);
+    }
+
+    #[test]
+    fn what_is_no_recording_is_still_text() {
+        assert_eq!(cast(&redactor("hunter2-x"), "no json hunter2-x\n").unwrap(), "no json [redacted KEY]\n");
+        assert_eq!(cast(&redactor("hunter2-x"), "no json\n"), None);
+        assert_eq!(cast(&redactor("hunter2-x"), &recording(&[("o", "nothing")])), None);
+    }
+
+    proptest! {
+        /// I1, cut at any places: what a player shows is the redacted text, and times stay.
+        #[test]
+        fn i1_any_cuts(
+            before in "[a-c\"\\\\é ]{0,12}",
+            after in "[a-c\"\\\\é ]{0,12}",
+            value in "[a-c\"\\\\é]{8,12}",
+            again in proptest::bool::ANY,
+            cuts in proptest::collection::vec(proptest::sample::Index::arbitrary(), 0..6),
+        ) {
+            let whole = format!("{before}{value}{}{after}", if again { value.as_str() } else { "" });
+            let mut places: Vec<usize> = whole.char_indices().map(|(at, _)| at).collect();
+            places.push(whole.len());
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| places[cut.index(places.len())]).collect();
+            cuts.extend([0, whole.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<(&str, &str)> = cuts.windows(2).map(|cut| ("o", &whole[cut[0]..cut[1]])).collect();
+            let redactor = redactor(&value);
+            let redacted = cast(&redactor, &recording(&pieces)).unwrap();
+            let lines: Vec<&str> = redacted.lines().skip(1).collect();
+            prop_assert_eq!(lines.len(), pieces.len());
+            let events: Vec<Event<'_>> = lines.iter().map(|line| event(line).unwrap()).collect();
+            let shown: String = events.iter().map(|event| event.data.as_str()).collect();
+            prop_assert_eq!(&shown, &redactor.text(&whole).unwrap());
+            prop_assert!(!shown.contains(&value));
+            for (at, event) in events.iter().enumerate() {
+                prop_assert_eq!(event.time, &format!("0.{at:06}"));
+            }
+        }
+    }
+}

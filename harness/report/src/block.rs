@@ -1,0 +1,174 @@
+//! Attempts as blocks of text that a page carries: JSON, gzipped, in base64.
+//!
+//! I1. A block is letters, digits, `+`, `/` and `=` only, so that nothing that an attempt wrote can end the element
+//! that holds it. I2. Blocks stay within their budget: terminal recordings are left out first, then attempts, both
+//! from the end. I3. Which ones stay does not depend on when they come, as long as they come in order.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+
+use crate::error::ReportError;
+
+/// Above this, a tenth of the bytes costs twice the time.
+const LEVEL: u32 = 3;
+
+/// The value as a block.
+pub(crate) fn compressed(what: &str, value: &impl Serialize) -> Result<String, ReportError> {
+    let failed = |source| ReportError::NotJson { what: what.to_owned(), source };
+    let json = serde_json::to_vec(value).map_err(failed)?;
+    let mut encoder = GzEncoder::new(Vec::with_capacity(json.len() / 4), Compression::new(LEVEL));
+    // Writing to memory does not fail.
+    let bytes = encoder.write_all(&json).and_then(|()| encoder.finish());
+    bytes.map(|bytes| STANDARD.encode(bytes)).map_err(|error| failed(serde_json::Error::io(error)))
+}
+
+/// The blocks of a page.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    budget: u64,
+    details: Vec<String>,
+    casts: Vec<Option<String>>,
+    /// For every attempt, in order, whether it has a recording.
+    has_cast: Vec<bool>,
+    details_bytes: u64,
+    casts_bytes: u64,
+    wanted: Wanted,
+}
+
+/// Whether more blocks have a chance to be kept. Whoever makes them may look, and may be late.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    details: Arc<AtomicBool>,
+    casts: Arc<AtomicBool>,
+}
+
+impl Wanted {
+    pub(crate) fn details(&self) -> bool {
+        self.details.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn casts(&self) -> bool {
+        self.casts.load(Ordering::Relaxed)
+    }
+}
+
+impl Blocks {
+    pub(crate) fn new(budget: u64) -> Self {
+        let yes = || Arc::new(AtomicBool::new(true));
+        let wanted = Wanted { details: yes(), casts: yes() };
+        Self {
+            budget,
+            details: Vec::new(),
+            casts: Vec::new(),
+            has_cast: Vec::new(),
+            details_bytes: 0,
+            casts_bytes: 0,
+            wanted,
+        }
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        self.wanted.clone()
+    }
+
+    /// Takes the next chunk's.
+    pub(crate) fn push(&mut self, details: Option<String>, casts: Option<String>, has_cast: Vec<bool>) {
+        self.has_cast.extend(has_cast);
+        let size = |block: &Option<String>| block.as_ref().map_or(0, |text| text.len() as u64);
+        if self.wanted.details() {
+            let bytes = self.details_bytes + size(&details);
+            match details {
+                // Recordings make room below.
+                Some(details) if bytes <= self.budget => {
+                    self.details_bytes = bytes;
+                    self.details.push(details);
+                }
+                _ => self.stop_details(),
+            }
+        }
+        if self.wanted.casts() && self.wanted.details() {
+            self.casts_bytes += size(&casts);
+            self.casts.push(casts);
+        }
+        while self.details_bytes + self.casts_bytes > self.budget {
+            self.wanted.casts.store(false, Ordering::Relaxed);
+            match self.casts.pop() {
+                Some(casts) => self.casts_bytes -= size(&casts),
+                None => break,
+            }
+        }
+    }
+
+    fn stop_details(&mut self) {
+        self.wanted.details.store(false, Ordering::Relaxed);
+        self.wanted.casts.store(false, Ordering::Relaxed);
+    }
+
+    /// Of the chunks that were kept.
+    pub(crate) fn details(&self) -> &[String] {
+        &self.details
+    }
+
+    /// Of the chunks whose recordings were kept; `None` where there are none.
+    pub(crate) fn casts(&self) -> &[Option<String>] {
+        &self.casts
+    }
+
+    /// Whether the attempt at this place has a recording.
+    pub(crate) fn has_cast(&self, place: usize) -> bool {
+        self.has_cast.get(place).copied().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    fn block(length: usize) -> Option<String> {
+        Some("x".repeat(length))
+    }
+
+    #[test]
+    fn i1_what_an_attempt_wrote_cannot_end_its_element() {
+        let hostile = ["</script><script>alert(1)</script>", "\u{2028}<!--", "\0\x1b]0;x\x07"];
+        let text = compressed("hostile", &hostile).unwrap();
+        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)), "{text}");
+        let mut json = String::new();
+        GzDecoder::new(&*STANDARD.decode(text).unwrap()).read_to_string(&mut json).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), hostile);
+    }
+
+    fn check(budget: u64, chunks: &[(usize, usize)], kept: (usize, usize)) {
+        let mut blocks = Blocks::new(budget);
+        for &(details, casts) in chunks {
+            blocks.push(block(details), block(casts), vec![true]);
+        }
+        assert_eq!((blocks.details().len(), blocks.casts().len()), kept, "{budget} {chunks:?}");
+        let size = |text: &String| text.len() as u64;
+        let bytes: u64 = blocks.details().iter().map(size).sum::<u64>()
+            + blocks.casts().iter().flatten().map(size).sum::<u64>();
+        assert!(bytes <= budget);
+    }
+
+    #[test]
+    fn i2_recordings_go_first_then_attempts() {
+        check(100, &[(10, 20), (10, 20), (10, 20)], (3, 3));
+        check(89, &[(10, 20), (10, 20), (10, 20)], (3, 2));
+        check(50, &[(10, 20), (10, 20), (10, 20)], (3, 1));
+        check(30, &[(10, 20), (10, 20), (10, 20)], (3, 0));
+        check(29, &[(10, 20), (10, 20), (10, 20)], (2, 0));
+        check(0, &[(10, 20), (10, 20)], (0, 0));
+        check(35, &[(10, 5), (40, 5), (10, 5)], (1, 1));
+    }
+}

@@ -1,0 +1,39 @@
+//! Reports of runs: figures with their intervals, one page of HTML with every attempt, exports to formats of others.
+//!
+//! A report is made from a run's record alone, whatever state the run is in, and changes nothing in it. The
+//! statistics are in `rate.rs` and `at_k.rs`, each with formula and source; `gather.rs` reads the trajectories once,
+//! `page/` writes the page.
+//!
+//! I1. A fault is never a failure: it is in no denominator, and stands beside it (I2 of the architecture).
+//! I2. A report is a function of the record: no clock, no time zone, no number of threads changes it.
+//! I3. What an attempt wrote is shown as text. In the page it can neither become markup nor script.
+//! I4. Damage is an error that names the frame, never skipped.
+//!
+//! Units: rates in [0, 1]; `_us` microseconds, `_ms` milliseconds.
+//!
+//! Errors: [`ReportError`].
+
+mod at_k;
+mod atif;
+mod block;
+mod detail;
+mod error;
+mod figures;
+mod gather;
+mod histogram;
+mod kind;
+mod page;
+mod quantile;
+mod rate;
+mod report;
+mod text;
+mod words;
+
+pub use at_k::{AtK, Mean, at_k, success_in};
+pub use error::ReportError;
+pub use figures::{Figures, GroupFigures, Heading, Per, PhaseFigures, Row, SuiteFigures, TaskFigures};
+pub use gather::Options;
+pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
+pub use rate::{Clusters, Method, Rate, Tries, rate};
+pub use report::{Report, report};
+pub use text::render_text;

@@ -1,0 +1,39 @@
+//! Making a report.
+
+use clawrl_record::Run;
+
+use crate::error::ReportError;
+use crate::figures::{Figures, Heading};
+use crate::gather::{Options, gather};
+use crate::page;
+
+/// What was made of a run. The caller writes the page; exported files are written.
+#[derive(Debug)]
+pub struct Report {
+    /// The figures.
+    pub figures: Figures,
+    /// The page.
+    pub page: String,
+    /// ATIF files that were written.
+    pub exported_atif: u64,
+    /// Terminal recordings that were written.
+    pub exported_casts: u64,
+}
+
+/// Reads a run, of which every trajectory once, and makes its report. Blocks, on every core.
+///
+/// # Errors
+/// [`ReportError::Record`] if the run cannot be read, naming the damaged frame; [`ReportError::Write`] for exported
+/// files.
+pub fn report(run: &Run, heading: &Heading, options: &Options) -> Result<Report, ReportError> {
+    let mut gathered = gather(run, options)?;
+    let turns = std::mem::take(&mut gathered.turns);
+    let figures = Figures::new(run, heading, turns, &gathered.sampled);
+    let page = page::render(run, &figures, &gathered)?;
+    Ok(Report {
+        figures,
+        page,
+        exported_atif: gathered.exported_atif,
+        exported_casts: gathered.exported_casts,
+    })
+}

@@ -1,0 +1,93 @@
+//! The one HTTP client of a policy.
+//!
+//! HTTP/1.1 alone: each request has a connection of its own, so thousands are under way at once whatever number of
+//! streams a server allows on one connection, and giving a reply up is closing its connection, which every server
+//! notices. Redirects are not followed and proxies not used, so a key goes to the host that was named and nowhere else.
+//! TLS trusts what the machine trusts.
+//!
+//! Cancellation: dropping a response closes its connection.
+
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::trouble::Trouble;
+
+/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request that meets a closing
+/// connection is lost.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// A peer that is gone without a word is noticed, even if a stall would be waited for longer.
+const PROBE: Duration = Duration::from_secs(30);
+
+/// Shared by all requests; clones share the connections.
+#[derive(Debug, Clone)]
+pub(crate) enum HttpClient {
+    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    Open(Client<HttpConnector, Full<Bytes>>),
+    /// For `https://`.
+    Secure(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+impl HttpClient {
+    /// A client for servers at such a base URL, whose connections have to stand within `connect`.
+    ///
+    /// # Errors
+    /// Certificates of this machine that cannot be read.
+    pub(crate) fn new(base_url: &str, connect: Duration) -> Result<Self, std::io::Error> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(connect));
+        tcp.set_keepalive(Some(PROBE));
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
+        if base_url.starts_with("http://") {
+            return Ok(Self::Open(builder.build(tcp)));
+        }
+        let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1();
+        Ok(Self::Secure(builder.build(connector.wrap_connector(tcp))))
+    }
+
+    /// Sends it; ready with the head of the answer.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Trouble> {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let sent = match self {
+            Self::Open(client) => client.request(request).await,
+            Self::Secure(client) => client.request(request).await,
+        };
+        sent.map_err(|error| trouble_of(&error, &host))
+    }
+}
+
+fn trouble_of(error: &Error, host: &str) -> Trouble {
+    let cause = root_cause(error);
+    if cause.contains("certificate") || cause.contains("TLS") || cause.contains("InvalidContentType") {
+        let help =
+            "the certificate has to be one that this machine trusts; a server without TLS is `http://`";
+        return Trouble::permanent(
+            "tls-refused",
+            format!("no secure connection to {host} ({cause}); {help}"),
+        );
+    }
+    if error.is_connect() {
+        let help = "check that the server runs, and host and port of the base URL";
+        return Trouble::later("server-unreachable", format!("no connection to {host} ({cause}); {help}"));
+    }
+    Trouble::later("stream-cut", format!("{host} closed the connection before it answered ({cause})"))
+}
+
+/// The innermost error: the outer ones say only which layer it came through.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

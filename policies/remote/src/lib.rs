@@ -1,0 +1,43 @@
+//! Models behind servers as policies: whatever speaks OpenAI's chat completions (Ollama, llama.cpp, vLLM, SGLang,
+//! transformers, most vendors) or Anthropic's messages.
+//!
+//! A [`RemotePolicy`] is one HTTP client for all attempts of a run. A turn is a request: built by a dialect, sent when
+//! there is a place for it, read as it streams in, asked again where that can help.
+//!
+//! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
+//! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
+//!     whole or not at all. I3. Every wait ends: by its own limit, or before the request's deadline, so that a server's
+//!     silence is never taken for the slowness of an agent and scored. I4. What is read from a server is bounded.
+//! I5. Nothing is kept between turns.
+//!
+//! Faults. Worth another try: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,
+//! `stream-cut`, `reply-garbled`, `reply-too-large`, `no-place`. Permanent: `key-refused`, `model-unknown`, `url-wrong`,
+//! `tls-refused`, `quota-used-up`, `context-too-long`, `request-refused`, `image-unsupported`,
+//! `action-format-unsupported`.
+//! Cancellation: dropping the future of `act` closes the connection of its request and frees its place.
+
+mod anthropic_reply;
+mod anthropic_request;
+mod backoff;
+mod client;
+mod endpoint;
+mod exchange;
+mod openai_reply;
+mod openai_request;
+mod pace;
+mod policy;
+mod preflight;
+mod reply;
+mod retry_after;
+mod secret;
+mod server_text;
+mod sse;
+mod status;
+mod system_text;
+mod tokens;
+mod trouble;
+mod usage;
+
+pub use policy::{RemoteError, RemotePolicy};
+pub use preflight::{PreflightError, preflight};
+pub use secret::Secret;

@@ -1,0 +1,333 @@
+//! A chat completion, whole or in pieces, as a reply.
+//!
+//! I1. Pieces of one call are put together by their index; a new id at a known index is a new call, since some servers
+//! number all calls 0. I2. Only the first choice counts. I3. A reply without a reason for its end is whole only if the
+//! server said that it was done.
+//!
+//! Reasoning that comes beside the text is counted and left out: no message of ours has a place for it.
+
+use clawrl_core::{FinishReason, TokenSource};
+use serde_json::Value;
+
+use crate::reply::{Figure, PartialCall, Reply, Reported, check_size};
+use crate::tokens::TokenCollector;
+use crate::trouble::Trouble;
+
+/// Takes pieces, gives the reply.
+#[derive(Debug, Default)]
+pub(crate) struct OpenaiReply {
+    text: String,
+    calls: Vec<(Option<u64>, PartialCall)>,
+    finish: Option<String>,
+    reported: Reported,
+    tokens: Option<(TokenSource, TokenCollector)>,
+    written_bytes: usize,
+    reasoned: bool,
+    refused: bool,
+    choices_seen: bool,
+    done: bool,
+}
+
+impl OpenaiReply {
+    pub(crate) fn new(tokens: Option<TokenSource>) -> Self {
+        Self { tokens: tokens.map(|source| (source, TokenCollector::default())), ..Self::default() }
+    }
+
+    /// Takes one event of a stream. Whether it was the last.
+    pub(crate) fn event(&mut self, data: &str) -> Result<bool, Trouble> {
+        if data.trim() == "[DONE]" {
+            self.done = true;
+        } else if !data.trim().is_empty() {
+            self.object(&parse(data)?)?;
+        }
+        Ok(self.done)
+    }
+
+    /// Takes an answer that came whole.
+    pub(crate) fn complete(&mut self, text: &str) -> Result<(), Trouble> {
+        self.object(&parse(text)?)?;
+        self.done = true;
+        Ok(())
+    }
+
+    fn object(&mut self, object: &Value) -> Result<(), Trouble> {
+        if let Some(usage) = object.get("usage").filter(|usage| !usage.is_null()) {
+            let cached = usage.pointer("/prompt_tokens_details/cached_tokens");
+            self.reported = Reported {
+                input: Figure::of(usage.get("prompt_tokens")),
+                cached: Figure::of(cached),
+                output: Figure::of(usage.get("completion_tokens")),
+            };
+        }
+        let Some(choices) = object.get("choices").and_then(Value::as_array) else {
+            return match object {
+                Value::Object(_) => Ok(()),
+                _ => Err(Trouble::garbled("the server's answer is no JSON object")),
+            };
+        };
+        for choice in choices {
+            // I2.
+            if choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0 {
+                self.choice(choice)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &Value) -> Result<(), Trouble> {
+        self.choices_seen = true;
+        if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
+            self.finish = Some(finish.to_owned());
+        }
+        if let Some((source, collector)) = &mut self.tokens {
+            collector.take(*source, choice);
+        }
+        let Some(said) = choice.get("delta").or_else(|| choice.get("message")) else { return Ok(()) };
+        match said.get("content") {
+            Some(Value::String(text)) => self.write(text),
+            // Text in parts, as in requests.
+            Some(Value::Array(parts)) => {
+                parts.iter().filter_map(|part| part.get("text")?.as_str()).for_each(|text| self.write(text));
+            }
+            _ => {}
+        }
+        if let Some(refusal) = said.get("refusal").and_then(Value::as_str) {
+            self.refused = true;
+            self.write(refusal);
+        }
+        // The first is what vLLM before 0.12, SGLang, llama.cpp and DeepSeek write; the second Ollama and newer vLLM.
+        for key in ["reasoning_content", "reasoning"] {
+            if let Some(text) = said.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()) {
+                self.reasoned = true;
+                self.written_bytes += text.len();
+                break;
+            }
+        }
+        for piece in said.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            self.call(piece);
+            check_size(self.written_bytes, self.calls.len())?;
+        }
+        check_size(self.written_bytes, self.calls.len())
+    }
+
+    fn write(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.written_bytes += text.len();
+    }
+
+    fn call(&mut self, piece: &Value) {
+        let index = piece.get("index").and_then(Value::as_u64);
+        let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
+        let continued = self.calls.iter().rposition(|(known, call)| {
+            let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
+            same_id && (index.is_none() || *known == index)
+        });
+        // A piece without index and id that has a name begins a call, too.
+        let name = piece.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        let begins = index.is_none() && id.is_empty() && !name.is_empty();
+        let at = match continued {
+            Some(at) if !begins => at,
+            _ => {
+                self.calls.push((index, PartialCall::default()));
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[at].1;
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        let arguments = match piece.pointer("/function/arguments") {
+            Some(Value::String(text)) => text.clone(),
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => String::new(),
+        };
+        call.arguments.push_str(&arguments);
+        self.written_bytes += name.len() + arguments.len();
+    }
+
+    /// The reply, if it is whole.
+    pub(crate) fn whole(self, turn: u32) -> Result<Reply, Trouble> {
+        if !self.done && self.finish.is_none() {
+            return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
+        }
+        if !self.choices_seen {
+            return Err(Trouble::garbled("the server's answer has no `choices`"));
+        }
+        let mut notes = Vec::new();
+        let mut note = |is: bool, note| is.then(|| notes.push(note));
+        note(!self.done, "no-done");
+        note(self.finish.is_none(), "no-finish-reason");
+        note(self.finish.as_deref() == Some("content_filter"), "content-filter");
+        note(self.refused, "refusal");
+        note(self.reasoned, "reasoning-left-out");
+        let asked_for_tokens = self.tokens.is_some();
+        let counted = self.reported.output;
+        let tokens = self.tokens.and_then(|(_, collector)| collector.whole(counted));
+        note(asked_for_tokens && tokens.is_none(), "tokens-missing");
+        let calls = self.calls.into_iter().enumerate();
+        Ok(Reply {
+            text: self.text,
+            calls: calls.map(|(position, (_, call))| call.whole(turn, position)).collect(),
+            finish: match self.finish.as_deref() {
+                Some("length" | "max_tokens") => FinishReason::Length,
+                _ => FinishReason::Stop,
+            },
+            tokens,
+            reported: self.reported,
+            written_bytes: self.written_bytes,
+            notes,
+        })
+    }
+}
+
+/// A JSON text that is no error.
+fn parse(text: &str) -> Result<Value, Trouble> {
+    let object: Value = serde_json::from_str(text)
+        .map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
+    match object.get("error") {
+        None | Some(Value::Null) => Ok(object),
+        Some(_) => {
+            let told = crate::server_text::message_in(&object).unwrap_or_else(|| "an error".to_owned());
+            Err(Trouble::later("server-error", format!("the server broke off its answer: {told}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::ToolCall;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(events: &[&str]) -> Result<Reply, Trouble> {
+        let mut reply = OpenaiReply::new(None);
+        for event in events {
+            reply.event(event)?;
+        }
+        reply.whole(1)
+    }
+
+    fn delta(delta: Value) -> String {
+        json!({ "choices": [{ "index": 0, "delta": delta }] }).to_string()
+    }
+
+    const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+    fn check_calls(pieces: &[Value], expected: &[(&str, &str, Value)]) {
+        let mut events: Vec<String> =
+            pieces.iter().map(|piece| delta(json!({ "tool_calls": [piece] }))).collect();
+        events.push(STOP.to_owned());
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let expected: Vec<ToolCall> = expected
+            .iter()
+            .map(|(id, name, arguments)| ToolCall {
+                id: (*id).into(),
+                ..ToolCall::new(name, arguments.clone())
+            })
+            .collect();
+        assert_eq!(read(&events).unwrap().calls, expected, "{pieces:?}");
+    }
+
+    #[test]
+    fn i1_calls_come_in_pieces() {
+        let run = json!({"command": "ls -l"});
+        check_calls(
+            &[
+                json!({"index": 0, "id": "a", "function": {"name": "run", "arguments": ""}}),
+                json!({"index": 0, "function": {"arguments": "{\"command\": \"l"}}),
+                json!({"index": 1, "id": "b", "function": {"name": "submit", "arguments": "{}"}}),
+                json!({"index": 0, "function": {"arguments": "s -l\"}"}}),
+            ],
+            &[("a", "run", run.clone()), ("b", "submit", json!({}))],
+        );
+        // All numbered 0, as one family of servers does.
+        check_calls(
+            &[
+                json!({"index": 0, "id": "a", "function": {"name": "run", "arguments": run.to_string()}}),
+                json!({"index": 0, "id": "b", "function": {"name": "submit", "arguments": "{}"}}),
+            ],
+            &[("a", "run", run.clone()), ("b", "submit", json!({}))],
+        );
+        // Without index and id, with arguments that are no text.
+        check_calls(
+            &[
+                json!({"function": {"name": "run", "arguments": run.clone()}}),
+                json!({"function": {"name": "submit", "arguments": {}}}),
+            ],
+            &[("call_1_0", "run", run), ("call_1_1", "submit", json!({}))],
+        );
+    }
+
+    #[test]
+    fn text_reasoning_and_usage() {
+        let usage = r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":4}}}"#;
+        let thought = delta(json!({"role": "assistant", "reasoning_content": "hm"}));
+        let reply = read(&[
+            &thought,
+            &delta(json!({"content": "l"})),
+            &delta(json!({"content": "s"})),
+            STOP,
+            usage,
+            "[DONE]",
+        ]);
+        let reply = reply.unwrap();
+        assert_eq!((reply.text.as_str(), reply.written_bytes), ("ls", 4));
+        assert_eq!(reply.notes, ["reasoning-left-out"]);
+        let reported =
+            Reported { input: Figure::Count(9), cached: Figure::Count(4), output: Figure::Nonsense };
+        assert_eq!(reply.reported, reported);
+    }
+
+    #[test]
+    fn i3_whole_or_not_at_all() {
+        let check = |events: &[&str], expected: Result<&[&str], &str>| {
+            let got = read(events);
+            let got = got.as_ref().map(|reply| reply.notes.as_slice()).map_err(|trouble| trouble.code);
+            assert_eq!(got, expected, "{events:?}");
+        };
+        let said = delta(json!({"content": "ls"}));
+        check(&[&said, STOP, "[DONE]"], Ok(&[]));
+        check(&[&said, STOP], Ok(&["no-done"]));
+        check(&[&said, "[DONE]"], Ok(&["no-finish-reason"]));
+        check(&[&said], Err("stream-cut"));
+        check(&[], Err("stream-cut"));
+        check(&["[DONE]"], Err("reply-garbled"));
+        check(&["{\"choices\": [{"], Err("reply-garbled"));
+        check(&["<html>"], Err("reply-garbled"));
+        check(&["[1, 2]"], Err("reply-garbled"));
+        check(&[&said, r#"{"error": {"message": "out of memory"}}"#], Err("server-error"));
+    }
+
+    #[test]
+    fn a_whole_answer_is_read_alike() {
+        let mut reply = OpenaiReply::new(None);
+        reply
+            .complete(
+                &json!({
+                    "choices": [
+                        {"index": 1, "message": {"content": "other"}, "finish_reason": "stop"},
+                        {"index": 0, "message": {"content": "ls"}, "finish_reason": "length"},
+                    ],
+                    "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+                })
+                .to_string(),
+            )
+            .unwrap();
+        let reply = reply.whole(0).unwrap();
+        assert_eq!((reply.text.as_str(), reply.finish), ("ls", FinishReason::Length));
+        assert_eq!(reply.reported.output, Figure::Count(1));
+    }
+
+    #[test]
+    fn too_many_calls_are_refused() {
+        let mut reply = OpenaiReply::new(None);
+        let piece =
+            |index: u64| delta(json!({"tool_calls": [{"index": index, "function": {"name": "run"}}]}));
+        let refused = (0..200).map(|index| reply.event(&piece(index))).find_map(Result::err);
+        assert_eq!(refused.map(|trouble| trouble.code), Some("reply-too-large"));
+    }
+}

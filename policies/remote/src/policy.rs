@@ -1,0 +1,203 @@
+//! The policy: a turn as a request, asked again where that helps.
+//!
+//! I1. A reply is used once; what was read of an answer that broke off is thrown away. I2. A place is held while a
+//! request is under way, and never while its turn waits to ask again.
+
+use std::time::Duration;
+
+use clawrl_core::{
+    Action, ActionFormat, Boundary, BoxFuture, Fault, Policy, PolicyRequest, RemoteDialect, RemoteSpec,
+    ToolCall, ToolUse,
+};
+use hyper::body::Bytes;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+use crate::anthropic_request;
+use crate::backoff;
+use crate::client::HttpClient;
+use crate::endpoint::Endpoint;
+use crate::exchange::{ReplyReader, Server, Until};
+use crate::openai_request::{self, Asked, ImageInside};
+use crate::pace::Pace;
+use crate::reply::Reply;
+use crate::secret::Secret;
+use crate::system_text::{is_native, system_text};
+use crate::trouble::Trouble;
+use crate::usage::{Known, settle};
+
+/// How long before its deadline a reply that has not begun is given up: time to say why, before the caller stops
+/// listening.
+const MARGIN: Duration = Duration::from_millis(250);
+
+/// Why there can be no such policy.
+#[derive(Debug, Error)]
+pub enum RemoteError {
+    /// The certificates that this machine trusts.
+    #[error("the certificates of this machine cannot be read: {0}")]
+    Certificates(std::io::Error),
+    /// The base URL, or a header.
+    #[error("{0}")]
+    Settings(&'static str),
+}
+
+/// Acts by asking a server. Shared by all attempts of a run.
+#[derive(Debug)]
+pub struct RemotePolicy {
+    settings: RemoteSpec,
+    server: Server,
+    pace: Pace,
+    key: Option<Secret>,
+}
+
+impl RemotePolicy {
+    /// A policy that has not asked anything yet.
+    ///
+    /// # Errors
+    /// [`RemoteError`] for settings that no request can be made of.
+    pub fn new(settings: RemoteSpec, key: Option<Secret>) -> Result<Self, RemoteError> {
+        let server = server_of(&settings, key.clone())?;
+        let pace = Pace::new(settings.concurrency);
+        Ok(Self { settings, server, pace, key })
+    }
+
+    pub(crate) fn settings(&self) -> &RemoteSpec {
+        &self.settings
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    async fn reply(&self, request: PolicyRequest<'_>) -> Result<Action, Fault> {
+        let body = self.body(&request)?;
+        let until = Until { give_up: give_up(request.deadline) };
+        let mut tries = 0;
+        loop {
+            let trouble = match self.try_once(&body, &request, tries, until).await {
+                Ok(reply) => return Ok(self.action(reply, body.len(), tries)),
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            tracing::debug!(attempt = %request.attempt, turn = request.turn, tries, code = trouble.code, "no reply");
+            // It holds for everybody, and is waited for before the next request, whoever makes it.
+            trouble.retry_after.inspect(|wait| self.pace.hold(*wait));
+            if tries >= trouble.tries(self.settings.tries) {
+                return Err(trouble.fault(tries));
+            }
+            let wait = match trouble.retry_after {
+                Some(_) => Duration::ZERO,
+                None => backoff::wait(request.seed, tries),
+            };
+            if Instant::now() + wait >= until.give_up {
+                return Err(trouble.fault(tries));
+            }
+            sleep(wait).await; // timer: a pause between requests is what back-off is
+        }
+    }
+
+    async fn try_once(
+        &self,
+        body: &Bytes,
+        request: &PolicyRequest<'_>,
+        tries: u32,
+        until: Until,
+    ) -> Result<Reply, Trouble> {
+        let spread = backoff::spread(request.seed, tries);
+        let _place = self.pace.enter(until.give_up, spread).await?;
+        self.server.ask(body.clone(), ReplyReader::new(&self.settings), request.turn, until).await
+    }
+
+    fn body(&self, request: &PolicyRequest<'_>) -> Result<Bytes, Fault> {
+        let format = request.task.action_format;
+        if self.settings.tools == ToolUse::Text && format == ActionFormat::ToolCalls {
+            let message = "the actions of this task are tool calls, and the policy has `tools: text`; write `tools: auto`";
+            return Err(Fault::permanent(Boundary::Policy, "action-format-unsupported", message));
+        }
+        let asked = Asked {
+            system: system_text(&self.settings, format, request.tools),
+            messages: request.conversation,
+            tools: if is_native(self.settings.tools, format) { request.tools } else { &[] },
+            seed: request.seed,
+        };
+        body_of(&self.settings, &asked).map_err(|ImageInside| {
+            let message = "the conversation has an image, and remote policies send text only";
+            Fault::permanent(Boundary::Policy, "image-unsupported", message)
+        })
+    }
+
+    fn action(&self, mut reply: Reply, request_bytes: usize, retries: u32) -> Action {
+        if self.strike(&mut reply) {
+            // Tokens would spell out what was struck.
+            reply.tokens = None;
+            reply.notes.push("key-struck-out");
+        }
+        let known = Known {
+            request_bytes,
+            written_bytes: reply.written_bytes,
+            max_tokens: self.settings.sampling.max_tokens,
+            exact_output: reply.tokens.as_ref().map(|tokens| tokens.ids.len() as u64),
+        };
+        let mut usage = settle(&reply.reported, &known, self.settings.prices.as_ref(), &reply.notes);
+        usage.retries = retries;
+        let Reply { text, calls, finish, tokens, .. } = reply;
+        Action { text, tool_calls: calls, finish, tokens, usage: Some(usage) }
+    }
+
+    /// Takes the key out of what the model wrote; whether it was there.
+    fn strike(&self, reply: &mut Reply) -> bool {
+        let Some(key) = &self.key else { return false };
+        let mut found = false;
+        let mut strike = |text: &mut String| {
+            if let std::borrow::Cow::Owned(without) = key.strike(text) {
+                *text = without;
+                found = true;
+            }
+        };
+        strike(&mut reply.text);
+        for ToolCall { id, name, arguments } in &mut reply.calls {
+            strike(id);
+            strike(name);
+            let mut text = arguments.to_string();
+            strike(&mut text);
+            // What was JSON is JSON without the key, too: keys are graphic ASCII, and none stands across a quote.
+            *arguments = serde_json::from_str(&text).unwrap_or_default();
+        }
+        found
+    }
+}
+
+/// The body of a request in the dialect of the settings.
+pub(crate) fn body_of(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Bytes, ImageInside> {
+    let body = match settings.dialect {
+        RemoteDialect::Openai => openai_request::body(settings, asked)?,
+        RemoteDialect::Anthropic => anthropic_request::body(settings, asked)?,
+    };
+    Ok(serde_json::Value::Object(body).to_string().into())
+}
+
+fn server_of(settings: &RemoteSpec, key: Option<Secret>) -> Result<Server, RemoteError> {
+    let endpoint = Endpoint::new(&settings.base_url)
+        .ok_or(RemoteError::Settings("the base URL of the policy is none"))?;
+    let client =
+        HttpClient::new(&settings.base_url, settings.patience.connect).map_err(RemoteError::Certificates)?;
+    Server::new(settings, client, endpoint, key)
+        .ok_or(RemoteError::Settings("a header of the policy is none that HTTP knows"))
+}
+
+/// When to stop waiting for a reply that has not begun. A deadline that is near keeps most of its time.
+fn give_up(deadline: std::time::Instant) -> Instant {
+    let deadline = Instant::from_std(deadline);
+    let left = deadline.saturating_duration_since(Instant::now());
+    deadline.checked_sub(MARGIN.min(left / 10)).unwrap_or(deadline)
+}
+
+impl Policy for RemotePolicy {
+    fn name(&self) -> &str {
+        &self.settings.model
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        Box::pin(self.reply(request))
+    }
+}

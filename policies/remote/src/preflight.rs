@@ -1,0 +1,114 @@
+//! What is asked before a run: whether the server is there, takes the key and has the model.
+//!
+//! `GET models` answers all of it without a cost. Where a server has no such list, or the model is not in it (aliases,
+//! adapters and models that are loaded when they are asked for are in no list), a reply of a few tokens decides.
+//!
+//! Errors: [`PreflightError`]. Cancellation: dropping the future closes the connection.
+
+use std::time::Duration;
+
+use clawrl_core::{Message, Role};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+use crate::backoff;
+use crate::exchange::{ReplyReader, Until};
+use crate::openai_request::Asked;
+use crate::policy::{RemotePolicy, body_of};
+use crate::trouble::Trouble;
+
+/// For the whole of it. A server that loads the model first needs most of that.
+const TIME: Duration = Duration::from_secs(120);
+
+/// Requests of each kind. One that is started just now deserves a second; a run can be started again.
+const TRIES: u32 = 3;
+
+/// Tokens of the reply that decides: some servers refuse to be asked for fewer.
+const TOKENS: u32 = 16;
+
+/// Models that are listed when ours is not among them.
+const LISTED: usize = 12;
+
+/// What is wrong before anything was started.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct PreflightError {
+    /// Name of the fault that attempts would end with: `server-unreachable`, `key-refused`, `model-unknown`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// Models that the server says it has, where ours is not among them.
+    pub models: Vec<String>,
+    /// Whether it may be all right later: the server is not there, is too busy or broken.
+    pub may_pass: bool,
+}
+
+/// Asks. The policy keeps nothing of it: connections belong to the runtime that opened them, so run this with a policy
+/// of its own if another runtime follows.
+///
+/// # Errors
+/// [`PreflightError`] for the first thing that is wrong.
+pub async fn preflight(policy: &RemotePolicy) -> Result<(), PreflightError> {
+    let until = Until { give_up: Instant::now() + TIME };
+    let model = &policy.settings().model;
+    let listed = match retried(|| policy.server().get("models", until)).await {
+        Ok(text) => models(&text),
+        // It has no list.
+        Err(trouble) if ["url-wrong", "model-unknown", "request-refused"].contains(&trouble.code) => {
+            Vec::new()
+        }
+        Err(trouble) => return Err(failed(trouble, Vec::new())),
+    };
+    if listed.iter().any(|known| known == model) {
+        return Ok(());
+    }
+    match retried(|| question(policy, until)).await {
+        Ok(()) => Ok(()),
+        Err(trouble) if trouble.code == "model-unknown" || trouble.code == "request-refused" => {
+            Err(failed(trouble, listed))
+        }
+        Err(trouble) => Err(failed(trouble, Vec::new())),
+    }
+}
+
+/// A reply of a few tokens.
+async fn question(policy: &RemotePolicy, until: Until) -> Result<(), Trouble> {
+    let mut settings = policy.settings().clone();
+    settings.sampling.max_tokens = TOKENS;
+    let messages = [Message::text(Role::User, "Say yes.")];
+    let asked = Asked { system: None, messages: &messages, tools: &[], seed: 0 };
+    let Ok(body) = body_of(&settings, &asked) else { return Ok(()) };
+    policy.server().ask(body, ReplyReader::new(&settings), 0, until).await.map(|_| ())
+}
+
+async fn retried<T, F: Future<Output = Result<T, Trouble>>>(
+    mut ask: impl FnMut() -> F,
+) -> Result<T, Trouble> {
+    let mut tries = 0;
+    loop {
+        let trouble = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(trouble) => trouble,
+        };
+        tries += 1;
+        // A server that is not there is more often a wrong URL than one that is about to start.
+        if trouble.code == "server-unreachable" || tries >= trouble.tries(TRIES) {
+            return Err(trouble);
+        }
+        sleep(trouble.retry_after.unwrap_or_else(|| backoff::wait(0, tries)).min(TIME / 10)).await; // timer: back-off
+    }
+}
+
+fn failed(trouble: Trouble, mut models: Vec<String>) -> PreflightError {
+    models.truncate(LISTED);
+    let may_pass = trouble.tries(2) > 1;
+    PreflightError { code: trouble.code, message: trouble.message, models, may_pass }
+}
+
+/// The ids in a list of models; nothing for what is no such list.
+fn models(text: &str) -> Vec<String> {
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+    let entries = value.get("data").and_then(Value::as_array);
+    entries.into_iter().flatten().filter_map(|entry| Some(entry.get("id")?.as_str()?.to_owned())).collect()
+}

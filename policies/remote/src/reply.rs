@@ -1,0 +1,134 @@
+//! A reply in the words that both dialects come down to.
+
+use clawrl_core::{FinishReason, SampledTokens, ToolCall};
+use serde_json::Value;
+
+use crate::trouble::Trouble;
+
+/// Most bytes of text, arguments of calls and reasoning together.
+pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// Most calls of one reply.
+pub(crate) const MAX_CALLS: usize = 128;
+
+/// A whole reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) finish: FinishReason,
+    pub(crate) tokens: Option<SampledTokens>,
+    pub(crate) reported: Reported,
+    /// Bytes that the model wrote, those of reasoning included.
+    pub(crate) written_bytes: usize,
+    pub(crate) notes: Vec<&'static str>,
+}
+
+/// What the server says of the tokens; as it says it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reported {
+    pub(crate) input: Figure,
+    pub(crate) cached: Figure,
+    pub(crate) output: Figure,
+}
+
+/// A number that a server gave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// It gave none.
+    #[default]
+    Missing,
+    /// It gave something that is no count.
+    Nonsense,
+    Count(u64),
+}
+
+impl Figure {
+    pub(crate) fn of(value: Option<&Value>) -> Self {
+        match value {
+            None | Some(Value::Null) => Self::Missing,
+            Some(value) => value.as_u64().map_or(Self::Nonsense, Self::Count),
+        }
+    }
+
+    /// The sum; a missing one counts as 0 beside one that is there.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nonsense, _) | (_, Self::Nonsense) => Self::Nonsense,
+            (Self::Missing, other) | (other, Self::Missing) => other,
+            (Self::Count(one), Self::Count(two)) => Self::Count(one.saturating_add(two)),
+        }
+    }
+}
+
+/// A call on the way in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PartialCall {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// JSON text, as far as it has come.
+    pub(crate) arguments: String,
+}
+
+impl PartialCall {
+    /// The call. Arguments that are no JSON stay as text, which reading the action then refuses in words for the
+    /// policy. A call without id gets one that is unique in its conversation, since calls are answered by their ids.
+    pub(crate) fn whole(self, turn: u32, position: usize) -> ToolCall {
+        let arguments = match self.arguments.trim() {
+            "" => Value::Object(serde_json::Map::new()),
+            text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(self.arguments.clone())),
+        };
+        let id = if self.id.is_empty() { format!("call_{turn}_{position}") } else { self.id };
+        ToolCall { id, name: self.name, arguments }
+    }
+}
+
+/// What is sent back as the arguments of an earlier call: servers parse them, and refuse a conversation over one.
+pub(crate) fn sendable_arguments(arguments: &Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        other => serde_json::json!({ "malformed_arguments": other }),
+    }
+}
+
+/// Keeps a reply within bounds.
+pub(crate) fn check_size(written_bytes: usize, calls: usize) -> Result<(), Trouble> {
+    if written_bytes > MAX_REPLY_BYTES || calls > MAX_CALLS {
+        return Err(Trouble::too_large("reply"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_no_json_stay_text() {
+        let call = |arguments: &str| {
+            let call = PartialCall { arguments: arguments.to_owned(), ..PartialCall::default() };
+            call.whole(7, 2)
+        };
+        assert_eq!(call("").arguments, json!({}));
+        assert_eq!(call(r#"{"a":1}"#).arguments, json!({"a": 1}));
+        assert_eq!(call(r#"{"a":"#).arguments, json!(r#"{"a":"#));
+        assert_eq!(call("").id, "call_7_2");
+        let sent = sendable_arguments(&call(r#"{"a":"#).arguments);
+        assert_eq!(sent, json!({"malformed_arguments": r#"{"a":"#}));
+    }
+
+    #[test]
+    fn figures() {
+        let check =
+            |value: Value, expected: Figure| assert_eq!(Figure::of(Some(&value)), expected, "{value}");
+        check(json!(3), Figure::Count(3));
+        check(json!(null), Figure::Missing);
+        check(json!(-3), Figure::Nonsense);
+        check(json!(1.5), Figure::Nonsense);
+        check(json!("3"), Figure::Nonsense);
+        assert_eq!(Figure::Count(3).plus(Figure::Missing), Figure::Count(3));
+        assert_eq!(Figure::Count(3).plus(Figure::Nonsense), Figure::Nonsense);
+    }
+}

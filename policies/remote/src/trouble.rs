@@ -1,0 +1,69 @@
+//! What a request can run into, and what that means for the attempt.
+
+use std::time::Duration;
+
+use clawrl_core::{Boundary, Fault};
+
+/// Whether and how often asking again can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// It would fail the same way.
+    None,
+    /// Later.
+    Later,
+    /// Perhaps, but a server that talks nonsense rarely stops.
+    Once,
+}
+
+/// One request that came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Trouble {
+    /// Name of the fault.
+    pub(crate) code: &'static str,
+    /// For a person; already without the key.
+    pub(crate) message: String,
+    pub(crate) remedy: Remedy,
+    /// How long the server wants to be left alone.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Trouble {
+    pub(crate) fn later(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), remedy: Remedy::Later, retry_after: None }
+    }
+
+    pub(crate) fn permanent(code: &'static str, message: impl Into<String>) -> Self {
+        Self { remedy: Remedy::None, ..Self::later(code, message) }
+    }
+
+    pub(crate) fn garbled(message: impl Into<String>) -> Self {
+        Self { remedy: Remedy::Once, ..Self::later("reply-garbled", message) }
+    }
+
+    pub(crate) fn too_large(what: &str) -> Self {
+        let message = format!("the server's {what} is larger than any reply");
+        Self { remedy: Remedy::Once, ..Self::later("reply-too-large", message) }
+    }
+
+    /// Requests that this may take in all, of those that the settings allow.
+    pub(crate) fn tries(&self, allowed: u32) -> u32 {
+        match self.remedy {
+            Remedy::None => 1,
+            Remedy::Once => allowed.min(2),
+            Remedy::Later => allowed,
+        }
+    }
+
+    /// The fault after `tries` requests.
+    pub(crate) fn fault(self, tries: u32) -> Fault {
+        let message = match tries {
+            0 | 1 => self.message,
+            many => format!("{} ({many} tries)", self.message),
+        };
+        match self.remedy {
+            Remedy::None => Fault::permanent(Boundary::Policy, self.code, message),
+            Remedy::Later | Remedy::Once => Fault::transient(Boundary::Policy, self.code, message),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Remote policies against a server over HTTP. One binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod anthropic;
+mod bad_servers;
+mod looking;
+mod replies;
+mod stage;
+mod stub;
+mod heavy {
+    mod thousands;
+}
