@@ -185,13 +185,13 @@ mod tests {
             "harness/scheduler",
             "[dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `cli`, `bench`"],
+               allowed is: `record` <- `report`, `cli`, `bench`"],
         );
         check(
             "harness/scheduler",
             "[dev-dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `cli`, `bench`"],
+               allowed is: `record` <- `report`, `cli`, `bench`"],
         );
         check(
             "envs/terminal",
