@@ -64,7 +64,7 @@ fn faults_that_another_environment_cures_are_retried() {
 #[test]
 fn environments_that_always_fault_end_the_training_and_say_so() {
     let place = ground(&LUCKY.replace("updates: 4", "updates: 40"));
-    place.suite("signs", &SIGNS.replace("idle_millis: 2000", "idle_millis: 2000, setup: [\"false\"]"));
+    place.suite("signs", &SIGNS.replace("idle_millis: 6000", "idle_millis: 6000, setup: [\"false\"]"));
     let said = place.clawrl(&["train", "train.yaml", "--name", "broken", "--quiet"]).ends(9);
     assert!(said.err.contains("had fewer than two members that did not fault"), "{}", said.err);
 }

@@ -17,7 +17,7 @@ vars: { names: { lines: names.txt } }
 defaults:
   max_turns: 2
   action_format: raw
-  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 2000 } }
+  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 6000 } }
 tasks:
   - id: raise
     template: { name: { from: names } }
@@ -90,10 +90,10 @@ pub(super) fn ground(train: &str) -> Place {
 /// The same with tasks that half of all attempts solve, whatever they do, after these commands of the setup.
 pub(super) fn lucky(train: &str, setup: &str) -> Place {
     let place = ground(train);
-    let drawn = format!(r#"idle_millis: 2000, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
+    let drawn = format!(r#"idle_millis: 6000, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
     let wanted = r#"file_equals: { path: sign, expected: "luck\n" }"#;
     let suite = SIGNS
-        .replace("idle_millis: 2000", &drawn)
+        .replace("idle_millis: 6000", &drawn)
         .replace(r#"file_equals: { path: sign, expected: "" }"#, wanted)
         .replace("file_absent: { path: sign }", wanted);
     place.suite("signs", &suite);
@@ -127,6 +127,18 @@ pub(super) fn progress(place: &Place, name: &str, version: u64) -> serde_json::V
     let manifest = fs::read_to_string(checkpoint(place, name, version).join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap()
+}
+
+/// What the environment answered, of whatever closed each slot.
+pub(super) fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<String>> {
+    let run = place.run(name);
+    let closing = run.attempts().filter(|attempt| attempt.closes_slot);
+    closing
+        .map(|summary| {
+            let turns = run.trajectory(summary.attempt).unwrap().trajectory.turns;
+            (summary.attempt.slot, turns.iter().map(|turn| turn.observation.joined_text()).collect())
+        })
+        .collect()
 }
 
 /// The turns of whatever closed each slot.
