@@ -190,6 +190,8 @@ impl TerminalEnv {
                 graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, task.timeouts.grade)))
             }
         };
+        // What was found in a machine that went away meanwhile says nothing about the agent.
+        self.refuse_lost().await?;
         graded
     }
 

@@ -47,7 +47,8 @@ pub(crate) fn settle(
             settled.push((name, value));
             continue;
         };
-        let secret = is_secret(wanted);
+        // Either name may be the one that says it.
+        let secret = is_secret(wanted) || is_secret(&name);
         match (environment.get(wanted), default) {
             (Some(_), None) if secret => {
                 let message =
@@ -93,18 +94,24 @@ mod tests {
 
     /// `Err` is what the problem's message ends with.
     fn check(value: &str, expected: Result<&str, &str>) {
+        check_named("V", value, expected);
+    }
+
+    fn check_named(name: &str, value: &str, expected: Result<&str, &str>) {
         let source = Arc::new(Source::new("task.toml".as_ref(), "task.toml".into(), value));
         let document = Document { source, root: Node::map(Vec::new()) };
         let environment = [("PLACE", "moon"), ("API_KEY", "hidden")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let variables = vec![(
-            "V".to_owned(),
+            name.to_owned(),
             Placed { value: value.to_owned(), span: Span { start: 0, len: value.len() } },
         )];
         let mut findings = Findings::default();
         let settled = settle(&document, variables, &environment.into(), &mut findings);
         match (findings.finish(), expected) {
-            (Ok(()), Ok(expected)) => assert_eq!(settled, [("V".to_owned(), expected.to_owned())], "{value}"),
+            (Ok(()), Ok(expected)) => {
+                assert_eq!(settled, [(name.to_owned(), expected.to_owned())], "{value}")
+            }
             (Err(error), Err(expected)) => assert!(error.to_string().ends_with(expected), "{error}"),
             (got, _) => panic!("{value}: {got:?}"),
         }
@@ -122,5 +129,6 @@ mod tests {
         check("${OTHER}", Err("where it is not set"));
         check("${API_KEY}", Err("which looks like a secret"));
         check("${API_KEY:-none}", Ok("none"));
+        check_named("JUDGE_TOKEN", "${PLACE}", Err("which looks like a secret"));
     }
 }

@@ -13,6 +13,10 @@ use crate::reply::{Figure, PartialCall, Reply, Reported, check_size};
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
 
+/// What servers write where a reply ends because they do: vLLM and SGLang when they abort a request, DeepSeek when it
+/// runs out of resources. What was written until then is no reply.
+const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
+
 /// Takes pieces, gives the reply.
 #[derive(Debug, Default)]
 pub(crate) struct OpenaiReply {
@@ -156,6 +160,10 @@ impl OpenaiReply {
         if !self.choices_seen {
             return Err(Trouble::garbled("the server's answer has no `choices`"));
         }
+        if let Some(reason) = self.finish.as_deref().filter(|reason| GIVEN_UP.contains(reason)) {
+            let told = format!("the server gave its answer up (`finish_reason: {reason}`)");
+            return Err(Trouble::later("stream-cut", told));
+        }
         let mut notes = Vec::new();
         let mut note = |is: bool, note| is.then(|| notes.push(note));
         note(!self.done, "no-done");
@@ -295,6 +303,8 @@ mod tests {
         check(&[&said, "[DONE]"], Ok(&["no-finish-reason"]));
         check(&[&said], Err("stream-cut"));
         check(&[], Err("stream-cut"));
+        let given_up = STOP.replace("stop", "abort");
+        check(&[&said, &given_up, "[DONE]"], Err("stream-cut"));
         check(&["[DONE]"], Err("reply-garbled"));
         check(&["{\"choices\": [{"], Err("reply-garbled"));
         check(&["<html>"], Err("reply-garbled"));

@@ -65,6 +65,10 @@ impl RemotePolicy {
         &self.settings
     }
 
+    pub(crate) fn key(&self) -> Option<&Secret> {
+        self.key.as_ref()
+    }
+
     pub(crate) fn server(&self) -> &Server {
         &self.server
     }

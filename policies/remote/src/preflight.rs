@@ -16,6 +16,7 @@ use crate::backoff;
 use crate::exchange::{ReplyReader, Until};
 use crate::openai_request::Asked;
 use crate::policy::{RemotePolicy, body_of};
+use crate::server_text::server_text;
 use crate::trouble::Trouble;
 
 /// For the whole of it. A server that loads the model first needs most of that.
@@ -50,6 +51,14 @@ pub struct PreflightError {
 /// # Errors
 /// [`PreflightError`] for the first thing that is wrong.
 pub async fn preflight(policy: &RemotePolicy) -> Result<(), PreflightError> {
+    // A server that sends a byte now and then is answering, and may go on for ever.
+    tokio::time::timeout(TIME, looked_at(policy)).await.unwrap_or_else(|_| {
+        let message = format!("the server did not answer within {} s", TIME.as_secs());
+        Err(failed(Trouble::later("server-silent", message), Vec::new()))
+    })
+}
+
+async fn looked_at(policy: &RemotePolicy) -> Result<(), PreflightError> {
     let until = Until { give_up: Instant::now() + TIME };
     let model = &policy.settings().model;
     let listed = match retried(|| policy.server().get("models", until)).await {
@@ -66,7 +75,8 @@ pub async fn preflight(policy: &RemotePolicy) -> Result<(), PreflightError> {
     match retried(|| question(policy, until)).await {
         Ok(()) => Ok(()),
         Err(trouble) if trouble.code == "model-unknown" || trouble.code == "request-refused" => {
-            Err(failed(trouble, listed))
+            let shown = listed.iter().take(LISTED).map(|id| server_text(id, policy.key()));
+            Err(failed(trouble, shown.collect()))
         }
         Err(trouble) => Err(failed(trouble, Vec::new())),
     }
@@ -100,8 +110,7 @@ async fn retried<T, F: Future<Output = Result<T, Trouble>>>(
     }
 }
 
-fn failed(trouble: Trouble, mut models: Vec<String>) -> PreflightError {
-    models.truncate(LISTED);
+fn failed(trouble: Trouble, models: Vec<String>) -> PreflightError {
     let may_pass = trouble.tries(2) > 1;
     PreflightError { code: trouble.code, message: trouble.message, models, may_pass }
 }

@@ -5,6 +5,7 @@ use clawrl_sandbox::{ExecOutput, Sandbox};
 use serde_json::Value;
 
 use super::pytest;
+use super::run::OUTPUT_CAP;
 use crate::checks::{cut, quote};
 
 /// Where a verifier tells its score.
@@ -42,6 +43,17 @@ pub(super) async fn told(
             let Some(found) = pytest::summary(&String::from_utf8_lossy(&output.stdout)) else {
                 return Err(no_reward("its output has no summary of pytest", code, output));
             };
+            if output.stdout.len() >= OUTPUT_CAP {
+                // The last summary counts, and what was cut off may hold it.
+                let what =
+                    format!("the verifier wrote more than {} MiB, so its end was not read", OUTPUT_CAP >> 20);
+                return Err(broken(what, output));
+            }
+            if found.failed == 0 && code >= 126 {
+                let what =
+                    format!("all tests passed that the verifier tells of, but it ended with code {code}");
+                return Err(broken(what, output));
+            }
             let score = if found.failed == 0 { 1.0 } else { 0.0 };
             let message = format!("{} passed, {} failed; exit code {code}", found.passed, found.failed);
             Ok(Verdict { score, message, lines: found.lines })

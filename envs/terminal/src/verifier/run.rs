@@ -18,7 +18,7 @@ use crate::checks::cut;
 const TESTS: &str = "/tests";
 
 /// Most of its output that is read; a summary further on is not seen.
-const OUTPUT_CAP: usize = 8 << 20;
+pub(super) const OUTPUT_CAP: usize = 8 << 20;
 
 /// What a verifier is run with.
 pub(crate) struct Grading<'a> {
