@@ -8,7 +8,7 @@ use super::ground::{LUCKY, SIGNS, ground, lucky, progress, trained};
 use crate::place::Place;
 
 /// Gone before the episode begins in a fifth of the attempts, whatever the seed.
-const KILLS_ITSELF: &str = r#""(( SRANDOM % 5 )) || kill -9 $$", "#;
+const KILLS_ITSELF: &str = "        - (( SRANDOM % 5 )) || kill -9 $$\n";
 
 /// Finished and faulted attempts that closed the slots of each group.
 fn closed(place: &Place, name: &str) -> BTreeMap<GroupId, (u64, u64)> {
@@ -64,7 +64,7 @@ fn faults_that_another_environment_cures_are_retried() {
 #[test]
 fn environments_that_always_fault_end_the_training_and_say_so() {
     let place = ground(&LUCKY.replace("updates: 4", "updates: 40"));
-    place.suite("signs", &SIGNS.replace("idle_millis: 6000", "idle_millis: 6000, setup: [\"false\"]"));
+    place.suite("signs", &SIGNS.replace("setup:\n", "setup:\n        - 'false'\n"));
     let said = place.clawrl(&["train", "train.yaml", "--name", "broken", "--quiet"]).ends(9);
     assert!(said.err.contains("had fewer than two members that did not fault"), "{}", said.err);
 }

@@ -8,8 +8,11 @@ use clawrl_core::{Outcome, SlotId};
 
 use crate::place::{Place, Said};
 
-/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes. The
-/// time to wait for output is long: on a busy machine, `[still running]` would be another observation, and other bits.
+/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes.
+///
+/// What the environment answers must follow from what was typed, or two trainings have other bits with reason. A policy
+/// types anything: of `touch |sign`, two programs complain to one terminal at once, and the kernel decides who is
+/// first. So no program complains. And the time to wait for output is long, or a busy machine answers `[still running]`.
 pub(super) const SIGNS: &str = r#"
 format: 1
 suite: signs
@@ -17,7 +20,15 @@ vars: { names: { lines: names.txt } }
 defaults:
   max_turns: 2
   action_format: raw
-  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 6000 } }
+  env:
+    terminal:
+      memory_mib: 64
+      disk_mib: 4
+      pids: 32
+      idle_millis: 6000
+      setup:
+        - command_not_found_handle() { return 127; }
+        - for quiet in touch rm ls; do eval "$quiet() { command $quiet \"\$@\" 2> /dev/null; }"; done
 tasks:
   - id: raise
     template: { name: { from: names } }
@@ -90,10 +101,10 @@ pub(super) fn ground(train: &str) -> Place {
 /// The same with tasks that half of all attempts solve, whatever they do, after these commands of the setup.
 pub(super) fn lucky(train: &str, setup: &str) -> Place {
     let place = ground(train);
-    let drawn = format!(r#"idle_millis: 6000, setup: [{setup}"(( SRANDOM % 2 )) || echo luck > sign"]"#);
+    let drawn = format!("setup:\n{setup}        - (( SRANDOM % 2 )) || echo luck > sign\n");
     let wanted = r#"file_equals: { path: sign, expected: "luck\n" }"#;
     let suite = SIGNS
-        .replace("idle_millis: 6000", &drawn)
+        .replace("setup:\n", &drawn)
         .replace(r#"file_equals: { path: sign, expected: "" }"#, wanted)
         .replace("file_absent: { path: sign }", wanted);
     place.suite("signs", &suite);
@@ -129,14 +140,15 @@ pub(super) fn progress(place: &Place, name: &str, version: u64) -> serde_json::V
     serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap()
 }
 
-/// What the environment answered, of whatever closed each slot.
-pub(super) fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<String>> {
+/// What was typed and what the environment answered, of whatever closed each slot.
+fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<(String, String)>> {
     let run = place.run(name);
     let closing = run.attempts().filter(|attempt| attempt.closes_slot);
     closing
         .map(|summary| {
             let turns = run.trajectory(summary.attempt).unwrap().trajectory.turns;
-            (summary.attempt.slot, turns.iter().map(|turn| turn.observation.joined_text()).collect())
+            let said = turns.iter().map(|turn| (turn.reply.joined_text(), turn.observation.joined_text()));
+            (summary.attempt.slot, said.collect())
         })
         .collect()
 }
@@ -156,4 +168,20 @@ pub(super) fn sampled(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<Sampled
             (summary.attempt.slot, turns.collect())
         })
         .collect()
+}
+
+/// Two trainings of four updates had the same course, to the last bit of the weights. They are compared in the order in
+/// which one thing makes the next differ: the weights alone would not say why.
+#[track_caller]
+pub(super) fn assert_alike(place: &Place, one: &str, two: &str) {
+    for part in ["-demonstrations", ""] {
+        let of = |name: &str| answered(place, &format!("{name}{part}"));
+        assert_eq!(of(one), of(two), "answers of the environment in {one}{part} and {two}{part}");
+    }
+    assert_eq!(sampled(place, one), sampled(place, two), "episodes of {one} and {two}");
+    assert!(weights(place, one, 4) == weights(place, two, 4), "weights of {one} and {two}");
+    for evaluation in ["eval-000000", "eval-000004"] {
+        let of = |name: &str| sampled(place, &format!("{name}-{evaluation}"));
+        assert_eq!(of(one), of(two), "{evaluation} of {one} and {two}");
+    }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use clawrl_record::{Metric, RunEnd};
 use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, answered, checkpoint, figures, ground, sampled, trained, weights};
+use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, trained};
 use crate::place::Place;
 
 /// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
@@ -47,17 +47,7 @@ fn kept(place: &Place, name: &str) -> BTreeMap<u64, Vec<Metric>> {
 }
 
 fn ends_like(place: &Place, name: &str, undisturbed: &str) {
-    // In the order in which one makes the other differ: the weights alone would not say why.
-    for part in ["-demonstrations", ""] {
-        let of = |name: &str| answered(place, &format!("{name}{part}"));
-        assert_eq!(of(name), of(undisturbed), "answers of the environment in {name}{part}");
-    }
-    assert_eq!(sampled(place, name), sampled(place, undisturbed), "episodes of {name}");
-    assert!(weights(place, name, 4) == weights(place, undisturbed, 4), "weights of {name}");
-    for evaluation in ["eval-000000", "eval-000004"] {
-        let of = |name: &str| sampled(place, &format!("{name}-{evaluation}"));
-        assert_eq!(of(name), of(undisturbed), "{evaluation} of {name}");
-    }
+    assert_alike(place, name, undisturbed);
     assert_eq!(place.run(name).summary().end, Some(RunEnd::Sated), "{name}");
 }
 

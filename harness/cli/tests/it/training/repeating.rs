@@ -2,7 +2,7 @@
 
 use clawrl_record::{Metric, RunEnd};
 
-use super::ground::{REPRODUCIBLE, figures, ground, sampled, trained, weights};
+use super::ground::{REPRODUCIBLE, assert_alike, figures, ground, sampled, trained, weights};
 use crate::place::Place;
 
 /// Without rates, which follow from the libraries and the processor.
@@ -17,12 +17,10 @@ fn two_trainings_have_the_same_bits() {
     let place = ground(REPRODUCIBLE);
     let (one, two) = (trained(&place, "one"), trained(&place, "two"));
     assert_eq!(figures(&one), figures(&two));
-    assert_eq!(weights(&place, "one", 4), weights(&place, "two", 4));
+    assert_alike(&place, "one", "two");
     assert_ne!(weights(&place, "one", 4), weights(&place, "one", 0), "nothing was learned");
-    let episodes = sampled(&place, "one");
-    assert!(episodes.len() >= 4 * 2 * 4, "{}", episodes.len());
-    assert_eq!(episodes, sampled(&place, "two"));
-    assert_eq!(sampled(&place, "one-eval-000004"), sampled(&place, "two-eval-000004"));
+    let episodes = sampled(&place, "one").len();
+    assert!(episodes >= 4 * 2 * 4, "{episodes}");
 
     let run = place.run("one");
     assert_eq!(run.summary().end, Some(RunEnd::Sated));
