@@ -11,9 +11,9 @@ engine | weight-swap | rl-loop | async-gain)
     GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"
     ;;
 esac
-# The second program is the spawner of sandboxes, which is looked for beside the first; so is the one that `report` measures.
+# The second program is the spawner of sandboxes, which is looked for beside the first; so is the one that some measure.
 measured=
-if [ "${1-}" = report ]; then measured="--package clawrl"; fi
+case ${1-} in report | suite) measured="--package clawrl" ;; esac
 # shellcheck disable=SC2086 # Nothing, or two words.
 cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured
 exec "$built/clawrl-bench" "$@"

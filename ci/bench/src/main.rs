@@ -13,12 +13,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod caches;
 mod cpu;
 mod live_shells;
 mod report;
 mod reset;
 mod rows;
 mod scheduler;
+mod suites;
 mod table;
 mod terminal_step;
 mod terminals;
@@ -47,6 +49,8 @@ enum Area {
     Reset(reset::Arguments),
     /// Memory, spawn time, threads and processor time of thousands of sandboxed shells at once.
     LiveShells(live_shells::Arguments),
+    /// Trials a second of a suite of trivial tasks, in containers and in sandboxes, against Harbor.
+    Suite(suites::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
     TerminalStep(terminal_step::Arguments),
 }
@@ -61,6 +65,9 @@ fn main() -> ExitCode {
         }
         Area::LiveShells(arguments) => {
             live_shells::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::Suite(arguments) => {
+            suites::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
         Area::TerminalStep(arguments) => {
             terminal_step::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })

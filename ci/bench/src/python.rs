@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Failure;
+use crate::caches::peers_folder;
 
 const INSTALL: &str = "ci/bench/peers/install.sh torch";
 /// Lines of its error output that a message about a broken peer repeats.
@@ -100,7 +101,5 @@ impl Drop for Peer {
 
 /// The Python of the virtual environment.
 fn python() -> Option<PathBuf> {
-    let caches = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
-    Some(caches.join("clawrl/bench/torch-peers/bin/python")).filter(|path| path.is_file())
+    Some(peers_folder("torch-peers")?.join("bin/python")).filter(|path| path.is_file())
 }

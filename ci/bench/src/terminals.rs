@@ -74,7 +74,7 @@ pub(crate) fn with_terminals<T>(
             backends: HashMap::from([(SandboxKind::Bubblewrap, shared)]),
             // Nothing is made while something else is timed.
             marks: WarmMarks { low: 0, high: 0 },
-            expected: vec![TerminalSpec::default()],
+            expected: vec![(TerminalSpec::default(), u32::MAX)],
             determinism: Determinism::default(),
             cast_bytes: CAST_BYTES,
         }));

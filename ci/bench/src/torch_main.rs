@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod async_gain;
+mod caches;
 mod engine;
 mod python;
 mod rl_loop;

@@ -25,6 +25,7 @@ const EDGES: &[(&str, Users)] = &[
     ("scheduler", Users::These(&["cli", "bench"])),
     ("import", Users::These(&["cli"])),
     ("record", Users::These(&["report", "cli", "bench"])),
+    ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["cli"])),
     ("terminal", Users::These(&["container", "cli", "bench"])),
     ("container", Users::These(&["cli", "bench"])),

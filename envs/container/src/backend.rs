@@ -94,12 +94,11 @@ impl ContainerBackend {
             Fault::permanent(Boundary::Provider, "no-image", message)
         })?;
         let facts = shared.images.ready(&image.source).await?;
+        let workdir = facts.workspace(image, spec.workspace)?;
         let place = shared.requests.acquire().await.map_err(ended)?;
         let live = shared.sandboxes.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}/{number}", owner_name(&shared.config.run));
-        let workdir =
-            image.workdir.clone().or_else(|| facts.workdir.clone()).unwrap_or_else(|| "/".to_owned());
         let plan = ContainerPlan {
             image: &facts,
             workdir: &workdir,

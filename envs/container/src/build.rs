@@ -2,6 +2,11 @@
 //!
 //! The image is named by what it is built from, so that what was built is found again, by other tasks and other runs, and
 //! a folder that changed is built anew. The engine's own cache of layers does the rest.
+//!
+//! I1. An engine's classic builder knows one file of patterns, `.dockerignore`, and leaves the Dockerfile out of what it
+//! copies if that says so. Where the Dockerfile has patterns of its own, those count instead, as BuildKit has it; the
+//! engine gets a `.dockerignore` of ours that says just what it has to leave out, itself first. So no build sees the
+//! folder's own then.
 
 use std::fs;
 use std::io;
@@ -9,12 +14,11 @@ use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::query_parameters::BuildImageOptions;
-use clawrl_core::{Boundary, Fault};
+use clawrl_core::{Boundary, Fault, Ignored, ignore_file};
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
 
 use crate::engine::refused;
-use crate::ignore::Ignored;
 use crate::image::look;
 
 /// Most bytes of a folder: it is held in memory, and sent whole.
@@ -75,83 +79,122 @@ pub(crate) async fn build(docker: &Docker, context: &Path, dockerfile: &str) -> 
 
 /// The folder as an archive, the same bytes for the same content. Blocks.
 fn pack(context: &Path, dockerfile: &str) -> io::Result<Vec<u8>> {
-    let text = match fs::read_to_string(context.join(".dockerignore")) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
+    let rules = ignore_file(dockerfile, |path| context.join(path).is_file());
+    let text = rules.as_ref().map(|path| fs::read_to_string(context.join(path))).transpose()?;
+    let wrong = |line| {
+        let path = rules.as_deref().unwrap_or_default();
+        io::Error::other(format!("{path}, line {line}, is no pattern"))
     };
-    let ignored = Ignored::parse(&text)
-        .map_err(|line| io::Error::other(format!(".dockerignore has no such pattern: {line}")))?;
+    let ignored = Ignored::parse(&text.unwrap_or_default()).map_err(wrong)?;
     let mut archive = tar::Builder::new(Vec::new());
     archive.mode(tar::HeaderMode::Deterministic);
     archive.follow_symlinks(false);
-    let mut bytes = 0;
-    add(&mut archive, context, Path::new(""), &ignored, dockerfile, &mut bytes)?;
-    archive.into_inner()
+    let mut packing =
+        Packing { archive, context, ignored, needed: vec![dockerfile], dropped: None, bytes: 0 };
+    if rules.is_some_and(|path| path != Ignored::COMMON_FILE) {
+        packing.dropped = Some(Ignored::COMMON_FILE);
+        let own = for_the_engine(dockerfile, packing.ignored.covers(dockerfile));
+        packing.text(Ignored::COMMON_FILE, &own)?;
+    } else {
+        packing.needed.push(Ignored::COMMON_FILE);
+    }
+    packing.below(Path::new(""))?;
+    packing.archive.into_inner()
 }
 
-fn add(
-    archive: &mut tar::Builder<Vec<u8>>,
-    context: &Path,
-    folder: &Path,
-    ignored: &Ignored,
-    dockerfile: &str,
-    bytes: &mut u64,
-) -> io::Result<()> {
-    let mut entries: Vec<PathBuf> = fs::read_dir(context.join(folder))?
-        .map(|entry| Ok(folder.join(entry?.file_name())))
-        .collect::<io::Result<_>>()?;
-    entries.sort_unstable();
-    for path in entries {
-        let text = path.to_str().ok_or_else(|| io::Error::other(format!("{path:?} is no UTF-8")))?;
-        // The engine needs these two in any case, and leaves them out of what it copies.
-        let left_out = ignored.covers(text) && text != dockerfile && text != ".dockerignore";
-        let real = context.join(&path);
-        let kind = real.symlink_metadata()?;
-        if kind.is_dir() {
-            if !left_out {
-                archive.append_dir(&path, &real)?;
+/// I1.
+fn for_the_engine(dockerfile: &str, is_left_out: bool) -> String {
+    // A slash in front keeps `!` and `#` from meaning something, a backslash the others.
+    let escaped: String = dockerfile
+        .chars()
+        .flat_map(|c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\').into_iter().chain([c]))
+        .collect();
+    let more = if is_left_out { format!("/{escaped}\n") } else { String::new() };
+    format!("{}\n{more}", Ignored::COMMON_FILE)
+}
+
+struct Packing<'a> {
+    archive: tar::Builder<Vec<u8>>,
+    context: &'a Path,
+    ignored: Ignored,
+    /// Files that the engine needs in any case. It leaves them out of what it copies, if the patterns say so.
+    needed: Vec<&'a str>,
+    /// A file that another stands for.
+    dropped: Option<&'a str>,
+    /// So far.
+    bytes: u64,
+}
+
+impl Packing<'_> {
+    fn below(&mut self, folder: &Path) -> io::Result<()> {
+        let mut entries: Vec<PathBuf> = fs::read_dir(self.context.join(folder))?
+            .map(|entry| Ok(folder.join(entry?.file_name())))
+            .collect::<io::Result<_>>()?;
+        entries.sort_unstable();
+        for path in entries {
+            let text = path.to_str().ok_or_else(|| io::Error::other(format!("{path:?} is no UTF-8")))?;
+            if self.dropped == Some(text) {
+                continue;
             }
-            if !left_out || ignored.takes_back() || dockerfile.starts_with(&format!("{text}/")) {
-                add(archive, context, &path, ignored, dockerfile, bytes)?;
+            let left_out = self.ignored.covers(text) && !self.needed.contains(&text);
+            let real = self.context.join(&path);
+            let kind = real.symlink_metadata()?;
+            if kind.is_dir() {
+                if !left_out {
+                    self.archive.append_dir(&path, &real)?;
+                }
+                let inside = format!("{text}/");
+                let needed = self.needed.iter().any(|needed| needed.starts_with(&inside));
+                if !left_out || self.ignored.takes_back() || needed {
+                    self.below(&path)?;
+                }
+            } else if !left_out {
+                self.bytes += kind.len();
+                if self.bytes > MOST_BYTES {
+                    return Err(io::Error::other(format!("it holds more than {} MiB", MOST_BYTES >> 20)));
+                }
+                self.archive.append_path_with_name(&real, &path)?;
             }
-        } else if !left_out {
-            *bytes += kind.len();
-            if *bytes > MOST_BYTES {
-                return Err(io::Error::other(format!("it holds more than {} MiB", MOST_BYTES >> 20)));
-            }
-            archive.append_path_with_name(&real, &path)?;
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A file that is not in the folder.
+    fn text(&mut self, path: &str, text: &str) -> io::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(text.len() as u64);
+        self.archive.append_data(&mut header, path, text.as_bytes())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn names(bytes: &[u8]) -> Vec<String> {
+        let mut archive = tar::Archive::new(bytes);
+        archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect()
+    }
 
     #[test]
     fn an_archive_depends_on_content_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| write(folder.path(), path, text);
         write("Dockerfile", "FROM x");
         write(".dockerignore", "*.log\nd\n!d/keep\n");
         write("a.log", "never");
         write("d/drop", "never");
         write("d/keep", "kept");
         write("e/f", "kept");
-        let names = |bytes: &[u8]| -> Vec<String> {
-            let mut archive = tar::Archive::new(bytes);
-            archive
-                .entries()
-                .unwrap()
-                .map(|entry| entry.unwrap().path().unwrap().display().to_string())
-                .collect()
-        };
         let first = pack(folder.path(), "Dockerfile").unwrap();
         assert_eq!(names(&first), [".dockerignore", "Dockerfile", "d/keep", "e", "e/f"]);
         write("a.log", "changed, and still never");
@@ -160,5 +203,38 @@ mod tests {
         assert!(pack(folder.path(), "Dockerfile").unwrap() == first);
         write("e/f", "other");
         assert!(pack(folder.path(), "Dockerfile").unwrap() != first);
+    }
+
+    /// I1.
+    #[test]
+    fn the_patterns_of_the_dockerfile_count_before_those_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| write(folder.path(), path, text);
+        let engines = |bytes: &[u8]| {
+            let mut archive = tar::Archive::new(bytes);
+            let mut first = archive.entries().unwrap().next().unwrap().unwrap();
+            assert_eq!(first.path().unwrap().to_str(), Some(".dockerignore"));
+            let mut text = String::new();
+            first.read_to_string(&mut text).unwrap();
+            text
+        };
+        write("Dockerfile", "FROM x");
+        write("b/Other*", "FROM x");
+        write("common", "");
+        write("own", "");
+        write(".dockerignore", "common\nDockerfile\n");
+        write("Dockerfile.dockerignore", "own\n");
+        write("b/Other*.dockerignore", "*\n!own\n");
+        let packed = pack(folder.path(), "Dockerfile").unwrap();
+        let left = ["b", "b/Other*", "b/Other*.dockerignore", "common"];
+        let expected = [".dockerignore", "Dockerfile", "Dockerfile.dockerignore"].iter().chain(&left);
+        assert_eq!(names(&packed), expected.map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(engines(&packed), ".dockerignore\n");
+        let packed = pack(folder.path(), "b/Other*").unwrap();
+        assert_eq!(names(&packed), [".dockerignore", "b/Other*", "own"]);
+        assert_eq!(engines(&packed), ".dockerignore\n/b/Other\\*\n");
+        write("Dockerfile.dockerignore", "a\n[b-a]\n");
+        let wrong = pack(folder.path(), "Dockerfile").unwrap_err();
+        assert_eq!(wrong.to_string(), "Dockerfile.dockerignore, line 2, is no pattern");
     }
 }

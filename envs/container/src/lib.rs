@@ -7,7 +7,8 @@
 //! processor and processes, unless its task spelled out otherwise. C2. Whatever is made carries the run, the process that
 //! made it and the boot it was made in, so that a later start can tell what a dead one left. C3. An image is fetched or
 //! built once, however many wait for it, and whoever stops waiting does not stop it. C4. A container is removed when
-//! nobody can look at its files any more; shutting down removes all of a run.
+//! nobody can look at its files any more; shutting down removes all of a run. C5. A workspace that is judged or copied is a
+//! folder of its own, and none of it is in a volume.
 //!
 //! Errors: provider faults that name the image, or what the engine lacks. Cancellation: dropping a start loses nothing; what
 //! was made is removed.
@@ -17,7 +18,6 @@ mod build;
 pub mod capabilities;
 mod container;
 mod engine;
-mod ignore;
 mod image;
 mod labels;
 mod sweep;

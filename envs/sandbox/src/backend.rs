@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
 
 use crate::carry::{self, CarryError, CarryRequest, Place};
+use crate::exec::ExecError;
 use crate::ready::READY;
-use crate::safe_dir::SafeDir;
+use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::tree::CopyReport;
 
 /// What a sandbox is to be.
@@ -45,6 +46,9 @@ pub enum WorkspaceStart {
     Image,
     /// Nothing, whatever the image has there: somebody copies a workspace into it.
     Empty,
+    /// As [`Self::Image`], for programs that only begin there: nobody judges, copies or empties the folder, so that in a
+    /// container it may be any, also the root.
+    Unseen,
 }
 
 /// A folder beside the workspace.
@@ -180,14 +184,18 @@ pub trait Sandbox: Send + Sync {
     /// An env [`Fault`]: no room, or the agent put something in the way.
     fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>>;
 
-    /// The workspace. Stays readable after `kill`, until the last clone is dropped.
-    fn workspace(&self) -> Arc<SafeDir>;
+    /// The workspace: the folder that its path names inside now. It stays readable after `kill`, until the last clone is
+    /// dropped. Call after [`Sandbox::halt`], when nobody can put another folder in its place.
+    ///
+    /// # Errors
+    /// The inner one when the agent left no folder there; an env [`Fault`] when the machine failed.
+    fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>>;
 
     /// Runs a program beside the main one and waits for it.
     ///
     /// # Errors
-    /// An env [`Fault`] when it could not be run; a failing program is no fault.
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>>;
+    /// [`ExecError`] when it was not run, or nobody knows how it ended; a failing program is no error.
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>>;
 
     /// The processes inside, without the sandbox's own.
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>>;
@@ -235,9 +243,10 @@ pub trait Sandbox: Send + Sync {
         Box::pin(async { Err(Fault::permanent(Boundary::Harness, "not-in-place", message)) })
     }
 
-    /// The folders inside that can be reached from outside, before and after [`Sandbox::kill`].
-    fn places(&self) -> Vec<Place> {
-        Vec::new()
+    /// The folders inside that can be reached from outside, before and after [`Sandbox::kill`]; the workspace first, if it is
+    /// there.
+    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
+        Box::pin(async { Vec::new() })
     }
 
     /// A regular file by its absolute path, no link followed; `None` when nothing is there. Call after
@@ -247,7 +256,7 @@ pub trait Sandbox: Send + Sync {
     /// An env [`Fault`]: something else than a file of at most `cap` bytes is there, or it is in no place that is
     /// kept.
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(carry::read(self.places(), path, cap))
+        Box::pin(async move { carry::read(self.places().await, path, cap).await })
     }
 
     /// Copies a file or folder out; the answer says what the copy lacks. Call after [`Sandbox::halt`].
@@ -255,7 +264,7 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// [`CarryError`]; nothing at the source is [`SafeReadError::Missing`](crate::SafeReadError).
     fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(carry::out(self.places(), request))
+        Box::pin(async move { carry::out(self.places().await, request).await })
     }
 
     /// Copies a file or folder in; what is there already is replaced, folders are filled.
@@ -263,6 +272,6 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// [`CarryError`]
     fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(carry::into(self.places(), request))
+        Box::pin(async move { carry::into(self.places().await, request).await })
     }
 }

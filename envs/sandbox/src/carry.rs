@@ -10,7 +10,7 @@ use clawrl_core::{Boundary, Fault};
 
 use crate::blocking::blocking;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError};
-use crate::tree::{CopyOptions, CopyReport, Exclusions, Existing, TreeBounds, TreeError, copy_part};
+use crate::tree::{CopyOptions, CopyReport, Exclusions, Existing, Room, TreeBounds, TreeError, copy_part};
 
 /// A folder inside a sandbox that can be reached from outside, before and after its end.
 #[derive(Debug, Clone)]
@@ -21,9 +21,17 @@ pub struct Place {
     pub folder: Arc<SafeDir>,
     /// Who owns what is written there, when this process is root.
     pub owner: Option<Owner>,
+    /// Whether it is a file system of its own, as large as the sandbox's limits say.
+    pub is_bounded: bool,
 }
 
 impl Place {
+    /// What its file system is to a copy.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        if self.is_bounded { Room::Bounded } else { Room::Shared }
+    }
+
     /// The path from here of something inside, if it is inside.
     #[must_use]
     pub fn relative<'a>(&self, path: &'a str) -> Option<&'a Path> {
@@ -96,7 +104,8 @@ pub(crate) async fn into(places: Vec<Place>, request: CarryRequest) -> Result<Co
         return Err(not_kept(&request.inside).into());
     };
     let inner = inner.to_owned();
-    let options = CopyOptions { bounds: request.bounds, owner: place.owner, existing: Existing::Replaced };
+    let (room, owner) = (place.room(), place.owner);
+    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, room };
     let CarryRequest { outside, name, exclude, .. } = request;
     Ok(blocking(move || copy_part(&outside, name, &place.folder, inner, &exclude, options)).await??)
 }
@@ -116,7 +125,12 @@ mod tests {
     #[test]
     fn the_innermost_place_holds_a_path() {
         let folder = Arc::new(SafeDir::open("/").unwrap());
-        let place = |path: &str| Place { path: path.to_owned(), folder: Arc::clone(&folder), owner: None };
+        let place = |path: &str| Place {
+            path: path.to_owned(),
+            folder: Arc::clone(&folder),
+            owner: None,
+            is_bounded: false,
+        };
         let places = [place("/tmp"), place("/tmp/work"), place("/logs")];
         let check = |path: &str, expected: Option<(&str, &str)>| {
             let found = Place::of(&places, path);

@@ -1,6 +1,9 @@
 //! A program beside the main one: its pipes, its deadline, its end.
+//!
+//! I1. Whether the program ran at all is never told by an exit code, which it could choose, nor by its output: a launcher
+//! that could not run it says so on a pipe that the program never holds.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use clawrl_core::{Boundary, Fault};
@@ -9,8 +12,50 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use crate::procs;
-use crate::spawner::{ExitReport, ExitWatch, LaunchRequest, SpawnerClient, SpawnerError};
+use crate::spawner::{
+    ExitReport, ExitWatch, LaunchRequest, MOST_TROUBLE, SpawnerClient, SpawnerError, Trouble,
+};
 use crate::{ExecOutput, ExecSpec};
+
+/// Why a program has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It was not run. Whose doing that was depends on who could change what is inside.
+    #[error("{message}")]
+    NotRun {
+        /// What stood in the way.
+        obstacle: NotRun,
+        /// In words.
+        message: String,
+    },
+    /// The machine failed, or the sandbox is gone.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// What kept a program from being run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum NotRun {
+    /// The workspace cannot be entered.
+    Folder,
+    /// The program is not there, or is none.
+    Program,
+    /// The launcher failed: no room for a process, or the sandbox has ended.
+    Launcher,
+}
+
+/// For whoever runs a program where nothing of an agent could stand in the way.
+impl From<ExecError> for Fault {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::NotRun { obstacle: NotRun::Launcher, message } => {
+                Self::transient(Boundary::Env, "launch-failed", message)
+            }
+            ExecError::NotRun { message, .. } => Self::permanent(Boundary::Env, "not-run", message),
+            ExecError::Fault(fault) => fault,
+        }
+    }
+}
 
 /// Runs a program to its end or its deadline. At the deadline `kill` gets the launcher's process id and ends the
 /// program with what it started; the launcher itself is then killed here, in case it had not come that far.
@@ -19,11 +64,11 @@ pub(crate) async fn run<F: Future<Output = Result<(), Fault>>>(
     launch: LaunchRequest,
     spec: &ExecSpec,
     kill: impl FnOnce(u32) -> F,
-) -> Result<ExecOutput, Fault> {
+) -> Result<ExecOutput, ExecError> {
     let started = Instant::now();
     let mut running = start(spawner, launch, spec).await?;
     let output = match tokio::time::timeout_at(spec.deadline.into(), running.finish()).await {
-        Ok(output) => output,
+        Ok(output) => output?,
         Err(_) => {
             kill(running.pid).await?;
             procs::kill(running.pid);
@@ -48,6 +93,9 @@ struct RunningExec {
     input: Option<(pipe::Sender, Vec<u8>)>,
     stdout: Stream,
     stderr: Stream,
+    trouble: Stream,
+    /// A launcher that no program inside can kill, not even by using up the sandbox's memory.
+    launcher_is_apart: bool,
 }
 
 struct Stream {
@@ -56,33 +104,45 @@ struct Stream {
     cap: usize,
 }
 
-/// Starts it on three fresh pipes.
+/// Starts it on fresh pipes.
 async fn start(
     spawner: &SpawnerClient,
     launch: LaunchRequest,
     spec: &ExecSpec,
-) -> Result<RunningExec, Fault> {
+) -> Result<RunningExec, ExecError> {
     let failed = |error: std::io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
     let (their_input, our_input) = make()?;
     let (our_output, their_output) = make()?;
     let (our_error, their_error) = make()?;
-    let descriptors = [their_input.as_fd(), their_output.as_fd(), their_error.as_fd()];
-    let process = spawner.spawn(launch, None, &descriptors).await.map_err(spawn_fault)?;
+    let (our_trouble, their_trouble) = make()?;
+    // Only who joins a sandbox has a launcher that stays.
+    let joins = launch.join.is_some();
+    let launcher_is_apart = joins && launch.confinement.cgroup_entrances.is_empty();
+    let trouble: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
+    let descriptors: Vec<BorrowedFd<'_>> =
+        [their_input.as_fd(), their_output.as_fd(), their_error.as_fd()].into_iter().chain(trouble).collect();
+    let process = spawner.spawn(launch, None, &descriptors).await.map_err(|error| match error {
+        // The launcher was not even started: the sandbox's control group is gone with it, or there is no room.
+        SpawnerError::Refused(message) if joins => ExecError::NotRun { obstacle: NotRun::Launcher, message },
+        error => spawn_fault(error).into(),
+    })?;
     let receive = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(failed);
-    let stream = |pipe| Stream { pipe: Some(pipe), kept: Vec::new(), cap: spec.output_cap };
+    let stream = |pipe, cap| Stream { pipe: Some(pipe), kept: Vec::new(), cap };
     Ok(RunningExec {
         pid: process.pid,
         exit: process.exit,
         input: Some((pipe::Sender::from_owned_fd(our_input).map_err(failed)?, spec.input.clone())),
-        stdout: stream(receive(our_output)?),
-        stderr: stream(receive(our_error)?),
+        stdout: stream(receive(our_output)?, spec.output_cap),
+        stderr: stream(receive(our_error)?, spec.output_cap),
+        trouble: stream(receive(our_trouble)?, MOST_TROUBLE),
+        launcher_is_apart,
     })
 }
 
 impl RunningExec {
     /// Feeds and reads it until it ends. Safe to drop; then [`RunningExec::give_up`] takes what there is.
-    async fn finish(&mut self) -> ExecOutput {
+    async fn finish(&mut self) -> Result<ExecOutput, ExecError> {
         let Self { exit, input, stdout, stderr, .. } = self;
         let report = {
             let feed = async {
@@ -105,7 +165,21 @@ impl RunningExec {
         // A daemon it left behind may hold the pipes open: only what is there already is taken.
         stdout.take_available();
         stderr.take_available();
-        self.output(report.code.or(report.signal.map(|signal| 128 + signal)))
+        self.trouble.take_available();
+        if let Some(Trouble { not_run, message }) = Trouble::read(&self.trouble.kept) {
+            return Err(ExecError::NotRun { obstacle: not_run, message });
+        }
+        match (report.code, report.signal) {
+            (None, None) => Err(spawn_fault(SpawnerError::Gone).into()),
+            // What ends the program itself is told by the launcher's exit code.
+            (None, Some(signal)) if self.launcher_is_apart => {
+                let message = format!(
+                    "signal {signal} ended the launcher of a program, which only this machine can do"
+                );
+                Err(Fault::transient(Boundary::Env, "launcher-killed", message).into())
+            }
+            (code, signal) => Ok(self.output(code.or(signal.map(|signal| 128 + signal)))),
+        }
     }
 
     /// After a kill: waits for the end and takes what there is.

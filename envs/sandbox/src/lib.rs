@@ -17,6 +17,7 @@ mod cast;
 mod cgroup;
 mod enclosed;
 mod exec;
+mod freezer;
 mod identity;
 mod live;
 mod local;
@@ -42,6 +43,7 @@ pub use carry::{CarryError, CarryRequest, Place};
 pub use cast::CastRecorder;
 pub use cgroup::{CgroupHost, owner_is_alive, owner_name};
 pub use enclosed::{EnclosedSandbox, Enclosure, announce, enter};
+pub use exec::{ExecError, NotRun};
 pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use pool::{Maker, WarmMarks, WarmPool};
@@ -55,6 +57,6 @@ pub use shell::{
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tree::{
-    CopyOptions, CopyReport, Exclusions, Existing, SkipReason, Skipped, TreeBound, TreeBounds, TreeError,
-    copy_part, copy_tree,
+    CopyOptions, CopyReport, Exclusions, Existing, Room, SkipReason, Skipped, TreeBound, TreeBounds,
+    TreeError, copy_part, copy_tree,
 };

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, NetworkPolicy, RunId};
 
 use crate::blocking::{blocking, put_files};
-use crate::exec::{self, spawn_fault};
+use crate::exec::{self, ExecError, spawn_fault};
 use crate::live::LiveCount;
 use crate::procs;
 use crate::ready::{READY, until_ready};
-use crate::safe_dir::SafeDir;
+use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
 use crate::{
     Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
@@ -255,11 +255,11 @@ impl Sandbox for LocalSandbox {
         Box::pin(put_files(Arc::clone(&self.workspace), files, None))
     }
 
-    fn workspace(&self) -> Arc<SafeDir> {
-        Arc::clone(&self.workspace)
+    fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
+        Box::pin(async { Ok(Ok(Arc::clone(&self.workspace))) })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
         Box::pin(async move {
             let program = spec.command.program.clone();
             let arguments = spec.command.arguments.clone();

@@ -1,11 +1,12 @@
 //! A pool of things that are slow to make and quick to hand out: sandboxes with a shell at its prompt.
 //!
 //! I1. No lock is held while something is made. I2. What is made for a caller that gave up goes into the
-//! pool, not to waste. I3. After `close` nothing is handed out or kept.
+//! pool, not to waste. I3. After `close` nothing is handed out or kept. I4. Ahead of need no more of a kind is made than
+//! leases of it are still to come: where every task has an image of its own, a spare one would be wanted by nobody.
 //!
 //! Cancellation: dropping a `lease` future loses nothing, because making runs in tasks of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +51,11 @@ struct Kind<T> {
     ready: Vec<T>,
     /// Being made for the pool, not for a caller.
     making: u32,
+    /// Callers that take what is being made, first come, first served. Never more than `making`, but for callers that
+    /// gave up.
+    waiting: VecDeque<oneshot::Sender<Result<T, Fault>>>,
+    /// Leases that are still to come.
+    to_come: u32,
 }
 
 impl<K, T> WarmPool<K, T>
@@ -57,12 +63,18 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     T: Send + 'static,
 {
-    /// An empty pool.
+    /// An empty pool. `expected` says how many leases of each kind are to come; more than that may.
     pub fn new(
         marks: WarmMarks,
+        expected: impl IntoIterator<Item = (K, u32)>,
         make: impl Fn(K) -> BoxFuture<'static, Result<T, Fault>> + Send + Sync + 'static,
     ) -> Self {
-        let state = Mutex::new(State { closed: false, kinds: HashMap::new() });
+        let mut kinds: HashMap<K, Kind<T>> = HashMap::new();
+        for (kind, leases) in expected {
+            let entry = kinds.entry(kind).or_insert_with(Kind::empty);
+            entry.to_come = entry.to_come.saturating_add(leases);
+        }
+        let state = Mutex::new(State { closed: false, kinds });
         Self { shared: Arc::new(Shared { marks, make: Box::new(make), state }) }
     }
 
@@ -71,26 +83,29 @@ where
     /// # Errors
     /// The maker's fault, or `shut-down` after `close`.
     pub async fn lease(&self, kind: &K) -> Result<T, Fault> {
-        let (ready, missing) = {
+        let (found, missing) = {
             let mut state = self.lock();
             if state.closed {
                 return Err(shut_down());
             }
             let entry = state.kinds.entry(kind.clone()).or_insert_with(Kind::empty);
-            let ready = entry.ready.pop();
+            entry.to_come = entry.to_come.saturating_sub(1);
+            let found = entry.find();
             let marks = self.shared.marks;
-            let have = entry.ready.len() as u32 + entry.making;
-            let missing = if have < marks.low { marks.high.saturating_sub(have) } else { 0 };
+            let spare = entry.spare();
+            let wanted = if spare < marks.low { marks.high.min(entry.to_come) } else { 0 };
+            let missing = wanted.saturating_sub(spare);
             entry.making += missing;
-            (ready, missing)
+            (found, missing)
         };
         for _ in 0..missing {
             // A failure ahead of need is nobody's fault yet; whoever needs one will see it.
             drop(self.make_for_pool(kind.clone()));
         }
-        match ready {
-            Some(ready) => Ok(ready),
-            None => self.make_for_caller(kind.clone()).await,
+        match found {
+            Found::Ready(ready) => Ok(ready),
+            Found::Making(told) => told.await.map_err(|_| shut_down())?,
+            Found::Nothing => self.make_for_caller(kind.clone()).await,
         }
     }
 
@@ -131,11 +146,12 @@ where
     fn make_for_pool(&self, kind: K) -> oneshot::Receiver<Result<(), Fault>> {
         let (tell, told) = oneshot::channel();
         let pool = self.clone();
-        let making = (self.shared.make)(kind.clone());
+        // In a task of its own: if it panics, whoever waits for it hears of it.
+        let making = tokio::spawn((self.shared.make)(kind.clone()));
         tokio::spawn(async move {
-            let made = making.await;
-            pool.made(&kind);
-            let result = made.map(|item| pool.keep(&kind, item));
+            let made = making.await.unwrap_or_else(|_| Err(panicked()));
+            let result = made.as_ref().map(|_| ()).map_err(Clone::clone);
+            pool.made(&kind, made);
             let _ = tell.send(result);
         });
         told
@@ -148,27 +164,38 @@ where
         tokio::spawn(async move {
             let made = making.await;
             if let Err(Ok(unwanted)) = tell.send(made) {
-                pool.keep(&kind, unwanted);
+                pool.hand_out(&kind, Ok(unwanted));
             }
         });
-        let lost = |_| Fault::permanent(Boundary::Harness, "panic", "making an environment panicked");
-        told.await.map_err(lost)?
+        told.await.map_err(|_| panicked())?
     }
 
-    fn made(&self, kind: &K) {
+    fn made(&self, kind: &K, made: Result<T, Fault>) {
         if let Some(entry) = self.lock().kinds.get_mut(kind) {
             entry.making = entry.making.saturating_sub(1);
         }
+        self.hand_out(kind, made);
     }
 
-    fn keep(&self, kind: &K, item: T) {
+    /// To the first who waits, or into the pool. A fault that nobody waits for is nobody's.
+    fn hand_out(&self, kind: &K, mut made: Result<T, Fault>) {
         let mut state = self.lock();
         if !state.closed {
-            state.kinds.entry(kind.clone()).or_insert_with(Kind::empty).ready.push(item);
+            let entry = state.kinds.entry(kind.clone()).or_insert_with(Kind::empty);
+            while let Some(caller) = entry.waiting.pop_front() {
+                match caller.send(made) {
+                    Ok(()) => return,
+                    Err(unwanted) => made = unwanted,
+                }
+            }
+            if let Ok(item) = made {
+                entry.ready.push(item);
+            }
             return;
         }
         drop(state);
-        drop(item);
+        // Outside the lock: dropping a sandbox may take a moment.
+        drop(made);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, T>> {
@@ -179,8 +206,38 @@ where
 
 impl<T> Kind<T> {
     fn empty() -> Self {
-        Self { ready: Vec::new(), making: 0 }
+        Self { ready: Vec::new(), making: 0, waiting: VecDeque::new(), to_come: 0 }
     }
+
+    /// Ready, or being made, and nobody's yet.
+    fn spare(&self) -> u32 {
+        (self.ready.len() as u32 + self.making).saturating_sub(self.waiting.len() as u32)
+    }
+
+    fn find(&mut self) -> Found<T> {
+        if let Some(ready) = self.ready.pop() {
+            return Found::Ready(ready);
+        }
+        self.waiting.retain(|caller| !caller.is_closed());
+        if self.spare() == 0 {
+            return Found::Nothing;
+        }
+        let (tell, told) = oneshot::channel();
+        self.waiting.push_back(tell);
+        Found::Making(told)
+    }
+}
+
+/// What a lease finds.
+enum Found<T> {
+    Ready(T),
+    /// One that is being made for the pool.
+    Making(oneshot::Receiver<Result<T, Fault>>),
+    Nothing,
+}
+
+fn panicked() -> Fault {
+    Fault::permanent(Boundary::Harness, "panic", "making an environment panicked")
 }
 
 fn shut_down() -> Fault {
@@ -196,10 +253,12 @@ mod tests {
     fn counting(marks: WarmMarks) -> (WarmPool<&'static str, u32>, Arc<AtomicU32>) {
         let made = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&made);
-        let pool = WarmPool::new(marks, move |kind: &'static str| {
+        let expected = [("a", 100), ("broken", 100), ("once", 1), ("thrice", 2), ("thrice", 1)];
+        let pool = WarmPool::new(marks, expected, move |kind: &'static str| {
             let number = count.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {
                 tokio::task::yield_now().await;
+                assert_ne!(kind, "panics", "as it should");
                 if kind == "broken" { Err(shut_down()) } else { Ok(number) }
             })
         });
@@ -246,7 +305,38 @@ mod tests {
         let (pool, _) = counting(WarmMarks { low: 1, high: 2 });
         assert!(pool.fill(&"broken", 2).await.is_err());
         assert!(pool.lease(&"broken").await.is_err());
+        let filled = pool.fill(&"panics", 1);
+        let (leased, filled) = tokio::join!(pool.lease(&"panics"), filled);
+        assert_eq!((leased, filled), (Err(panicked()), Err(panicked())));
         assert_eq!(pool.ready(), 0);
+    }
+
+    #[tokio::test]
+    async fn i4_nothing_is_made_that_nobody_will_want() {
+        let (pool, made) = counting(WarmMarks { low: 2, high: 4 });
+        pool.lease(&"once").await.unwrap();
+        pool.lease(&"never heard of").await.unwrap();
+        let (first, second, third) =
+            tokio::join!(pool.lease(&"thrice"), pool.lease(&"thrice"), pool.lease(&"thrice"));
+        let mut numbers = [first.unwrap(), second.unwrap(), third.unwrap()];
+        numbers.sort_unstable();
+        assert_eq!((numbers, made.load(Ordering::SeqCst), pool.ready()), ([2, 3, 4], 5, 0));
+        // One more than was expected, as after a retry.
+        assert_eq!(pool.lease(&"thrice").await, Ok(5));
+        assert_eq!(made.load(Ordering::SeqCst), 6);
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_up_waiting_takes_nothing() {
+        let (pool, made) = counting(WarmMarks { low: 0, high: 0 });
+        let filled = pool.fill(&"a", 1);
+        {
+            let mut lease = std::pin::pin!(pool.lease(&"a"));
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(lease.as_mut().poll(&mut cx).is_pending());
+        }
+        let (leased, filled) = tokio::join!(pool.lease(&"a"), filled);
+        assert_eq!((leased, filled, made.load(Ordering::SeqCst), pool.ready()), (Ok(0), Ok(()), 1, 0));
     }
 
     #[tokio::test]

@@ -217,11 +217,12 @@ impl TerminalEnv {
             None => Vec::new(),
         };
         sandbox.halt().await?;
-        let commands =
-            FreshSandboxes { backend, spec, label: label.clone(), workspace: sandbox.workspace(), deadline };
+        let workspace = sandbox.workspace().await?;
+        let own = workspace.as_ref().ok().map(Arc::clone);
+        let commands = FreshSandboxes { backend, spec, label: label.clone(), workspace: own, deadline };
         let (host, inside) = sandbox.identity();
         let evidence = Evidence {
-            workspace: &commands.workspace,
+            workspace: workspace.as_deref(),
             processes: &processes,
             commands: &commands,
             uid_map: UidMap { host, inside },

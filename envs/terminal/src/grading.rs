@@ -1,12 +1,15 @@
 //! Commands of checks, each in a fresh sandbox on a copy of the workspace.
+//!
+//! I1. A command that was not run, or ran in a sandbox that somebody else ended, is a fault, whatever its exit code seems to
+//! be. One that names a program which is not there has run: its shell says so.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, TerminalSpec};
 use clawrl_sandbox::{
-    Announcer, CopyOptions, ExecSpec, Owner, SafeDir, SandboxBackend, SandboxCommand, SandboxSpec,
-    TreeBounds, WorkspaceStart, copy_tree,
+    Announcer, CopyOptions, CopyReport, ExecSpec, Place, Room, SafeDir, Sandbox, SandboxBackend,
+    SandboxCommand, SandboxSpec, TreeBounds, TreeError, WorkspaceStart, copy_tree,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -17,8 +20,8 @@ pub(crate) struct FreshSandboxes<'a> {
     /// Of the task: the copy gets the same limits.
     pub(crate) spec: &'a TerminalSpec,
     pub(crate) label: String,
-    /// The workspace that the agent left. Only read.
-    pub(crate) workspace: Arc<SafeDir>,
+    /// The workspace that the agent left, if it left one. Only read.
+    pub(crate) workspace: Option<Arc<SafeDir>>,
     /// Of the whole grading.
     pub(crate) deadline: Instant,
 }
@@ -26,6 +29,9 @@ pub(crate) struct FreshSandboxes<'a> {
 impl CommandRunner for FreshSandboxes<'_> {
     fn run<'a>(&'a self, request: CommandRequest<'a>) -> BoxFuture<'a, Result<CommandOutput, CommandError>> {
         Box::pin(async move {
+            let gone =
+                || Fault::permanent(Boundary::Harness, "no-workspace", "a command without a workspace");
+            let source = self.workspace.clone().ok_or_else(gone)?;
             let spec = SandboxSpec {
                 label: self.label.clone(),
                 main: SandboxCommand {
@@ -43,18 +49,7 @@ impl CommandRunner for FreshSandboxes<'_> {
                 folders: Vec::new(),
             };
             let started = self.backend.start(spec).await?;
-            let (host_id, _) = started.sandbox.identity();
-            let owner = rustix::process::geteuid().is_root().then_some(Owner { uid: host_id, gid: host_id });
-            let (source, destination) = (Arc::clone(&self.workspace), started.sandbox.workspace());
-            // The copy has no more room than the original had.
-            let bounds =
-                TreeBounds { bytes: u64::from(self.spec.limits.disk_mib) << 20, ..TreeBounds::default() };
-            let copy = move || {
-                copy_tree(&source, &destination, CopyOptions { owner, bounds, ..CopyOptions::default() })
-            };
-            let copied = tokio::task::spawn_blocking(copy)
-                .await
-                .map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))??;
+            let copied = copy_workspace(source, started.sandbox.as_ref(), self.spec).await??;
             let exec = ExecSpec {
                 command: SandboxCommand {
                     program: "/bin/sh".to_owned(),
@@ -67,7 +62,9 @@ impl CommandRunner for FreshSandboxes<'_> {
                 deadline: self.deadline.min(Instant::now() + request.timeout),
                 user: None,
             };
-            let output = started.sandbox.exec(exec).await?;
+            // Nothing of the agent could keep it from being run: that it was not is a fault.
+            let output = started.sandbox.exec(exec).await.map_err(Fault::from)?;
+            refuse_lost(started.sandbox.as_ref()).await?;
             started.sandbox.kill().await?;
             let mut stdout = output.stdout;
             let stdout_truncated = stdout.len() > request.stdout_cap;
@@ -80,4 +77,41 @@ impl CommandRunner for FreshSandboxes<'_> {
             Ok(CommandOutput { end, stdout, stdout_truncated, left_out: copied.skipped })
         })
     }
+}
+
+/// What ran in a sandbox that went away says nothing.
+pub(crate) async fn refuse_lost(sandbox: &dyn Sandbox) -> Result<(), Fault> {
+    sandbox.lost().await.map_or(Ok(()), Err)
+}
+
+/// Copies a workspace into a fresh sandbox, or says why that cannot be.
+pub(crate) async fn copy_workspace(
+    source: Arc<SafeDir>,
+    fresh: &dyn Sandbox,
+    spec: &TerminalSpec,
+) -> Result<Result<CopyReport, TreeError>, Fault> {
+    let place = fresh.places().await.into_iter().next();
+    let options = CopyOptions {
+        bounds: bounds(spec),
+        owner: place.as_ref().and_then(|place| place.owner),
+        room: place.as_ref().map_or(Room::Shared, Place::room),
+        ..CopyOptions::default()
+    };
+    let destination = fresh.workspace().await?.map_err(|error| {
+        Fault::transient(Boundary::Grader, "workspace", format!("of a fresh sandbox: {error}"))
+    })?;
+    blocking(move || copy_tree(&source, &destination, options)).await
+}
+
+/// As much as a workspace holds: a copy has no more room than the original had.
+pub(crate) fn bounds(spec: &TerminalSpec) -> TreeBounds {
+    TreeBounds { bytes: u64::from(spec.limits.disk_mib) << 20, ..TreeBounds::default() }
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
 }

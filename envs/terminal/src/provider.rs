@@ -30,8 +30,9 @@ pub struct TerminalConfig {
     pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
     /// When to make terminals ahead.
     pub marks: WarmMarks,
-    /// The terminals of the plan's tasks; [`EnvProvider::warm_up`] divides by how often each occurs.
-    pub expected: Vec<TerminalSpec>,
+    /// Terminals that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
+    /// ahead.
+    pub expected: Vec<(TerminalSpec, u32)>,
     /// What is held fixed.
     pub determinism: Determinism,
     /// Most memory of one session's recording; 0 records nothing.
@@ -87,7 +88,7 @@ pub(crate) struct Shared {
 pub struct TerminalProvider {
     shared: Arc<Shared>,
     pool: WarmPool<TerminalKind, ReadyTerminal>,
-    expected: Vec<TerminalSpec>,
+    expected: Vec<(TerminalKind, u32)>,
 }
 
 impl TerminalProvider {
@@ -105,7 +106,9 @@ impl TerminalProvider {
             let shared = Arc::clone(&making);
             Box::pin(async move { shared.make(kind).await })
         };
-        Self { shared, pool: WarmPool::new(config.marks, make), expected: config.expected }
+        let expected = config.expected.iter().map(|(spec, leases)| (TerminalKind::of(spec), *leases));
+        let expected: Vec<_> = expected.collect();
+        Self { shared, pool: WarmPool::new(config.marks, expected.clone(), make), expected }
     }
 }
 
@@ -168,13 +171,13 @@ impl EnvProvider for TerminalProvider {
     }
 }
 
-/// Divides a number among kinds by how often they occur; the most frequent gets what is left over.
-fn divided(count: u32, expected: &[TerminalSpec]) -> Vec<(TerminalKind, u32)> {
+/// Divides a number among kinds by how often they are expected; the most frequent gets what is left over.
+fn divided(count: u32, expected: &[(TerminalKind, u32)]) -> Vec<(TerminalKind, u32)> {
     let mut occurrences: Vec<(TerminalKind, u64)> = Vec::new();
-    for kind in expected.iter().map(TerminalKind::of) {
-        match occurrences.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, number)) => *number += 1,
-            None => occurrences.push((kind, 1)),
+    for (kind, leases) in expected {
+        match occurrences.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, number)) => *number += u64::from(*leases),
+            None => occurrences.push((kind.clone(), u64::from(*leases))),
         }
     }
     occurrences.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
@@ -271,8 +274,8 @@ mod tests {
     #[test]
     fn warm_ones_are_divided_by_occurrence_without_loss() {
         let check = |count: u32, memories: &[u32], expected: &[u32]| {
-            let specs: Vec<TerminalSpec> = memories.iter().map(|&memory| spec(memory)).collect();
-            let shares: Vec<u32> = divided(count, &specs).into_iter().map(|(_, share)| share).collect();
+            let kinds: Vec<_> = memories.iter().map(|&memory| (TerminalKind::of(&spec(memory)), 1)).collect();
+            let shares: Vec<u32> = divided(count, &kinds).into_iter().map(|(_, share)| share).collect();
             assert_eq!(shares, expected, "{count} over {memories:?}");
         };
         check(10, &[1, 1, 1], &[10]);

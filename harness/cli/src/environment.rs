@@ -1,8 +1,13 @@
 //! Environment variables: the one list of those that `clawrl` reads.
 //!
-//! I1. Nothing else in this crate reads a variable; those that people name as holders of secrets are read by [`named`]. Programs in sandboxes see none of them.
+//! I1. Nothing else in this crate reads a variable, and no other crate of the program reads one that is not listed here;
+//! those that people name are read by [`named`] and [`all`]. Programs in sandboxes see none of them.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
+
+use clawrl_core::RemoteDialect;
 
 /// A variable that changes what `clawrl` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,27 +18,66 @@ pub(crate) enum Variable {
     Log,
     /// No colours.
     NoColor,
+    /// What the terminal can do.
+    Term,
+    /// How wide help is.
+    Columns,
     /// Where programs are looked for.
     Path,
+    /// Where temporary files go.
+    Temporary,
     /// Where the container engine listens.
     DockerHost,
+    /// The key of a remote policy, where none is named.
+    Key(RemoteDialect),
+    /// A file of certificates.
+    CertificateFile,
+    /// Folders of certificates.
+    CertificateFolders,
+    /// Where libraries are looked for first.
+    LibraryPath,
     /// How long threads of libtorch spin.
     SpinCount,
 }
 
+/// What is read besides, because people name it.
+pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
+                                of a policy file, and, by `clawrl import`, those that tasks name as ${NAME}.";
+
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Results, Self::Log, Self::NoColor, Self::Path, Self::DockerHost, Self::SpinCount];
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Results,
+        Self::Log,
+        Self::Key(RemoteDialect::Openai),
+        Self::Key(RemoteDialect::Anthropic),
+        Self::CertificateFile,
+        Self::CertificateFolders,
+        Self::DockerHost,
+        Self::Path,
+        Self::Temporary,
+        Self::LibraryPath,
+        Self::SpinCount,
+        Self::NoColor,
+        Self::Term,
+        Self::Columns,
+    ];
 
     /// Its name.
-    pub(crate) const fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Results => "CLAWRL_RESULTS",
             Self::Log => "CLAWRL_LOG",
             Self::NoColor => "NO_COLOR",
+            Self::Term => "TERM",
+            Self::Columns => "COLUMNS",
             Self::Path => "PATH",
+            Self::Temporary => "TMPDIR",
             Self::DockerHost => "DOCKER_HOST",
+            Self::Key(dialect) => dialect.usual_key_env(),
+            Self::CertificateFile => "SSL_CERT_FILE",
+            Self::CertificateFolders => "SSL_CERT_DIR",
+            Self::LibraryPath => "LD_LIBRARY_PATH",
             Self::SpinCount => "GOMP_SPINCOUNT",
         }
     }
@@ -47,10 +91,27 @@ impl Variable {
                  such as clawrl_scheduler=debug. Default: warn."
             }
             Self::NoColor => "If not empty: no colours.",
+            Self::Term => "If `dumb` or not set: no progress bar.",
+            Self::Columns => "Width of help, where there is no terminal.",
             Self::Path => "Where bwrap is looked for. Sandboxes have a PATH of their own.",
+            Self::Temporary => {
+                "Folder for what a run needs while it lasts. Leftovers are looked for there. Default: /tmp."
+            }
             Self::DockerHost => {
                 "Socket of the container engine, unix://PATH. Default: unix:///var/run/docker.sock."
             }
+            Self::Key(RemoteDialect::Openai) => {
+                "Key of `--policy openai:MODEL`, and of policy files that name no other variable. Never recorded."
+            }
+            Self::Key(RemoteDialect::Anthropic) => {
+                "Key of `--policy anthropic:MODEL`, and of policy files with `dialect: anthropic` that name no \
+                 other variable. Never recorded."
+            }
+            Self::CertificateFile => {
+                "File of the certificates that servers at https:// are trusted by, instead of the machine's."
+            }
+            Self::CertificateFolders => "Folders of such certificates, separated by colons.",
+            Self::LibraryPath => "Where libtorch is looked for first.",
             Self::SpinCount => {
                 "How often threads of libtorch look for work before they sleep. Default: 10000."
             }
@@ -61,6 +122,12 @@ impl Variable {
     pub(crate) fn value(self) -> Option<String> {
         std::env::var(self.name()).ok().filter(|value| !value.is_empty())
     }
+}
+
+/// Everything that is set, but for what is no Unicode: of these, foreign tasks name some.
+pub(crate) fn all() -> BTreeMap<String, String> {
+    let text = |value: OsString| value.into_string().ok();
+    std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
 
 /// The value of a variable that a person named; `None` when it is not set, empty, or no Unicode.
@@ -75,12 +142,50 @@ pub(crate) fn table() -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "| {} | {} |", variable.name(), variable.meaning());
     }
+    let _ = writeln!(text, "\n{NAMED}");
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use super::*;
+
+    /// Every Rust file below this folder.
+    fn rust_files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries
+            .flat_map(|path| match path.is_dir() {
+                true => rust_files(&path),
+                false if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
+                false => Vec::new(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn i1_what_is_read_is_listed() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("a folder");
+        let (mut seen, names) = (0, Variable::ALL.map(Variable::name));
+        for area in ["harness", "envs", "policies"] {
+            for folder in fs::read_dir(workspace.join(area)).expect("an area") {
+                let sources = folder.expect("a crate").path().join("src");
+                for path in if sources.is_dir() { rust_files(&sources) } else { Vec::new() } {
+                    let source = fs::read_to_string(&path).expect("text");
+                    for (at, call) in source.match_indices("env::var") {
+                        let own = path.ends_with("harness/cli/src/environment.rs");
+                        let name = source[at + call.len()..].split('"').nth(1).unwrap_or_default();
+                        let ours = path.components().any(|part| part.as_os_str() == "cli");
+                        assert!(own || (!ours && names.contains(&name)), "{}: {name}", path.display());
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 3, "{seen} calls");
+    }
 
     #[test]
     fn every_variable_is_explained() {

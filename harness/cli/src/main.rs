@@ -18,6 +18,7 @@ mod output;
 mod panic_report;
 mod plan_request;
 mod policy_choice;
+mod profile;
 mod progress;
 mod redaction;
 mod results;

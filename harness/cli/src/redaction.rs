@@ -2,16 +2,17 @@
 //!
 //! I1. No message shows a value, only the names of variables. I2. What has to be stored as it is, plan and lock file,
 //! is looked at before anything is written: a value in it is refused. I3. A run that goes on redacts what it
-//! redacted before.
+//! redacted before, and what is added then is redacted from then on.
 
 use std::sync::Arc;
 
 use clawrl_core::{KeySource, PolicySpec, RunId, RunPlan};
-use clawrl_record::{LockFile, RedactionError, Redactor};
+use clawrl_record::{LockFile, RedactionError, Redactor, Run};
 
 use crate::environment;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::log::Log;
 
 /// A name of an environment variable, as an argument.
 ///
@@ -60,9 +61,34 @@ pub(crate) fn redactor(asked: &[String], policy: &PolicySpec) -> Result<Option<A
     Ok(Some(Arc::new(redactor)))
 }
 
-/// The variables of a run that goes on: those that it redacted before, and further ones.
-pub(crate) fn with_recorded(asked: &[String], lock: &LockFile) -> Vec<String> {
-    lock.redacted.iter().chain(asked).cloned().collect()
+/// What a run redacts that goes on: what it redacted before, and what is asked for now. The lock file is read as it is
+/// when this is called.
+///
+/// # Errors
+/// As [`redactor`] and [`note`].
+pub(crate) fn of_resumed(asked: &[String], found: &Run) -> Result<Option<Arc<Redactor>>, Failure> {
+    let mut lock = found.lock_file()?;
+    let names: Vec<String> = lock.redacted.iter().chain(asked).cloned().collect();
+    let redactor = redactor(&names, &found.plan().policy)?;
+    if let Some(redactor) = &redactor {
+        note(redactor, found.plan(), &mut lock)?;
+    }
+    Ok(redactor)
+}
+
+/// Says what is struck out now and was not before: records that are there are never changed.
+///
+/// # Errors
+/// The lock file cannot be read.
+pub(crate) fn warn_of_new(redactor: &Redactor, found: &Run, log: &Log) -> Result<(), Failure> {
+    let known = found.lock_file()?.redacted;
+    for name in redactor.names().filter(|name| !known.iter().any(|known| known == name)) {
+        let run = &found.plan().run;
+        log.warn(format_args!(
+            "{name} is redacted from now on; what run {run} recorded before stays as it is"
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses a plan or lock file that holds a value (I2), and notes in the lock file what is redacted.
@@ -76,8 +102,8 @@ pub(crate) fn note(redactor: &Redactor, plan: &RunPlan, lock: &mut LockFile) -> 
         None => Ok(()),
         Some((what, name)) => {
             let message = format!("the {what} of this run holds the value of {name}, and is stored as it is");
-            let help = "take the value out of suites, fixtures and arguments; a command of `setup:` can make what \
-                        the task needs";
+            let help = "take the value out of suites, fixtures and arguments, and start a new run; a command of \
+                        `setup:` can make what the task needs";
             Err(Failure::with_help(Exit::Refused, message, help))
         }
     }

@@ -30,9 +30,9 @@ const SPINS: &str = "10000";
 
 /// `clawrl train`.
 pub(crate) fn run_train(arguments: &Arguments, _log: &Log) -> Result<Exit, Failure> {
-    let Arguments { file, resume, name, seed, results, json, quiet } = arguments;
+    let Arguments { file, resume, name, seed, results, profile, json, quiet } = arguments;
     // The other program reads them again.
-    let _ = (file, resume, name, seed, results, json, quiet);
+    let _ = (file, resume, name, seed, results, profile, json, quiet);
     Err(hand_over())
 }
 
@@ -82,7 +82,7 @@ fn hand_over() -> Failure {
 fn missing_libtorch() -> Option<PathBuf> {
     let library = PathBuf::from(option_env!("CLAWRL_LIBTORCH_FOLDER")?).join("libtorch_cpu.so");
     // The loader looks there, too, and first.
-    let elsewhere = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let elsewhere = Variable::LibraryPath.value().unwrap_or_default();
     let found = std::env::split_paths(&elsewhere).any(|folder| folder.join("libtorch_cpu.so").exists());
     (!found && !library.exists()).then_some(library)
 }

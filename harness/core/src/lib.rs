@@ -11,6 +11,7 @@ mod cancel;
 mod env;
 mod fault;
 mod id;
+mod ignored;
 mod image;
 mod message;
 mod outcome;
@@ -27,6 +28,7 @@ pub use cancel::CancelToken;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
+pub use ignored::{Ignored, ignore_file};
 pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,

@@ -190,7 +190,7 @@ impl MaxTokensField {
 pub struct RemotePatience {
     /// Until a connection stands.
     pub connect: Duration,
-    /// From a request to the first byte of its answer.
+    /// From a request, or a keep-alive before its answer, to the first byte of it.
     pub first_byte: Duration,
     /// From one piece of an answer to the next.
     pub stall: Duration,

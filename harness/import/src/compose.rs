@@ -1,14 +1,18 @@
 //! `docker-compose.yaml` files with one service: what they say about its image and variables.
 //!
 //! I1. A key that would change the environment is taken or refused, never dropped. I2. A second service is refused.
+//! I3. So is a program that does more than keep the container alive.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use clawrl_config::{Entry, Node, NodeValue, Span};
 
+use crate::dockerfile::Started;
 use crate::document::Document;
 use crate::findings::Findings;
+use crate::keep_alive::{IN_SETUP, only_waits, refuse_start, words};
+use crate::options::Import;
 
 /// What a compose file says of its one service.
 #[derive(Debug, Default)]
@@ -21,6 +25,21 @@ pub(crate) struct Service {
     pub(crate) workdir: Option<String>,
     /// The network is switched off.
     pub(crate) no_network: bool,
+    /// It says what is started, instead of the image or of the framework's own file.
+    pub(crate) has_entrypoint: bool,
+    pub(crate) has_command: bool,
+}
+
+impl Service {
+    /// What of its image is started, where the framework's own file gives a command, and where it does not.
+    pub(crate) fn started(&self, framework_has_command: bool) -> Started {
+        match (self.has_entrypoint, self.has_command || framework_has_command) {
+            // An entrypoint in place of the image's makes nothing of its command, too.
+            (true, _) => Started::Nothing,
+            (false, true) => Started::Entrypoint,
+            (false, false) => Started::EntrypointAndCommand,
+        }
+    }
 }
 
 /// How a framework writes its compose files.
@@ -34,9 +53,23 @@ pub(crate) struct Customs<'a> {
     pub(crate) internal: &'a [&'a str],
 }
 
-/// Reads one. Nothing if it cannot be read; what is wrong is in the findings.
-pub(crate) fn read(shown: &Path, customs: &Customs<'_>, findings: &mut Findings) -> Option<Service> {
-    let document = match Document::yaml(shown) {
+/// The file of a build's folder.
+const FILE: &str = "docker-compose.yaml";
+
+/// Whether the folder has one.
+pub(crate) fn is_in(folder: &Path) -> bool {
+    folder.join(FILE).exists()
+}
+
+/// Reads that of a folder; one that is not there says nothing. Nothing if it cannot be read; what is wrong is in the
+/// findings.
+pub(crate) fn read(folder: &Path, customs: &Customs<'_>, import: &mut Import<'_>) -> Option<Service> {
+    if !is_in(folder) {
+        return Some(Service::default());
+    }
+    let in_containers = import.in_containers();
+    let findings = &mut import.findings;
+    let document = match Document::yaml(&folder.join(FILE)) {
         Ok(document) => document,
         Err(error) => {
             findings.adopt(&error);
@@ -45,7 +78,12 @@ pub(crate) fn read(shown: &Path, customs: &Customs<'_>, findings: &mut Findings)
     };
     let mut reading = Reading { document: &document, customs, findings, service: Service::default() };
     reading.file();
-    Some(reading.service)
+    let service = reading.service;
+    if let (Some(user), false) = (&service.user, in_containers) {
+        let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
+        findings.refuse_path(&folder.join(FILE), format_args!("asks for the user `{user}`"), help);
+    }
+    Some(service)
 }
 
 struct Reading<'a> {
@@ -108,7 +146,6 @@ impl<'a> Reading<'a> {
     }
 
     fn key(&mut self, entry: &'a Entry) {
-        let line = self.document.line(entry.span);
         match entry.key.as_str() {
             "build" => self.build(&entry.node),
             "image" => {
@@ -123,16 +160,44 @@ impl<'a> Reading<'a> {
                 self.service.no_network = true
             }
             "volumes" => self.volumes(&entry.node),
-            "command" | "container_name" | "pull_policy" | "stdin_open" | "tty" | "init" | "hostname"
-            | "restart" => {
-                let note = format!(
-                    "compose line {line}: `{}` is left out: it changes nothing about an attempt",
-                    entry.key
-                );
-                self.findings.note(note);
+            "entrypoint" => self.service.has_entrypoint = self.program(entry),
+            "command" => self.service.has_command = self.program(entry),
+            "container_name" | "pull_policy" | "stdin_open" | "tty" | "init" | "hostname" | "restart" => {
+                self.leave_out(entry);
             }
             _ => self.unsupported(entry, "put it into the Dockerfile, or import the task without it"),
         }
+    }
+
+    /// Whether the key names a program, or none, instead of saying nothing (I3).
+    fn program(&mut self, entry: &'a Entry) -> bool {
+        let node = &entry.node;
+        let before = self.findings.count();
+        let program = match &node.value {
+            NodeValue::Null => return false,
+            NodeValue::List(nodes) => nodes.iter().map(|node| self.text(node)).collect(),
+            _ => self.text(node).map(|text| words(&text)),
+        };
+        match program {
+            Some(program) if only_waits(&program) => self.leave_out(entry),
+            Some(program) => {
+                let written = format!("{}: {}", entry.key, program.join(" "));
+                refuse_start(&self.document.source, node.span, &written, IN_SETUP, self.findings);
+            }
+            None if self.findings.count() == before => {
+                let message = format!("`{}` is neither a text nor a list of texts", entry.key);
+                self.refuse(node.span, message, "write a program and its arguments");
+            }
+            None => {}
+        }
+        true
+    }
+
+    fn leave_out(&mut self, entry: &Entry) {
+        let line = self.document.line(entry.span);
+        let key = &entry.key;
+        self.findings
+            .note(format!("compose line {line}: `{key}` is left out: it changes nothing about an attempt"));
     }
 
     fn build(&mut self, node: &'a Node) {
@@ -152,7 +217,12 @@ impl<'a> Reading<'a> {
                 for entry in entries {
                     match entry.key.as_str() {
                         "context" => context(self, &entry.node),
-                        "dockerfile" => self.service.dockerfile = self.text(&entry.node),
+                        "dockerfile" => {
+                            let path = self.text(&entry.node);
+                            // As the folder's list of files has it.
+                            let path = path.map(|path| path.trim_start_matches("./").to_owned());
+                            self.service.dockerfile = path;
+                        }
                         _ => self.unsupported(entry, "write it into the Dockerfile"),
                     }
                 }

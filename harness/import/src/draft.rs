@@ -1,7 +1,7 @@
 //! A task on its way into a suite: what will be written, before anything is.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clawrl_config::{Node, NodeValue, literal};
 use serde::Serialize;
@@ -145,6 +145,14 @@ pub(crate) struct TaskRecord {
     /// What was left out, or stands for something else.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
+}
+
+impl TaskRecord {
+    /// Of a task folder.
+    pub(crate) fn of(folder: &Path, id: &str) -> Self {
+        let folder = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { id: id.to_owned(), folder, ..Self::default() }
+    }
 }
 
 /// The files of a tree as fixtures below a folder of the suite.

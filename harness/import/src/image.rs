@@ -1,14 +1,94 @@
-//! Dockerfiles read for a sandbox, with the root file systems that stand for their images.
+//! Images of tasks: built by an engine from a Dockerfile, or a root file system with the Dockerfile read for a sandbox.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use clawrl_config::Span;
+use clawrl_config::{Source, Span};
+use clawrl_core::{Ignored, ignore_file};
 
-use crate::dockerfile::{self, Base, IgnoreRules, SandboxImage};
+use crate::dockerfile::{self, Base, SandboxImage, Starts, refuse_starts};
 use crate::document::read_text;
+use crate::draft::{Fixture, ImageDraft, ImageOrigin, fixtures_of};
 use crate::findings::Findings;
 use crate::options::Import;
 use crate::tree::Tree;
+
+/// A Dockerfile of a task, with what else the task says of its image.
+#[derive(Debug)]
+pub(crate) struct Recipe<'a> {
+    /// Of the task.
+    pub(crate) id: &'a str,
+    /// Where it is built.
+    pub(crate) folder: &'a Path,
+    /// In that folder.
+    pub(crate) dockerfile: &'a str,
+    pub(crate) workdir: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) timeout_secs: u64,
+    /// What the build must not see, whatever the folder says.
+    pub(crate) hidden: fn(&str) -> bool,
+    pub(crate) starts: Starts,
+}
+
+/// What an image and its Dockerfile make of an environment.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) image: ImageDraft,
+    pub(crate) files: Option<String>,
+    pub(crate) setup: Vec<String>,
+    pub(crate) vars: Vec<(String, String)>,
+    pub(crate) fixtures: Vec<Fixture>,
+    /// As the record of the task has them.
+    pub(crate) rootfs: BTreeMap<String, String>,
+}
+
+impl Made {
+    /// An image and nothing else.
+    pub(crate) fn of(image: ImageDraft) -> Self {
+        Self {
+            image,
+            files: None,
+            setup: Vec::new(),
+            vars: Vec::new(),
+            fixtures: Vec::new(),
+            rootfs: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a Dockerfile makes, for containers or sandboxes. Nothing if it makes no image; why is in the findings.
+pub(crate) fn make(recipe: &Recipe<'_>, import: &mut Import<'_>) -> Option<Made> {
+    let Recipe { id, folder, dockerfile, .. } = *recipe;
+    let shown = folder.join(dockerfile);
+    if import.in_containers() {
+        check_build(&shown, recipe.starts, &mut import.findings);
+    }
+    let mut tree = visible_tree(folder, dockerfile, import)?;
+    tree.files.retain(|file| !(recipe.hidden)(&file.path));
+    tree.empty_folders.retain(|folder| !(recipe.hidden)(folder));
+    let user = recipe.user.map(str::to_owned);
+    if import.in_containers() {
+        let into = format!("fixtures/{id}/environment");
+        let fixtures = fixtures_of(&tree, &into);
+        let (dockerfile, timeout_secs) = (dockerfile.to_owned(), recipe.timeout_secs);
+        let source = ImageOrigin::Build { folder: into, dockerfile, timeout_secs };
+        let image = ImageDraft { source, workdir: recipe.workdir.map(str::to_owned), user };
+        return Some(Made { fixtures, ..Made::of(image) });
+    }
+    let base = Base { tree: &tree, workdir: recipe.workdir, starts: recipe.starts };
+    let (sandbox, path) = sandbox_image(&shown, &base, import)?;
+    let into = format!("fixtures/{id}/files");
+    let fixture = |(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode };
+    let fixtures: Vec<Fixture> = sandbox.files.into_iter().map(fixture).collect();
+    Some(Made {
+        image: ImageDraft { source: ImageOrigin::Rootfs(path.clone()), workdir: sandbox.workdir, user },
+        files: (!fixtures.is_empty()).then_some(into),
+        setup: sandbox.setup,
+        vars: sandbox.vars,
+        fixtures,
+        rootfs: [(sandbox.image, path)].into(),
+    })
+}
 
 /// A Dockerfile as a sandbox, with the root file system that stands for its image.
 pub(crate) fn sandbox_image(
@@ -33,8 +113,9 @@ pub(crate) fn sandbox_image(
     }
 }
 
-/// Looks at a Dockerfile that an engine will build: what it cannot build is refused here, at its line.
-pub(crate) fn check_build(shown: &Path, findings: &mut Findings) {
+/// Looks at a Dockerfile that an engine will build: what it cannot build, and what would not be started of the image, is
+/// refused here, at its line.
+pub(crate) fn check_build(shown: &Path, starts: Starts, findings: &mut Findings) {
     let source = match read_text(shown) {
         Ok(source) => source,
         Err(problem) => return findings.adopt(&problem.into()),
@@ -53,43 +134,46 @@ pub(crate) fn check_build(shown: &Path, findings: &mut Findings) {
             let help = "write it by other means, or build the image yourself and name it instead";
             findings.refuse(&source, instruction.span, "not possible", message, help);
         }
+        if matches!(instruction.keyword.as_str(), "ENTRYPOINT" | "CMD") {
+            let line = source.line_column(instruction.span).0;
+            let keyword = &instruction.keyword;
+            findings
+                .note(format!("Dockerfile line {line}: `{keyword}` is not run: a container starts a shell"));
+        }
     }
+    refuse_starts(&source, &found, starts, findings);
 }
 
-/// What a build in this folder would see.
+/// What a build in this folder would see; for an engine with the files that tell it what it is to see.
 pub(crate) fn visible_tree(folder: &Path, dockerfile: &str, import: &mut Import<'_>) -> Option<Tree> {
     let mut tree = Tree::read(folder, &mut import.findings);
-    let own = format!("{dockerfile}.dockerignore");
-    let ignore = if tree.file(&own).is_some() { own } else { ".dockerignore".to_owned() };
-    if tree.file(&ignore).is_none() {
-        return Some(tree);
-    }
-    let source = match read_text(&folder.join(&ignore)) {
+    let Some(rules) = ignore_file(dockerfile, |path| tree.file(path).is_some()) else { return Some(tree) };
+    let source = match read_text(&folder.join(&rules)) {
         Ok(source) => source,
         Err(problem) => {
             import.findings.adopt(&problem.into());
             return None;
         }
     };
-    match IgnoreRules::parse(source.text()) {
-        Ok(rules) => {
-            tree.files.retain(|file| !rules.leaves_out(&file.path));
-            tree.empty_folders.retain(|folder| !rules.leaves_out(folder));
+    match Ignored::parse(source.text()) {
+        Ok(ignored) => {
+            let needed: &[&str] = if import.in_containers() { &[dockerfile, &rules] } else { &[] };
+            tree.files.retain(|file| needed.contains(&file.path.as_str()) || !ignored.covers(&file.path));
+            tree.empty_folders.retain(|folder| !ignored.covers(folder));
             Some(tree)
         }
         Err(line) => {
-            let start = source.text().split_inclusive('\n').take(line - 1).map(str::len).sum();
-            let len = source.text()[start..].lines().next().map_or(0, str::len);
-            let span = Span { start, len };
-            let help = "write the names out, or use `*` and `?`";
-            import.findings.refuse(
-                &source,
-                span,
-                "not supported",
-                "a pattern with a set of characters is not supported",
-                help,
-            );
+            let help = "write the names out, or use `*`, `?`, `**` and sets such as `[a-z]`";
+            let span = span_of(&source, line);
+            import.findings.refuse(&source, span, "not understood", "this is no pattern", help);
             None
         }
     }
+}
+
+/// A line, from 1.
+fn span_of(source: &Source, line: usize) -> Span {
+    let start = source.text().split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let len = source.text()[start..].lines().next().map_or(0, str::len);
+    Span { start, len }
 }

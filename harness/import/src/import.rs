@@ -4,10 +4,11 @@ use std::path::Path;
 
 use clawrl_config::{ConfigError, Problem};
 
+use crate::document::Document;
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
 use crate::harbor::{self, Located};
-use crate::keys::key_table;
+use crate::keys::{KeyRow, key_table, sort_keys};
 use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
 use crate::rootfs::RootfsTable;
 use crate::terminal_bench;
@@ -20,17 +21,31 @@ struct Format {
     /// For people.
     words: &'static str,
     locate: fn(&Path, &mut Findings) -> Vec<Located>,
-    read: fn(&Path, &str, &mut Import<'_>) -> Option<TaskDraft>,
+    /// What of a task folder is wrong whatever its document says.
+    look_around: fn(&Path, &mut Findings),
+    document: fn(&Path) -> Result<Document, ConfigError>,
+    keys: &'static [KeyRow],
+    read: fn(&Path, &str, &Document, &mut Import<'_>) -> Option<TaskDraft>,
 }
 
-const HARBOR: Format =
-    Format { from: "harbor", words: "Harbor", locate: harbor::locate, read: harbor::read_task };
+const HARBOR: Format = Format {
+    from: "harbor",
+    words: "Harbor",
+    locate: harbor::locate,
+    look_around: harbor::look_around,
+    document: harbor::document,
+    keys: harbor::KEYS,
+    read: harbor::read_document,
+};
 
 const TERMINAL_BENCH: Format = Format {
     from: "terminal-bench",
     words: "Terminal-Bench",
     locate: terminal_bench::locate,
-    read: terminal_bench::read_task,
+    look_around: |_, _| {},
+    document: terminal_bench::document,
+    keys: terminal_bench::KEYS,
+    read: terminal_bench::read_document,
 };
 
 /// Imports Harbor task folders.
@@ -52,7 +67,7 @@ pub fn import_terminal_bench(options: &ImportOptions) -> Result<Imported, Config
 /// What becomes of each key of `task.toml` and of `task.yaml`, as Markdown tables.
 #[must_use]
 pub fn key_tables() -> [String; 2] {
-    [key_table(harbor::KEYS), key_table(terminal_bench::KEYS)]
+    [key_table(HARBOR.keys), key_table(TERMINAL_BENCH.keys)]
 }
 
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {
@@ -90,7 +105,7 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
             );
             continue;
         }
-        let draft = (format.read)(&task.folder, &id, &mut import);
+        let draft = read_task(format, &task.folder, &id, &mut import);
         let notes = import.findings.take_notes();
         if let Some(mut draft) = draft {
             draft.record.notes = notes;
@@ -118,6 +133,22 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
     };
     let path = write::write(&suite, &options.output, options.force)?;
     Ok(Imported { suite: path, tasks: suite.tasks.into_iter().map(|task| task.id).collect(), notes })
+}
+
+/// Reads one. Nothing if it is refused; why is in the findings.
+fn read_task(format: &Format, folder: &Path, id: &str, import: &mut Import<'_>) -> Option<TaskDraft> {
+    let before = import.findings.count();
+    (format.look_around)(folder, &mut import.findings);
+    let document = match (format.document)(folder) {
+        Ok(document) => document,
+        Err(error) => {
+            import.findings.adopt(&error);
+            return None;
+        }
+    };
+    sort_keys(&document, format.keys, &mut import.findings);
+    let draft = (format.read)(folder, id, &document, import);
+    (import.findings.count() == before).then_some(draft).flatten()
 }
 
 /// A suite is called like its folder.

@@ -18,6 +18,7 @@ mod findings;
 mod harbor;
 mod image;
 mod import;
+mod keep_alive;
 mod keys;
 mod options;
 mod oracle;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::draft::Action;
 use crate::rootfs::RootfsChoice;
 
 /// Where imported tasks run.
@@ -58,6 +59,11 @@ impl Import<'_> {
     /// Whether tasks run in containers.
     pub(crate) fn in_containers(&self) -> bool {
         self.options.sandbox == ImportSandbox::Container
+    }
+
+    /// Turns of a task, which are enough for its oracle.
+    pub(crate) fn max_turns(&self, oracle: &[Action]) -> u32 {
+        self.options.max_turns.max(u32::try_from(oracle.len() + 1).unwrap_or(u32::MAX))
     }
 
     /// The key of a suite.

@@ -28,6 +28,14 @@ fn reference(text: &str) -> Option<Reference<'_>> {
     (!name.is_empty() && !name.contains([':', '}'])).then_some(Reference { name, default })
 }
 
+/// Adds variables to those that are there, of which they replace those of the same name.
+pub(crate) fn set(variables: &mut Vec<(String, String)>, more: impl IntoIterator<Item = (String, String)>) {
+    for (name, value) in more {
+        variables.retain(|(known, _)| *known != name);
+        variables.push((name, value));
+    }
+}
+
 /// The variables with their references settled, in order.
 pub(crate) fn settle(
     document: &Document,

@@ -1,11 +1,16 @@
 //! `lock.json`: under which circumstances a run was made.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clawrl_core::{Determinism, FORMAT_VERSION, RunPlan};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// The circumstances of a run, so that another can be compared with it. Written once, when the run is opened.
+use crate::{RecordError, Redactor, files, migrate, resume};
+
+/// The circumstances of a run, so that another can be compared with it. Written when the run is opened; a
+/// resume that redacts more adds to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockFile {
     /// Version of the record's schema.
@@ -53,4 +58,24 @@ impl LockFile {
             redacted: Vec::new(),
         }
     }
+}
+
+/// Names in the lock file of this folder what is redacted from now on. Everything else in it stays, what this program
+/// does not know included. Whoever calls this owns the run.
+pub(crate) fn add_redacted(dir: &Path, redactor: &Redactor) -> Result<(), RecordError> {
+    let path = dir.join(files::LOCK);
+    let bytes = files::read(path.clone())?;
+    let damaged =
+        |error: serde_json::Error| RecordError::Unreadable { path: path.clone(), reason: error.to_string() };
+    let known = migrate::lock(&bytes).map_err(|error| resume::understood(path.clone(), error))?.redacted;
+    let mut names = known.clone();
+    names.extend(redactor.names().filter(|name| !known.iter().any(|known| known == name)).map(str::to_owned));
+    if names.len() == known.len() {
+        return Ok(());
+    }
+    let mut lock: Value = serde_json::from_slice(&bytes).map_err(damaged)?;
+    lock["redacted"] = names.into();
+    let mut bytes = serde_json::to_vec_pretty(&lock).map_err(damaged)?;
+    bytes.push(b'\n');
+    files::write_atomic(&path, &bytes)
 }

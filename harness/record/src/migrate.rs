@@ -2,7 +2,7 @@
 //!
 //! Every file carries the format it was written in. [`STEPS`] holds one step per format, each of which knows
 //! only its own format and the next; a reader runs the chain from what it found. Files are never rewritten for
-//! reading. Resuming rewrites the journal, in one atomic rename; the other files stay as they are.
+//! reading. Resuming rewrites the journal, in one atomic rename; the other files stay in their format.
 //!
 //! I1. What is newer than [`FORMAT_VERSION`] is refused by name, never read in part.
 //!

@@ -8,7 +8,7 @@ use clawrl_core::{PolicySpec, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-use crate::{AttemptSummary, RecordError, Run, RunEnd, files};
+use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, files, lock_file};
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
 const REMOVING: &str = ".removing-";
@@ -127,6 +127,17 @@ impl RunStore {
         remove_tree(&hidden)?;
         fs::rename(&dir, &hidden).map_err(|source| RecordError::io("remove", &dir, source))?;
         remove_tree(&hidden)
+    }
+
+    /// Has every later resume of a run redact these secrets, too, as [`crate::RunWriter::redacting`] has; for a run in
+    /// which there is nothing to do now.
+    ///
+    /// # Errors
+    /// [`RecordError::Running`]; [`RecordError::NoSuchRun`]; as [`crate::RunWriter::redacting`].
+    pub fn redact(&self, run: &RunId, redactor: &Redactor) -> Result<(), RecordError> {
+        let dir = self.existing(run)?;
+        let _owner = Owner::take(&dir, run)?;
+        lock_file::add_redacted(&dir, redactor)
     }
 
     fn existing(&self, run: &RunId) -> Result<PathBuf, RecordError> {

@@ -3,6 +3,7 @@
 //! I1. `plan.json`, `lock.json` and a training's `train.json` are on the disk before the journal is opened,
 //!     `opened` or `resumed` before the sink is handed out.
 //! I2. Whoever drops a writer leaves a run that can be resumed, with everything acknowledged synced.
+//! I3. The lock file names every variable whose value is struck out of a record before the first such record.
 //!
 //! Everything here blocks and belongs on an OS thread; only [`RunSink`] is for asynchronous code.
 
@@ -26,7 +27,7 @@ use crate::{
     Entry, JournalState, Line, LockFile, Opened, RecordError, ReopenCause, ResumeMode, ResumeState, Resumed,
     RunEnd,
 };
-use crate::{Redactor, RunSink, RunSummary, TailCut, files, line, metrics, resume};
+use crate::{Redactor, RunSink, RunSummary, TailCut, files, line, lock_file, metrics, resume};
 
 /// A run that this process writes. Owns the writer thread, which ends with it.
 #[derive(Debug)]
@@ -170,12 +171,17 @@ impl RunWriter {
         Ok(Self { run, dir, plan, commands, sink, thread: Some(thread), _owner: owner })
     }
 
-    /// From now on, sinks of this run strike values of secrets out of every record. Plan and lock file are written
-    /// as they are: whoever makes a run looks at them with [`Redactor::found_in`] first.
-    #[must_use]
-    pub fn redacting(mut self, redactor: Arc<Redactor>) -> Self {
+    /// From now on, sinks of this run strike values of secrets out of every record, and the lock file names them, so
+    /// that whoever resumes the run can strike them, too. Plan and lock file are written as they are: whoever makes or
+    /// resumes a run looks at them with [`Redactor::found_in`] first.
+    ///
+    /// # Errors
+    /// [`RecordError::Unreadable`], [`RecordError::Newer`], [`RecordError::NoSpace`], [`RecordError::NotWritable`]
+    /// of the lock file. The run can be resumed then.
+    pub fn redacting(mut self, redactor: Arc<Redactor>) -> Result<Self, RecordError> {
+        lock_file::add_redacted(&self.dir, &redactor)?;
         self.sink = self.sink.clone().redacting(redactor);
-        self
+        Ok(self)
     }
 
     /// Where records of this run go. Clones of it stop working when the writer ends.

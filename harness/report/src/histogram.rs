@@ -19,6 +19,8 @@ pub struct Histogram {
     pub count: u64,
     /// Half take no longer.
     pub p50_us: u64,
+    /// 90 % take no longer.
+    pub p90_us: u64,
     /// 95 % take no longer.
     pub p95_us: u64,
     /// 99 % take no longer.
@@ -57,6 +59,7 @@ impl Histogram {
         Some(Self {
             count: count as u64,
             p50_us: rank(50),
+            p90_us: rank(90),
             p95_us: rank(95),
             p99_us: rank(99),
             max_us,
@@ -92,7 +95,13 @@ mod tests {
         fn every_duration_is_in_one_bucket(durations in proptest::collection::vec(any::<u64>(), 1..200)) {
             let histogram = Histogram::of(durations.clone()).unwrap();
             prop_assert_eq!(histogram.buckets.iter().sum::<u64>(), durations.len() as u64);
-            let percentiles = [histogram.p50_us, histogram.p95_us, histogram.p99_us, histogram.max_us];
+            let percentiles = [
+                histogram.p50_us,
+                histogram.p90_us,
+                histogram.p95_us,
+                histogram.p99_us,
+                histogram.max_us,
+            ];
             prop_assert!(percentiles.is_sorted());
             prop_assert!(percentiles.iter().all(|one| durations.contains(one)));
         }

@@ -1,7 +1,8 @@
 //! A message of Anthropic's, whole or in events, as a reply.
 //!
 //! I1. Blocks are put together by their index and stay in its order. I2. A reply without a reason for its end is not
-//! whole. I3. Input counts what came from the cache and what went into it.
+//! whole. I3. Input counts what came from the cache and what went into it. I4. Pings and unknown events keep a connection
+//! alive and are no part of the reply.
 //!
 //! Blocks of thinking are counted and left out; other kinds of block belong to tools of the server, which are not asked
 //! for, and are left out with a note.
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use clawrl_core::FinishReason;
 use serde_json::Value;
 
-use crate::reply::{Figure, PartialCall, Reply, Reported, check_size};
+use crate::reply::{Figure, Heard, PartialCall, Reply, Reported, check_size};
 use crate::server_text::{error_names, message_in};
 use crate::trouble::Trouble;
 
@@ -37,12 +38,13 @@ enum Block {
 }
 
 impl AnthropicReply {
-    /// Takes one event of a stream. Whether it was the last.
-    pub(crate) fn event(&mut self, data: &str) -> Result<bool, Trouble> {
+    /// Takes one event of a stream.
+    pub(crate) fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
         if data.trim().is_empty() {
-            return Ok(self.done);
+            return Ok(Heard::KeepAlive);
         }
         let event = parse(data)?;
+        let mut heard = Heard::Part;
         match event.get("type").and_then(Value::as_str) {
             Some("message_start") => self.usage(event.pointer("/message/usage")),
             Some("content_block_start") => {
@@ -59,13 +61,17 @@ impl AnthropicReply {
                 }
                 self.usage(event.get("usage"));
             }
-            Some("message_stop") => self.done = true,
-            // `ping`, `content_block_stop`, and kinds that are added later.
-            Some(_) => {}
+            Some("content_block_stop") => {}
+            Some("message_stop") => {
+                self.done = true;
+                heard = Heard::End;
+            }
+            // `ping`, and kinds that are added later, which say nothing that is understood.
+            Some(_) => heard = Heard::KeepAlive,
             None => return Err(Trouble::garbled("an event of the server has no `type`")),
         }
         check_size(self.written_bytes, self.blocks.len())?;
-        Ok(self.done)
+        Ok(heard)
     }
 
     /// Takes an answer that came whole.
@@ -258,6 +264,23 @@ mod tests {
             Reported { input: Figure::Count(28), cached: Figure::Count(20), output: Figure::Count(30) };
         assert_eq!(reply.reported, expected, "I3");
         assert_eq!(reply.notes, ["reasoning-left-out"]);
+    }
+
+    #[test]
+    fn i4_pings_are_no_part_of_it() {
+        let mut reply = AnthropicReply::default();
+        let mut check = |event: Value, expected: Heard| {
+            assert_eq!(reply.event(&event.to_string()), Ok(expected), "{event}");
+        };
+        check(json!({"type": "ping"}), Heard::KeepAlive);
+        check(json!({"type": "queue_position", "position": 3}), Heard::KeepAlive);
+        check(start(), Heard::Part);
+        check(block(0, json!({"type": "text", "text": ""})), Heard::Part);
+        check(delta(0, json!({"type": "text_delta", "text": "l"})), Heard::Part);
+        check(json!({"type": "content_block_stop", "index": 0}), Heard::Part);
+        check(end("end_turn"), Heard::Part);
+        check(json!({"type": "message_stop"}), Heard::End);
+        assert_eq!(reply.event(" "), Ok(Heard::KeepAlive));
     }
 
     #[test]

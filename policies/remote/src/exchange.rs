@@ -1,9 +1,8 @@
 //! One request and its answer.
 //!
-//! I1. The head of the answer and its first byte come within [`RemotePatience::first_byte`], later pieces within
-//! [`RemotePatience::stall`] of each other, or the request is given up. I2. A request that has no answer when its time is
-//! almost up is given up while it can still be said why; one that is being answered may use its time to the end.
-//! I3. No trouble that leaves this module has the key in it.
+//! I1. Every wait for the server is one that [`Silence`] allows. I2. A request that has no reply when its time is almost
+//! up is given up while it can still be said why, whatever else the server sends; one whose reply is being given may use
+//! its time to the end. I3. No trouble that leaves this module has the key in it.
 //!
 //! Cancellation: dropping the future closes the connection.
 
@@ -21,9 +20,10 @@ use crate::anthropic_reply::AnthropicReply;
 use crate::client::{HttpClient, root_cause};
 use crate::endpoint::Endpoint;
 use crate::openai_reply::OpenaiReply;
-use crate::reply::{MAX_REPLY_BYTES, Reply};
+use crate::reply::{Heard, MAX_REPLY_BYTES, Reply};
 use crate::retry_after::retry_after;
 use crate::secret::{Secret, struck};
+use crate::silence::Silence;
 use crate::sse::{SseError, SseReader};
 use crate::status::{Refusal, trouble_of, url_wrong};
 use crate::trouble::{Remedy, Trouble};
@@ -36,9 +36,6 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Bytes of an answer: a reply, with everything around each of its pieces.
 const MAX_ANSWER_BYTES: usize = 16 * MAX_REPLY_BYTES;
-
-/// An answer that was silent for less than this when its time is up is being given.
-const BREATH: Duration = Duration::from_secs(2);
 
 /// How long the end of an answer is waited for once its reply is whole.
 const END: Duration = Duration::from_millis(50);
@@ -126,11 +123,10 @@ impl Server {
     ) -> Result<Reply, Trouble> {
         let answered = async {
             let route = self.reply_route();
-            let silent_at = self.silent_at(until);
-            let response = self.send(Method::POST, route, body, silent_at).await?;
+            let silence = self.silence(until);
+            let response = self.send(Method::POST, route, body, &silence).await?;
             let kind = content_kind(response.headers());
-            let mut pieces =
-                Pieces { body: response.into_body(), patience: self.patience, silent_at, until, read: 0 };
+            let mut pieces = Pieces { body: response.into_body(), silence, read: 0 };
             match kind {
                 ContentKind::Events => read_events(&mut pieces, &mut reader).await?,
                 ContentKind::Json => reader.complete(&pieces.text().await?)?,
@@ -146,16 +142,15 @@ impl Server {
     /// Gets a document.
     pub(crate) async fn get(&self, route: &str, until: Until) -> Result<String, Trouble> {
         let answered = async {
-            let silent_at = self.silent_at(until);
-            let response = self.send(Method::GET, route, Bytes::new(), silent_at).await?;
-            let body = response.into_body();
-            Pieces { body, patience: self.patience, silent_at, until, read: 0 }.text().await
+            let silence = self.silence(until);
+            let response = self.send(Method::GET, route, Bytes::new(), &silence).await?;
+            Pieces { body: response.into_body(), silence, read: 0 }.text().await
         };
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
 
-    fn silent_at(&self, until: Until) -> Instant {
-        (Instant::now() + self.patience.first_byte).min(until.give_up)
+    fn silence(&self, until: Until) -> Silence {
+        Silence::new(self.patience, until.give_up, Instant::now())
     }
 
     /// Sends a request and reads the head of its answer, which says that all is well.
@@ -164,16 +159,15 @@ impl Server {
         method: Method,
         route: &str,
         body: Bytes,
-        silent_at: Instant,
+        silence: &Silence,
     ) -> Result<Response<Incoming>, Trouble> {
         let uri: Uri = self.endpoint.route(route);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();
-        let began = Instant::now();
-        let Ok(sent) = timeout_at(silent_at, self.client.send(request)).await else {
-            return Err(silent(began.elapsed()));
+        let Ok(sent) = timeout_at(silence.end(), self.client.send(request)).await else {
+            return Err(silence.trouble(Instant::now()));
         };
         let response = sent?;
         if response.status().as_u16() == 200 {
@@ -181,7 +175,7 @@ impl Server {
         }
         let status = response.status();
         let retry_after = retry_after(response.headers(), Timestamp::now());
-        let body = self.beginning(response.into_body(), silent_at).await;
+        let body = self.beginning(response.into_body(), silence.end()).await;
         let url = self.url(route);
         let refusal = Refusal { status, body: &body, url: &url, model: &self.model, retry_after };
         Err(trouble_of(&refusal, self.key.as_ref()))
@@ -208,11 +202,6 @@ impl Server {
     }
 }
 
-fn silent(after: Duration) -> Trouble {
-    let message = format!("the server has not answered within {:.1} s", after.as_secs_f64());
-    Trouble::later("server-silent", message)
-}
-
 enum ContentKind {
     Events,
     Json,
@@ -234,43 +223,34 @@ fn content_kind(headers: &HeaderMap) -> ContentKind {
 /// The body of an answer as it comes (I1, I2).
 struct Pieces {
     body: Incoming,
-    patience: RemotePatience,
-    /// When its first byte is missed.
-    silent_at: Instant,
-    until: Until,
+    /// What comes is a keep-alive until the reader of it finds a part of the reply.
+    silence: Silence,
     read: usize,
 }
 
 impl Pieces {
     /// The next bytes; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let now = Instant::now();
-        let stalled_at = if self.read == 0 {
-            self.silent_at
-        } else {
-            // Whoever goes on until the time is up is slow; whoever is silent by then is gone.
-            (now + self.patience.stall).min(self.until.give_up.max(now + BREATH))
-        };
+        // What comes without a pause lets no timer through.
+        if self.read > 0 && Instant::now() >= self.silence.end() {
+            return Err(self.silence.trouble(Instant::now()));
+        }
         loop {
-            let frame = match timeout_at(stalled_at, self.body.frame()).await {
+            let frame = match timeout_at(self.silence.end(), self.body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     let message = format!("the connection broke during the answer ({})", root_cause(&error));
                     return Err(Trouble::later("stream-cut", message));
                 }
                 Ok(None) => return Ok(None),
-                Err(_) if self.read == 0 => return Err(silent(now.elapsed())),
-                Err(_) => {
-                    let message =
-                        format!("the answer has stood still for {:.1} s", now.elapsed().as_secs_f64());
-                    return Err(Trouble::later("stream-stalled", message));
-                }
+                Err(_) => return Err(self.silence.trouble(Instant::now())),
             };
             // Trailers carry nothing that is needed.
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
             {
                 self.read += bytes.len();
+                self.silence.heard(Instant::now());
                 return if self.read > MAX_ANSWER_BYTES {
                     Err(Trouble::too_large("answer"))
                 } else {
@@ -280,10 +260,13 @@ impl Pieces {
         }
     }
 
-    /// All of it.
+    /// All of it. Servers that answer late keep the connection alive with white space, which JSON allows.
     async fn text(&mut self) -> Result<String, Trouble> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
+            if !piece.trim_ascii().is_empty() {
+                self.silence.said(Instant::now());
+            }
             bytes.extend_from_slice(&piece);
         }
         String::from_utf8(bytes).map_err(|_| Trouble::garbled("the server's answer is not UTF-8"))
@@ -298,10 +281,14 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
     while let Some(bytes) = pieces.next().await? {
         sse.push(&bytes, &mut events).map_err(garbled_events)?;
         for event in events.drain(..) {
-            if reader.event(&event.data)? {
-                // Nothing that comes now is part of the reply, so no trouble with it matters.
-                let _ = timeout(END, async { while let Ok(Some(_)) = pieces.next().await {} }).await;
-                return Ok(());
+            match reader.event(&event.data)? {
+                Heard::KeepAlive => {}
+                Heard::Part => pieces.silence.said(Instant::now()),
+                Heard::End => {
+                    // Nothing that comes now is part of the reply, so no trouble with it matters.
+                    let _ = timeout(END, async { while let Ok(Some(_)) = pieces.next().await {} }).await;
+                    return Ok(());
+                }
             }
         }
     }
@@ -338,7 +325,7 @@ impl ReplyReader {
         }
     }
 
-    fn event(&mut self, data: &str) -> Result<bool, Trouble> {
+    fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
         match self {
             Self::Openai(reply) => reply.event(data),
             Self::Anthropic(reply) => reply.event(data),

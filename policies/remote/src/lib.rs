@@ -7,7 +7,7 @@
 //! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
 //! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
 //!     whole or not at all. I3. Every wait ends: by its own limit, or before the request's deadline, so that a server's
-//!     silence is never taken for the slowness of an agent and scored. I4. What is read from a server is bounded.
+//!     silence is never taken for the slowness of an agent and scored; keep-alives are silence. I4. What is read from a server is bounded.
 //! I5. Nothing is kept between turns.
 //!
 //! Faults. Worth another try: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,
@@ -31,6 +31,7 @@ mod reply;
 mod retry_after;
 mod secret;
 mod server_text;
+mod silence;
 mod sse;
 mod status;
 mod system_text;

@@ -2,14 +2,15 @@
 //!
 //! I1. Pieces of one call are put together by their index; a new id at a known index is a new call, since some servers
 //! number all calls 0. I2. Only the first choice counts. I3. A reply without a reason for its end is whole only if the
-//! server said that it was done.
+//! server said that it was done. I4. A piece that adds nothing is no part of the reply: proxies keep connections alive with
+//! empty ones.
 //!
 //! Reasoning that comes beside the text is counted and left out: no message of ours has a place for it.
 
 use clawrl_core::{FinishReason, TokenSource};
 use serde_json::Value;
 
-use crate::reply::{Figure, PartialCall, Reply, Reported, check_size};
+use crate::reply::{Figure, Heard, PartialCall, Reply, Reported, check_size};
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
 
@@ -37,14 +38,25 @@ impl OpenaiReply {
         Self { tokens: tokens.map(|source| (source, TokenCollector::default())), ..Self::default() }
     }
 
-    /// Takes one event of a stream. Whether it was the last.
-    pub(crate) fn event(&mut self, data: &str) -> Result<bool, Trouble> {
-        if data.trim() == "[DONE]" {
-            self.done = true;
-        } else if !data.trim().is_empty() {
-            self.object(&parse(data)?)?;
+    /// Takes one event of a stream.
+    pub(crate) fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
+        match data.trim() {
+            "" => return Ok(Heard::KeepAlive),
+            "[DONE]" => {
+                self.done = true;
+                return Ok(Heard::End);
+            }
+            _ => {}
         }
-        Ok(self.done)
+        let before = self.extent();
+        self.object(&parse(data)?)?;
+        Ok(if self.extent() == before { Heard::KeepAlive } else { Heard::Part })
+    }
+
+    /// How far the reply has come (I4).
+    fn extent(&self) -> impl PartialEq + use<> {
+        let tokens = self.tokens.as_ref().map_or(0, |(_, collector)| collector.seen());
+        (self.written_bytes, self.calls.len(), tokens, self.finish.is_some(), self.reported.clone())
     }
 
     /// Takes an answer that came whole.
@@ -288,6 +300,31 @@ mod tests {
         let reported =
             Reported { input: Figure::Count(9), cached: Figure::Count(4), output: Figure::Nonsense };
         assert_eq!(reply.reported, reported);
+    }
+
+    #[test]
+    fn i4_pieces_that_add_nothing_are_no_part_of_it() {
+        let mut reply = OpenaiReply::new(Some(TokenSource::Vllm));
+        let mut check =
+            |event: &str, expected: Heard| assert_eq!(reply.event(event), Ok(expected), "{event}");
+        let nothing = [json!({}), json!({"role": "assistant"}), json!({"role": "assistant", "content": ""})];
+        nothing.into_iter().for_each(|said| check(&delta(said), Heard::KeepAlive));
+        check(&delta(json!({"content": null, "reasoning": "", "tool_calls": []})), Heard::KeepAlive);
+        check(r#"{"choices": [], "usage": null}"#, Heard::KeepAlive);
+        check("{}", Heard::KeepAlive);
+        check("", Heard::KeepAlive);
+        check(&delta(json!({"content": "l"})), Heard::Part);
+        check(&delta(json!({"content": ""})), Heard::KeepAlive);
+        check(&delta(json!({"reasoning": "hm"})), Heard::Part);
+        // Half of a character is a token without text.
+        let token = r#"{"choices":[{"index":0,"delta":{"content":""},"token_ids":[7],"logprobs":{"content":[{"logprob":-0.5}]}}]}"#;
+        check(token, Heard::Part);
+        check(token, Heard::Part);
+        check(&delta(json!({"tool_calls": [{"index": 0, "id": "a"}]})), Heard::Part);
+        check(&delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]})), Heard::Part);
+        check(STOP, Heard::Part);
+        check(r#"{"choices": [], "usage": {"prompt_tokens": 9}}"#, Heard::Part);
+        check("[DONE]", Heard::End);
     }
 
     #[test]

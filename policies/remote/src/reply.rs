@@ -24,6 +24,17 @@ pub(crate) struct Reply {
     pub(crate) notes: Vec<&'static str>,
 }
 
+/// What an event of a stream was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It says nothing of the reply: the connection is kept alive.
+    KeepAlive,
+    /// A part of the reply.
+    Part,
+    /// The end of the reply.
+    End,
+}
+
 /// What the server says of the tokens; as it says it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reported {

@@ -55,6 +55,11 @@ impl TokenCollector {
         }
     }
 
+    /// How much was taken.
+    pub(crate) fn seen(&self) -> usize {
+        self.ids.len() + self.logprobs.len()
+    }
+
     fn id(&mut self, value: Option<&Value>) {
         match value.and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()) {
             Some(id) => self.ids.push(id),

@@ -19,8 +19,8 @@ pub use conversation::{
     segments, written_turn,
 };
 pub use engine::{
-    Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineStats, GenerateRequest, Generated,
-    PublishError,
+    Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats, EngineWork,
+    GenerateRequest, Generated, PublishError,
 };
 pub use error::TorchError;
 pub use learner::{

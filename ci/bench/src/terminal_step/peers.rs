@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::Side;
 use super::drive::Times;
+use crate::caches::peers_folder;
 use crate::terminals::Failure;
 
 const HARBOR: &str = include_str!("../../peers/harbor_tmux.py");
@@ -42,7 +43,8 @@ impl Peers {
     pub(super) fn find() -> Self {
         // Where sandboxes see it.
         let tmux = Path::new("/usr/bin/tmux").is_file();
-        let python = environment().map(|folder| folder.join("bin/python")).filter(|path| path.is_file());
+        let python =
+            peers_folder("peers").map(|folder| folder.join("bin/python")).filter(|path| path.is_file());
         Self { tmux, python }
     }
 
@@ -59,8 +61,8 @@ impl Peers {
     /// Which are here, and how to get the others.
     pub(super) fn describe(&self) -> String {
         let here = |side: Side| if self.have(side) { "here" } else { "missing" };
-        let folder =
-            environment().map_or_else(|| "$XDG_CACHE_HOME".to_owned(), |path| path.display().to_string());
+        let folder = peers_folder("peers")
+            .map_or_else(|| "$XDG_CACHE_HOME".to_owned(), |path| path.display().to_string());
         format!(
             "tmux: {} (/usr/bin/tmux)\nharbor, swe-rex: {} ({folder})\n`{INSTALL}` installs harbor and swe-rex there; \
              `apt-get install tmux` or your system's package brings tmux",
@@ -86,13 +88,6 @@ impl Peers {
         let script = if side == Side::Harbor { HARBOR } else { SWE_REX };
         tokio::task::spawn_blocking(move || run(&python, script, sessions, steps)).await?
     }
-}
-
-/// The virtual environment's folder.
-fn environment() -> Option<PathBuf> {
-    let caches = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
-    Some(caches.join("clawrl/bench/peers"))
 }
 
 fn run(python: &Path, script: &str, sessions: u32, steps: u32) -> Result<Times, Failure> {

@@ -1,39 +1,16 @@
 //! Whole episodes in containers: the image's folder, a real terminal, grades.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clawrl_core::{
-    ArtifactSpec, AttemptId, CancelToken, Check, Env, EnvProvider, Epoch, FixtureContent, FixtureFile,
-    LeaseRequest, NetworkPolicy, RewardSource, SlotId, StepCtx, StopReason, TaskSpec, VerifierApart,
+    ArtifactSpec, Check, EnvProvider, NetworkPolicy, RewardSource, StopReason, TaskSpec, VerifierApart,
     VerifierSpec,
 };
-use clawrl_terminal::TerminalProvider;
+use clawrl_testkit::{call, file_equals, ready, step, step_ctx, terminal_task, text_file};
 
-use crate::conformance::{file_equals, provider, run, task, terminal};
+use crate::conformance::{provider, terminal};
 use crate::engine::{small, with_backend};
-
-fn ctx(seq: u32) -> StepCtx {
-    StepCtx { seq, deadline: Instant::now() + Duration::from_secs(60), cancel: CancelToken::new() }
-}
-
-pub(crate) async fn ready(provider: &TerminalProvider, task: &Arc<TaskSpec>) -> Box<dyn Env> {
-    let request = LeaseRequest {
-        task: Arc::clone(task),
-        attempt: AttemptId { slot: SlotId(0), number: 0 },
-        epoch: Epoch(1),
-        seed: 7,
-        deadline: Instant::now() + Duration::from_secs(60),
-        cancel: CancelToken::new(),
-    };
-    let mut env = provider.lease(request).await.unwrap();
-    env.reset(ctx(0)).await.unwrap();
-    env
-}
-
-pub(crate) async fn step(env: &mut dyn Env, command: &str) -> String {
-    env.step(&[run(command)], ctx(1)).await.unwrap().observation.joined_text()
-}
 
 #[test]
 fn an_episode_begins_in_the_image_and_is_graded_after_the_end() {
@@ -52,7 +29,7 @@ fn an_episode_begins_in_the_image_and_is_graded_after_the_end() {
             Check::Process { regex: "^sleep 4711$".to_owned(), running: true },
             command,
         ];
-        let mut env = ready(&provider, &task(terminal(), checks)).await;
+        let mut env = ready(&provider, &terminal_task(terminal(), checks)).await;
         let env = env.as_mut();
         assert_eq!(
             step(env, "pwd; cat in-image.txt; id -u; echo $FROM_IMAGE $HOME").await,
@@ -61,7 +38,7 @@ fn an_episode_begins_in_the_image_and_is_graded_after_the_end() {
         assert_eq!(step(env, "cd /tmp; X=5; tty; false").await, "/dev/pts/0\n[exit 1]");
         assert_eq!(step(env, "echo $X; pwd; cat").await, "5\n/tmp\n[still running]");
         let keys = clawrl_core::ToolCall::new("keys", serde_json::json!({"keys": "C-c"}));
-        env.step(&[keys], ctx(2)).await.unwrap();
+        env.step(&[keys], step_ctx(2)).await.unwrap();
         assert_eq!(
             step(env, "ls -1d /logs/* /solution; ls -A /solution").await,
             "/logs/agent\n/logs/artifacts\n/logs/verifier\n/solution\n[exit 0]"
@@ -74,7 +51,7 @@ fn an_episode_begins_in_the_image_and_is_graded_after_the_end() {
         step(env, "sleep 4711 & cd /app; touch gone; rm gone; echo 42 > answer").await;
         // The daemon would undo the work if grading did not stop it first.
         step(env, "(setsid bash -c 'sleep 0.3; rm answer' &)").await;
-        let grade = env.grade(ctx(9)).await.unwrap();
+        let grade = env.grade(step_ctx(9)).await.unwrap();
         assert!(grade.passed, "{grade:?}");
         assert_eq!(env.close().await.leftovers, Vec::<String>::new());
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
@@ -93,15 +70,15 @@ fn a_user_is_who_the_image_says_and_a_shell_may_leave() {
         };
         spec.image = Some(image);
         let owner = Check::FileOwner { path: "in.txt".to_owned(), uid: 1000 };
-        let mut env = ready(&provider, &task(spec, vec![owner])).await;
+        let mut env = ready(&provider, &terminal_task(spec, vec![owner])).await;
         assert_eq!(
             step(env.as_mut(), "id; pwd; echo $HOME $USER; touch /app/x").await,
             "uid=1000(agent) gid=1000(agent) groups=1000(agent),4242(extra)\n/home/agent\n/home/agent agent\n\
              touch: cannot touch '/app/x': Permission denied\n[exit 1]"
         );
-        let left = env.step(&[run("exit 4")], ctx(7)).await.unwrap();
+        let left = env.step(&[call("exit 4")], step_ctx(7)).await.unwrap();
         assert_eq!(left.end, Some(StopReason::Ended("shell-exited".to_owned())));
-        assert!(env.grade(ctx(8)).await.unwrap().passed);
+        assert!(env.grade(step_ctx(8)).await.unwrap().passed);
         assert_eq!(env.close().await.leftovers, Vec::<String>::new());
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
     });
@@ -112,14 +89,10 @@ fn verifiers_grade_in_the_agents_container_after_its_end_or_apart() {
     with_backend(|backend, _| async move {
         let provider = provider(backend);
         let verifier = VerifierSpec {
-            files: vec![FixtureFile {
-                path: "test.sh".to_owned(),
-                mode: 0o644,
-                content: FixtureContent::Inline(
-                    "[ \"$(cat out.txt)\" = yes ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
-                        .to_owned(),
-                ),
-            }],
+            files: vec![text_file(
+                "test.sh",
+                "[ \"$(cat out.txt)\" = yes ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
+            )],
             run: "bash /tests/test.sh".to_owned(),
             env: Default::default(),
             user: None,
@@ -142,7 +115,7 @@ fn verifiers_grade_in_the_agents_container_after_its_end_or_apart() {
         for apart in [None, Some(apart)] {
             let task = Arc::new(TaskSpec {
                 verifier: Some(VerifierSpec { apart, ..verifier.clone() }),
-                ..TaskSpec::clone(&task(terminal(), Vec::new()))
+                ..TaskSpec::clone(&terminal_task(terminal(), Vec::new()))
             });
             for (commands, score) in
                 [(["echo yes > out.txt", "true"], 1.0), (["echo no > out.txt", tampering], 0.0)]
@@ -151,7 +124,7 @@ fn verifiers_grade_in_the_agents_container_after_its_end_or_apart() {
                 for command in commands {
                     step(env.as_mut(), command).await;
                 }
-                let grade = env.grade(ctx(9)).await.unwrap();
+                let grade = env.grade(step_ctx(9)).await.unwrap();
                 assert_eq!(grade.score, score, "{:?}: {grade:?}", task.verifier);
                 assert_eq!(env.close().await.leftovers, Vec::<String>::new());
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clawrl_sandbox::{ExecError, ExecSpec, NotRun, SandboxCommand};
+
 use crate::engine::{sh, sh_as, start, text, with_backend};
 
 /// Runs attacks one after another, each in a container of its own beside a working neighbour, and checks what they print.
@@ -105,7 +107,7 @@ fn whoever_starts_programs_cannot_be_turned_around() {
         assert_eq!(text(&sh(sandbox, trap).await), "");
         let again = sh(sandbox, "echo never").await;
         assert!(!text(&again).contains("never") && again.code != Some(0), "{again:?}");
-        let fix = clawrl_sandbox::SandboxCommand {
+        let fix = SandboxCommand {
             program: "/tmp/bash".to_owned(),
             arguments: vec![
                 "-c".to_owned(),
@@ -113,7 +115,7 @@ fn whoever_starts_programs_cannot_be_turned_around() {
             ],
             ..Default::default()
         };
-        let spec = clawrl_sandbox::ExecSpec {
+        let spec = ExecSpec {
             command: fix,
             input: Vec::new(),
             output_cap: 1024,
@@ -128,11 +130,17 @@ fn whoever_starts_programs_cannot_be_turned_around() {
             let sandbox = started.sandbox.as_ref();
             let trap = format!("cd /; rm -rf /app; ln -s /proc/self/fd/{number} /app; echo set");
             assert_eq!(text(&sh(sandbox, &trap).await), "set\n");
-            let led = sh(sandbox, "ls").await;
-            assert!(
-                led.code == Some(126) && text(&led).contains("folder /app"),
-                "descriptor {number}: {led:?}"
-            );
+            let list = SandboxCommand { program: "/bin/ls".to_owned(), ..Default::default() };
+            let deadline = std::time::Instant::now() + Duration::from_secs(20);
+            let spec = ExecSpec { command: list, input: Vec::new(), output_cap: 1024, deadline, user: None };
+            match sandbox.exec(spec).await {
+                Err(ExecError::NotRun { obstacle: NotRun::Folder, message }) => {
+                    assert!(message.contains("folder /app"), "descriptor {number}: {message}");
+                }
+                led => panic!("descriptor {number}: {led:?}"),
+            }
+            let workspace = sandbox.workspace().await.unwrap();
+            assert!(workspace.is_err_and(|error| !error.is_infrastructure()), "descriptor {number}");
             sandbox.kill().await.unwrap();
         }
     });

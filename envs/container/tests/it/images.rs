@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, ImageSource, ImageSpec, Retry};
-use clawrl_sandbox::SandboxBackend;
+use clawrl_sandbox::{SandboxBackend, WorkspaceStart};
 
 use crate::engine::{sh, text, waiting, with_backend};
 use crate::image;
@@ -77,6 +77,66 @@ fn an_image_is_built_once_for_all_and_anew_when_its_folder_changes() {
         assert_eq!(last.shutdown().await, Vec::<String>::new());
         assert_eq!(again.shutdown().await, Vec::<String>::new());
         drop((first, second));
+    });
+}
+
+/// A folder with these files, to build from.
+fn built_from(files: &[(&str, &str)]) -> (tempfile::TempDir, ImageSource) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let context = folder.path().to_owned();
+    let timeout = Duration::from_secs(60);
+    (folder, ImageSource::Build { context, dockerfile: "Dockerfile".to_owned(), timeout })
+}
+
+#[test]
+fn patterns_of_a_dockerfile_count_before_those_of_its_folder() {
+    with_backend(|backend, _| async move {
+        let dockerfile = format!("FROM {}\nWORKDIR /built\nCOPY . .\n", image::NAME);
+        let common = (".dockerignore", "common\nDockerfile*\n");
+        let files = [("Dockerfile", dockerfile.as_str()), common, ("common", ""), ("own", "")];
+        let look = async |source: ImageSource| {
+            let started = backend.start(of(source)).await.unwrap();
+            text(&sh(started.sandbox.as_ref(), "ls -A").await)
+        };
+        let (_folder, source) = built_from(&files);
+        assert_eq!(look(source).await, ".dockerignore\nown\n");
+        let with_own = |text| [&files[..], &[("Dockerfile.dockerignore", text)]].concat();
+        let (_folder, source) = built_from(&with_own("own\n"));
+        assert_eq!(look(source).await, "Dockerfile\nDockerfile.dockerignore\ncommon\n");
+        let (_folder, source) = built_from(&with_own("own\nDockerfile\n"));
+        assert_eq!(look(source).await, "Dockerfile.dockerignore\ncommon\n");
+    });
+}
+
+/// C5.
+#[test]
+fn a_workspace_is_neither_the_whole_image_nor_in_a_volume() {
+    with_backend(|backend, _| async move {
+        let refused = async |lines: &str, code: &str, part: &str| {
+            let (_folder, source) =
+                built_from(&[("Dockerfile", &format!("FROM {}\n{lines}\n", image::NAME))]);
+            let fault = backend.start(of(source.clone())).await.err().unwrap();
+            let found = (fault.boundary, fault.code.as_str(), fault.retry);
+            assert_eq!(found, (Boundary::Provider, code, Retry::Never), "{fault}");
+            assert!(fault.message.contains(part) && fault.message.contains("Dockerfile"), "{fault}");
+            // What the fault says to do.
+            let image = ImageSpec { source, workdir: Some("/work".to_owned()), user: None };
+            let started =
+                backend.start(clawrl_sandbox::SandboxSpec { image: Some(image), ..waiting() }).await.unwrap();
+            assert_eq!(text(&sh(started.sandbox.as_ref(), "pwd").await), "/work\n");
+        };
+        refused("WORKDIR /", "image-workdir", "`workdir: /app`").await;
+        refused("VOLUME /app", "image-volume", "VOLUME /app").await;
+        refused("VOLUME [\"/data\", \"/app/data/\"]", "image-volume", "/app/data").await;
+        refused("VOLUME /srv\nWORKDIR /srv/app", "image-volume", "VOLUME /srv").await;
+        // A verifier apart begins wherever its image says.
+        let (_folder, source) = built_from(&[("Dockerfile", &format!("FROM {}\nWORKDIR /\n", image::NAME))]);
+        let spec = clawrl_sandbox::SandboxSpec { workspace: WorkspaceStart::Unseen, ..of(source) };
+        let started = backend.start(spec).await.unwrap();
+        assert_eq!(text(&sh(started.sandbox.as_ref(), "pwd").await), "/\n");
     });
 }
 

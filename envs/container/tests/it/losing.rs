@@ -1,32 +1,27 @@
 //! An engine that is restarted under its containers.
 
-use clawrl_core::{Boundary, EnvProvider, Retry, StepCtx};
+use clawrl_core::{Boundary, EnvProvider, Retry};
+use clawrl_testkit::{call, file_equals, ready, step, step_ctx, terminal_task};
 
-use crate::conformance::{file_equals, provider, run, task, terminal};
+use crate::conformance::{provider, terminal};
 use crate::engine::{backend, with_engine};
-use crate::episode::{ready, step};
 
 #[test]
 fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
     with_engine(|mut engine, client| async move {
         let provider = provider(backend(&engine.socket(), client, "restarted").await);
-        let task = task(terminal(), vec![file_equals("f", "")]);
+        let task = terminal_task(terminal(), vec![file_equals("f", "")]);
         let mut first = ready(&provider, &task).await;
         let mut second = ready(&provider, &task).await;
         assert_eq!(step(first.as_mut(), "echo on").await, "on\n[exit 0]");
         engine.restart().await;
-        let ctx = |seq| StepCtx {
-            seq,
-            deadline: std::time::Instant::now() + std::time::Duration::from_secs(30),
-            cancel: clawrl_core::CancelToken::new(),
-        };
-        let lost = first.step(&[run("echo off")], ctx(2)).await.unwrap_err();
+        let lost = first.step(&[call("echo off")], step_ctx(2)).await.unwrap_err();
         assert_eq!(
             (lost.boundary, lost.code.as_str(), lost.retry),
             (Boundary::Env, "container-lost", Retry::Sound)
         );
         // What was done is not graded either: nobody knows what the agent would have done next.
-        let lost = second.grade(ctx(3)).await.unwrap_err();
+        let lost = second.grade(step_ctx(3)).await.unwrap_err();
         assert_eq!((lost.code.as_str(), lost.retry), ("container-lost", Retry::Sound));
         assert!(first.close().await.leftovers.is_empty() && second.close().await.leftovers.is_empty());
         let mut third = ready(&provider, &task).await;

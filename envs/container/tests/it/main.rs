@@ -6,6 +6,7 @@
 mod conformance;
 mod engine;
 mod episode;
+mod grading;
 mod hostile;
 mod image;
 mod images;

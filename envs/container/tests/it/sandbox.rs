@@ -18,7 +18,7 @@ fn files_stay_readable_until_nobody_looks_and_then_the_container_goes() {
         let started = start(&backend).await;
         started.sandbox.put(vec![file("sub/put.txt", "put")]).await.unwrap();
         assert_eq!(text(&sh(started.sandbox.as_ref(), "cat sub/put.txt; echo mine > made").await), "put");
-        let workspace = started.sandbox.workspace();
+        let workspace = started.sandbox.workspace().await.unwrap().unwrap();
         started.sandbox.kill().await.unwrap();
         started.sandbox.kill().await.unwrap();
         assert_eq!(backend.live(), 0);

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         (Some("spawner"), None) => {
             close_inherited_on_exec().and_then(|()| own_socket()).and_then(serve).map(|()| 0)
         }
-        (Some("join"), Some(request)) => join(&request),
+        (Some("join"), Some(request)) => join(&request, arguments.next().as_deref()),
         _ => Err(std::io::Error::other("this program is started by `clawrl`; run `clawrl --help` instead")),
     };
     match outcome {

@@ -214,7 +214,7 @@ pub(super) fn link_target(image: &Image, path: &Path) -> Option<String> {
 /// What a copy of the image's folder into a workspace could not do.
 pub(super) fn copy_fault(image: &Image, disk_mib: u32, error: &TreeError) -> Fault {
     let advice = match error {
-        TreeError::Bound { .. } | TreeError::Write(crate::SafeWriteError::Full { .. }) => {
+        TreeError::Bound { .. } | TreeError::NoRoom { .. } => {
             format!("; the workspace begins with a copy of it and has {disk_mib} MiB: raise `disk_mib`")
         }
         _ => String::new(),

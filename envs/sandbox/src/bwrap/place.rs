@@ -8,7 +8,7 @@ use clawrl_core::{Boundary, Fault};
 use super::arguments::Ground;
 use super::image::{Image, copy_fault};
 use crate::safe_dir::{Owner, SafeDir};
-use crate::tree::{CopyOptions, SkipReason, TreeBounds, copy_tree};
+use crate::tree::{CopyOptions, Room, SkipReason, TreeBounds, copy_tree};
 use crate::{Place, SandboxSpec};
 
 /// The workspace first; further places only with an image or with folders, because each is a descriptor.
@@ -30,7 +30,7 @@ pub(super) fn of(
                 let message = format!("cannot open {path} of the sandbox: {error}");
                 Fault::transient(Boundary::Provider, "sandbox-start", message)
             })?;
-            Ok(Place { path: path.to_owned(), folder: Arc::new(folder), owner })
+            Ok(Place { path: path.to_owned(), folder: Arc::new(folder), owner, is_bounded: true })
         })
         .collect()
 }
@@ -39,7 +39,8 @@ pub(super) fn of(
 pub(super) fn begin(places: &[Place], image: &Image, disk_mib: u32) -> Result<(), Fault> {
     let (Some(workspace), Some(content)) = (places.first(), &image.content) else { return Ok(()) };
     let bounds = TreeBounds { bytes: u64::from(disk_mib) << 20, ..TreeBounds::default() };
-    let options = CopyOptions { bounds, owner: workspace.owner, ..CopyOptions::default() };
+    let options =
+        CopyOptions { bounds, owner: workspace.owner, room: Room::Bounded, ..CopyOptions::default() };
     let report = copy_tree(content, &workspace.folder, options)
         .map_err(|error| copy_fault(image, disk_mib, &error))?;
     let Some(first) = report.skipped.first() else { return Ok(()) };

@@ -15,11 +15,11 @@ use super::stage::Staged;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
-use crate::exec;
+use crate::exec::{self, ExecError};
 use crate::identity::Identity;
 use crate::live::Live;
 use crate::procs::{self, ProcessStat};
-use crate::safe_dir::SafeDir;
+use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
 use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, SandboxSpec};
 
@@ -240,20 +240,21 @@ impl Sandbox for RunningSandbox {
         Box::pin(put_files(Arc::clone(&self.workspace.folder), files, self.workspace.owner))
     }
 
-    fn workspace(&self) -> Arc<SafeDir> {
-        Arc::clone(&self.workspace.folder)
+    /// A mount point, which nothing inside can move away.
+    fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
+        Box::pin(async { Ok(Ok(Arc::clone(&self.workspace.folder))) })
     }
 
-    fn places(&self) -> Vec<Place> {
-        self.places.clone()
+    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
+        Box::pin(async { self.places.clone() })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
         Box::pin(async move {
             if let Some(user) = &spec.user {
                 let message =
                     format!("the user `{user}` needs `sandbox: container`; bubblewrap has the agent's only");
-                return Err(Fault::permanent(Boundary::Env, "needs-container", message));
+                return Err(Fault::permanent(Boundary::Env, "needs-container", message).into());
             }
             let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
             let target = self.held.join_target().ok_or_else(gone)?;

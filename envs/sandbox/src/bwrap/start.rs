@@ -165,7 +165,7 @@ impl BubblewrapBackend {
         let user = host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0);
         let owner = host_id.map(|(uid, gid)| Owner { uid, gid });
         let places = place::of(first_process, &spec, ground, owner)?;
-        if let (Some(image), WorkspaceStart::Image) = (image, spec.workspace) {
+        if let (Some(image), WorkspaceStart::Image | WorkspaceStart::Unseen) = (image, spec.workspace) {
             let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
             blocking(move || place::begin(&places, &image, disk_mib)).await??;
         }

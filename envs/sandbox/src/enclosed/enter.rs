@@ -98,7 +98,7 @@ pub async fn enter(
         let owner = Owner { uid: host(user.uid, "uid_map")?, gid: host(user.gid, "gid_map")? };
         let host_root = Owner { uid: host(0, "uid_map")?, gid: host(0, "gid_map")? };
         let failed = |what: &str, error: &dyn std::fmt::Display| transient(format!("{what}: {error}"));
-        let workspace = root.folder(&folder).map_err(|error| failed(&folder, &error))?;
+        let workspace = root.workspace(&folder).map_err(|error| failed(&folder, &error))?;
         if emptied {
             root::empty(&workspace).map_err(|error| failed(&folder, &error))?;
         }
@@ -129,10 +129,10 @@ pub async fn enter(
         // agent starts is still preferred: see `oom_score` of a launch.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
         let entrances = marks::entrances(pid).map_err(|error| transient(error.to_string()))?;
-        Ok::<_, Fault>((root, user, owner, host_root, workspace, master, terminal, entrances))
+        Ok::<_, Fault>((root, user, owner, host_root, master, terminal, entrances))
     })
     .await??;
-    let (root, user, owner, host_root, workspace, master, terminal, entrances) = prepared;
+    let (root, user, owner, host_root, master, terminal, entrances) = prepared;
     let inside = Inside {
         pid,
         start_ticks: stat.start_ticks,
@@ -155,7 +155,7 @@ pub async fn enter(
     let words = before.iter().map(|&word| word.to_owned());
     let words: Vec<String> = words.chain(spec.main.arguments.iter().cloned()).collect();
     let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
-    let sandbox = EnclosedSandbox::new(spawner.clone(), handle, live, inside, root, workspace)?;
+    let sandbox = EnclosedSandbox::new(spawner.clone(), handle, live, inside, root)?;
     let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];
     let process = spawner.spawn(launch, None, &ends).await.map_err(spawn_fault)?;
     drop(terminal);

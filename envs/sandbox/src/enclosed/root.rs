@@ -11,12 +11,19 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use crate::safe_dir::{FOLDER, Keeper, failed, open_beneath};
-use crate::{Owner, PutFile, SafeDir, SafeReadError};
+use crate::{EntryStat, FileKind, Owner, PutFile, SafeDir, SafeReadError};
 
 /// Of a folder that programs may not write to.
 const CLOSED: u32 = 0o755;
 /// Of a folder that anybody may write to.
 const OPEN: u32 = 0o777;
+
+/// File systems that the kernel makes up: proc, sysfs, cgroup, cgroup2, devpts, mqueue. Nobody works in them, and reading all
+/// of one has effects and errors of its own.
+const MADE_UP: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
+
+/// How often a look-up is made again that something elsewhere on the machine disturbed.
+const MOST_TRIES: u32 = 100;
 
 /// The folder, with what keeps its content.
 #[derive(Debug, Clone)]
@@ -47,6 +54,24 @@ impl InsideRoot {
         SafeDir::kept(found, Arc::clone(&self.keeper))
     }
 
+    /// The folder that programs are in when they start: what the path names now, as a program inside would find it. An
+    /// agent may have put anything there.
+    pub(super) fn workspace(&self, path: &str) -> Result<SafeDir, SafeReadError> {
+        let found = self.resolve(path, OFlags::PATH)?;
+        let named = |errno: Errno| failed(Path::new(path), errno);
+        let stat = EntryStat::from(&rustix::fs::fstat(&found).map_err(named)?);
+        if stat.kind != FileKind::Folder {
+            return Err(SafeReadError::NotFolder { path: path.into(), kind: stat.kind });
+        }
+        // The width of the field differs between architectures.
+        #[allow(clippy::unnecessary_cast)]
+        let made_by = rustix::fs::fstatfs(&found).map_err(named)?.f_type as u64;
+        if MADE_UP.contains(&made_by) {
+            return Err(SafeReadError::Escape { path: path.into() });
+        }
+        SafeDir::kept(found, Arc::clone(&self.keeper))
+    }
+
     /// A file of the image, from before any program of the agent ran, or one that only misleads its own container.
     pub(super) fn read_trusting_links(&self, path: &str, cap: u64) -> Result<Vec<u8>, SafeReadError> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -55,10 +80,17 @@ impl InsideRoot {
 
     pub(super) fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, SafeReadError> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::io::retry_on_intr(|| {
-            openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-        })
-        .map_err(|errno| failed(Path::new(path), errno))
+        let flags = flags | OFlags::CLOEXEC;
+        let mut tries = 0;
+        loop {
+            match openat2(&self.dir, path, flags, Mode::empty(), resolve) {
+                Err(Errno::INTR) => {}
+                // A `..` on the way, and somebody on this machine renames or mounts just now.
+                Err(Errno::AGAIN) if tries < MOST_TRIES => tries += 1,
+                Err(errno) => return Err(failed(Path::new(path), errno)),
+                Ok(found) => return Ok(found),
+            }
+        }
     }
 
     /// Replaces whatever is at a path by a folder with these files. Files are root's, and so is the folder unless it
@@ -156,14 +188,64 @@ mod tests {
 
     use super::*;
 
+    fn root_at(inside: &Path) -> InsideRoot {
+        let fd = rustix::fs::open(inside, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let keeper: Keeper = Arc::new(());
+        InsideRoot { dir: SafeDir::kept(fd, Arc::clone(&keeper)).unwrap(), keeper }
+    }
+
+    #[test]
+    fn a_workspace_is_what_its_path_names_now() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("f"), "outside").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        let at = |path: &str| inside.path().join(path);
+        let root = root_at(inside.path());
+        let found = || root.workspace("/app").map(|folder| folder.read_file("f", 100));
+        std::fs::create_dir(at("app")).unwrap();
+        std::fs::write(at("app/f"), "first").unwrap();
+        assert_eq!(found().unwrap().unwrap(), b"first");
+        std::fs::rename(at("app"), at("aside")).unwrap();
+        assert!(matches!(found(), Err(SafeReadError::Missing { .. })));
+        std::fs::create_dir(at("app")).unwrap();
+        std::fs::write(at("app/f"), "second").unwrap();
+        assert_eq!(found().unwrap().unwrap(), b"second");
+        std::fs::remove_dir_all(at("app")).unwrap();
+        // A link is followed as a program inside would follow it, and never out.
+        symlink("/aside", at("app")).unwrap();
+        assert_eq!(found().unwrap().unwrap(), b"first");
+        let replaced = |target: &Path| {
+            std::fs::remove_file(at("app")).unwrap();
+            symlink(target, at("app")).unwrap();
+        };
+        replaced(outside.path());
+        assert!(matches!(found(), Err(SafeReadError::Missing { .. })));
+        replaced(&Path::new("../../../../..").join(outside.path().strip_prefix("/").unwrap()));
+        assert!(matches!(found(), Err(SafeReadError::Missing { .. })));
+        replaced(Path::new("/app"));
+        assert!(matches!(found(), Err(SafeReadError::Symlink { .. })));
+        replaced(Path::new("/aside/f"));
+        let error = found().unwrap_err();
+        assert_eq!(error.to_string(), "\"/app\" is a regular file, not a folder");
+        assert!(!error.is_infrastructure());
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_is_no_workspace() {
+        let root = root_at(Path::new("/"));
+        for path in ["/proc", "/sys", "/proc/self/net"] {
+            let found = root.workspace(path);
+            assert!(matches!(found, Err(SafeReadError::Escape { .. })), "{path}: {found:?}");
+        }
+        assert!(matches!(root.workspace("/proc/self/root"), Err(SafeReadError::Symlink { .. })));
+    }
+
     fn check(prepare: impl FnOnce(&Path), path: &str) {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("precious"), "stays").unwrap();
         let inside = tempfile::tempdir().unwrap();
         prepare(inside.path());
-        let fd = rustix::fs::open(inside.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let keeper: Keeper = Arc::new(());
-        let root = InsideRoot { dir: SafeDir::kept(fd, Arc::clone(&keeper)).unwrap(), keeper };
+        let root = root_at(inside.path());
         let own = rustix::process::geteuid().as_raw();
         let files = [PutFile { path: "sub/f".to_owned(), mode: 0o644, content: Arc::from(&b"new"[..]) }];
         root.lay(path, &files, Owner { uid: own, gid: rustix::process::getegid().as_raw() }).unwrap();

@@ -1,7 +1,7 @@
 //! A container that was entered: files, programs, processes, the end.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,11 +15,12 @@ use super::marks;
 use super::root::InsideRoot;
 use super::user::InsideUser;
 use crate::blocking::{blocking, put_files};
-use crate::exec;
+use crate::exec::{self, ExecError};
+use crate::freezer::Freezer;
 use crate::live::Live;
 use crate::procs;
 use crate::readiness::watched_for;
-use crate::safe_dir::{Owner, SafeDir};
+use crate::safe_dir::{Owner, SafeDir, SafeReadError};
 use crate::spawner::{
     Confinement, ContainerJoin, ExitWatch, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
     SpawnerClient,
@@ -29,8 +30,8 @@ use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, Sandbox
 /// A killed container that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a group of version 1 is asked whether it has frozen: there is no event for it.
-const FREEZE_SLICE: Duration = Duration::from_millis(2);
+/// A container that has not stopped by then is killed as it runs.
+const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What an engine would set: programs of images are ordinary programs.
 const OPEN_FILES: u64 = 65_536;
@@ -130,36 +131,19 @@ impl Inside {
             .collect()
     }
 
-    /// The file by which all of the container's processes are stopped and let go, and the words for it.
-    fn freezer(&self) -> Option<(PathBuf, &'static str, &'static str)> {
-        self.entrances.iter().find_map(|entrance| {
-            let folder = entrance.parent()?;
-            let versions = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
-            versions
-                .into_iter()
-                .map(|(file, on, off)| (folder.join(file), on, off))
-                .find(|(file, ..)| file.exists())
-        })
-    }
-
     /// Kills all but the first process; false when some are left at the limit. Blocks.
     fn strike_all(&self) -> bool {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
             // Frozen, none can fork between the look and its end; the signals wait until all are let go.
-            let freezer = self.freezer();
-            if let Some((file, on, _)) = &freezer {
-                let _ = std::fs::write(file, on);
-                let until = Instant::now() + Duration::from_secs(1);
-                while !frozen(file, on) && Instant::now() < until {
-                    // timer: see FREEZE_SLICE.
-                    std::thread::sleep(FREEZE_SLICE);
-                }
+            let freezer = Freezer::among(&self.entrances);
+            if let Some(freezer) = &freezer {
+                freezer.freeze(FREEZE_LIMIT);
             }
             let seen = self.processes();
             procs::kill_each(seen.iter());
-            if let Some((file, _, off)) = &freezer {
-                let _ = std::fs::write(file, off);
+            if let Some(freezer) = &freezer {
+                freezer.thaw();
             }
             if seen.is_empty() {
                 return true;
@@ -172,22 +156,12 @@ impl Inside {
     }
 }
 
-/// Whether all have stopped. Version 2 says so in another file.
-fn frozen(file: &Path, on: &str) -> bool {
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    match file.file_name().and_then(|name| name.to_str()) {
-        Some("cgroup.freeze") => read(&file.with_file_name("cgroup.events")).contains("frozen 1"),
-        _ => read(file).trim() == on,
-    }
-}
-
 /// The [`Sandbox`] in a container. Dropping it kills everything inside.
 #[derive(Debug)]
 pub struct EnclosedSandbox {
     spawner: SpawnerClient,
     inside: Arc<Inside>,
     root: InsideRoot,
-    workspace: Arc<SafeDir>,
     /// Of the first process.
     handle: Arc<OwnedFd>,
     ended: watch::Receiver<bool>,
@@ -204,7 +178,6 @@ impl EnclosedSandbox {
         live: Live,
         inside: Inside,
         root: InsideRoot,
-        workspace: SafeDir,
     ) -> Result<Self, Fault> {
         let failed = |error: std::io::Error| {
             Fault::transient(Boundary::Provider, "container-start", error.to_string())
@@ -223,7 +196,6 @@ impl EnclosedSandbox {
             spawner,
             inside: Arc::new(inside),
             root,
-            workspace: Arc::new(workspace),
             handle: Arc::new(handle),
             ended,
             killed: AtomicBool::new(false),
@@ -261,17 +233,33 @@ impl Sandbox for EnclosedSandbox {
         if files.is_empty() {
             return Box::pin(async { Ok(()) });
         }
-        Box::pin(put_files(Arc::clone(&self.workspace), files, Some(self.inside.owner)))
+        Box::pin(async move {
+            let workspace = self.workspace().await?.map_err(|error| {
+                Fault::permanent(Boundary::Env, "put-file", format!("the workspace: {error}"))
+            })?;
+            put_files(workspace, files, Some(self.inside.owner)).await
+        })
     }
 
-    fn workspace(&self) -> Arc<SafeDir> {
-        Arc::clone(&self.workspace)
+    /// Looked up anew each time: all of the container is the agent's, who may have put another folder at the path.
+    fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
+        let (root, path) = (self.root.clone(), self.inside.workdir.clone());
+        Box::pin(async move {
+            match blocking(move || root.workspace(&path)).await? {
+                Err(error) if error.is_infrastructure() => {
+                    let message = format!("the workspace: {error}");
+                    Err(Fault::transient(Boundary::Env, "workspace-unreadable", message))
+                }
+                found => Ok(found.map(Arc::new)),
+            }
+        })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, Fault>> {
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
         Box::pin(async move {
             if *self.ended.borrow() {
-                return Err(Fault::transient(Boundary::Env, "sandbox-gone", "the container has ended"));
+                let message = "the container has ended";
+                return Err(Fault::transient(Boundary::Env, "sandbox-gone", message).into());
             }
             let user = match spec.user.clone() {
                 None => self.inside.user.clone(),
@@ -346,18 +334,20 @@ impl Sandbox for EnclosedSandbox {
         })
     }
 
-    fn places(&self) -> Vec<Place> {
-        let workspace = Place {
-            path: self.inside.workdir.clone(),
-            folder: Arc::clone(&self.workspace),
-            owner: Some(self.inside.owner),
-        };
-        let root = Place {
-            path: "/".to_owned(),
-            folder: Arc::new(self.root.dir().clone()),
-            owner: Some(self.inside.host_root),
-        };
-        vec![workspace, root]
+    /// Without a workspace, what is at its path is looked for from the root, where it is not found.
+    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
+        Box::pin(async move {
+            let place = |path: &str, folder, owner| Place {
+                path: path.to_owned(),
+                folder,
+                owner: Some(owner),
+                is_bounded: false,
+            };
+            let workspace = self.workspace().await.ok().and_then(Result::ok);
+            let workspace = workspace.map(|folder| place(&self.inside.workdir, folder, self.inside.owner));
+            let root = place("/", Arc::new(self.root.dir().clone()), self.inside.host_root);
+            workspace.into_iter().chain([root]).collect()
+        })
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {

@@ -117,9 +117,15 @@ pub enum SafeWriteError {
         /// The path asked for.
         path: PathBuf,
     },
-    /// The file system is full.
+    /// The file system is full, or a quota is used up.
     #[error("{path:?}: no space left")]
     Full {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// No file of this size can be there, however much room there is.
+    #[error("{path:?} is larger than a file can be there")]
+    TooLarge {
         /// The path asked for.
         path: PathBuf,
     },

@@ -139,9 +139,8 @@ fn must_be_regular(path: &Path, stat: &EntryStat) -> Result<(), SafeWriteError> 
 pub(crate) fn write_failed(path: &Path, source: io::Error) -> SafeWriteError {
     let path = path.to_owned();
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            SafeWriteError::Full { path }
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SafeWriteError::Full { path },
+        io::ErrorKind::FileTooLarge => SafeWriteError::TooLarge { path },
         _ => SafeWriteError::Io { path, source },
     }
 }

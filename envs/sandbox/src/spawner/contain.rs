@@ -2,13 +2,14 @@
 //!
 //! Such a container's root is often the host's user 0, held only by what is taken away from it. So in the moments
 //! between entering and exec nothing of the host may be within reach: descriptors are closed before a path inside
-//! is followed (a working folder that is a link to `/proc/self/fd/N` leads out otherwise), and the folder that was
-//! entered must lie below the container's root.
+//! is followed (a working folder that is a link to `/proc/self/fd/N` leads out otherwise), all but a pipe, which leads
+//! nowhere; and the folder that was entered must lie below the container's root.
 
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::RawFd;
 use std::path::Path;
 
 use rustix::thread::ThreadNameSpaceType;
@@ -65,13 +66,21 @@ pub(super) fn namespaces(pid: u32) -> io::Result<ThreadNameSpaceType> {
     Err(io::Error::other("the container has no mount or process namespace of its own"))
 }
 
-/// Closes all descriptors but input, output and error.
-pub(super) fn close_everything_else() -> io::Result<()> {
-    // SAFETY: takes numbers only. Nothing that owns one of the descriptors is used after this: the caller goes on to exec.
-    match unsafe { libc::syscall(libc::SYS_close_range, FIRST_OTHER, libc::c_uint::MAX, 0) } {
-        0 => Ok(()),
-        _ => Err(named("close_range", io::Error::last_os_error())),
+/// Closes all descriptors but input, output, error and `kept`.
+pub(super) fn close_everything_else(kept: Option<RawFd>) -> io::Result<()> {
+    let kept = kept.and_then(|number| libc::c_uint::try_from(number).ok());
+    let (below, above) = match kept {
+        Some(kept) => (Some((FIRST_OTHER, kept - 1)), (kept + 1, libc::c_uint::MAX)),
+        None => (None, (FIRST_OTHER, libc::c_uint::MAX)),
+    };
+    for (first, last) in below.into_iter().chain([above]).filter(|(first, last)| first <= last) {
+        // SAFETY: takes numbers only. Nothing that owns one of the descriptors is used after this: the caller goes on to
+        // exec.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(named("close_range", io::Error::last_os_error()));
+        }
     }
+    Ok(())
 }
 
 /// Asks the security module for the label of the container's first process, from the next exec on.

@@ -29,17 +29,19 @@ pub(super) enum Streams {
     Separate([OwnedFd; 3]),
 }
 
-/// Starts the program of `launch`, confined, and returns its process id. The parent waits for it by that.
+/// Starts the program of `launch`, confined, and returns its process id. The parent waits for it by that. The program also
+/// holds `handed_on`, under the number that it has here.
 ///
 /// # Errors
 /// What failed, in the child or before it.
-pub(super) fn start(launch: &LaunchRequest, streams: Streams) -> io::Result<u32> {
+pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<OwnedFd>) -> io::Result<u32> {
     let on_terminal = matches!(streams, Streams::Terminal(_));
     let [input, output, error] = match streams {
         Streams::Terminal(terminal) => [terminal.try_clone()?, terminal.try_clone()?, terminal],
         Streams::Separate(three) => three,
     };
-    let (arguments, inherited) = arguments(launch, &output)?;
+    let (arguments, mut inherited) = arguments(launch, &output)?;
+    inherited.extend(handed_on);
     let trouble = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
     let mut command = Command::new(&launch.program);
     command

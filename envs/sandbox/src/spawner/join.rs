@@ -6,7 +6,8 @@
 //! user namespace, so `/proc/<pid>/exe` and `ptrace` are refused inside.
 //!
 //! I3. In a container that has no user namespace of its own, I1 holds from exec on, and I2 before it; what it is then, and
-//! what keeps its programs from the file of this one, is in `contain` and `sealed`.
+//! what keeps its programs from the file of this one, is in `contain` and `sealed`. I4. Whatever keeps the program from being
+//! run is told the harness beside the exit code, see `trouble`.
 //!
 //! The one place with `fork`: a process enters a pid namespace only through a child.
 
@@ -30,10 +31,11 @@ use rustix::thread::{
 use super::contain::{self, Entrances};
 use super::launch::{named, set_limit};
 use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
-use crate::seccomp;
+use super::trouble::{Teller, Trouble};
+use crate::{NotRun, seccomp};
 
 /// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.
-pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget) -> io::Result<i32> {
+pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller: &Teller) -> io::Result<i32> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
     let inside_processes =
@@ -46,8 +48,10 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget) -> io::
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
         0 => {
-            let error = become_program(request, target, inside_processes, entrances, filter.as_ref());
-            eprintln_plain(&format!("clawrl-sbx: {error}\n"));
+            let confining = Confining { inside_processes, entrances, filter: filter.as_ref() };
+            let trouble = become_program(request, target, confining, teller);
+            teller.tell(&trouble);
+            eprintln_plain(&format!("clawrl-sbx: {}\n", trouble.message));
             std::process::exit(126);
         }
         child => wait(child),
@@ -78,14 +82,22 @@ fn enter(target: &JoinTarget) -> io::Result<()> {
         .map_err(|error| named("joining the sandbox", error.into()))
 }
 
+/// What is taken on inside, prepared outside.
+struct Confining<'a> {
+    inside_processes: Option<u64>,
+    entrances: Option<Entrances>,
+    filter: Option<&'a seccompiler::BpfProgram>,
+}
+
+/// Returns only when the program was not run.
 fn become_program(
     request: &LaunchRequest,
     target: &JoinTarget,
-    inside_processes: Option<u64>,
-    entrances: Option<Entrances>,
-    filter: Option<&seccompiler::BpfProgram>,
-) -> io::Error {
-    let prepared = (|| {
+    confining: Confining<'_>,
+    teller: &Teller,
+) -> Trouble {
+    let Confining { inside_processes, entrances, filter } = confining;
+    let inside = (|| -> io::Result<()> {
         // A session of its own, so that its process group names everything it starts.
         rustix::process::setsid()?;
         if request.kind == LaunchKind::OwnTerminal {
@@ -97,28 +109,30 @@ fn become_program(
         }
         if let (Some(entrances), Some(container)) = (entrances, &target.container) {
             entrances.go_through()?;
-            contain::close_everything_else()?;
+            contain::close_everything_else(teller.number())?;
             contain::take_label(container)?;
         }
         drop_privileges(target)?;
         // The identity change cleared it.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        if let Some(folder) = &request.working_folder {
-            std::env::set_current_dir(folder)
-                .map_err(|error| named(&format!("folder {}", folder.display()), error))?;
-            contain::stands_inside()?;
-        }
-        filter.map_or(Ok(()), |filter| seccompiler::apply_filter(filter).map_err(io::Error::other))
+        Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
     })();
-    if let Err(error) = prepared {
-        return error;
+    if let Err(error) = inside {
+        return Trouble::of_launcher(&error);
+    }
+    if let Some(folder) = &request.working_folder
+        && let Err(error) = std::env::set_current_dir(folder).and_then(|()| contain::stands_inside())
+    {
+        return Trouble::of_path(NotRun::Folder, folder, &error);
+    }
+    if let Some(Err(error)) = filter.map(|filter| seccompiler::apply_filter(filter)) {
+        return Trouble::of_launcher(&io::Error::other(error));
     }
     let error = Command::new(&request.program)
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
         .exec();
-    named(&format!("cannot run {}", request.program.display()), error)
+    Trouble::of_path(NotRun::Program, &request.program, &error)
 }
 
 fn drop_privileges(target: &JoinTarget) -> io::Result<()> {

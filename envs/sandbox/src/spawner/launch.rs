@@ -9,14 +9,21 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::join::join_and_run;
 use super::protocol::{Confinement, LaunchRequest, ResourceLimit};
+use super::trouble::{Teller, Trouble};
 
 /// Joins the sandbox of `request` (JSON), runs its program there, and returns the program's exit code.
 ///
-/// A process of its own does this, because somebody has to wait outside for what runs inside.
+/// A process of its own does this, because somebody has to wait outside for what runs inside. `trouble` is the number of
+/// the descriptor on which it tells why the program was not run.
 ///
 /// # Errors
-/// What failed, with the step's name.
-pub fn join(request: &str) -> io::Result<i32> {
+/// What failed, with the step's name; it was told.
+pub fn join(request: &str, trouble: Option<&str>) -> io::Result<i32> {
+    let teller = Teller::take(trouble)?;
+    joined(request, &teller).inspect_err(|error| teller.tell(&Trouble::of_launcher(error)))
+}
+
+fn joined(request: &str, teller: &Teller) -> io::Result<i32> {
     let request: LaunchRequest = serde_json::from_str(request)?;
     let target = request
         .join
@@ -25,7 +32,7 @@ pub fn join(request: &str) -> io::Result<i32> {
     // The rest of the confinement was in place before this program was started.
     let identity = Confinement { identity: request.confinement.identity, ..Confinement::default() };
     confine_child(&identity, request.parent)?;
-    join_and_run(&request, &target)
+    join_and_run(&request, &target, teller)
 }
 
 /// Confines the calling process, whose parent must be the spawner.

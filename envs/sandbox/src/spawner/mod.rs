@@ -5,7 +5,7 @@
 //! sandbox, so its spawn cost stays flat however many sandboxes live.
 //!
 //! I1. When the harness is gone (its end of the socket is closed, however it died), the spawner kills
-//! every sandbox, removes their cgroups and ends. When the spawner is killed, the kernel kills every
+//! every sandbox, also one whose programs have all ended but its first, removes their cgroups and ends. When the spawner is killed, the kernel kills every
 //! sandbox through its death signal.
 //! I2. Every `Spawn` gets exactly one `Spawned` or `Failed`, every spawned process exactly one `Exited`.
 
@@ -17,9 +17,11 @@ mod inherited;
 mod join;
 mod launch;
 mod protocol;
+mod remembered;
 mod sealed;
 mod server;
 mod signal_fd;
+mod trouble;
 
 pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
 pub use inherited::close_inherited_on_exec;
@@ -29,3 +31,5 @@ pub use protocol::{
     ResourceLimit,
 };
 pub use server::serve;
+
+pub(crate) use trouble::{MOST_BYTES as MOST_TROUBLE, Trouble};

@@ -72,7 +72,7 @@ pub struct CgroupRequest {
 /// A program to start, and what is done before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchRequest {
-    /// On a terminal, or on three descriptors that come with the request.
+    /// On a terminal, or on descriptors that come with the request.
     pub kind: LaunchKind,
     /// Applied before the program starts.
     pub confinement: Confinement,
@@ -107,7 +107,8 @@ pub enum LaunchKind {
         /// Rows.
         rows: u16,
     },
-    /// Descriptors that come with the request: input, output, error.
+    /// Descriptors that come with the request: input, output, error. When joining, a fourth one may follow: the writing end
+    /// of a pipe, on which the launcher tells why the program was not run.
     Descriptors,
     /// The same, all three of them one terminal, which becomes the program's own. Only when joining a container, whose
     /// first process does not outlive the harness then.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rustix::process::{WaitOptions, WaitStatus, wait};
 use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
+use super::remembered::Remembered;
 use super::sealed::SealedProgram;
 use super::signal_fd::{borrow_master, child_exits};
 use crate::bwrap::AT_ONCE;
@@ -31,6 +32,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let mut server = Server {
         socket,
         children: HashMap::new(),
+        containers: Remembered::default(),
         unremoved: Vec::new(),
         own_binary: own_binary()?,
         sealed: None,
@@ -61,6 +63,8 @@ struct Server {
     socket: OwnedFd,
     /// By process id; an entry is removed when the process was reaped.
     children: HashMap<u32, Child>,
+    /// Containers whose terminals were started here: they end with the harness, also when no child is left in them.
+    containers: Remembered,
     /// Folders whose removal was refused, tried again with every exit.
     unremoved: Vec<PathBuf>,
     own_binary: PathBuf,
@@ -71,8 +75,6 @@ struct Server {
 struct Child {
     id: u64,
     cgroup: Option<CgroupRequest>,
-    /// The first process of the container whose terminal this is: it ends with the harness.
-    first_process: Option<(u32, u64)>,
 }
 
 impl Server {
@@ -92,9 +94,10 @@ impl Server {
         });
         match started {
             Ok((pid, master)) => {
-                let target = launch.join.filter(|_| launch.kind == LaunchKind::OwnTerminal);
-                let first_process = target.map(|target| (target.pid, target.start_ticks));
-                self.children.insert(pid, Child { id, cgroup, first_process });
+                if let (LaunchKind::OwnTerminal, Some(container)) = (launch.kind, &launch.join) {
+                    self.containers.add(container);
+                }
+                self.children.insert(pid, Child { id, cgroup });
                 let master = master.as_ref().and_then(|master| borrow_master(master.as_ref()));
                 self.answer(&Response::Spawned { id, pid }, master.as_slice())
             }
@@ -124,20 +127,25 @@ impl Server {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = rustix::fs::open(&name, flags, Mode::empty())
             .map_err(|error| io::Error::other(format!("cannot open {}: {error}", name.display())))?;
-        let pid = direct::start(launch, Streams::Terminal(terminal))?;
+        let pid = direct::start(launch, Streams::Terminal(terminal), None)?;
         Ok((pid, Some(pair.master)))
     }
 
     fn spawn_on_descriptors(&mut self, launch: &LaunchRequest, descriptors: Vec<OwnedFd>) -> io::Result<u32> {
+        let mut descriptors = descriptors.into_iter();
         let streams: [OwnedFd; 3] = descriptors
+            .by_ref()
+            .take(3)
+            .collect::<Vec<_>>()
             .try_into()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
+        let trouble = descriptors.next();
         let program = match &launch.join {
-            None => return direct::start(launch, Streams::Separate(streams)),
+            None => return direct::start(launch, Streams::Separate(streams), None),
             Some(target) if target.container.is_some() => self.sealed_binary()?,
             Some(_) => self.own_binary.clone(),
         };
-        direct::start(&joining(launch, program)?, Streams::Separate(streams))
+        direct::start(&joining(launch, program, trouble.as_ref())?, Streams::Separate(streams), trouble)
     }
 
     fn sealed_binary(&mut self) -> io::Result<PathBuf> {
@@ -166,11 +174,7 @@ impl Server {
 
     /// The harness is gone: nothing may outlive it (I1).
     fn end(mut self, exits: &OwnedFd) -> io::Result<()> {
-        for (pid, start_ticks) in self.children.values().filter_map(|child| child.first_process) {
-            if ProcessStat::read(pid).is_some_and(|stat| stat.start_ticks == start_ticks) {
-                procs::kill(pid);
-            }
-        }
+        self.containers.end();
         let outer: HashSet<u32> = self.children.keys().copied().collect();
         // Killing the first process inside ends the whole namespace before the outer process sees it
         // end, so that the cgroups are empty by then.
@@ -235,14 +239,15 @@ impl Server {
 
 /// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
 /// the sandbox's identity itself.
-fn joining(launch: &LaunchRequest, program: PathBuf) -> io::Result<LaunchRequest> {
+fn joining(launch: &LaunchRequest, program: PathBuf, trouble: Option<&OwnedFd>) -> io::Result<LaunchRequest> {
+    let words = ["join".to_owned(), serde_json::to_string(launch)?].into_iter();
     Ok(LaunchRequest {
         confinement: Confinement { identity: None, ..launch.confinement.clone() },
         label: "clawrl-sbx".to_owned(),
         program,
         hidden_arguments: Vec::new(),
         data: Vec::new(),
-        arguments: vec!["join".to_owned(), serde_json::to_string(launch)?],
+        arguments: words.chain(trouble.map(|fd| fd.as_raw_fd().to_string())).collect(),
         environment: Vec::new(),
         working_folder: None,
         ..launch.clone()

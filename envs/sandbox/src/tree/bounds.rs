@@ -63,19 +63,52 @@ pub enum TreeError {
         /// Where it was met.
         path: PathBuf,
     },
+    /// It does not fit into the sandbox that it is copied to.
+    #[error("{path:?} does not fit: the sandbox is full")]
+    NoRoom {
+        /// Where it was full.
+        path: PathBuf,
+    },
     /// The copy could not be written.
     #[error(transparent)]
     Write(#[from] SafeWriteError),
 }
 
 impl TreeError {
-    /// Whether the machine is at fault, as opposed to whoever wrote the tree. A copy that does not fit is
-    /// the fault of the writer: the workspace it comes from has the same size.
+    /// Whether the machine is at fault, as opposed to whoever wrote the tree. A copy that does not fit into a sandbox is
+    /// the fault of the writer: the workspace it comes from has the same size. One for which the machine has no room is not.
     #[must_use]
     pub fn is_infrastructure(&self) -> bool {
         match self {
             Self::Read(error) => error.is_infrastructure(),
-            Self::Bound { .. } | Self::Write(SafeWriteError::Full { .. }) => false,
+            Self::Bound { .. } | Self::NoRoom { .. } | Self::Write(SafeWriteError::TooLarge { .. }) => false,
+            Self::Write(_) => true,
+        }
+    }
+
+    /// Whether it would come back: what is there, or who may write there, is not what a machine does one time and not
+    /// the next.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        use std::io::ErrorKind as Kind;
+        match self {
+            Self::Read(error) => !error.is_infrastructure() || matches!(error, SafeReadError::NoOpenat2),
+            Self::Bound { .. } | Self::NoRoom { .. } => true,
+            Self::Write(SafeWriteError::Io { source, .. }) => {
+                matches!(
+                    source.kind(),
+                    Kind::PermissionDenied
+                        | Kind::ReadOnlyFilesystem
+                        | Kind::ResourceBusy
+                        | Kind::CrossesDevices
+                        | Kind::AlreadyExists
+                        | Kind::NotADirectory
+                        | Kind::IsADirectory
+                        | Kind::DirectoryNotEmpty
+                        | Kind::InvalidFilename
+                )
+            }
+            Self::Write(SafeWriteError::Full { .. }) => false,
             Self::Write(_) => true,
         }
     }
@@ -85,7 +118,9 @@ impl TreeError {
     pub fn flag(&self) -> Option<&'static str> {
         match self {
             Self::Read(error) => error.flag(),
-            Self::Bound { .. } | Self::Write(SafeWriteError::Full { .. }) => Some("too-large"),
+            Self::Bound { .. } | Self::NoRoom { .. } | Self::Write(SafeWriteError::TooLarge { .. }) => {
+                Some("too-large")
+            }
             Self::Write(_) => None,
         }
     }

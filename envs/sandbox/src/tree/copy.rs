@@ -4,10 +4,9 @@
 //! sticky, times of last modification. Hard links become files of their own. Left out and listed:
 //! FIFOs, sockets, devices, and what this process may not read.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT};
@@ -15,8 +14,9 @@ use rustix::io::Errno;
 
 use super::bounds::Budget;
 use super::chain::Chain;
+use super::remove::{open_up, remove};
 use super::walk::{Entry, Visitor, walk};
-use super::{Exclusions, TreeBounds, TreeError};
+use super::{Exclusions, Room, TreeBounds, TreeError};
 use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
@@ -29,6 +29,8 @@ pub struct CopyOptions {
     pub owner: Option<Owner>,
     /// What becomes of names that the destination has already.
     pub existing: Existing,
+    /// What the destination's file system is.
+    pub room: Room,
 }
 
 /// What becomes of names that a destination has already.
@@ -37,7 +39,7 @@ pub enum Existing {
     /// The copy fails.
     #[default]
     Refused,
-    /// Files and links are replaced, folders filled.
+    /// Folders are filled; anything else is removed first, and so is a folder where something else comes.
     Replaced,
 }
 
@@ -104,7 +106,7 @@ pub(super) fn copy_folder(
         buffer: vec![0; 64 * 1024],
         report: CopyReport::default(),
     };
-    walk(source, from, options.bounds, &mut copy)?;
+    walk(source, from, options.bounds, &mut copy).map_err(|error| options.room.judged(error))?;
     Ok(copy.report)
 }
 
@@ -123,6 +125,22 @@ impl Copy<'_> {
         ActingAs::owner(self.owner).map_err(|source| write_failed(path, source).into())
     }
 
+    /// Removes what has the entry's name already, if that is what is wanted. Whether it is a folder that may stay.
+    fn make_room(&mut self, entry: &Entry<'_>, for_folder: bool) -> Result<bool, TreeError> {
+        if self.existing == Existing::Refused {
+            return Ok(false);
+        }
+        let failed = |errno: Errno| TreeError::from(write_failed(entry.path, errno.into()));
+        let folder = self.chain.folder().map_err(failed)?;
+        match rustix::fs::statat(folder, entry.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if for_folder && EntryStat::from(&found).kind == FileKind::Folder => return Ok(true),
+            Ok(_) => remove(folder, entry.name, entry.path)?,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        Ok(false)
+    }
+
     fn file(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError> {
         let path = entry.path;
         let source = match open_beneath(entry.folder, entry.name, OFlags::RDONLY, Mode::empty()) {
@@ -137,17 +155,13 @@ impl Copy<'_> {
         if kind != FileKind::Regular {
             return Err(SafeReadError::NotRegular { path: path.to_owned(), kind }.into());
         }
+        self.make_room(entry, false)?;
         let destination = {
             let _acting = self.acting(path)?;
             let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let existing = self.existing;
             self.chain
                 .folder()
-                .and_then(|folder| {
-                    existing.making_room(folder, entry.name, || {
-                        open_beneath(folder, entry.name, create, Mode::RUSR | Mode::WUSR)
-                    })
-                })
+                .and_then(|folder| open_beneath(folder, entry.name, create, Mode::RUSR | Mode::WUSR))
                 .map_err(|errno| write_failed(path, errno.into()))?
         };
         let (mut source, mut destination) = (File::from(source), File::from(destination));
@@ -203,13 +217,12 @@ impl Copy<'_> {
         let path = entry.path;
         let target = read_link(entry.folder, entry.name, entry.path)?;
         budget.bytes(target.as_bytes().len() as u64, path)?;
+        self.make_room(entry, false)?;
         let _acting = self.acting(path)?;
-        let existing = self.existing;
         self.chain
             .folder()
             .and_then(|folder| {
-                existing
-                    .making_room(folder, entry.name, || rustix::fs::symlinkat(&target, folder, entry.name))?;
+                rustix::fs::symlinkat(&target, folder, entry.name)?;
                 rustix::fs::utimensat(folder, entry.name, &times(entry.stat), AtFlags::SYMLINK_NOFOLLOW)
             })
             .map_err(|errno| write_failed(path, errno.into()))?;
@@ -224,18 +237,20 @@ impl Visitor for Copy<'_> {
     }
 
     fn enter(&mut self, entry: &Entry<'_>, _: &mut Budget) -> Result<(), TreeError> {
+        let is_there = self.make_room(entry, true)?;
         let _acting = self.acting(entry.path)?;
-        let existing = self.existing;
         let create = |chain: &mut Chain| -> Result<OwnedFd, Errno> {
             let folder = chain.folder()?;
             // Its own bits come when it is left: they may forbid to write into it.
-            match rustix::fs::mkdirat(folder, entry.name, Mode::RWXU) {
-                Err(Errno::EXIST) if existing == Existing::Replaced => {}
-                made => made?,
+            if !is_there {
+                rustix::fs::mkdirat(folder, entry.name, Mode::RWXU)?;
             }
             open_beneath(folder, entry.name, FOLDER, Mode::empty())
         };
         let folder = create(&mut self.chain).map_err(|errno| write_failed(entry.path, errno.into()))?;
+        if is_there {
+            open_up(folder.as_fd());
+        }
         self.chain.push(entry.name, folder);
         self.report.folders += 1;
         Ok(())
@@ -266,24 +281,6 @@ impl Visitor for Copy<'_> {
     fn unreadable(&mut self, path: &Path, _: SafeReadError) -> Result<(), TreeError> {
         self.report.skipped.push(Skipped { path: path.to_owned(), reason: SkipReason::Unreadable });
         Ok(())
-    }
-}
-
-impl Existing {
-    /// Creates an entry; one of that name that is no folder goes first, if that is what is wanted.
-    fn making_room<T>(
-        self,
-        folder: BorrowedFd<'_>,
-        name: &CStr,
-        create: impl Fn() -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        match create() {
-            Err(Errno::EXIST) if self == Self::Replaced => {
-                rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
-                create()
-            }
-            made => made,
-        }
     }
 }
 

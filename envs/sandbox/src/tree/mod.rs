@@ -7,6 +7,7 @@
 //! I4. The hash is a function of names, kinds, executable bits, contents and link targets: it does not
 //!     depend on the machine, the owner, times or the order in which the file system lists names.
 //! I5. A copy has the same hash as its source, unless its report lists what was left out.
+//! I6. A full machine is told from a full sandbox: the first is a fault of the machine, the second of the tree's writer.
 //!
 //! While the tree is still being written the result is some mixture of states, or an error, within I1
 //! and I2. Errors: [`TreeError`]. Cancellation: blocks until done, like every operation of `SafeDir`.
@@ -17,6 +18,8 @@ mod copy;
 mod exclude;
 mod hash;
 mod part;
+mod remove;
+mod room;
 mod special;
 mod walk;
 
@@ -24,4 +27,5 @@ pub use bounds::{TreeBound, TreeBounds, TreeError};
 pub use copy::{CopyOptions, CopyReport, Existing, SkipReason, Skipped, copy_tree};
 pub use exclude::Exclusions;
 pub use part::copy_part;
+pub use room::Room;
 pub(crate) use special::special_file;

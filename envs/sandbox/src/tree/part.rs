@@ -1,15 +1,23 @@
 //! A file or a folder of one tree, copied to a place in another.
 
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::fs::Mode;
+
 use super::copy::copy_folder;
-use super::{CopyOptions, CopyReport, Exclusions, TreeError};
+use super::remove::{open_up, remove};
+use super::{CopyOptions, CopyReport, Exclusions, Existing, TreeError};
 use crate::safe_dir::clean;
-use crate::{FileKind, SafeDir, SafeReadError};
+use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// Copies what is at `from` to `to`; folders above `to` are made.
 ///
-/// A link at `from` is refused, not followed. A single file is held in memory on its way, within the bounds. Blocks.
+/// A link at `from` is refused, not followed. A single file is held in memory on its way, within the bounds. With
+/// [`Existing::Replaced`], what is no folder on the way to `to` makes room for one, and what is at `to` for what comes,
+/// unless both are folders. A file cannot take the place of the whole destination. Blocks.
 ///
 /// # Errors
 /// [`TreeError`]; the copy is then incomplete and of no use.
@@ -23,18 +31,83 @@ pub fn copy_part(
 ) -> Result<CopyReport, TreeError> {
     let (from, to) = (clean(from.as_ref())?, clean(to.as_ref())?);
     let stat = source.stat(&from)?;
+    let is_folder = stat.kind == FileKind::Folder;
     match stat.kind {
-        FileKind::Folder => {
-            destination.make_dirs(&to, stat.mode | 0o700, options.owner)?;
-            let folder = SafeDir::from_fd(destination.open_folder(&to)?)?;
-            copy_folder(source, &from, &folder, exclude, options)
+        FileKind::Folder => {}
+        FileKind::Regular if to == Path::new(".") => {
+            return Err(SafeReadError::NotFolder { path: from, kind: stat.kind }.into());
         }
-        FileKind::Regular => {
-            let bytes = source.read_file(&from, options.bounds.bytes)?;
-            destination.write_file(&to, &bytes, stat.mode & 0o777, options.owner)?;
-            Ok(CopyReport { files: 1, bytes: bytes.len() as u64, ..CopyReport::default() })
+        FileKind::Regular => {}
+        FileKind::Symlink => return Err(SafeReadError::Symlink { path: from }.into()),
+        kind => return Err(SafeReadError::NotRegular { path: from, kind }.into()),
+    }
+    let put = || -> Result<CopyReport, TreeError> {
+        // Read before anything is removed.
+        let content = if is_folder { None } else { Some(source.read_file(&from, options.bounds.bytes)?) };
+        let _opened = match options.existing {
+            Existing::Refused => None,
+            Existing::Replaced => Some(make_way(destination, &to, is_folder)?),
+        };
+        match content {
+            None => {
+                destination.make_dirs(&to, stat.mode | 0o700, options.owner)?;
+                let folder = SafeDir::from_fd(destination.open_folder(&to)?)?;
+                copy_folder(source, &from, &folder, exclude, options)
+            }
+            Some(bytes) => {
+                destination.write_file(&to, &bytes, stat.mode & 0o777, options.owner)?;
+                Ok(CopyReport { files: 1, bytes: bytes.len() as u64, ..CopyReport::default() })
+            }
         }
-        FileKind::Symlink => Err(SafeReadError::Symlink { path: from }.into()),
-        kind => Err(SafeReadError::NotRegular { path: from, kind }.into()),
+    };
+    put().map_err(|error| options.room.judged(error))
+}
+
+/// Removes what stands where a file or a folder comes, and opens the innermost folder on the way that is there.
+fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<Opened, TreeError> {
+    let mut opened = Opened::new(destination.open_folder(Path::new("."))?);
+    let mut ways: Vec<&Path> =
+        to.ancestors().filter(|way| !way.as_os_str().is_empty() && *way != Path::new(".")).collect();
+    ways.reverse();
+    for way in ways {
+        match destination.stat(way) {
+            Ok(found) if found.kind == FileKind::Folder && (way != to || for_folder) => {
+                opened = Opened::new(destination.open_folder(way)?);
+            }
+            Ok(_) => {
+                let name = way.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+                remove(opened.folder.as_fd(), &CString::new(name).unwrap_or_default(), way)?;
+                // Nothing is below what was no folder, or is gone.
+                break;
+            }
+            Err(SafeReadError::Missing { .. }) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(opened)
+}
+
+/// A folder that its owner may write to while this lives; then it has the bits that it had.
+struct Opened {
+    folder: OwnedFd,
+    bits: Option<Mode>,
+}
+
+impl Opened {
+    fn new(folder: OwnedFd) -> Self {
+        let bits = rustix::fs::fstat(&folder).ok().map(|stat| EntryStat::from(&stat).mode);
+        let closed = bits.filter(|bits| bits & 0o300 != 0o300);
+        if closed.is_some() {
+            open_up(folder.as_fd());
+        }
+        Self { folder, bits: closed.map(Mode::from_raw_mode) }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(bits) = self.bits {
+            let _ = rustix::fs::fchmod(&self.folder, bits);
+        }
     }
 }

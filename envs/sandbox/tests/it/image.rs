@@ -100,7 +100,7 @@ fn an_image_is_seen_and_never_changed() {
         assert_eq!(lines, ["w", "f"], "{found}");
         // The account of the image that had the agent's number made room for it.
         assert_eq!(said(&started, "cat /etc/passwd").await.matches("1000:1000").count(), 1);
-        let workspace = started.sandbox.workspace();
+        let workspace = started.sandbox.workspace().await.unwrap().unwrap();
         started.sandbox.kill().await.unwrap();
         assert_eq!(workspace.read_file("new", 10).unwrap(), b"w\n");
         assert_eq!(fs::read_to_string(image.root.join("app/data.txt")).unwrap(), "from the image\n");

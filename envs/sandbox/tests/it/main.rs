@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers;
+mod copies;
+mod exec;
 mod hostile;
 mod image;
 mod safe_dir;

@@ -80,7 +80,7 @@ fn files_are_put_for_the_agent_and_read_after_the_end() {
         let output =
             sh(started.sandbox.as_ref(), "d/run.sh && stat -c '%U %a' d/run.sh && rm d/run.sh").await;
         assert_eq!(text(&output), "agent 755\n");
-        let workspace = started.sandbox.workspace();
+        let workspace = started.sandbox.workspace().await.unwrap().unwrap();
         started.sandbox.kill().await.unwrap();
         drop(started);
         assert_eq!(workspace.read_file("out", 100).unwrap(), b"ran\n");
@@ -173,7 +173,8 @@ fn without_isolation_everything_still_ends() {
         assert_eq!(backend.live(), 1);
         sandbox.kill().await.unwrap();
         assert!(sandbox.processes().await.is_empty());
-        assert_eq!(sandbox.workspace().read_file("in/f", 100).unwrap(), b"hello\n");
+        let workspace = sandbox.workspace().await.unwrap().unwrap();
+        assert_eq!(workspace.read_file("in/f", 100).unwrap(), b"hello\n");
         drop(started);
         let forgotten = backend.start(running("b", "sleep infinity")).await.unwrap();
         assert_eq!(backend.shutdown().await, Vec::<String>::new());

@@ -63,13 +63,13 @@ pub enum CommandError {
 /// check sees what another one did.
 ///
 /// Called by [`super::evaluate`], at most once per command check, one after another, in the order of the
-/// checks, after all other checks; never called when no check is a command. Dropping the future must end
+/// checks, after all other checks; never called when no check is a command, or there is no workspace. Dropping the future must end
 /// the command and its sandbox. It must not write to the workspace itself.
 pub trait CommandRunner: Send + Sync {
     /// Runs one command and waits for it.
     ///
     /// # Errors
-    /// [`CommandError`]. A command that fails, or that is killed, is no error.
+    /// [`CommandError`]. A command that fails, or that is killed, is no error; one that was never run is.
     fn run<'a>(&'a self, request: CommandRequest<'a>) -> BoxFuture<'a, Result<CommandOutput, CommandError>>;
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn command(
     let request = CommandRequest { stdout_cap, ..request };
     match runner.run(request).await {
         Ok(output) => Ok(judge(&output, request, expected)),
-        Err(CommandError::Copy(error)) => unwalked(error),
+        Err(CommandError::Copy(error)) => unwalked(&error),
         Err(CommandError::Fault(fault)) => Err(Fault { boundary: Boundary::Grader, ..fault }),
     }
 }
@@ -113,6 +113,15 @@ fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected
     .flagged(flag)
 }
 
+/// What a shell means by an exit code of its own. A program may end with it, too.
+fn hint(code: i32) -> &'static str {
+    match code {
+        126 => " (a shell's word for a program that cannot be run)",
+        127 => " (a shell's word for a program that was not found)",
+        _ => "",
+    }
+}
+
 fn failure(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected<'_>) -> Option<String> {
     let stdout = output.stdout.as_slice();
     let code = match output.end {
@@ -125,8 +134,11 @@ fn failure(output: &CommandOutput, request: CommandRequest<'_>, expected: Expect
         }
     };
     if code != expected.exit_code {
-        let stdout = quote(stdout, SHOWN);
-        return Some(format!("expected exit code {}, found {code}; stdout {stdout}", expected.exit_code));
+        let (stdout, hint) = (quote(stdout, SHOWN), hint(code));
+        return Some(format!(
+            "expected exit code {}, found {code}{hint}; stdout {stdout}",
+            expected.exit_code
+        ));
     }
     if let Some(difference) =
         expected.stdout_equals.and_then(|wanted| first_difference(wanted.as_bytes(), stdout))

@@ -1,13 +1,13 @@
 //! All checks of a task.
 
 use clawrl_core::{Boundary, Check, CheckSpec, Fault, Grade};
-use clawrl_sandbox::ProcessFacts;
+use clawrl_sandbox::{ProcessFacts, SafeReadError};
 
 use super::Evidence;
 use super::command::{CommandRequest, Expected, command};
 use super::files::Files;
 use super::processes::process;
-use super::verdict::{Verdict, invalid};
+use super::verdict::{Verdict, invalid, unread};
 
 /// Grades what an attempt left.
 ///
@@ -38,14 +38,33 @@ async fn without_commands(
     checks: &[CheckSpec],
     evidence: &Evidence<'_>,
 ) -> Result<Vec<Option<Verdict>>, Fault> {
-    let files =
-        Files { workspace: evidence.workspace.clone(), uid_map: evidence.uid_map, limits: evidence.limits };
+    let workspace = match evidence.workspace {
+        Ok(workspace) => workspace.clone(),
+        Err(gone) => {
+            let looks = checks.iter().map(|spec| without_workspace(&spec.check, evidence.processes, gone));
+            return looks.map(|verdict| verdict.map(Some)).collect();
+        }
+    };
+    let files = Files { workspace, uid_map: evidence.uid_map, limits: evidence.limits };
     let checks: Vec<Check> = checks.iter().map(|spec| spec.check.clone()).collect();
     let processes = evidence.processes.to_vec();
     let pass = move || checks.iter().map(|check| look(check, &files, &processes)).collect();
     tokio::task::spawn_blocking(pass).await.unwrap_or_else(|error| {
         Err(Fault::permanent(Boundary::Grader, "grader-panicked", format!("a check did not finish: {error}")))
     })
+}
+
+/// Processes are looked at wherever they work; what was to be in the workspace is not there, nor is its absence a success.
+fn without_workspace(
+    check: &Check,
+    processes: &[ProcessFacts],
+    gone: &SafeReadError,
+) -> Result<Verdict, Fault> {
+    match check {
+        Check::Process { regex, running } => process(processes, regex, *running),
+        _ if gone.is_infrastructure() => unread(gone),
+        _ => Ok(Verdict::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
+    }
 }
 
 fn look(check: &Check, files: &Files, processes: &[ProcessFacts]) -> Result<Option<Verdict>, Fault> {

@@ -1,14 +1,15 @@
 //! What checks look at.
 
-use clawrl_sandbox::{ProcessFacts, SafeDir, TreeBounds};
+use clawrl_sandbox::{ProcessFacts, SafeDir, SafeReadError, TreeBounds};
 
 use super::CommandRunner;
 
 /// What an attempt left.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The workspace, with everything that could write to it killed.
-    pub workspace: &'a SafeDir,
+    /// The workspace, with everything that could write to it killed; or what the attempt left in its place: then no check
+    /// of files and no command holds.
+    pub workspace: Result<&'a SafeDir, &'a SafeReadError>,
     /// The processes that ran in the sandbox, listed before they were killed.
     pub processes: &'a [ProcessFacts],
     /// Runs command checks.

@@ -61,7 +61,7 @@ impl Files {
     pub(super) fn absent(&self, path: &str) -> Result<Verdict, Fault> {
         match self.workspace.stat(path) {
             Err(SafeReadError::Missing { .. }) => Ok(Verdict::pass("nothing is there")),
-            Err(other) => unread(other),
+            Err(other) => unread(&other),
             Ok(EntryStat { kind: FileKind::Regular, size, .. }) => {
                 Ok(Verdict::fail(format_args!("expected nothing, found a regular file of {size} bytes")))
             }
@@ -100,7 +100,7 @@ impl Files {
                 let wanted = sha256.get(..12).unwrap_or(sha256);
                 Ok(Verdict::fail(format_args!("expected hash {wanted}…, found {found}")))
             }
-            Err(error) => unwalked(error),
+            Err(error) => unwalked(&error),
         }
     }
 
@@ -113,17 +113,17 @@ impl Files {
     ) -> Result<Verdict, Fault> {
         match self.workspace.read_file(path, self.limits.file_bytes.max(expected_len as u64)) {
             Ok(content) => judge(&content),
-            Err(error) => unread(error),
+            Err(error) => unread(&error),
         }
     }
 
     fn with_stat(&self, path: &str, judge: impl FnOnce(EntryStat) -> Verdict) -> Result<Verdict, Fault> {
         match self.workspace.stat(path) {
             Ok(EntryStat { kind: FileKind::Symlink, .. }) => {
-                unread(SafeReadError::Symlink { path: path.into() })
+                unread(&SafeReadError::Symlink { path: path.into() })
             }
             Ok(stat) => Ok(judge(stat)),
-            Err(error) => unread(error),
+            Err(error) => unread(&error),
         }
     }
 }

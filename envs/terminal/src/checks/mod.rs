@@ -4,7 +4,7 @@
 //!     listed by the host, commands run in a fresh sandbox on a copy.
 //! I2. What the agent caused (a missing file, a link, a FIFO, a file that is too large) is a score of 0
 //!     with its reason, and a flag where a reader must know. What the machine caused is a [`Fault`] at
-//!     the grader boundary, never a score.
+//!     the grader boundary, never a score: a full disk of the host, a command that was never run.
 //! I3. Reports stand in the order of the checks; every check gets exactly one.
 //! I4. Command checks come last, one after another, and a runner that is not needed is not called.
 //! I5. A message is one line of at most 200 characters without control characters.
@@ -42,3 +42,4 @@ pub use evaluate::evaluate;
 pub use evidence::{CheckLimits, Evidence, UidMap};
 pub(crate) use processes::processes_hold;
 pub(crate) use quote::{cut, quote};
+pub(crate) use verdict::copy_fault;

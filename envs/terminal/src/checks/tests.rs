@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Check, CheckSpec, Fault, Grade, Retry};
-use clawrl_sandbox::{CopyOptions, ProcessFacts, SafeDir, TreeBounds, copy_tree};
+use clawrl_sandbox::{
+    CopyOptions, ProcessFacts, SafeDir, SafeReadError, SafeWriteError, TreeBounds, TreeError, copy_tree,
+};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -59,7 +61,7 @@ impl Attempt {
     fn grade(&self, checks: &[CheckSpec]) -> Result<Grade, Fault> {
         let processes = [facts("bash"), facts("sleep 1000")];
         let evidence = Evidence {
-            workspace: &self.dir(),
+            workspace: Ok(&self.dir()),
             processes: &processes,
             commands: self,
             uid_map: UidMap { host: rustix::process::geteuid().as_raw(), inside: 1000 },
@@ -336,6 +338,88 @@ fn i2_traps_score_nothing_and_are_flagged() {
     assert_snapshot!(attempt.line(runs("true")), @"passed: exit code 0, output as expected [copy-incomplete]");
 }
 
+#[test]
+fn a_command_that_names_no_program_has_failed_and_says_why() {
+    let attempt = Attempt::with(&[("plain", "")]);
+    assert_snapshot!(attempt.line(runs("./none 2>/dev/null")), @r#"failed: expected exit code 0, found 127 (a shell's word for a program that was not found); stdout """#);
+    assert_snapshot!(attempt.line(runs("./plain 2>/dev/null")), @r#"failed: expected exit code 0, found 126 (a shell's word for a program that cannot be run); stdout """#);
+    let expected = |exit_code| Check::Command {
+        run: "./none 2>/dev/null".into(),
+        exit_code,
+        stdout_equals: None,
+        stdout_contains: None,
+        timeout: Duration::from_secs(20),
+    };
+    assert_snapshot!(attempt.line(expected(127)), @"passed: exit code 127, output as expected");
+}
+
+#[test]
+fn i2_without_a_workspace_no_file_and_no_command_is_as_expected() {
+    let grade = |gone: &SafeReadError, checks: &[CheckSpec]| {
+        let evidence = Evidence {
+            workspace: Err(gone),
+            processes: &[],
+            // Not asked.
+            commands: &NoSandbox,
+            uid_map: UidMap { host: 0, inside: 0 },
+            limits: CheckLimits::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(evaluate(checks, &evidence))
+    };
+    let checks = [
+        spec(equals("a", "")),
+        spec(Check::FileAbsent { path: "a".into() }),
+        spec(runs("true")),
+        spec(Check::Process { regex: "sleep".into(), running: false }),
+    ];
+    let found = grade(&SafeReadError::Missing { path: "/app".into() }, &checks).unwrap();
+    let lines: Vec<_> = found.checks.iter().map(|line| (line.score, line.message.as_str())).collect();
+    let message = "the workspace: \"/app\" does not exist";
+    assert_eq!(lines[..3], [(0.0, message), (0.0, message), (0.0, message)]);
+    assert_eq!((lines[3].0, found.passed, found.flags.len()), (1.0, false, 0));
+    let link = SafeReadError::Symlink { path: "/app".into() };
+    assert_eq!(grade(&link, &checks).unwrap().flags, ["symlink-refused"]);
+    let broken = SafeReadError::Io { path: "/app".into(), source: std::io::Error::other("disk") };
+    let fault = grade(&broken, &checks).unwrap_err();
+    assert_eq!((fault.boundary, fault.retry), (Boundary::Grader, Retry::Sound));
+}
+
+/// A machine on which copies fail.
+struct NoCopy(fn() -> TreeError);
+
+impl CommandRunner for NoCopy {
+    fn run<'a>(&'a self, _: CommandRequest<'a>) -> BoxFuture<'a, Result<CommandOutput, CommandError>> {
+        Box::pin(async { Err((self.0)().into()) })
+    }
+}
+
+#[test]
+fn i2_a_full_machine_is_a_fault_and_a_full_sandbox_a_failed_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let grade = |error: fn() -> TreeError| {
+        let evidence = Evidence {
+            workspace: Ok(&SafeDir::open(folder.path()).unwrap()),
+            processes: &[],
+            commands: &NoCopy(error),
+            uid_map: UidMap { host: 0, inside: 0 },
+            limits: CheckLimits::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(evaluate(&[spec(runs("true"))], &evidence))
+    };
+    let full = grade(|| SafeWriteError::Full { path: "f".into() }.into()).unwrap_err();
+    assert_eq!((full.code.as_str(), full.retry), ("workspace-copy-failed", Retry::Sound));
+    let forbidden = || {
+        let source = std::io::ErrorKind::PermissionDenied.into();
+        SafeWriteError::Io { path: "f".into(), source }.into()
+    };
+    assert_eq!(grade(forbidden).unwrap_err().retry, Retry::Never);
+    let failed = grade(|| TreeError::NoRoom { path: "f".into() }).unwrap();
+    assert_eq!((failed.passed, failed.flags[0].as_str()), (false, "too-large"));
+    assert_eq!(failed.checks[0].message, "\"f\" does not fit: the sandbox is full");
+}
+
 /// A machine without room for another sandbox.
 struct NoSandbox;
 
@@ -349,7 +433,7 @@ impl CommandRunner for NoSandbox {
 fn i2_what_the_machine_caused_is_a_fault_of_the_grader() {
     let folder = tempfile::tempdir().unwrap();
     let evidence = Evidence {
-        workspace: &SafeDir::open(folder.path()).unwrap(),
+        workspace: Ok(&SafeDir::open(folder.path()).unwrap()),
         processes: &[],
         commands: &NoSandbox,
         uid_map: UidMap { host: 0, inside: 0 },
@@ -364,7 +448,7 @@ fn i2_what_the_machine_caused_is_a_fault_of_the_grader() {
 fn i2_an_input_output_error_is_a_fault_of_the_grader() {
     // Reading a process's memory from its beginning fails with EIO.
     let evidence = Evidence {
-        workspace: &SafeDir::open("/proc/self").unwrap(),
+        workspace: Ok(&SafeDir::open("/proc/self").unwrap()),
         processes: &[],
         commands: &NoSandbox,
         uid_map: UidMap { host: 0, inside: 0 },

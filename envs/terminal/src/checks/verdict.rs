@@ -47,9 +47,9 @@ impl Verdict {
 }
 
 /// I2 for what could not be read.
-pub(super) fn unread(error: SafeReadError) -> Result<Verdict, Fault> {
+pub(super) fn unread(error: &SafeReadError) -> Result<Verdict, Fault> {
     if !error.is_infrastructure() {
-        return Ok(Verdict::fail(&error).flagged(error.flag()));
+        return Ok(Verdict::fail(error).flagged(error.flag()));
     }
     Err(match error {
         SafeReadError::NoOpenat2 => Fault::permanent(Boundary::Grader, "openat2-missing", error.to_string()),
@@ -58,14 +58,22 @@ pub(super) fn unread(error: SafeReadError) -> Result<Verdict, Fault> {
 }
 
 /// I2 for a tree that could not be hashed or copied.
-pub(super) fn unwalked(error: TreeError) -> Result<Verdict, Fault> {
+pub(super) fn unwalked(error: &TreeError) -> Result<Verdict, Fault> {
     match error {
         TreeError::Read(error) => unread(error),
         error if error.is_infrastructure() => {
-            Err(Fault::transient(Boundary::Grader, "workspace-copy-failed", error.to_string()))
+            Err(copy_fault("workspace-copy-failed", error, error.to_string()))
         }
-        error => Ok(Verdict::fail(&error).flagged(error.flag())),
+        error => Ok(Verdict::fail(error).flagged(error.flag())),
     }
+}
+
+/// What the machine kept from being copied. Whatever would be in the way the next time, too, is not tried again.
+pub(crate) fn copy_fault(code: &str, error: &TreeError, message: String) -> Fault {
+    if error.is_lasting() {
+        return Fault::permanent(Boundary::Grader, code, message);
+    }
+    Fault::transient(Boundary::Grader, code, message)
 }
 
 /// A check that no workspace could satisfy. Suites are checked before they run, so this is a plan made

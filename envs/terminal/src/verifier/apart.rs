@@ -5,17 +5,19 @@ use std::time::Instant;
 
 use clawrl_core::{ArtifactSpec, Boundary, Fault, TerminalSpec, VerifierApart};
 use clawrl_sandbox::{
-    CarryError, CarryRequest, Exclusions, ExecSpec, SafeDir, Sandbox, SandboxCommand, TreeBounds,
+    CarryError, CarryRequest, Exclusions, ExecError, ExecOutput, ExecSpec, SafeDir, Sandbox, SandboxCommand,
+    TreeBounds,
 };
 
-use super::run::blocking;
+use crate::checks::copy_fault;
+use crate::grading::blocking;
 
 /// Runs what readies artifacts, while the agent's sandbox is still as the agent left it. Returns flags.
 ///
 /// A command that fails is the agent's doing as likely as not, so it is no fault.
 ///
 /// # Errors
-/// A [`Fault`] when a command could not be run at all.
+/// A [`Fault`] when the machine failed.
 pub(crate) async fn collect(
     sandbox: &dyn Sandbox,
     spec: &TerminalSpec,
@@ -35,11 +37,12 @@ pub(crate) async fn collect(
             deadline: deadline.min(Instant::now() + command.timeout),
             user: None,
         };
-        let output = sandbox.exec(exec).await?;
-        let flag = match output.code {
-            Some(0) => continue,
-            Some(_) => "collect-failed",
-            None => "collect-timeout",
+        let flag = match sandbox.exec(exec).await {
+            Ok(ExecOutput { code: Some(0), .. }) => continue,
+            // The agent, whose programs still run, may have left no shell, no folder, or no room for a process.
+            Ok(ExecOutput { code: Some(_), .. }) | Err(ExecError::NotRun { .. }) => "collect-failed",
+            Ok(ExecOutput { code: None, .. }) => "collect-timeout",
+            Err(ExecError::Fault(fault)) => return Err(fault),
         };
         flags.push(flag.to_owned());
     }
@@ -47,7 +50,8 @@ pub(crate) async fn collect(
     Ok(flags)
 }
 
-/// Brings artifacts over, by way of a folder on the host. Returns flags for what could not be brought.
+/// Brings artifacts over, by way of a folder on the host. What the image has at their places makes room, be it a file where
+/// a folder comes or a folder where a file comes. Returns flags for what could not be brought.
 pub(super) async fn bring(
     artifacts: &[ArtifactSpec],
     from: &dyn Sandbox,
@@ -74,7 +78,7 @@ pub(super) async fn bring(
             Ok(report) => report,
             Err(CarryError::Fault(fault)) => return Err(fault),
             Err(CarryError::Tree(error)) if error.is_infrastructure() => {
-                return Err(staged(error.to_string()));
+                return Err(copy_fault("stage", &error, format!("{}: {error}", artifact.source)));
             }
             // The agent's doing: the verifier finds nothing there.
             Err(CarryError::Tree(error)) => {
@@ -90,7 +94,7 @@ pub(super) async fn bring(
             Ok(_) => {}
             Err(CarryError::Fault(fault)) => return Err(fault),
             Err(CarryError::Tree(error)) if error.is_infrastructure() => {
-                return Err(staged(format!("{destination}: {error}")));
+                return Err(copy_fault("stage", &error, format!("{destination}: {error}")));
             }
             Err(CarryError::Tree(error)) => flags.push(error.flag().unwrap_or("artifact-missing").to_owned()),
         }

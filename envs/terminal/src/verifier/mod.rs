@@ -4,7 +4,8 @@
 //!     that gets artifacts only, or, where a sandbox verifies in place, in the agent's own.
 //! I2. A verifier that tells no score is a fault that names what it said last, and so is one that its limit killed or
 //!     that tells a score outside [0, 1]. None of these is a score of 0.
-//! I3. What the agent left and cannot be copied is a score of 0, or is missed by the verifier, and is flagged.
+//! I3. What the agent left and cannot be copied is a score of 0, or is missed by the verifier, and is flagged. So is a
+//!     workspace that is gone, or cannot be entered. What the machine cannot copy is a fault.
 //!
 //! Units: scores in [0, 1]. Errors: env [`Fault`]s (`no-reward`, `bad-reward`, `verifier-timeout`,
 //! `verifier-broken`), grader faults for the machine's. Cancellation: dropping the future ends the sandboxes that were

@@ -6,13 +6,14 @@ use clawrl_core::{
     Boundary, CheckReport, Fault, Grade, ImageSpec, Limit, TerminalSpec, Timeouts, VerifierSpec,
 };
 use clawrl_sandbox::{
-    Announcer, CopyOptions, ExecOutput, ExecSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxFolder, SandboxSpec, TreeBounds, TreeError, WorkspaceStart, copy_tree,
+    Announcer, ExecError, ExecOutput, ExecSpec, NotRun, PutFile, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxFolder, SandboxSpec, TreeError, WorkspaceStart,
 };
 
 use super::apart::bring;
 use super::reward::{FOLDER, Verdict, said_last, told};
-use crate::checks::cut;
+use crate::checks::{copy_fault, cut};
+use crate::grading::{blocking, bounds, copy_workspace, refuse_lost};
 
 /// Where its files are laid.
 const TESTS: &str = "/tests";
@@ -58,46 +59,55 @@ async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fa
     let verifier = grading.verifier;
     if verifier.apart.is_none() && grading.sandbox.verifies_in_place() {
         let files = std::mem::take(&mut grading.files);
+        if let Err(gone) = grading.sandbox.workspace().await? {
+            return Ok(Err(gone.into()));
+        }
         grading.sandbox.lay(TESTS.to_owned(), files).await?;
         grading.sandbox.lay(FOLDER.to_owned(), Vec::new()).await?;
-        return judged(grading, grading.sandbox).await.map(Ok);
+        return match judged(grading, grading.sandbox).await {
+            // The folder and the machine's programs are the agent's: whoever closes or removes them has done no work
+            // that others can use, and must not get out of the count by it.
+            Err(ExecError::NotRun { obstacle: NotRun::Folder | NotRun::Program, message }) => {
+                let message = format!("the verifier was not run: {message}");
+                Ok(Ok(Verdict { score: 0.0, message, lines: Vec::new() }))
+            }
+            verdict => Ok(Ok(verdict?)),
+        };
     }
     let started = grading.backend.start(sandbox_spec(grading)).await?;
     let fresh = started.sandbox;
     make_logs(fresh.as_ref()).await?;
-    let bounds = bounds(grading.spec);
     match &verifier.apart {
         Some(apart) => {
+            let bounds = bounds(grading.spec);
             grading.flags.extend(bring(&apart.artifacts, grading.sandbox, fresh.as_ref(), bounds).await?)
         }
         None => {
-            let (source, destination) = (grading.sandbox.workspace(), fresh.workspace());
-            let owner = fresh.places().first().and_then(|place| place.owner);
-            let options = CopyOptions { bounds, owner, ..CopyOptions::default() };
-            match blocking(move || copy_tree(&source, &destination, options)).await? {
+            let source = match grading.sandbox.workspace().await? {
+                Ok(source) => source,
+                Err(gone) => return Ok(Err(gone.into())),
+            };
+            match copy_workspace(source, fresh.as_ref(), grading.spec).await? {
                 Ok(report) if report.skipped.is_empty() => {}
                 Ok(_) => grading.flags.push("copy-incomplete".to_owned()),
                 Err(error) if error.is_infrastructure() => {
-                    return Err(Fault::transient(
-                        Boundary::Grader,
-                        "workspace-copy-failed",
-                        error.to_string(),
-                    ));
+                    return Err(copy_fault("workspace-copy-failed", &error, error.to_string()));
                 }
                 Err(error) => return Ok(Err(error)),
             }
         }
     }
     let verdict = judged(grading, fresh.as_ref()).await;
+    refuse_lost(fresh.as_ref()).await?;
     fresh.kill().await?;
-    verdict.map(Ok)
+    Ok(Ok(verdict?))
 }
 
 /// A sandbox where the agent has never been.
 fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
     let verifier = grading.verifier;
     let (image, workspace): (Option<&ImageSpec>, _) = match &verifier.apart {
-        Some(apart) => (apart.image.as_ref().or(grading.spec.image.as_ref()), WorkspaceStart::Image),
+        Some(apart) => (apart.image.as_ref().or(grading.spec.image.as_ref()), WorkspaceStart::Unseen),
         None => (grading.spec.image.as_ref(), WorkspaceStart::Empty),
     };
     let files = std::mem::take(&mut grading.files);
@@ -124,14 +134,14 @@ fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
 
 /// Makes the folder in which a score is told, where the sandbox's folders can be reached.
 async fn make_logs(sandbox: &dyn Sandbox) -> Result<(), Fault> {
-    let places = sandbox.places();
+    let places = sandbox.places().await;
     let Some(logs) = places.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
     let made = blocking(move || logs.folder.make_dirs("verifier", 0o755, logs.owner)).await?;
     made.map_err(|error| Fault::transient(Boundary::Grader, "logs", error.to_string()))
 }
 
 /// Runs the command and reads the score.
-async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict, Fault> {
+async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict, ExecError> {
     let verifier = grading.verifier;
     let mut environment = grading.spec.env.clone();
     environment.extend(verifier.env.clone());
@@ -151,9 +161,9 @@ async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict,
     // What it left running must not go on writing.
     sandbox.halt().await?;
     if output.code.is_none() {
-        return Err(timed_out(grading, own_deadline, &output));
+        return Err(timed_out(grading, own_deadline, &output).into());
     }
-    told(verifier.reward, sandbox, &output).await
+    Ok(told(verifier.reward, sandbox, &output).await?)
 }
 
 fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) -> Fault {
@@ -190,19 +200,6 @@ fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Gr
     let mut seen = std::collections::HashSet::new();
     flags.retain(|flag| seen.insert(flag.clone()));
     Grade { score, passed, checks: reports, flags }
-}
-
-/// As much as a workspace holds.
-fn bounds(spec: &TerminalSpec) -> TreeBounds {
-    TreeBounds { bytes: u64::from(spec.limits.disk_mib) << 20, ..TreeBounds::default() }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
 }
 
 #[cfg(test)]

@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{Check, EnvProvider, Grade, StopReason, TaskSpec, ToolCall};
+use clawrl_testkit::{call, file_equals, ready, small_terminal, step, step_ctx, terminal_task, text_file};
 use serde_json::json;
 
-use crate::support::{ctx, file_equals, fixture, ready, run, step, task, terminal, with_provider};
+use crate::support::with_provider;
 
 /// Runs commands in a fresh terminal and grades.
 fn graded(task: Arc<TaskSpec>, commands: &'static [&'static str], check: impl FnOnce(Grade)) {
     with_provider(|provider| async move {
-        let mut env = ready(&provider, &task).await;
+        let mut env = ready(provider.as_ref(), &task).await;
         for command in commands {
             step(env.as_mut(), command).await;
         }
-        check(env.grade(ctx(9)).await.unwrap());
+        check(env.grade(step_ctx(9)).await.unwrap());
         assert_eq!(env.close().await.leftovers, Vec::<String>::new());
     });
 }
@@ -27,7 +28,8 @@ fn messages(grade: &Grade) -> Vec<&str> {
 #[test]
 fn state_persists_and_every_ending_is_told() {
     with_provider(|provider| async move {
-        let mut env = ready(&provider, &task(terminal(), vec![file_equals("f", "")])).await;
+        let mut env =
+            ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
         let env = env.as_mut();
         assert_eq!(step(env, "cd /tmp; X=5").await, "[exit 0]");
         assert_eq!(step(env, "echo $X; pwd; false").await, "5\n/tmp\n[exit 1]");
@@ -37,17 +39,17 @@ fn state_persists_and_every_ending_is_told() {
             "hello\nhello\n[a program was running: the command was typed into it]\n[still running]"
         );
         let keys = [ToolCall::new("keys", json!({"keys": "C-d"}))];
-        let result = env.step(&keys, ctx(5)).await.unwrap();
+        let result = env.step(&keys, step_ctx(5)).await.unwrap();
         assert_eq!(result.observation.joined_text(), "[exit 0]");
         assert_eq!(result.observation.facts["folder"], "/tmp");
         let unknown = [ToolCall::new("keys", json!({"keys": "Hyper-x"}))];
-        let result = env.step(&unknown, ctx(6)).await.unwrap();
+        let result = env.step(&unknown, step_ctx(6)).await.unwrap();
         assert!(result.observation.joined_text().starts_with("[error:"), "{result:?}");
-        let calls = [run("exit 4"), run("echo not run")];
-        let result = env.step(&calls, ctx(7)).await.unwrap();
+        let calls = [call("exit 4"), call("echo not run")];
+        let result = env.step(&calls, step_ctx(7)).await.unwrap();
         assert_eq!(result.end, Some(StopReason::Ended("shell-exited".to_owned())));
         assert!(!result.observation.joined_text().contains("not run"));
-        let grade = env.grade(ctx(8)).await.unwrap();
+        let grade = env.grade(step_ctx(8)).await.unwrap();
         assert!(!grade.passed);
     });
 }
@@ -55,10 +57,11 @@ fn state_persists_and_every_ending_is_told() {
 #[test]
 fn a_command_past_its_deadline_is_killed_and_the_shell_lives() {
     with_provider(|provider| async move {
-        let mut env = ready(&provider, &task(terminal(), vec![file_equals("f", "")])).await;
-        let mut ctx = ctx(1);
+        let mut env =
+            ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
+        let mut ctx = step_ctx(1);
         ctx.deadline = std::time::Instant::now() + Duration::from_millis(400);
-        let calls = [run("echo begun; while :; do :; done")];
+        let calls = [call("echo begun; while :; do :; done")];
         let result = env.step(&calls, ctx).await.unwrap();
         assert!(result.observation.joined_text().ends_with("[timed out and killed]"), "{result:?}");
         assert_eq!(step(env.as_mut(), "echo alive").await, "alive\n[exit 0]");
@@ -67,23 +70,25 @@ fn a_command_past_its_deadline_is_killed_and_the_shell_lives() {
 
 #[test]
 fn files_are_graded_after_the_end_of_everything() {
-    let mut spec = terminal();
-    spec.files = vec![fixture("d/in.txt", "a\nb\n")];
+    let mut spec = small_terminal();
+    spec.files = vec![text_file("d/in.txt", "a\nb\n")];
     let checks = vec![file_equals("out.txt", "2\n"), Check::FileAbsent { path: "d/in.txt".to_owned() }];
     // The daemon would undo the work if grading did not stop it first.
     let commands: &[&str] =
         &["wc -l < d/in.txt > out.txt", "rm d/in.txt", "(setsid sh -c 'sleep 0.3; rm out.txt' &)"];
-    graded(task(spec, checks), commands, |grade| assert!(grade.passed, "{grade:?}"));
+    graded(terminal_task(spec, checks), commands, |grade| assert!(grade.passed, "{grade:?}"));
 }
 
 #[test]
 fn processes_are_probed_while_they_live() {
     let check = |running| Check::Process { regex: "^sleep 4711$".to_owned(), running };
-    graded(task(terminal(), vec![check(true)]), &["sleep 4711 &"], |grade| {
+    graded(terminal_task(small_terminal(), vec![check(true)]), &["sleep 4711 &"], |grade| {
         assert!(grade.passed, "{grade:?}")
     });
-    graded(task(terminal(), vec![check(true)]), &["true"], |grade| assert!(!grade.passed, "{grade:?}"));
-    graded(task(terminal(), vec![check(false)]), &["sleep 4711 & kill %1; wait"], |grade| {
+    graded(terminal_task(small_terminal(), vec![check(true)]), &["true"], |grade| {
+        assert!(!grade.passed, "{grade:?}")
+    });
+    graded(terminal_task(small_terminal(), vec![check(false)]), &["sleep 4711 & kill %1; wait"], |grade| {
         assert!(grade.passed, "{grade:?}")
     });
 }
@@ -106,7 +111,9 @@ fn commands_are_checked_on_a_copy() {
         file_equals("answer.sh", "echo 42\n"),
     ];
     let commands: &[&str] = &["echo 'echo 42' > answer.sh; echo x > /tmp/hidden"];
-    graded(task(terminal(), checks), commands, |grade| assert!(grade.passed, "{:?}", messages(&grade)));
+    graded(terminal_task(small_terminal(), checks), commands, |grade| {
+        assert!(grade.passed, "{:?}", messages(&grade))
+    });
     let slow = Check::Command {
         run: "sleep 100".to_owned(),
         exit_code: 0,
@@ -114,7 +121,9 @@ fn commands_are_checked_on_a_copy() {
         stdout_contains: None,
         timeout: Duration::from_millis(200),
     };
-    graded(task(terminal(), vec![slow]), &["true"], |grade| assert!(!grade.passed, "{:?}", messages(&grade)));
+    graded(terminal_task(small_terminal(), vec![slow]), &["true"], |grade| {
+        assert!(!grade.passed, "{:?}", messages(&grade))
+    });
 }
 
 #[test]
@@ -122,7 +131,7 @@ fn traps_for_the_grader_score_nothing() {
     let checks = ["link", "fifo", "folder/file"]
         .map(|path| Check::FileContains { path: path.to_owned(), text: "root".to_owned() });
     let commands: &[&str] = &["ln -s /etc/passwd link; mkfifo fifo; ln -s /etc folder"];
-    graded(task(terminal(), checks.to_vec()), commands, |grade| {
+    graded(terminal_task(small_terminal(), checks.to_vec()), commands, |grade| {
         assert_eq!(grade.score, 0.0, "{:?}", messages(&grade));
         assert!(grade.flags.contains(&"symlink-refused".to_owned()), "{grade:?}");
     });
@@ -131,9 +140,9 @@ fn traps_for_the_grader_score_nothing() {
 #[test]
 fn a_setup_that_fails_is_a_fault_that_says_so() {
     with_provider(|provider| async move {
-        let mut spec = terminal();
+        let mut spec = small_terminal();
         spec.setup = vec!["echo no such thing >&2; exit_with() { return 3; }; exit_with".to_owned()];
-        let task = task(spec, vec![file_equals("f", "")]);
+        let task = terminal_task(spec, vec![file_equals("f", "")]);
         let request = clawrl_core::LeaseRequest {
             task,
             attempt: clawrl_core::AttemptId { slot: clawrl_core::SlotId(0), number: 0 },
@@ -143,7 +152,7 @@ fn a_setup_that_fails_is_a_fault_that_says_so() {
             cancel: clawrl_core::CancelToken::new(),
         };
         let mut env = provider.lease(request).await.unwrap();
-        let fault = env.reset(ctx(0)).await.unwrap_err();
+        let fault = env.reset(step_ctx(0)).await.unwrap_err();
         assert_eq!((fault.code.as_str(), fault.retry), ("setup-failed", clawrl_core::Retry::Never));
         assert!(fault.message.contains("no such thing"), "{fault}");
         env.close().await;
@@ -155,7 +164,8 @@ fn warm_terminals_are_used_and_recorded() {
     with_provider(|provider| async move {
         provider.warm_up(3).await.unwrap();
         assert_eq!((provider.usage().live, provider.usage().warm), (3, 3));
-        let mut env = ready(&provider, &task(terminal(), vec![file_equals("f", "")])).await;
+        let mut env =
+            ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
         assert_eq!((provider.usage().live, provider.usage().warm), (3, 2));
         step(env.as_mut(), "echo on the record").await;
         let cast = env.close().await.cast.unwrap();

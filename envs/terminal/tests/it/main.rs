@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod disk;
 mod episode;
+mod launching;
 mod support;
 mod verifier;

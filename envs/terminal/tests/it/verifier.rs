@@ -9,13 +9,15 @@ use clawrl_core::{
     ArtifactSpec, CollectSpec, EnvProvider, Fault, Grade, ImageSource, ImageSpec, NetworkPolicy,
     RewardSource, TaskSpec, TerminalSpec, VerifierApart, VerifierSpec,
 };
-use clawrl_testkit::unpack_image;
+use clawrl_testkit::{
+    file_equals, lease_request, ready, small_terminal, step, step_ctx, terminal_task, text_file, unpack_image,
+};
 
-use crate::support::{ctx, file_equals, fixture, ready, step, task, terminal, with_provider};
+use crate::support::with_provider;
 
 fn verifier(run: &str) -> VerifierSpec {
     VerifierSpec {
-        files: vec![fixture("test.sh", "echo in a file\n")],
+        files: vec![text_file("test.sh", "echo in a file\n")],
         run: run.to_owned(),
         env: [("WANTED".to_owned(), "yes".to_owned())].into(),
         user: None,
@@ -27,17 +29,17 @@ fn verifier(run: &str) -> VerifierSpec {
 }
 
 fn verified(terminal: TerminalSpec, verifier: VerifierSpec) -> Arc<TaskSpec> {
-    Arc::new(TaskSpec { verifier: Some(verifier), ..TaskSpec::clone(&task(terminal, Vec::new())) })
+    Arc::new(TaskSpec { verifier: Some(verifier), ..TaskSpec::clone(&terminal_task(terminal, Vec::new())) })
 }
 
 /// Runs commands in a fresh terminal and grades.
 fn graded(task: Arc<TaskSpec>, commands: &[&str], check: impl FnOnce(Result<Grade, Fault>)) {
     with_provider(|provider| async move {
-        let mut env = ready(&provider, &task).await;
+        let mut env = ready(provider.as_ref(), &task).await;
         for command in commands {
             step(env.as_mut(), command).await;
         }
-        check(env.grade(ctx(9)).await);
+        check(env.grade(step_ctx(9)).await);
         assert_eq!(env.close().await.leftovers, Vec::<String>::new());
         assert_eq!(provider.usage().live, 0);
     });
@@ -49,7 +51,7 @@ const TELL: &str = "[ \"$(cat out.txt)\" = $WANTED ] && echo 1 > /logs/verifier/
 #[test]
 fn a_score_is_told_by_a_file() {
     let check = |command: &str, run: &str, score: f64| {
-        graded(verified(terminal(), verifier(run)), &[command], |grade| {
+        graded(verified(small_terminal(), verifier(run)), &[command], |grade| {
             let grade = grade.unwrap();
             assert_eq!((grade.score, grade.passed), (score, score >= 1.0), "{command} {run}");
             assert_eq!((grade.checks.len(), grade.checks[0].label.as_str()), (1, "verifier"));
@@ -68,7 +70,7 @@ fn a_score_is_told_by_a_file() {
 #[test]
 fn checks_and_a_verifier_are_multiplied() {
     let half = verifier("echo 0.5 > /logs/verifier/reward.txt");
-    let checks = task(terminal(), vec![file_equals("a", "a\n"), file_equals("b", "b\n")]);
+    let checks = terminal_task(small_terminal(), vec![file_equals("a", "a\n"), file_equals("b", "b\n")]);
     let both = Arc::new(TaskSpec { verifier: Some(half), ..TaskSpec::clone(&checks) });
     graded(both, &["echo a > a"], |grade| {
         let grade = grade.unwrap();
@@ -88,7 +90,7 @@ fn nothing_of_the_agent_is_in_the_verifiers_way() {
                echo x > /tests/test.sh && exit 3; rm /tests/test.sh && exit 4; \
                [ \"$(sh /tests/test.sh)\" = 'in a file' ] || exit 5; [ $WANTED = yes ] || exit 6; cat out.txt";
     graded(
-        verified(terminal(), VerifierSpec { reward: RewardSource::ExitCode, ..verifier(run) }),
+        verified(small_terminal(), VerifierSpec { reward: RewardSource::ExitCode, ..verifier(run) }),
         &commands,
         |grade| {
             let grade = grade.unwrap();
@@ -102,7 +104,7 @@ fn a_verifier_that_tells_no_score_is_a_fault() {
     let check = |reward: RewardSource, run: &str, code: &str, words: &[&str]| {
         let mut verifier = VerifierSpec { reward, ..verifier(run) };
         verifier.timeout = Duration::from_secs(2);
-        graded(verified(terminal(), verifier), &[], |grade| {
+        graded(verified(small_terminal(), verifier), &[], |grade| {
             let fault = grade.unwrap_err();
             assert_eq!(fault.code, code, "{run}: {fault}");
             for word in words {
@@ -131,7 +133,7 @@ fn pytest_tells_a_score_by_its_summary() {
     let run = "printf '%s\\n' '==== short test summary info ====' 'PASSED t.py::a' \"FAILED t.py::b - $(cat out.txt)\" \
                '==== 1 failed, 1 passed in 0.01s ===='; exit 1";
     let failed = VerifierSpec { reward: RewardSource::Pytest, ..verifier(run) };
-    graded(verified(terminal(), failed), &["echo why > out.txt"], |grade| {
+    graded(verified(small_terminal(), failed), &["echo why > out.txt"], |grade| {
         let grade = grade.unwrap();
         let lines: Vec<_> = grade.checks.iter().map(|check| (check.message.as_str(), check.weight)).collect();
         let expected = [
@@ -145,7 +147,7 @@ fn pytest_tells_a_score_by_its_summary() {
         reward: RewardSource::Pytest,
         ..verifier("echo '== 2 passed, 1 skipped in 0.01s =='")
     };
-    graded(verified(terminal(), passed), &[], |grade| assert!(grade.unwrap().passed));
+    graded(verified(small_terminal(), passed), &[], |grade| assert!(grade.unwrap().passed));
 }
 
 /// A terminal on an unpacked image, which goes with the folder.
@@ -158,7 +160,7 @@ fn on_image() -> (tempfile::TempDir, TerminalSpec) {
     fs::create_dir_all(root.join("app/src")).unwrap();
     fs::write(root.join("app/src/given"), "given\n").unwrap();
     let image = ImageSpec { source: ImageSource::Rootfs(root), workdir: Some("/app".to_owned()), user: None };
-    (folder, TerminalSpec { image: Some(image), ..terminal() })
+    (folder, TerminalSpec { image: Some(image), ..small_terminal() })
 }
 
 #[test]
@@ -168,14 +170,14 @@ fn an_agent_works_in_an_image_and_is_verified_there() {
                echo 1 > /logs/verifier/reward.txt";
     let task = verified(spec, verifier(run));
     with_provider(|provider| async move {
-        let mut env = ready(&provider, &task).await;
+        let mut env = ready(provider.as_ref(), &task).await;
         assert_eq!(
             step(env.as_mut(), "pwd; cat src/given; cat /etc/os-release").await,
             "/app\ngiven\nNAME=unpacked\n[exit 0]"
         );
         // What the image had and the agent removed does not come back.
         assert_eq!(step(env.as_mut(), "mv src/given found").await, "[exit 0]");
-        assert_eq!(env.grade(ctx(9)).await.unwrap().score, 1.0);
+        assert_eq!(env.grade(step_ctx(9)).await.unwrap().score, 1.0);
         env.close().await;
     });
 }
@@ -215,6 +217,59 @@ fn a_verifier_apart_gets_artifacts_and_nothing_else() {
     });
 }
 
+/// What the agent made is brought, whatever the verifier's image has at that place.
+#[test]
+fn an_artifact_replaces_what_is_of_another_kind() {
+    let (_folder, spec) = on_image();
+    let Some(ImageSpec { source: ImageSource::Rootfs(root), .. }) = &spec.image else { panic!() };
+    fs::create_dir_all(root.join("app/report/old/er")).unwrap();
+    fs::write(root.join("app/report/old/er/f"), "old\n").unwrap();
+    fs::write(root.join("app/conf"), "old\n").unwrap();
+    let artifact = |source: &str, destination: Option<&str>| ArtifactSpec {
+        source: source.to_owned(),
+        destination: destination.map(str::to_owned),
+        exclude: Vec::new(),
+    };
+    let apart = VerifierApart {
+        image: None,
+        artifacts: vec![
+            artifact("/app/report", None),
+            artifact("/app/conf", None),
+            artifact("/app/src", Some("/app/conf/f/below")),
+            // The workspace itself stays a folder, whatever is brought.
+            artifact("/app/report", Some("/app")),
+        ],
+        collect: Vec::new(),
+    };
+    let run = "[ -f report ] && [ \"$(cat report)\" = new ] && [ \"$(cat conf/g)\" = g ] && \
+               [ \"$(cat conf/f/below/given)\" = given ] && echo 1 > /logs/verifier/reward.txt";
+    let task = verified(spec, VerifierSpec { apart: Some(apart), ..verifier(run) });
+    let commands =
+        ["rm -r report; echo new > report", "rm conf; mkdir conf; echo f > conf/f; echo g > conf/g"];
+    graded(task, &commands, |grade| {
+        let grade = grade.unwrap();
+        assert_eq!((grade.score, grade.flags), (1.0, vec!["not-regular".to_owned()]));
+    });
+}
+
+/// The agent decides whether there is a sandbox left to collect in.
+#[test]
+fn commands_that_cannot_be_run_any_more_are_flagged() {
+    let apart = VerifierApart {
+        image: None,
+        artifacts: Vec::new(),
+        collect: vec![CollectSpec { run: "true".to_owned(), timeout: Duration::from_secs(20) }],
+    };
+    let run = "echo 0 > /logs/verifier/reward.txt";
+    let task = verified(small_terminal(), VerifierSpec { apart: Some(apart), ..verifier(run) });
+    for command in ["exit 0", "chmod 0 ."] {
+        graded(Arc::clone(&task), &[command], |grade| {
+            let grade = grade.unwrap();
+            assert_eq!((grade.score, grade.flags), (0.0, vec!["collect-failed".to_owned()]), "{command}");
+        });
+    }
+}
+
 #[test]
 fn an_image_without_bash_is_a_fault_that_names_it() {
     let (_folder, spec) = on_image();
@@ -222,7 +277,7 @@ fn an_image_without_bash_is_a_fault_that_names_it() {
     fs::remove_file(root.join("usr/bin/bash")).unwrap();
     let task = verified(spec, verifier("true"));
     with_provider(|provider| async move {
-        let request = crate::support::request(&task);
+        let request = lease_request(&task);
         let fault = provider.lease(request).await.err().unwrap();
         assert_eq!(fault.code, "image-lacks-program");
         assert!(fault.message.contains("no program bash"), "{fault}");

@@ -82,7 +82,6 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         None if choices.rootfs.is_empty() => ImportSandbox::Container,
         None => ImportSandbox::Bubblewrap,
     };
-    let text = |value: std::ffi::OsString| value.into_string().ok();
     let options = ImportOptions {
         paths: choices.paths.clone(),
         output: choices.output.clone(),
@@ -91,9 +90,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         tasks: choices.tasks.clone(),
         force: choices.force,
         max_turns: choices.max_turns,
-        environment: std::env::vars_os()
-            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
-            .collect(),
+        environment: crate::environment::all(),
     };
     let imported = import(&options)?;
     for (task, note) in &imported.notes {

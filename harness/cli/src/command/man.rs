@@ -12,7 +12,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::arguments::Cli;
-use crate::environment::Variable;
+use crate::environment::{self, Variable};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;
@@ -80,6 +80,8 @@ fn variables() -> Roff {
         roff.text([bold(variable.name())]);
         roff.text([roman(variable.meaning())]);
     }
+    roff.control("PP", []);
+    roff.text([roman(environment::NAMED)]);
     roff
 }
 

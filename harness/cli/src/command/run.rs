@@ -22,6 +22,7 @@ use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
 use crate::plan_request::PlanArguments;
 use crate::policy_choice::PolicyChoice;
+use crate::profile;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::{ResultsArguments, run_name};
@@ -54,8 +55,11 @@ pub(crate) struct Arguments {
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
-    /// Strike the value of this environment variable out of all that is recorded. May be repeated. The variable of
-    /// a remote policy's key is always redacted.
+    /// Write where the time of this process goes into the run's folder: profile/phases.json and profile/flame.svg.
+    #[arg(long)]
+    profile: bool,
+    /// Strike the value of this environment variable out of all that is recorded; with --resume, from then on. May
+    /// be repeated. The variable of a remote policy's key is always redacted.
     #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
     redact_env: Vec<String>,
     /// Print the summary as JSON.
@@ -101,7 +105,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }
-    let writer = redacting(create(arguments, &mut plan, &lock, &store)?, redactor);
+    let writer = redacting(create(arguments, &mut plan, &lock, &store)?, redactor)?;
     let task = Task {
         open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
         plan: Arc::new(plan),
@@ -112,10 +116,10 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
 }
 
 /// The writer, which strikes secrets out if there are any.
-fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> RunWriter {
+fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> Result<RunWriter, RecordError> {
     match redactor {
         Some(redactor) => writer.redacting(redactor),
-        None => writer,
+        None => Ok(writer),
     }
 }
 
@@ -155,16 +159,30 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         let help = format!("go on with it: clawrl train --resume {run}{}", arguments.results.repeated());
         return Err(Failure::with_help(Exit::Refused, format!("run {run} is a training"), help));
     }
+    let redactor = || redaction::of_resumed(&arguments.redact_env, &found);
     if !found.is_running() && nothing_to_do(found.state(), &mode) {
+        // A later resume may have something to do.
+        if !arguments.redact_env.is_empty()
+            && let Some(redactor) = redactor()?
+        {
+            redaction::warn_of_new(&redactor, &found, log)?;
+            store.redact(run, &redactor)?;
+        }
         log.note(format_args!("run {run} has nothing left to do"));
         return run_end::tell_finished(&found, arguments.json);
     }
     let policy = policy_of(found.plan(), &store)?;
-    let names = redaction::with_recorded(&arguments.redact_env, &found.lock_file()?);
-    let redactor = redaction::redactor(&names, &found.plan().policy)?;
+    // Refused before anything of the run is touched.
+    redactor()?;
     let machine = Machine::prepare(&[found.plan()], log)?;
     let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
-    let writer = redacting(writer, redactor);
+    // Made again, of a lock file that is now ours: another process may have gone on with the run in between, and have
+    // redacted more.
+    let redactor = redactor()?;
+    if let Some(redactor) = &redactor {
+        redaction::warn_of_new(redactor, &found, log)?;
+    }
+    let writer = redacting(writer, redactor)?;
     let ResumeState { open_slots, next_epoch, next_numbers, closed, cut } = state;
     if let Some(cut) = cut {
         log.note(format_args!(
@@ -206,6 +224,7 @@ fn perform(
     if !arguments.quiet {
         tell_start(&task, &machine, log);
     }
+    profile::start(arguments.profile);
     let dir: PathBuf = writer.dir().to_owned();
     let run = task.plan.run.clone();
     let work = Work {
@@ -226,7 +245,9 @@ fn perform(
         dir,
         json: arguments.json,
     };
-    run_end::conclude(ended, writer, &account, log)
+    let concluded = run_end::conclude(ended, writer, &account, log);
+    profile::finish(&run, &account.dir, arguments.quiet, log);
+    concluded
 }
 
 fn tell_start(task: &Task, machine: &Machine, log: &Log) {

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) results: ResultsArguments,
+    /// Write where the time of this process goes into the training's folder: profile/phases.json and profile/flame.svg.
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Print what it came to as JSON.
     #[arg(long)]
     pub(crate) json: bool,

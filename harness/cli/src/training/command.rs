@@ -41,7 +41,8 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
         }
     };
     let resume = format!("clawrl train --resume {run}{}", arguments.results.repeated());
-    let request = Request { plan, run, results: arguments.results.dir(), start, quiet: arguments.quiet };
+    let (profile, quiet) = (arguments.profile, arguments.quiet);
+    let request = Request { plan, run, results: arguments.results.dir(), start, profile, quiet };
     let trained = train(request, log).inspect_err(|failure| {
         if failure.exit == Exit::Interrupted && !arguments.quiet {
             log.note(format_args!("to go on: {resume}"));

@@ -12,6 +12,7 @@ use clawrl_torch::{
 };
 
 use super::libtorch::check_libtorch;
+use super::settings::OBSERVER;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -68,8 +69,8 @@ impl Embedded {
         let gone = |why: String| Fault::permanent(Boundary::Policy, "engine-gone", why);
         let params = self.params.lock().ok().and_then(|mut params| params.take());
         let params = params.ok_or_else(|| gone("its weights are gone".to_owned()))?;
-        let engine =
-            Engine::start(EngineConfig::default(), 0, &params).map_err(|error| gone(error.to_string()))?;
+        let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
+        let engine = Engine::start(config, 0, &params).map_err(|error| gone(error.to_string()))?;
         let policy =
             TorchPolicy::new(self.name.clone(), engine.handle(), Arc::clone(&self.chat), self.sampling);
         Ok(Running { policy, _engine: engine })

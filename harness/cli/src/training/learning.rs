@@ -25,6 +25,7 @@ use super::samples::member_result;
 use super::silence::Silence;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::profile::{self, Phase};
 
 /// What goes on from one stretch of a training to the next.
 pub(super) struct Learning {
@@ -141,6 +142,8 @@ impl Learning {
         times.update = began.elapsed();
         self.stream.updated(report.version).map_err(|error| broken(&error))?;
         times.publish = timed(|| self.publish_if_due())?;
+        profile::took(Phase::Wait, times.wait);
+        profile::took(Phase::Learn, times.update);
         let sampled = std::mem::replace(interval, Interval::new()).sampled;
         self.teller.update(self.rl.updates, &stats, &report, sampled, times);
 
@@ -179,7 +182,9 @@ impl Learning {
 
     fn publish_if_due(&mut self) -> Result<(), Failure> {
         if self.stream.publish_due() {
+            let began = Instant::now();
             self.learner.publish().map_err(|error| gave_up(&error))?;
+            profile::took(Phase::Publish, began.elapsed());
             self.stream.published(self.learner.version()).map_err(|error| broken(&error))?;
         }
         Ok(())
@@ -192,7 +197,9 @@ impl Learning {
     pub(super) fn checkpoint(&mut self) -> Result<(), Failure> {
         let progress = serde_json::to_string(self.stream.snapshot())
             .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+        let began = Instant::now();
         self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
+        profile::took(Phase::Checkpoint, began.elapsed());
         self.checkpointed = self.learner.version();
         Ok(())
     }

@@ -42,6 +42,7 @@ use crate::failure::Failure;
 use crate::host::{capacity, facts};
 use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
+use crate::profile;
 use crate::progress::Display;
 use crate::wiring::{Executor, Machine, Work};
 
@@ -63,6 +64,7 @@ pub(super) struct Request {
     pub(super) run: RunId,
     pub(super) results: PathBuf,
     pub(super) start: Start,
+    pub(super) profile: bool,
     pub(super) quiet: bool,
 }
 
@@ -99,7 +101,7 @@ struct Session<'a> {
 /// # Errors
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
 pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
-    let Request { plan, run, results, start, quiet } = request;
+    let Request { plan, run, results, start, profile, quiet } = request;
     let Some(rl) = plan.rl.clone() else {
         let help = "write `rl: { updates: 1 }` at least; imitation alone is not there yet";
         return Err(Failure::with_help(Exit::Refused, "the training has no `rl:`", help));
@@ -141,6 +143,8 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     }
     // Held to the end: between two stretches nobody writes the run, and yet it is ours.
     let _alone = files.lock()?;
+    profile::start(profile);
+    let (run, folder) = (files.run().clone(), files.folder().to_owned());
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let session = Session {
         plan,
@@ -155,6 +159,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let trained = session.run(demonstrations);
     drop(session);
     executor.end();
+    profile::finish(&run, &folder, quiet, log);
     trained
 }
 

@@ -1,12 +1,17 @@
 //! From the words of a train plan to the settings of those who compute.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 
 use clawrl_config::{
     Advantage, Aggregation, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{AdvantageKind, PolicyLoss, StreamConfig, Weighting};
-use clawrl_torch::{Activations, Decay, EngineConfig, LearnerConfig, OptimizerConfig};
+use clawrl_torch::{
+    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig,
+};
+
+use crate::profile::{self, Phase};
 
 /// Tokens that go through the learner's model together. Enough that operations dominate their overhead, few enough
 /// that activations stay small.
@@ -22,12 +27,25 @@ pub(super) fn threads(number: u32) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
+/// Tells the profile of the engine's work, where there is one.
+pub(super) const OBSERVER: EngineObserver = EngineObserver(observe);
+
+fn observe(work: EngineWork, took: Duration) {
+    let phase = match work {
+        EngineWork::Prefill => Phase::Prefill,
+        EngineWork::Decode => Phase::Decode,
+        EngineWork::Swap => Phase::Swap,
+    };
+    profile::took(phase, took);
+}
+
 /// The engine of a training.
 pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
     EngineConfig {
         max_batch: plan.engine.max_batch as usize,
         threads: plan.engine.threads as usize,
         reproducible: plan.engine.batch_invariant,
+        observer: Some(OBSERVER),
         ..EngineConfig::default()
     }
 }

@@ -4,6 +4,7 @@
 //! that finished is learned from, whether or not it passed: what the demonstrator is, is the plan's to say.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use clawrl_config::WarmStartPlan;
 use clawrl_core::{AttemptId, AttemptRecord, Outcome, SplitMix64, TaskSpec, Trajectory, derive_seed};
@@ -19,6 +20,7 @@ use super::learning::{gave_up, now_ms};
 use super::samples::demonstrated;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::profile::{self, Phase};
 
 /// Steps between two lines about the loss.
 const TOLD_EVERY: u32 = 50;
@@ -125,7 +127,9 @@ impl Demonstrations {
                 samples.extend(self.shown[order.next()].samples(chat, &mut exchange, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
+            let began = Instant::now();
             let report = learner.update(&batch).map_err(|error| gave_up(&error))?;
+            profile::took(Phase::Imitate, began.elapsed());
             let figures = [(Metric::TrainImitationLossNats, report.loss)];
             rows.extend(MetricRow::of_update(now_ms(), u64::from(step), &figures));
             if step.is_multiple_of(TOLD_EVERY) || step == plan.steps {

@@ -104,7 +104,7 @@ impl Workplace {
     /// # Errors
     /// When control groups cannot be made.
     pub(crate) fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
-        let expected: Vec<TerminalSpec> = terminals(plan).cloned().collect();
+        let expected = expected_terminals(plan);
         let mut providers = Providers::new();
         if let (false, Some(client)) = (expected.is_empty(), &self.client) {
             let provider = TerminalProvider::new(TerminalConfig {
@@ -170,6 +170,20 @@ fn terminals(plan: &RunPlan) -> impl Iterator<Item = &TerminalSpec> {
         EnvSpec::Terminal(terminal) => Some(terminal),
         _ => None,
     })
+}
+
+/// The terminals of a plan's tasks, with the number of slots that need them.
+fn expected_terminals(plan: &RunPlan) -> Vec<(TerminalSpec, u32)> {
+    let mut slots = vec![0u32; plan.tasks.len()];
+    for slot in &plan.slots {
+        slots[slot.task.0 as usize] += 1;
+    }
+    let tasks = plan.tasks.iter().zip(slots);
+    let terminal = |(task, slots): (&Arc<TaskSpec>, u32)| match &task.env {
+        EnvSpec::Terminal(terminal) => Some((terminal.clone(), slots)),
+        _ => None,
+    };
+    tasks.filter_map(terminal).collect()
 }
 
 fn warn_of_openness(plans: &[&RunPlan], log: &Log) {

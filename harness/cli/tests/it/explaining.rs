@@ -20,7 +20,10 @@ fn overview_and_topics() {
     insta::assert_snapshot!("overview", place.clawrl(&["--help"]).ends(0).out);
     insta::assert_snapshot!("run", place.clawrl(&["help", "run"]).ends(0).out);
     assert!(place.clawrl(&["help", "exit-codes"]).ends(0).out.contains("| 9 |"));
-    assert!(place.clawrl(&["help", "environment"]).ends(0).out.contains("CLAWRL_RESULTS"));
+    let variables = place.clawrl(&["help", "environment"]).ends(0).out;
+    for name in ["CLAWRL_RESULTS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SSL_CERT_FILE", "TMPDIR"] {
+        assert!(variables.contains(&format!("| {name} |")), "{name}: {variables}");
+    }
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
       help: topics: exit-codes, environment, run, train, policy, validate, plan, new, import, ls, show, report, clean, doctor, completions, man, help

@@ -13,6 +13,7 @@ mod listing;
 mod model_server;
 mod normal_user;
 mod place;
+mod profiling;
 mod redacting;
 mod refusing;
 mod remote;

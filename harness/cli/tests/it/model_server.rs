@@ -8,8 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+
+/// Between comments that keep a connection alive.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a server takes and how long it lives.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +22,8 @@ pub(crate) struct Manner {
     pub(crate) key: String,
     /// Replies before it dies in the middle of one.
     pub(crate) dies_after: Option<usize>,
+    /// Whether replies are this beginning of a stream, followed by comments for as long as somebody listens.
+    pub(crate) hangs_after: Option<&'static str>,
 }
 
 struct Shared {
@@ -128,6 +134,14 @@ fn serve(stream: TcpStream, shared: &Shared) {
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
             let events = events(&reply(&body));
+            if let Some(beginning) = shared.manner.hangs_after {
+                let mut wanted = stream.write_all(format!("{}{beginning}", head()).as_bytes());
+                while wanted.is_ok() {
+                    std::thread::sleep(PAUSE); // timer: comments come in intervals
+                    wanted = stream.write_all(b": ping\n\n");
+                }
+                return;
+            }
             if shared.manner.dies_after.is_some_and(|last| number >= last) {
                 let _ = stream.write_all(head().as_bytes());
                 let _ = stream.write_all(&events.as_bytes()[..events.len() / 2]);

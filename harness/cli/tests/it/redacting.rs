@@ -83,3 +83,60 @@ fn what_cannot_be_redacted_is_refused_by_name() {
     check(Some("live_1234567890"), "LEAKY_TOKEN", "the plan of this run holds the value of LEAKY_TOKEN");
     check(None, "tok_live-1", "give the name of an environment variable");
 }
+
+/// All that the run's folder holds of the value, marks aside.
+fn leaks(place: &Place, run: &str) -> usize {
+    recorded(place, run).matches(VALUE).count()
+}
+
+#[test]
+fn what_a_resume_redacts_every_later_resume_redacts() {
+    let place = Place::new();
+    place.suite("leaky", LEAKY);
+    let on = ["run", "--resume", "r", "--retry-faulted", "--quiet"];
+    let start = ["run", "leaky", "--name", "r", "--quiet", "--max-retries", "0"];
+    clawrl(&place, Some(VALUE), &start).ends(4);
+    let before = leaks(&place, "r");
+    assert!(before > 0);
+
+    let redacted = [&on[..], &["--redact-env", "LEAKY_TOKEN"]].concat();
+    let said = clawrl(&place, Some(VALUE), &redacted).ends(4);
+    let warned = "LEAKY_TOKEN is redacted from now on; what run r recorded before stays as it is";
+    assert!(said.err.contains(warned), "{}", said.err);
+    assert_eq!(place.run("r").lock_file().unwrap().redacted, ["LEAKY_TOKEN"]);
+    assert_eq!(leaks(&place, "r"), before);
+
+    // It is not named again, and is redacted; nothing is new about it.
+    let said = clawrl(&place, Some(VALUE), &on).ends(4);
+    assert!(!said.err.contains("from now on"), "{}", said.err);
+    assert_eq!(leaks(&place, "r"), before);
+    let marks = recorded(&place, "r").matches("[redacted LEAKY_TOKEN]").count();
+    assert_eq!(marks, 4, "two in each attempt of two resumes");
+    let said = clawrl(&place, None, &on).ends(2);
+    assert!(said.err.contains("LEAKY_TOKEN, which is to be redacted, is not set"), "{}", said.err);
+}
+
+#[test]
+fn a_resume_without_anything_to_do_notes_what_later_ones_redact() {
+    let place = Place::new();
+    place.suite("leaky", LEAKY);
+    clawrl(&place, Some(VALUE), &["run", "leaky", "--name", "r", "--quiet", "--max-retries", "0"]).ends(4);
+    let before = leaks(&place, "r");
+    let idle = ["run", "--resume", "r", "--redact-env", "LEAKY_TOKEN"];
+    let said = clawrl(&place, Some(VALUE), &idle).ends(4);
+    assert!(said.err.contains("nothing left to do"), "{}", said.err);
+    clawrl(&place, Some(VALUE), &["run", "--resume", "r", "--retry-faulted", "--quiet"]).ends(4);
+    assert_eq!(leaks(&place, "r"), before);
+}
+
+#[test]
+fn a_value_in_the_plan_is_refused_at_a_resume_too() {
+    let place = Place::new();
+    place.suite("leaky", LEAKY);
+    clawrl(&place, None, &["run", "leaky", "--name", "r", "--quiet", "--max-retries", "0"]).ends(4);
+    let on = ["run", "--resume", "r", "--retry-faulted", "--redact-env", "LEAKY_TOKEN"];
+    let said = clawrl(&place, Some("live_1234567890"), &on).ends(2);
+    assert!(said.err.contains("the plan of this run holds the value of LEAKY_TOKEN"), "{}", said.err);
+    assert!(said.err.contains("start a new run"), "{}", said.err);
+    assert!(place.run("r").lock_file().unwrap().redacted.is_empty());
+}

@@ -89,6 +89,38 @@ fn a_server_that_dies_and_comes_back_costs_attempts_and_no_score() {
     assert!(back.replies() >= 11, "{}", back.replies());
 }
 
+/// A task that passes without anything done.
+const DONE: &str = r#"
+format: 1
+suite: done
+defaults:
+  attempt_timeout_secs: 4
+  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32, idle_millis: 300 } }
+tasks:
+  - id: nothing
+    instruction: Leave it.
+    checks: [ { file_absent: { path: x } } ]
+    oracle: { commands: ["true"] }
+"#;
+
+/// A proxy that keeps the connection alive before a model that hangs: the attempt's limit would grade what it left.
+#[test]
+fn keep_alives_are_no_reply_and_never_a_score() {
+    let place = Place::new();
+    place.suite("done", DONE);
+    let check = |beginning: &'static str, code: &str| {
+        let server = ModelServer::start(Manner { hangs_after: Some(beginning), ..Manner::default() });
+        let url = server.base_url();
+        let run = ["run", "done", "--policy", "openai:able", "--base-url", &url, "--key-env", "none"];
+        let said = place.clawrl(&[&run[..], &["--name", code, "--max-retries", "0"]].concat()).ends(4);
+        let summary = place.run(code).summary();
+        assert_eq!((summary.total.finished, summary.total.faulted), (0, 1), "{said:?}");
+        assert_eq!(summary.faults[0].code.as_str(), code);
+    };
+    check("", "server-silent");
+    check("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"su\"}}]}\n\n", "stream-stalled");
+}
+
 #[test]
 fn what_is_wrong_with_a_server_is_told_before_anything_starts() {
     let place = Place::new();

@@ -14,6 +14,7 @@ use clawrl_config::{Source, Span};
 use super::copy::{Destination, Laid, absolute, copied, join};
 use super::lines::{Instruction, instructions};
 use super::needs::{Need, need};
+use super::starts::{Starts, refuse_starts};
 use super::steps::{LaidFile, Run, refused_by_add, setup_command};
 use super::words::{expand, json_list, pairs, split};
 use crate::draft::FixtureSource;
@@ -28,6 +29,7 @@ pub(crate) struct Base<'a> {
     pub(crate) tree: &'a Tree,
     /// The workspace, where the task names it itself.
     pub(crate) workdir: Option<&'a str>,
+    pub(crate) starts: Starts,
 }
 
 /// A sandbox that stands for an image.
@@ -54,6 +56,7 @@ pub(crate) fn apply(source: &Arc<Source>, base: &Base<'_>, findings: &mut Findin
             return None;
         }
     };
+    refuse_starts(source, &found, base.starts, findings);
     let mut build = Build {
         source,
         base,
@@ -108,15 +111,11 @@ impl Build<'_> {
             "USER" => {
                 self.note(instruction, "the agent of a sandbox is an ordinary user, whatever the image says")
             }
-            "CMD" => self.note(instruction, "a sandbox starts a shell"),
+            "CMD" | "ENTRYPOINT" => self.note(instruction, "a sandbox starts a shell"),
             "LABEL" | "MAINTAINER" | "EXPOSE" | "STOPSIGNAL" | "HEALTHCHECK" | "ONBUILD" => {
                 self.note(instruction, "it changes nothing about an attempt");
             }
             "VOLUME" => self.note(instruction, "a sandbox keeps nothing anyway"),
-            "ENTRYPOINT" => {
-                let help = "a sandbox starts a shell and nothing else; start what is needed in a RUN, or import for containers";
-                self.refuse(span, "`ENTRYPOINT` cannot be had in a sandbox", help);
-            }
             "SHELL" => {
                 let help = "write the commands for `sh`, or import for containers";
                 self.refuse(span, "`SHELL` cannot be had in a sandbox", help);
@@ -463,6 +462,8 @@ impl Build<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dockerfile::Started;
+    use crate::keep_alive::IN_SETUP;
 
     fn file(path: &str) -> TreeFile {
         TreeFile { path: path.to_owned(), from: path.into(), mode: 0o644, bytes: 0 }
@@ -474,7 +475,8 @@ mod tests {
         let tree =
             Tree { files: vec![file("a.txt"), file("sub/b.txt")], empty_folders: vec!["sub/c".to_owned()] };
         let mut findings = Findings::default();
-        let image = apply(&source, &Base { tree: &tree, workdir: None }, &mut findings);
+        let starts = Starts { what: Started::EntrypointAndCommand, instead: IN_SETUP };
+        let image = apply(&source, &Base { tree: &tree, workdir: None, starts }, &mut findings);
         let found = findings.finish().err();
         let found: Vec<String> = found
             .iter()
@@ -507,6 +509,7 @@ mod tests {
             &[],
         );
         check("FROM x\nWORKDIR /w/n\nWORKDIR ..", &[], &["mkdir -p n"], &[]);
+        check("FROM x\nWORKDIR /w\nENTRYPOINT [\"bash\"]\nCMD [\"-l\"]", &[], &[], &[]);
     }
 
     #[test]
@@ -538,6 +541,7 @@ mod tests {
             &["`/v/a.txt` is outside of `/w`, the folder that the agent works in"],
         );
         check("FROM x\nRUN ls\nWORKDIR /w", &[], &[], &["RUN runs in `/`, outside of `/w`"]);
+        check("FROM x\nWORKDIR /w\nCMD server", &[], &[], &["`CMD server` would not be run"]);
         check("FROM x\nWORKDIR /", &[], &[], &["the Dockerfile names no folder to work in"]);
         check("WORKDIR /w", &[], &[], &["`WORKDIR` stands before FROM", "the Dockerfile has no FROM"]);
     }

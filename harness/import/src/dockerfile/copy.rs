@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::ignore::name_matches;
 use crate::tree::{Tree, TreeFile};
 
 /// Something that a COPY lays out, by its absolute path.
@@ -109,6 +108,34 @@ fn parts(source: &str) -> Result<Vec<&str>, String> {
 fn path_matches(parts: &[&str], path: &str) -> bool {
     let names: Vec<&str> = path.split('/').collect();
     parts.len() == names.len() && parts.iter().zip(&names).all(|(part, name)| name_matches(part, name))
+}
+
+/// `*` and `?` within one name.
+fn name_matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    // Where the last `*` stood, and how much of the name it has taken.
+    let (mut at, mut taken, mut star) = (0, 0, None);
+    while taken < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, taken));
+                at += 1;
+            }
+            Some(c) if *c == '?' || *c == name[taken] => {
+                at += 1;
+                taken += 1;
+            }
+            _ => match star {
+                Some((star_at, from)) => {
+                    star = Some((star_at, from + 1));
+                    at = star_at + 1;
+                    taken = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|c| *c == '*')
 }
 
 /// A path below another.

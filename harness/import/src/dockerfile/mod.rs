@@ -3,13 +3,14 @@
 
 mod apply;
 mod copy;
-mod ignore;
 mod lines;
 mod needs;
+mod starts;
 mod steps;
 mod words;
 
 pub(crate) use apply::{Base, SandboxImage, apply};
-pub(crate) use ignore::IgnoreRules;
 pub(crate) use lines::instructions;
+pub(crate) use needs::simple_commands;
+pub(crate) use starts::{Started, Starts, refuse_starts};
 pub(crate) use words::{copied_sources, first_image, needs_buildkit};

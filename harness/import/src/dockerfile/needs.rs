@@ -100,7 +100,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// Words of the simple commands of a text, quotes removed. Good enough to find programs.
-fn simple_commands(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn simple_commands(text: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word = String::new();
     let mut quote: Option<char> = None;
@@ -129,7 +129,9 @@ fn simple_commands(text: &str) -> Vec<Vec<String>> {
             (None, c) => word.push(c),
         }
     }
-    commands.last_mut().into_iter().for_each(|command| command.push(word.clone()));
+    if !word.is_empty() {
+        commands.last_mut().into_iter().for_each(|command| command.push(word.clone()));
+    }
     commands.retain(|command| command.iter().any(|word| !word.is_empty()));
     commands
 }

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use clawrl_config::Span;
+
 use super::healthcheck::healthcheck;
 use super::network::{self, Network};
-use crate::compose::{self, Customs, Service};
-use crate::dockerfile::Base;
+use crate::compose::{self, Customs};
+use crate::dockerfile::Starts;
 use crate::document::{Document, Section};
-use crate::draft::{Fixture, ImageDraft, ImageOrigin, Limits, fixtures_of};
+use crate::draft::{ImageDraft, ImageOrigin, Limits};
 use crate::findings::Findings;
-use crate::image::{check_build, sandbox_image, visible_tree};
+use crate::image::{Made, Recipe, make};
+use crate::keep_alive::IN_SETUP;
 use crate::options::Import;
-use crate::tree::Tree;
-use crate::variables::settle;
+use crate::variables::{set, settle};
 
 const CUSTOMS: Customs<'static> = Customs {
     service: "main",
@@ -38,17 +40,12 @@ const CUSTOMS: Customs<'static> = Customs {
 /// An environment on its way into a suite.
 #[derive(Debug)]
 pub(super) struct EnvironmentParts {
-    pub(super) image: ImageDraft,
+    pub(super) made: Made,
     pub(super) network: Network,
-    pub(super) files: Option<String>,
-    pub(super) setup: Vec<String>,
     /// Seconds of the setup, beyond what every task has.
     pub(super) setup_seconds: f64,
     pub(super) build_seconds: f64,
-    pub(super) vars: Vec<(String, String)>,
     pub(super) limits: Limits,
-    pub(super) fixtures: Vec<Fixture>,
-    pub(super) rootfs: BTreeMap<String, String>,
 }
 
 /// Where an environment is read from.
@@ -72,24 +69,22 @@ pub(super) fn environment(place: &Place<'_>, import: &mut Import<'_>) -> Option<
     let variables = section.variables("env", &mut import.findings);
     let build_seconds =
         section.number("build_timeout_sec", &mut import.findings).map_or(600.0, |number| number.value);
-    let mut parts = image(place, build_seconds, import)?;
-    for (name, value) in settle(document, variables, &import.options.environment, &mut import.findings) {
-        parts.vars.retain(|(known, _)| *known != name);
-        parts.vars.push((name, value));
-    }
-    if !in_containers && !parts.setup.is_empty() {
-        parts.setup_seconds += build_seconds;
+    let (mut made, image_network) = image(place, build_seconds, import)?;
+    set(&mut made.vars, settle(document, variables, &import.options.environment, &mut import.findings));
+    let mut setup_seconds = 0.0;
+    if !in_containers && !made.setup.is_empty() {
+        setup_seconds += build_seconds;
     }
     if let Some(check) = healthcheck {
-        parts.setup.push(check.command);
-        parts.setup_seconds += check.seconds;
+        made.setup.push(check.command);
+        setup_seconds += check.seconds;
     }
-    let network = if parts.network == Network::None { Network::None } else { network };
-    Some(EnvironmentParts { limits, network, build_seconds, ..parts })
+    let network = if image_network == Network::None { Network::None } else { network };
+    Some(EnvironmentParts { made, network, setup_seconds, build_seconds, limits })
 }
 
-/// Image, files, setup and variables of the image.
-fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Option<EnvironmentParts> {
+/// What the image makes, and what the compose file says of the network.
+fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Option<(Made, Network)> {
     let Place { section, folder, id, .. } = *place;
     let findings = &mut import.findings;
     let prebuilt = section.text("docker_image", findings);
@@ -98,12 +93,7 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
         let message = format!("the folder to work in, `{workdir}`, is not absolute");
         section.refuse("workdir", findings, message, "write it from the root: `workdir = \"/app\"`");
     }
-    let compose_file = folder.join("docker-compose.yaml");
-    let service = if compose_file.exists() {
-        compose::read(&compose_file, &CUSTOMS, findings)?
-    } else {
-        Service::default()
-    };
+    let service = compose::read(folder, &CUSTOMS, import)?;
     let dockerfile = service.dockerfile.clone().unwrap_or_else(|| "Dockerfile".to_owned());
     let has_dockerfile = folder.join(&dockerfile).is_file();
     let name = prebuilt.map(|image| (image.value, section.place("docker_image")));
@@ -111,78 +101,29 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
         service.image.clone().filter(|_| !has_dockerfile).map(|image| (image, section.place("")))
     });
     let workdir = workdir.or_else(|| service.workdir.clone());
-    let draft = |source| ImageDraft { source, workdir: workdir.clone(), user: service.user.clone() };
-    let mut parts = EnvironmentParts {
-        image: draft(ImageOrigin::Name(String::new())),
-        network: if service.no_network { Network::None } else { Network::Unsaid },
-        files: None,
-        setup: Vec::new(),
-        setup_seconds: 0.0,
-        build_seconds,
-        vars: Vec::new(),
-        limits: Limits::default(),
-        fixtures: Vec::new(),
-        rootfs: BTreeMap::new(),
-    };
-    match name {
+    let mut made = match name {
         Some((name, span)) => {
             if has_dockerfile {
-                findings
-                    .note("environment/Dockerfile is left out: `environment.docker_image` names the image");
+                let note = "environment/Dockerfile is left out: `environment.docker_image` names the image";
+                import.findings.note(note);
             }
-            if import.in_containers() {
-                parts.image = draft(ImageOrigin::Name(name));
-            } else {
-                let workdir = workdir.clone().filter(|workdir| workdir != "/");
-                if workdir.is_none() {
-                    let help = "add `workdir = \"/app\"` to `[environment]`: the workspace of a sandbox is one folder";
-                    section.refuse(
-                        "docker_image",
-                        &mut import.findings,
-                        "the task names no folder to work in",
-                        help,
-                    );
-                }
-                let source = &place.document.source;
-                match import.rootfs.find(&name) {
-                    Ok(path) => {
-                        parts.image = draft(ImageOrigin::Rootfs(path.clone()));
-                        parts.rootfs.insert(name, path);
-                    }
-                    Err((message, help)) => {
-                        import.findings.refuse(source, span, "not at hand", message, help)
-                    }
-                }
-            }
-        }
-        None if has_dockerfile && import.in_containers() => {
-            check_build(&folder.join(&dockerfile), &mut import.findings);
-            let tree = Tree::read(folder, &mut import.findings);
-            let into = format!("fixtures/{id}/environment");
-            parts.fixtures = fixtures_of(&tree, &into);
-            // Seconds of a build are whole in a suite.
-            let timeout_secs = build_seconds.ceil().max(1.0) as u64;
-            parts.image = draft(ImageOrigin::Build { folder: into, dockerfile, timeout_secs });
+            named(place, (name, span), workdir, service.user.clone(), import)
         }
         None if has_dockerfile => {
-            let tree = visible_tree(folder, &dockerfile, import)?;
-            let base = Base { tree: &tree, workdir: workdir.as_deref() };
-            let (sandbox, path) = sandbox_image(&folder.join(&dockerfile), &base, import)?;
-            parts.rootfs.insert(sandbox.image.clone(), path.clone());
-            parts.image = ImageDraft {
-                source: ImageOrigin::Rootfs(path),
-                workdir: sandbox.workdir,
-                user: service.user.clone(),
+            // Harbor's own compose file gives the container a command.
+            let starts = Starts { what: service.started(true), instead: IN_SETUP };
+            let recipe = Recipe {
+                id,
+                folder,
+                dockerfile: &dockerfile,
+                workdir: workdir.as_deref(),
+                user: service.user.as_deref(),
+                // Seconds of a build are whole in a suite.
+                timeout_secs: build_seconds.ceil().max(1.0) as u64,
+                hidden: |_| false,
+                starts,
             };
-            parts.vars = sandbox.vars;
-            parts.setup = sandbox.setup;
-            let into = format!("fixtures/{id}/files");
-            parts.fixtures = sandbox
-                .files
-                .into_iter()
-                .map(|(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode })
-                .collect();
-            parts.files = (!parts.fixtures.is_empty()).then_some(into);
+            make(&recipe, import)?
         }
         None => {
             let message = "the task has no image: neither a Dockerfile nor `environment.docker_image`";
@@ -191,16 +132,35 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
             import.findings.refuse_path(folder, message, help);
             return None;
         }
+    };
+    set(&mut made.vars, service.vars);
+    Some((made, if service.no_network { Network::None } else { Network::Unsaid }))
+}
+
+/// An image by its name, or the root file system that stands for it.
+fn named(
+    place: &Place<'_>,
+    (name, span): (String, Span),
+    workdir: Option<String>,
+    user: Option<String>,
+    import: &mut Import<'_>,
+) -> Made {
+    if import.in_containers() {
+        return Made::of(ImageDraft { source: ImageOrigin::Name(name), workdir, user });
     }
-    for (name, value) in service.vars {
-        parts.vars.retain(|(known, _)| *known != name);
-        parts.vars.push((name, value));
+    if workdir.as_deref().is_none_or(|workdir| workdir == "/") {
+        let help = "add `workdir = \"/app\"` to `[environment]`: the workspace of a sandbox is one folder";
+        let message = "the task names no folder to work in";
+        place.section.refuse("docker_image", &mut import.findings, message, help);
     }
-    if let (Some(user), false) = (&service.user, import.in_containers()) {
-        let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
-        import.findings.refuse_path(&compose_file, format_args!("asks for the user `{user}`"), help);
-    }
-    Some(parts)
+    let (path, rootfs) = match import.rootfs.find(&name) {
+        Ok(path) => (path.clone(), [(name, path)].into()),
+        Err((message, help)) => {
+            import.findings.refuse(&place.document.source, span, "not at hand", message, help);
+            (String::new(), BTreeMap::new())
+        }
+    };
+    Made { rootfs, ..Made::of(ImageDraft { source: ImageOrigin::Rootfs(path), workdir, user }) }
 }
 
 /// `os = "windows"`.

@@ -13,4 +13,4 @@ mod verifier;
 
 pub(crate) use keys::KEYS;
 pub(crate) use locate::{Located, locate};
-pub(crate) use task::read_task;
+pub(crate) use task::{document, look_around, read_document};

@@ -3,15 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use clawrl_config::ConfigError;
+
 use super::digest::digest;
 use super::environment::{EnvironmentParts, Place, environment};
-use super::keys::KEYS;
 use super::network::{self, Network};
 use super::verifier::{Task, VerifierParts, verifier};
 use crate::document::{Document, Section, read_text};
 use crate::draft::{Action, Durations, TaskDraft, TaskRecord};
 use crate::findings::Findings;
-use crate::keys::sort_keys;
+use crate::image::Made;
 use crate::options::Import;
 use crate::oracle::{self, SOLUTION, SolutionFile};
 use crate::shell_text::with_variables;
@@ -26,23 +27,17 @@ const MOST_SECONDS: f64 = 80_000.0;
 const GRADING_SECONDS: f64 = 120.0;
 const SCHEMAS: [&str; 5] = ["1.0", "1.1", "1.2", "1.3", "1.4"];
 
-/// Reads one. Nothing if it is refused; why is in the findings.
-pub(crate) fn read_task(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<TaskDraft> {
-    let before = import.findings.count();
-    look_around(folder, &mut import.findings);
-    let document = match Document::toml(&folder.join("task.toml")) {
-        Ok(document) => document,
-        Err(error) => {
-            import.findings.adopt(&error);
-            return None;
-        }
-    };
-    sort_keys(&document, KEYS, &mut import.findings);
-    let draft = read_document(folder, id, &document, import);
-    (import.findings.count() == before).then_some(draft).flatten()
+pub(crate) fn document(folder: &Path) -> Result<Document, ConfigError> {
+    Document::toml(&folder.join("task.toml"))
 }
 
-fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Import<'_>) -> Option<TaskDraft> {
+/// Reads the rest of a task. What is wrong is in the findings.
+pub(crate) fn read_document(
+    folder: &Path,
+    id: &str,
+    document: &Document,
+    import: &mut Import<'_>,
+) -> Option<TaskDraft> {
     let root = document.section();
     check_schema(&root, &mut import.findings);
     let section = root.section("environment");
@@ -51,25 +46,13 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
     let instruction = instruction(folder, import);
     let environment = environment(&place, import);
     let oracle = oracle(folder, document, import);
-    let EnvironmentParts {
-        mut image,
-        network,
-        files,
-        setup,
-        setup_seconds,
-        build_seconds,
-        vars,
-        limits,
-        fixtures,
-        rootfs,
-    } = environment?;
+    let EnvironmentParts { made, network, setup_seconds, build_seconds, limits } = environment?;
+    let Made { mut image, files, setup, vars, fixtures, rootfs } = made;
     let mut record = TaskRecord {
-        id: id.to_owned(),
         name: root.section("task").text("name", &mut import.findings).map(|name| name.value),
-        folder: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         digest: digest(folder).map(|hex| format!("sha256:{hex}")),
         rootfs,
-        notes: Vec::new(),
+        ..TaskRecord::of(folder, id)
     };
     let is_made = files.is_some() || !setup.is_empty();
     let tests = folder.join("tests");
@@ -101,11 +84,10 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
         agent: agent_seconds(&agent, &mut import.findings),
         grade: GRADING_SECONDS + verifier.timeout_secs + around,
     };
-    let turns = u32::try_from(oracle.len() + 1).unwrap_or(u32::MAX);
     Some(TaskDraft {
         id: id.to_owned(),
         instruction: instruction?,
-        max_turns: import.options.max_turns.max(turns),
+        max_turns: import.max_turns(&oracle),
         durations,
         sandbox: import.sandbox(),
         network,
@@ -122,7 +104,7 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
 }
 
 /// What a task folder has beside the files that are read by name.
-fn look_around(folder: &Path, findings: &mut Findings) {
+pub(crate) fn look_around(folder: &Path, findings: &mut Findings) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -4,20 +4,24 @@ use std::path::Path;
 
 use super::environment::{Place, refuse_windows};
 use super::network::{self, Network};
-use crate::dockerfile::Base;
+use crate::dockerfile::{Base, Started, Starts};
 use crate::document::Section;
 use crate::draft::{
     ApartDraft, ArtifactDraft, Fixture, ImageDraft, ImageOrigin, TaskRecord, VerifierDraft, fixture_of,
 };
 use crate::findings::Findings;
 use crate::image::{check_build, sandbox_image, visible_tree};
+use crate::keep_alive::IN_TESTS;
 use crate::options::Import;
 use crate::oracle;
 use crate::tree::Tree;
-use crate::variables::settle;
+use crate::variables::{set, settle};
 
 /// Where agents leave what is to be kept, by Harbor's custom.
 const ARTIFACTS: &str = "/logs/artifacts";
+
+/// Harbor's own compose file gives the container a command.
+const STARTS: Starts = Starts { what: Started::Entrypoint, instead: IN_TESTS };
 
 /// What the rest of the task says that a verifier depends on.
 #[derive(Debug)]
@@ -170,10 +174,7 @@ fn add(
     document: &crate::document::Document,
 ) {
     let variables = section.variables(key, &mut import.findings);
-    for (name, value) in settle(document, variables, &import.options.environment, &mut import.findings) {
-        vars.retain(|(known, _)| *known != name);
-        vars.push((name, value));
-    }
+    set(vars, settle(document, variables, &import.options.environment, &mut import.findings));
 }
 
 /// The image of a separate verifier: named, built from `tests/Dockerfile`, or the agent's.
@@ -213,7 +214,7 @@ fn own_image(
             }
         },
         None if tree.file("Dockerfile").is_some() && import.in_containers() => {
-            check_build(&task.tests.join("Dockerfile"), &mut import.findings);
+            check_build(&task.tests.join("Dockerfile"), STARTS, &mut import.findings);
             let timeout_secs = seconds.ceil().max(1.0) as u64;
             let folder = format!("fixtures/{id}/tests");
             let source = ImageOrigin::Build { folder, dockerfile: "Dockerfile".to_owned(), timeout_secs };
@@ -222,7 +223,7 @@ fn own_image(
         None if tree.file("Dockerfile").is_some() => {
             let shown = task.tests.join("Dockerfile");
             let visible = visible_tree(task.tests, "Dockerfile", import)?;
-            let base = Base { tree: &visible, workdir: Some("/tests") };
+            let base = Base { tree: &visible, workdir: Some("/tests"), starts: STARTS };
             let (sandbox, path) = sandbox_image(&shown, &base, import)?;
             let moved = sandbox.files.iter().any(|(path, content, _)| {
                 let same = |file: &crate::tree::TreeFile| {

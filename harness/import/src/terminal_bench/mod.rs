@@ -7,4 +7,4 @@ mod task;
 
 pub(crate) use keys::KEYS;
 pub(crate) use locate::locate;
-pub(crate) use task::read_task;
+pub(crate) use task::{document, read_document};

@@ -3,24 +3,24 @@
 //! The folder of the task is the folder of its build, with the solution and the tests in it. They are kept from the
 //! build, so that `COPY . .` does not hand them to the agent.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::keys::KEYS;
+use clawrl_config::ConfigError;
+
 use super::solution::solution;
-use crate::compose::{self, Customs, Service};
-use crate::dockerfile::{self, Base};
+use crate::compose::{self, Customs};
+use crate::dockerfile::{self, Starts};
 use crate::document::{Document, Section, read_text};
 use crate::draft::{
-    Durations, Fixture, ImageDraft, ImageOrigin, Limits, TaskDraft, TaskRecord, VerifierDraft, fixture_of,
-    fixtures_of,
+    Durations, Fixture, Limits, TaskDraft, TaskRecord, VerifierDraft, fixture_of, fixtures_of,
 };
 use crate::findings::Findings;
-use crate::image::{check_build, sandbox_image, visible_tree};
-use crate::keys::sort_keys;
+use crate::image::{Made, Recipe, make};
+use crate::keep_alive::IN_SETUP;
 use crate::options::Import;
 use crate::tree::Tree;
+use crate::variables::set;
 
 const CUSTOMS: Customs<'static> = Customs {
     service: "client",
@@ -46,22 +46,17 @@ const BUILD_SECONDS: u64 = 600;
 /// What grading takes beside the verifier itself.
 const GRADING_SECONDS: f64 = 120.0;
 
-/// Reads one. Nothing if it is refused; why is in the findings.
-pub(crate) fn read_task(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<TaskDraft> {
-    let before = import.findings.count();
-    let document = match Document::yaml(&folder.join("task.yaml")) {
-        Ok(document) => document,
-        Err(error) => {
-            import.findings.adopt(&error);
-            return None;
-        }
-    };
-    sort_keys(&document, KEYS, &mut import.findings);
-    let draft = read_document(folder, id, &document, import);
-    (import.findings.count() == before).then_some(draft).flatten()
+pub(crate) fn document(folder: &Path) -> Result<Document, ConfigError> {
+    Document::yaml(&folder.join("task.yaml"))
 }
 
-fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Import<'_>) -> Option<TaskDraft> {
+/// Reads the rest of a task. What is wrong is in the findings.
+pub(crate) fn read_document(
+    folder: &Path,
+    id: &str,
+    document: &Document,
+    import: &mut Import<'_>,
+) -> Option<TaskDraft> {
     let root = document.section();
     let instruction = instruction(&root, &mut import.findings);
     refuse_other_grading(&root, &mut import.findings);
@@ -69,7 +64,7 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
     let test = seconds(&root, "max_test_timeout_sec", 60.0, &mut import.findings);
     let oracle = solution(folder, &mut import.findings);
     let tests = tests(folder, id, &mut import.findings);
-    let Build { image, files, setup, vars, fixtures, rootfs } = build(folder, id, import)?;
+    let Made { image, files, setup, vars, fixtures, rootfs } = made(folder, id, import)?;
     let network = if import.in_containers() { "public" } else { "none" };
     if !import.in_containers() {
         import.findings.note("the network is none, since a sandbox has none; Terminal-Bench's is public");
@@ -80,15 +75,13 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
         limits.memory_mib
     ));
     let mut verifier_vars = vars.clone();
-    verifier_vars.retain(|(name, _)| name != "TEST_DIR");
-    verifier_vars.push(("TEST_DIR".to_owned(), "/tests".to_owned()));
-    let turns = u32::try_from(oracle.len() + 1).unwrap_or(u32::MAX);
+    set(&mut verifier_vars, [("TEST_DIR".to_owned(), "/tests".to_owned())]);
     let built = if import.in_containers() { BUILD_SECONDS as f64 } else { 0.0 };
     let setup_seconds = if setup.is_empty() { 60.0 } else { 60.0 + BUILD_SECONDS as f64 };
     Some(TaskDraft {
         id: id.to_owned(),
         instruction: instruction?,
-        max_turns: import.options.max_turns.max(turns),
+        max_turns: import.max_turns(&oracle),
         durations: Durations {
             lease: 120.0 + built,
             setup: setup_seconds,
@@ -114,12 +107,7 @@ fn read_document(folder: &Path, id: &str, document: &Document, import: &mut Impo
         },
         oracle,
         fixtures: fixtures.into_iter().chain(tests).collect(),
-        record: TaskRecord {
-            id: id.to_owned(),
-            folder: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            rootfs,
-            ..TaskRecord::default()
-        },
+        record: TaskRecord { rootfs, ..TaskRecord::of(folder, id) },
     })
 }
 
@@ -204,27 +192,9 @@ fn tests(folder: &Path, id: &str, findings: &mut Findings) -> Vec<Fixture> {
     fixtures
 }
 
-/// The environment of a task on its way into a suite.
-struct Build {
-    image: ImageDraft,
-    files: Option<String>,
-    setup: Vec<String>,
-    vars: Vec<(String, String)>,
-    fixtures: Vec<Fixture>,
-    rootfs: BTreeMap<String, String>,
-}
-
-fn build(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Build> {
-    let compose_file = folder.join("docker-compose.yaml");
-    let service = if compose_file.exists() {
-        compose::read(&compose_file, &CUSTOMS, &mut import.findings)?
-    } else {
-        Service::default()
-    };
-    if let (Some(user), false) = (&service.user, import.in_containers()) {
-        let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
-        import.findings.refuse_path(&compose_file, format_args!("asks for the user `{user}`"), help);
-    }
+/// What the Dockerfile makes, with what the compose file says.
+fn made(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Made> {
+    let service = compose::read(folder, &CUSTOMS, import)?;
     let dockerfile = service.dockerfile.clone().unwrap_or_else(|| "Dockerfile".to_owned());
     let shown = folder.join(&dockerfile);
     if !shown.is_file() {
@@ -233,47 +203,21 @@ fn build(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Build> {
         return None;
     }
     refuse_copies_of_hidden(&shown, &mut import.findings);
-    let mut build = if import.in_containers() {
-        check_build(&shown, &mut import.findings);
-        let mut tree = Tree::read(folder, &mut import.findings);
-        tree.files.retain(|file| !is_hidden(&file.path));
-        let into = format!("fixtures/{id}/environment");
-        let source = ImageOrigin::Build { folder: into.clone(), dockerfile, timeout_secs: BUILD_SECONDS };
-        Build {
-            image: ImageDraft { source, workdir: service.workdir, user: service.user },
-            files: None,
-            setup: Vec::new(),
-            vars: Vec::new(),
-            fixtures: fixtures_of(&tree, &into),
-            rootfs: BTreeMap::new(),
-        }
-    } else {
-        let mut tree = visible_tree(folder, &dockerfile, import)?;
-        tree.files.retain(|file| !is_hidden(&file.path));
-        tree.empty_folders.retain(|folder| !is_hidden(folder));
-        let base = Base { tree: &tree, workdir: service.workdir.as_deref() };
-        let (sandbox, path) = sandbox_image(&shown, &base, import)?;
-        let into = format!("fixtures/{id}/files");
-        let fixture = |(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode };
-        let fixtures: Vec<Fixture> = sandbox.files.into_iter().map(fixture).collect();
-        Build {
-            image: ImageDraft {
-                source: ImageOrigin::Rootfs(path.clone()),
-                workdir: sandbox.workdir,
-                user: None,
-            },
-            files: (!fixtures.is_empty()).then_some(into),
-            setup: sandbox.setup,
-            vars: sandbox.vars,
-            fixtures,
-            rootfs: [(sandbox.image, path)].into(),
-        }
+    // A task's own compose file stands alone; the one that others get has a command.
+    let starts = Starts { what: service.started(!compose::is_in(folder)), instead: IN_SETUP };
+    let recipe = Recipe {
+        id,
+        folder,
+        dockerfile: &dockerfile,
+        workdir: service.workdir.as_deref(),
+        user: service.user.as_deref(),
+        timeout_secs: BUILD_SECONDS,
+        hidden: is_hidden,
+        starts,
     };
-    for (name, value) in service.vars {
-        build.vars.retain(|(known, _)| *known != name);
-        build.vars.push((name, value));
-    }
-    Some(build)
+    let mut made = make(&recipe, import)?;
+    set(&mut made.vars, service.vars);
+    Some(made)
 }
 
 fn is_hidden(path: &str) -> bool {

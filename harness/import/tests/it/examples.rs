@@ -126,6 +126,76 @@ fn the_agent_finds_neither_solution_nor_tests() {
     }
 }
 
+#[test]
+fn what_only_keeps_a_container_alive_is_left_out() {
+    let check = |lines: &str, compose: &str, notes: &[&str]| {
+        for (sandbox, _) in SANDBOXES {
+            let place = Place::new();
+            place.copy("harbor/copy", "task");
+            place.write(
+                "task/environment/Dockerfile",
+                &format!("FROM debian:12\nWORKDIR /app\nCOPY notes.txt .\n{lines}\n"),
+            );
+            let text = format!("services:\n  main:\n    build: .\n{compose}");
+            place.write("task/environment/docker-compose.yaml", &text);
+            let imported = Format::Harbor
+                .import(&place.options(&["task"], sandbox))
+                .unwrap_or_else(|error| panic!("{lines} {compose}: {}", crate::place::rendered(&error)));
+            for note in notes {
+                let said = |(_, found): &(String, String)| found.starts_with(note);
+                assert!(imported.notes.iter().any(said), "{note}: {:?}", imported.notes);
+            }
+        }
+    };
+    check("ENTRYPOINT [\"/bin/bash\"]", "", &["Dockerfile line 4: `ENTRYPOINT`"]);
+    check("ENTRYPOINT [\"tini\", \"--\"]\nCMD tail -f /dev/null", "", &["Dockerfile line 5: `CMD`"]);
+    // Harbor runs a command of its own instead.
+    check("CMD [\"python3\", \"server.py\"]", "", &["Dockerfile line 4: `CMD`"]);
+    check("", "    command: sleep infinity\n", &["compose line 4: `command`"]);
+    check(
+        "",
+        "    command: [bash, -c, \"while true; do sleep 60; done\"]\n    tty: true\n",
+        &["compose line 4"],
+    );
+    // It stands in place of the image's.
+    check("ENTRYPOINT [\"/server\"]", "    entrypoint: [sh, -c]\n", &["compose line 4: `entrypoint`"]);
+    check("", "    command:\n", &[]);
+}
+
+/// The Dockerfile's own file of patterns counts before that of its folder, in either format and environment.
+#[test]
+fn what_a_build_does_not_see_stays_behind() {
+    let check = |format: Format, example: &str, folder: &str, own: bool| {
+        for (sandbox, _) in SANDBOXES {
+            let place = Place::new();
+            place.copy(example, "task");
+            for (name, text) in
+                [("own.txt", ""), ("common.txt", ""), ("d/note", ""), (".dockerignore", "common.txt\n")]
+            {
+                place.write(&format!("{folder}/{name}"), text);
+            }
+            if own {
+                place.write(&format!("{folder}/Dockerfile.dockerignore"), "# its own\n[o]wn.*\nDockerfile\n");
+            }
+            format
+                .import(&place.options(&["task"], sandbox))
+                .unwrap_or_else(|error| panic!("{example}: {}", crate::place::rendered(&error)));
+            let mut lines = Vec::new();
+            listing(&place.path("suite/fixtures/task"), "", &mut lines);
+            let has = |name: &str| lines.iter().any(|line| line.contains(name));
+            assert_eq!((has("/own.txt"), has("/common.txt"), has("/d/note")), (!own, own, true), "{lines:?}");
+            // An engine needs the two files, whatever they say of each other; a sandbox does not.
+            let in_container = sandbox == ImportSandbox::Container;
+            assert_eq!(has("/Dockerfile "), in_container || !own, "{lines:?}");
+            assert_eq!(has("/Dockerfile.dockerignore "), own, "{lines:?}");
+        }
+    };
+    for own in [false, true] {
+        check(Format::Harbor, "harbor/reward-json", "task/environment", own);
+        check(Format::TerminalBench, "terminal-bench/copy-all", "task", own);
+    }
+}
+
 /// Texts of a task arrive in the plan as they are, whatever templates would make of them.
 #[test]
 fn texts_are_no_templates() {

@@ -115,6 +115,39 @@ fn what_has_no_counterpart() {
     });
 }
 
+/// Harbor would run them with the container, and nothing here does.
+#[test]
+fn what_a_container_would_start() {
+    check(
+        "container-entrypoint",
+        Container,
+        dockerfile(
+            "FROM debian:12\nWORKDIR /app\nENTRYPOINT [\"/usr/sbin/nginx\", \"-g\", \"daemon off;\"]\nCMD [\"bash\"]\n",
+        ),
+    );
+    check("separate-entrypoint", Container, |place| {
+        place.replace("task/task.toml", "timeout_sec = 60.0", "environment_mode = \"separate\"");
+        place.write(
+            "task/tests/Dockerfile",
+            "FROM debian:12\nCOPY . /tests\nENTRYPOINT /start-database --quiet\n",
+        );
+    });
+    check("compose-programs", Container, |place| {
+        let text = "services:\n  main:\n    build: .\n    entrypoint: [/entrypoint.sh]\n    command: bash -c 'redis-server & sleep infinity'\n";
+        place.write("task/environment/docker-compose.yaml", text);
+    });
+}
+
+#[test]
+fn patterns_that_are_none() {
+    for sandbox in [Container, Bubblewrap] {
+        check("ignored-by-no-pattern", sandbox, |place| {
+            place.write("task/environment/.dockerignore", "[z-a]\n");
+            place.write("task/environment/Dockerfile.dockerignore", "*.log\n[b-a]\n");
+        });
+    }
+}
+
 #[test]
 fn what_a_sandbox_does_not_have() {
     check("sandbox-network", Bubblewrap, swap("\"no-network\"", "\"public\""));

@@ -60,3 +60,24 @@ fn what_has_no_counterpart() {
         place.write("task/Dockerfile", "FROM debian:12\nWORKDIR /app\nRUN pip install numpy\n");
     });
 }
+
+/// Terminal-Bench would run them with the container, and nothing here does.
+#[test]
+fn what_a_container_would_start() {
+    let command = "[ \"sh\", \"-c\", \"sleep infinity\" ]";
+    check("compose-command", Container, |place| {
+        let other = "[ \"sh\", \"-c\", \"/start-server.sh && sleep infinity\" ]";
+        place.replace("task/docker-compose.yaml", command, other);
+    });
+    // Without a command in the task's own compose file, that of the image counts.
+    check("command-of-image", Bubblewrap, |place| {
+        place.replace("task/docker-compose.yaml", &format!("    command: {command}\n"), "");
+        place.write(
+            "task/Dockerfile",
+            "FROM debian:12\nWORKDIR /app\nCMD [\"python3\", \"-m\", \"http.server\"]\n",
+        );
+    });
+    check("entrypoint", Container, |place| {
+        place.write("task/Dockerfile", "FROM debian:12\nWORKDIR /app\nENTRYPOINT [\"/entrypoint.sh\"]\n");
+    });
+}

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clawrl_core::{CancelReason, EpisodeSink, Epoch, Outcome, RunId, SlotId};
-use clawrl_record::{RecordError, ResumeMode, ResumeState, Run, RunEnd, RunState, RunStore, RunWriter};
+use clawrl_record::{
+    LockFile, RecordError, Redactor, ResumeMode, ResumeState, Run, RunEnd, RunState, RunStore, RunWriter,
+};
 
 use crate::fixture::{self, attempt, block_on, fault, finished, lease, record};
 
@@ -228,4 +231,53 @@ fn a_refused_line_fails_its_caller_only() {
         (2, 2),
         "a harness fault may leave some behind"
     );
+}
+
+/// The redactor of these secrets; their values do not matter.
+fn redactor(names: &[&str]) -> Redactor {
+    Redactor::new(names.iter().map(|name| ((*name).to_owned(), format!("value-of-{name}")))).unwrap()
+}
+
+#[test]
+fn what_is_redacted_is_named_in_the_lock_file_and_nothing_else_of_it_changes() {
+    let (results, dir) = interrupted();
+    let path = dir.join("lock.json");
+    let mut written: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    // A later program of this format may write more.
+    written["of_a_later_program"] = true.into();
+    fs::write(&path, written.to_string()).unwrap();
+    let check = |expected: &[&str]| {
+        let mut now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let lock: LockFile = serde_json::from_value(now.clone()).unwrap();
+        assert_eq!(lock.redacted, expected);
+        now.as_object_mut().unwrap().remove("redacted");
+        assert_eq!(now, written);
+    };
+    let (writer, _) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
+    check(&[]);
+    let writer = writer.redacting(Arc::new(redactor(&["B", "A"]))).unwrap();
+    check(&["B", "A"]);
+    let store = RunStore::open(results.path()).unwrap();
+    let refused = store.redact(&run_id(), &redactor(&["C"])).unwrap_err();
+    assert!(matches!(refused, RecordError::Running { .. }), "{refused}");
+    writer.close().unwrap();
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    store.redact(&run_id(), &redactor(&["A"])).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before, "nothing is new");
+    store.redact(&run_id(), &redactor(&["A", "C"])).unwrap();
+    check(&["B", "A", "C"]);
+}
+
+#[test]
+fn a_run_of_an_older_format_can_be_redacted() {
+    let (results, dir) = interrupted();
+    let path = dir.join("lock.json");
+    let mut old: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    old["format"] = 0.into();
+    old["limits_not_set"] = serde_json::json!(["memory_mib"]);
+    fs::write(&path, old.to_string()).unwrap();
+    let store = RunStore::open(results.path()).unwrap();
+    store.redact(&run_id(), &redactor(&["A"])).unwrap();
+    let lock = store.run(&run_id()).unwrap().lock_file().unwrap();
+    assert_eq!((lock.redacted, lock.limits_not_set.len()), (vec!["A".to_owned()], 1));
 }

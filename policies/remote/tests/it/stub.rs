@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 /// The first byte of a connection with TLS.
 const TLS_HANDSHAKE: u8 = 22;
@@ -31,6 +33,8 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Nothing more is sent; the connection stays.
     Stall,
+    /// This is sent again and again, after such a pause, until the other side goes.
+    Repeat(Vec<u8>, Duration),
     /// The connection is closed.
     Cut,
     /// Until as many requests have come to this.
@@ -63,13 +67,14 @@ impl Answer {
     pub(crate) fn begun(pieces: &[&[u8]]) -> Self {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
         let mut steps = vec![Step::Send(head.as_bytes().to_vec())];
-        for piece in pieces {
-            let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
-            chunk.extend_from_slice(piece);
-            chunk.extend_from_slice(b"\r\n");
-            steps.push(Step::Send(chunk));
-        }
+        steps.extend(pieces.iter().map(|piece| Step::Send(chunk(piece))));
         Self(steps)
+    }
+
+    /// A document that has not begun.
+    pub(crate) fn document() -> Self {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Self(vec![Step::Send(head.as_bytes().to_vec())])
     }
 
     /// A stream of events, each in a piece of its own.
@@ -105,6 +110,11 @@ impl Answer {
         self.0.insert(0, step);
         self
     }
+}
+
+/// A piece of a body without known length.
+pub(crate) fn chunk(piece: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
 type Handler = dyn Fn(&Asked) -> Answer + Send + Sync;
@@ -215,6 +225,12 @@ async fn answer(stream: &mut TcpStream, steps: Vec<Step>) -> bool {
                 while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
                 return false;
             }
+            Step::Repeat(bytes, pause) => loop {
+                if stream.write_all(&bytes).await.is_err() {
+                    return false;
+                }
+                sleep(pause).await; // timer: a server that keeps a connection alive does so in intervals
+            },
             Step::Cut => return false,
             Step::Meet(barrier) => {
                 barrier.wait().await;

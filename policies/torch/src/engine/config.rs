@@ -1,5 +1,7 @@
 //! How an engine is set up.
 
+use std::time::Duration;
+
 /// Settings of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
@@ -19,7 +21,33 @@ pub struct EngineConfig {
     pub reproducible: bool,
     /// Whether what was computed for one prompt serves others with the same beginning.
     pub share_prefixes: bool,
+    /// Hears what each piece of work took, on the engine's thread.
+    pub observer: Option<EngineObserver>,
 }
+
+/// What an engine spends its time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineWork {
+    /// A step with rows of prompts, beside those of running sequences.
+    Prefill,
+    /// A step with one row of each running sequence alone.
+    Decode,
+    /// New weights took their place.
+    Swap,
+}
+
+/// Hears of the engine's work. It must not block.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineObserver(pub fn(EngineWork, Duration));
+
+/// The same function is the same observer.
+impl PartialEq for EngineObserver {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for EngineObserver {}
 
 impl Default for EngineConfig {
     /// For a small model on one core.
@@ -32,6 +60,7 @@ impl Default for EngineConfig {
             threads: 1,
             reproducible: false,
             share_prefixes: true,
+            observer: None,
         }
     }
 }

@@ -12,11 +12,11 @@
 //!
 //! Cancellation: dropping the future of [`EngineHandle::generate`] ends the sequence before the next step.
 
-mod audited;
+pub(crate) mod audited;
 mod config;
 mod forward;
 mod handle;
-mod kernels;
+pub(crate) mod kernels;
 mod kv;
 mod philox;
 mod prefix;
@@ -27,7 +27,8 @@ mod stats;
 mod weights;
 mod worker;
 
-pub use config::EngineConfig;
+pub use config::{EngineConfig, EngineObserver, EngineWork};
 pub use handle::{Applied, Engine, EngineHandle};
 pub use request::{EngineError, GenerateRequest, Generated, PublishError};
 pub use stats::EngineStats;
+pub(crate) use weights::values;

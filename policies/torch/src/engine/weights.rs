@@ -90,6 +90,6 @@ fn copied(matrix: &Tensor) -> Result<Tensor, TorchError> {
 }
 
 /// Elements of a tensor.
-pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>, TorchError> {
+pub(crate) fn values(tensor: &Tensor) -> Result<Vec<f32>, TorchError> {
     Ok(Vec::<f32>::try_from(tensor.f_detach()?.f_contiguous()?.f_view(-1)?)?)
 }

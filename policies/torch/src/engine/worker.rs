@@ -9,13 +9,13 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::audited::GemmRows;
-use super::config::EngineConfig;
+use super::config::{EngineConfig, EngineObserver, EngineWork};
 use super::forward::{Forward, Row};
 use super::kv::{KvPool, Slab, pages_needed};
 use super::prefix::{Match, PrefixCache, common};
@@ -136,9 +136,12 @@ impl Worker {
             self.drop_cancelled();
             self.admit();
             if !self.running.is_empty() {
-                let start = Instant::now();
+                let (start, prompt_rows) = (Instant::now(), self.stats.prompt_rows);
                 self.step()?;
-                self.stats.busy += start.elapsed();
+                let took = start.elapsed();
+                self.stats.busy += took;
+                let has_prompt = self.stats.prompt_rows > prompt_rows;
+                self.tell(if has_prompt { EngineWork::Prefill } else { EngineWork::Decode }, took);
             }
             self.report();
             for (reply, answer) in self.answers.drain(..) {
@@ -181,7 +184,14 @@ impl Worker {
         true
     }
 
+    fn tell(&self, work: EngineWork, took: Duration) {
+        if let Some(EngineObserver(hear)) = self.config.observer {
+            hear(work, took);
+        }
+    }
+
     fn swap(&mut self, weights: Weights) {
+        let start = Instant::now();
         let version = weights.version;
         self.weights = weights;
         self.cache.restart(version);
@@ -191,6 +201,7 @@ impl Worker {
         self.stats.swaps += 1;
         self.stats.version = version;
         self.shared.write(&self.stats);
+        self.tell(EngineWork::Swap, start.elapsed());
     }
 
     fn drop_cancelled(&mut self) {

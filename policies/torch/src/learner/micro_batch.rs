@@ -28,11 +28,14 @@ pub(crate) struct MicroBatch<'a> {
     pub(crate) tokens: u64,
 }
 
+/// A sample's part of the predictions.
 #[derive(Debug)]
-struct Part<'a> {
-    sample: &'a TrainSample,
-    predictions: Range<usize>,
-    positions: Vec<usize>,
+pub(super) struct Part<'a> {
+    pub(super) sample: &'a TrainSample,
+    /// Which of all predictions are its own.
+    pub(super) predictions: Range<usize>,
+    /// Positions within the sample that they are for.
+    pub(super) positions: Vec<usize>,
 }
 
 /// Log-probabilities and entropies of trained tokens, by sample; shape T each, 0 where nothing is trained.
@@ -87,7 +90,7 @@ impl<'a> MicroBatch<'a> {
         let hidden_md = hidden_only(params, &self.rows, &self.predicting)?;
         let weight_vd = params.head()?;
         let head = Head::forward(&weight_vd, &hidden_md, &self.targets, &self.temperatures, false)?;
-        Ok(self.by_sample(&head.logprobs, &head.entropies))
+        Ok(by_sample(&self.parts, &head.logprobs, &head.entropies))
     }
 
     /// Forward, the loss's derivatives by each log-probability from `derive`, backward. `derive` gets the scores and
@@ -102,7 +105,7 @@ impl<'a> MicroBatch<'a> {
         let pass = Pass::forward(params, &self.rows, &self.predicting, activations)?;
         let (hidden_md, weight_vd) = (pass.hidden()?, params.head()?);
         let head = Head::forward(&weight_vd, &hidden_md, &self.targets, &self.temperatures, true)?;
-        let derivatives = derive(self.by_sample(&head.logprobs, &head.entropies));
+        let derivatives = derive(by_sample(&self.parts, &head.logprobs, &head.entropies));
         let mut packed = Vec::with_capacity(head.logprobs.len());
         for (part, derivatives) in self.parts.iter().zip(&derivatives) {
             packed.extend(part.positions.iter().map(|&at| derivatives[at]));
@@ -110,18 +113,19 @@ impl<'a> MicroBatch<'a> {
         let hidden_grad_md = head.backward(&packed, gradients)?;
         pass.backward(&hidden_grad_md, gradients)
     }
+}
 
-    fn by_sample(&self, logprobs: &[f32], entropies: &[f32]) -> Scores {
-        let spread = |part: &Part<'_>, values: &[f32]| {
-            let mut spread = vec![0.0; part.sample.segment.len()];
-            for (&at, &value) in part.positions.iter().zip(&values[part.predictions.clone()]) {
-                spread[at] = value;
-            }
-            spread
-        };
-        Scores {
-            logprobs: self.parts.iter().map(|part| spread(part, logprobs)).collect(),
-            entropies: self.parts.iter().map(|part| spread(part, entropies)).collect(),
+/// Values of all predictions, as scores of the samples that they are for.
+pub(super) fn by_sample(parts: &[Part<'_>], logprobs: &[f32], entropies: &[f32]) -> Scores {
+    let spread = |part: &Part<'_>, values: &[f32]| {
+        let mut spread = vec![0.0; part.sample.segment.len()];
+        for (&at, &value) in part.positions.iter().zip(&values[part.predictions.clone()]) {
+            spread[at] = value;
         }
+        spread
+    };
+    Scores {
+        logprobs: parts.iter().map(|part| spread(part, logprobs)).collect(),
+        entropies: parts.iter().map(|part| spread(part, entropies)).collect(),
     }
 }

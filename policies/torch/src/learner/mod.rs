@@ -3,10 +3,12 @@
 mod backward;
 mod checkpoint;
 mod collective;
+mod direct;
 mod head;
 mod micro_batch;
 mod optimizer;
 mod publisher;
+mod step;
 mod torch_learner;
 
 pub use backward::Activations;

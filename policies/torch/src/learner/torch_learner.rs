@@ -13,20 +13,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_learn::{
-    Aggregation, Balance, LearnError, Learner, LossFigures, Objective, PolicyLoss, StepTotals, Terms,
-    TrainBatch, TrainSample, UpdateReport, imitation, micro_batches, policy_gradient, split_minibatches,
-    token_weights,
+    Aggregation, Balance, LearnError, Learner, Objective, PolicyLoss, StepTotals, TrainBatch, TrainSample,
+    UpdateReport, micro_batches, split_minibatches, token_weights,
 };
 use tch::Device;
 
 use super::backward::{Activations, Gradients};
 use super::checkpoint::{Checkpoint, Checkpoints, State};
 use super::collective::Collective;
-use super::micro_batch::{MicroBatch, Scores};
+use super::direct::{Crew, Piece, pieces};
+use super::micro_batch::MicroBatch;
 use super::optimizer::{Optimizer, OptimizerConfig};
 use super::publisher::Publisher;
+use super::step::{Deriving, Step, Sums};
 use crate::error::TorchError;
 use crate::model::{ModelFiles, Params, Rope};
+
+/// Rows of a piece of a crew: few enough for a core's caches, enough for products of matrices.
+const PIECE_ROWS: usize = 1024;
 
 /// Most samples named as the cause of one skipped step.
 const NAMED_CULPRITS: usize = 4;
@@ -78,6 +82,8 @@ pub struct TorchLearner {
     optimizer: Optimizer,
     gradients: Gradients,
     rope: Rope,
+    /// For a small model on the CPU, whose passes it makes.
+    crew: Option<Crew>,
     device: Device,
     skipped_in_a_row: u32,
 }
@@ -88,27 +94,6 @@ impl std::fmt::Debug for TorchLearner {
     }
 }
 
-/// Sums over the trained tokens of a step, or of an update.
-#[derive(Debug, Default)]
-struct Sums {
-    loss: f64,
-    entropy: f64,
-    figures: LossFigures,
-    trained: u64,
-    forward: u64,
-}
-
-/// What one optimizer step descends on.
-#[derive(Clone, Copy)]
-struct Step<'a> {
-    objective: Objective,
-    samples: &'a [TrainSample],
-    /// Positions of the samples of this step.
-    chosen: &'a [usize],
-    /// Log-probabilities of all samples at the start of the batch, where they are not the present ones.
-    proximal: Option<&'a [Vec<f32>]>,
-}
-
 impl TorchLearner {
     /// A learner with fresh moments.
     ///
@@ -117,10 +102,12 @@ impl TorchLearner {
     pub fn new(setup: LearnerSetup<'_>) -> Result<Self, TorchError> {
         let layout = setup.params.layout();
         let device = setup.params.flat().device();
+        let rope = Rope::new(layout.config(), device)?;
         Ok(Self {
             optimizer: Optimizer::new(setup.config.optimizer, layout, device)?,
             gradients: Gradients::zeros(Arc::clone(layout), device)?,
-            rope: Rope::new(layout.config(), device)?,
+            crew: Crew::of(&setup.params, &rope, setup.config.activations)?,
+            rope,
             config: setup.config,
             params: setup.params,
             version: setup.version,
@@ -197,41 +184,24 @@ impl TorchLearner {
         };
         let weights = token_weights(aggregation, totals, &chosen);
         let weights_of: HashMap<usize, Vec<f64>> = step.chosen.iter().copied().zip(weights).collect();
+        let deriving = Deriving { step, loss: &self.config.loss, weights_of: &weights_of };
         let mut sums = Sums::default();
-        for indices in micro_batches(step.samples, step.chosen, self.config.micro_batch_tokens) {
-            let Some(batch) = self.pack(step.samples, &indices)? else { continue };
-            sums.forward += batch.tokens;
-            let derive = |scores: Scores| {
-                let scored = indices.iter().zip(&scores.logprobs).zip(&scores.entropies);
-                let derive_one = |((&index, current), entropies): ((&usize, &Vec<f32>), &Vec<f32>)| {
-                    let TrainSample { segment, advantages, .. } = &step.samples[index];
-                    let weights = weights_of.get(&index).map_or(&[][..], Vec::as_slice);
-                    let loss = match step.objective {
-                        Objective::Imitation => imitation(current, &segment.mask, weights),
-                        Objective::PolicyGradient => {
-                            let proximal = step.proximal.map_or(current, |proximal| &proximal[index]);
-                            let terms = Terms {
-                                current,
-                                proximal,
-                                behaviour: &segment.behaviour,
-                                advantages,
-                                mask: &segment.mask,
-                                weights,
-                            };
-                            policy_gradient(&self.config.loss, terms)
-                        }
-                    };
-                    let trained = masked(&segment.mask, current);
-                    // A segment without numbers is dropped from the loss, which must not hide it.
-                    sums.loss += if trained.clone().all(f32::is_finite) { loss.loss } else { f64::NAN };
-                    sums.trained += trained.count() as u64;
-                    sums.entropy += masked(&segment.mask, entropies).map(f64::from).sum::<f64>();
-                    sums.figures += loss.figures;
-                    loss.d_current
+        if let Some(crew) = &self.crew {
+            let pieces = self.pieces(step.samples, step.chosen);
+            let derive = |piece: &Piece<'_>, scores| deriving.derive(&piece.indices, piece.tokens, &scores);
+            for of_piece in crew.descend(&self.params, &pieces, &self.gradients, derive)? {
+                sums.add(&of_piece);
+            }
+        } else {
+            for indices in micro_batches(step.samples, step.chosen, self.config.micro_batch_tokens) {
+                let Some(batch) = self.pack(step.samples, &indices)? else { continue };
+                let derive = |scores| {
+                    let (derivatives, of_batch) = deriving.derive(&indices, batch.tokens, &scores);
+                    sums.add(&of_batch);
+                    derivatives
                 };
-                scored.map(derive_one).collect()
-            };
-            batch.descend(&self.params, self.config.activations, &self.gradients, derive)?;
+                batch.descend(&self.params, self.config.activations, &self.gradients, derive)?;
+            }
         }
         self.collective.sum(&mut self.gradients.params.flat().shallow_clone())?;
         let mut loss = [sums.loss];
@@ -256,11 +226,25 @@ impl TorchLearner {
         MicroBatch::pack(&self.params, &self.rope, &members, self.device)
     }
 
+    fn pieces<'s>(&self, samples: &'s [TrainSample], chosen: &[usize]) -> Vec<Piece<'s>> {
+        let most = usize::try_from(self.config.micro_batch_tokens.get()).unwrap_or(usize::MAX);
+        pieces(samples, chosen, most.min(PIECE_ROWS))
+    }
+
     /// Log-probabilities of all samples under the present parameters, shape T each.
     fn proximal(&self, samples: &[TrainSample]) -> Result<Vec<Vec<f32>>, TorchError> {
         let mut logprobs: Vec<Vec<f32>> =
             samples.iter().map(|sample| vec![0.0; sample.segment.len()]).collect();
         let all: Vec<usize> = (0..samples.len()).collect();
+        if let Some(crew) = &self.crew {
+            let pieces = self.pieces(samples, &all);
+            for (piece, scores) in pieces.iter().zip(crew.score(&self.params, &pieces)?) {
+                for (&index, scored) in piece.indices.iter().zip(scores.logprobs) {
+                    logprobs[index] = scored;
+                }
+            }
+            return Ok(logprobs);
+        }
         for indices in micro_batches(samples, &all, self.config.micro_batch_tokens) {
             let Some(batch) = self.pack(samples, &indices)? else { continue };
             for (&index, scored) in indices.iter().zip(batch.score(&self.params)?.logprobs) {
@@ -333,20 +317,6 @@ impl TorchLearner {
         self.version += 1;
         Ok(report)
     }
-}
-
-impl Sums {
-    fn add(&mut self, other: &Self) {
-        self.loss += other.loss;
-        self.entropy += other.entropy;
-        self.figures += other.figures;
-        self.trained += other.trained;
-        self.forward += other.forward;
-    }
-}
-
-fn masked<'a>(mask: &'a [bool], values: &'a [f32]) -> impl Iterator<Item = f32> + Clone + 'a {
-    mask.iter().zip(values).filter(|&(&trained, _)| trained).map(|(_, &value)| value)
 }
 
 enum UpdateFailure {

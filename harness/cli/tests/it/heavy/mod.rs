@@ -2,5 +2,6 @@
 
 mod hostile;
 mod killing;
+mod profiled;
 mod suites;
 mod thousands;

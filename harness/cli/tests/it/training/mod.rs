@@ -5,6 +5,7 @@ mod faulting;
 mod ground;
 mod killing;
 mod policy_init;
+mod profiling;
 mod refusing;
 mod repeating;
 mod streaming;

@@ -8,13 +8,13 @@
 #![allow(unsafe_code)]
 
 /// How a kernel multiplies and adds.
-pub(in crate::engine) trait Arithmetic {
+pub(crate) trait Arithmetic {
     /// `a * b + c`, rounded once where the processor can.
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
 }
 
 /// A loop over slices that wants wide instructions.
-pub(in crate::engine) trait Kernel {
+pub(crate) trait Kernel {
     /// What it returns.
     type Output;
 
@@ -49,7 +49,7 @@ impl Arithmetic for Portable {
 
 /// Runs the kernel with AVX2 and FMA where the processor has them, and portably elsewhere.
 #[cfg(not(target_arch = "aarch64"))]
-pub(in crate::engine) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
@@ -66,7 +66,7 @@ pub(in crate::engine) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 
 /// Runs the kernel; wide instructions are part of the architecture.
 #[cfg(target_arch = "aarch64")]
-pub(in crate::engine) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Fused>()
 }
 

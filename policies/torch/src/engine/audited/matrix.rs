@@ -22,7 +22,7 @@ const ROW_BLOCK: usize = 32;
 
 /// How many rows one multiplication takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum GemmRows {
+pub(crate) enum GemmRows {
     /// All at once.
     All,
     /// [`ROW_BLOCK`] at a time; the last block runs over unused rows (I2).
@@ -31,7 +31,7 @@ pub(in crate::engine) enum GemmRows {
 
 impl GemmRows {
     /// Rows of one multiplication, out of so many.
-    pub(in crate::engine) fn together(self, rows: usize) -> usize {
+    pub(crate) fn together(self, rows: usize) -> usize {
         match self {
             Self::All => rows,
             Self::Blocks => ROW_BLOCK,
@@ -41,7 +41,7 @@ impl GemmRows {
 
 /// Room for some rows of fp32, all 0 at first.
 #[derive(Debug)]
-pub(in crate::engine) struct Matrix {
+pub(crate) struct Matrix {
     tensor: Tensor,
     rows: usize,
     columns: usize,
@@ -49,19 +49,19 @@ pub(in crate::engine) struct Matrix {
 
 impl Matrix {
     /// Room for at least `rows` rows, rounded up to whole blocks.
-    pub(in crate::engine) fn zeros(rows: usize, columns: usize) -> Result<Self, TorchError> {
+    pub(crate) fn zeros(rows: usize, columns: usize) -> Result<Self, TorchError> {
         let rows = rows.max(1).next_multiple_of(ROW_BLOCK);
         let tensor = Tensor::f_zeros([rows as i64, columns as i64], (Kind::Float, Device::Cpu))?;
         Ok(Self { tensor, rows, columns })
     }
 
     /// Columns of a row.
-    pub(in crate::engine) fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 
     /// All rows.
-    pub(in crate::engine) fn data(&self) -> &[f32] {
+    pub(crate) fn data(&self) -> &[f32] {
         // SAFETY: the tensor is contiguous fp32 on the CPU with rows x columns elements, all written by `zeros`; it
         // lives as long as `self`, and nobody else reaches its memory (I1), so while this borrow of `self` lasts
         // nothing writes to it.
@@ -69,7 +69,7 @@ impl Matrix {
     }
 
     /// All rows, to be written.
-    pub(in crate::engine) fn data_mut(&mut self) -> &mut [f32] {
+    pub(crate) fn data_mut(&mut self) -> &mut [f32] {
         // SAFETY: as in `data`; `self` is borrowed mutably, so this is the only slice over the memory.
         unsafe {
             std::slice::from_raw_parts_mut(self.tensor.data_ptr().cast::<f32>(), self.rows * self.columns)
@@ -77,18 +77,18 @@ impl Matrix {
     }
 
     /// One row.
-    pub(in crate::engine) fn row(&self, row: usize) -> &[f32] {
+    pub(crate) fn row(&self, row: usize) -> &[f32] {
         &self.data()[row * self.columns..(row + 1) * self.columns]
     }
 
     /// One row, to be written.
-    pub(in crate::engine) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         let columns = self.columns;
         &mut self.data_mut()[row * columns..(row + 1) * columns]
     }
 
     /// Row `i` becomes row `ids[i]` of `table`.
-    pub(in crate::engine) fn gather(&mut self, table: &Tensor, ids: &[i64]) -> Result<(), TorchError> {
+    pub(crate) fn gather(&mut self, table: &Tensor, ids: &[i64]) -> Result<(), TorchError> {
         let ids_r = Tensor::f_from_slice(ids)?;
         let _ = table.f_index_select_out(&self.view(0, ids.len())?, 0, &ids_r)?;
         Ok(())
@@ -96,7 +96,7 @@ impl Matrix {
 
     /// The first `rows` rows become those rows of `input`, from row `from` on, times `weight` (columns of `input` x
     /// columns of `self`).
-    pub(in crate::engine) fn multiply(
+    pub(crate) fn multiply(
         &mut self,
         input: &Matrix,
         from: usize,
@@ -109,6 +109,58 @@ impl Matrix {
             let input_rk = input.view(from + start, step)?;
             let _ = input_rk.f_mm_out(&self.view(start, step)?, weight)?;
         }
+        Ok(())
+    }
+
+    /// Makes room for at least so many rows; what was there may be lost.
+    pub(crate) fn reserve(&mut self, rows: usize) -> Result<(), TorchError> {
+        if rows > self.rows {
+            *self = Self::zeros(rows, self.columns)?;
+        }
+        Ok(())
+    }
+
+    /// The first `rows` rows become those of `input` times `weight` (columns of `input` x columns of `self`), added to
+    /// what they are.
+    pub(crate) fn multiply_add(
+        &mut self,
+        input: &Matrix,
+        rows: usize,
+        weight: &Tensor,
+    ) -> Result<(), TorchError> {
+        let _ = self.view(0, rows)?.f_addmm_(&input.view(0, rows)?, weight)?;
+        Ok(())
+    }
+
+    /// Rows of `self` from row `into` on become the first `rows` rows of `input` times `weight`.
+    pub(crate) fn multiply_into(
+        &mut self,
+        into: usize,
+        input: &Matrix,
+        rows: usize,
+        weight: &Tensor,
+    ) -> Result<(), TorchError> {
+        let _ = input.view(0, rows)?.f_mm_out(&self.view(into, rows)?, weight)?;
+        Ok(())
+    }
+
+    /// Adds to `sum` (columns of `self` x columns of `other`) the transpose of the first `rows` rows times those of
+    /// `other` from row `from` on.
+    pub(crate) fn add_products(
+        &self,
+        other: &Matrix,
+        from: usize,
+        rows: usize,
+        sum: &mut Tensor,
+    ) -> Result<(), TorchError> {
+        let _ = sum.f_addmm_(&self.view(0, rows)?.f_tr()?, &other.view(from, rows)?)?;
+        Ok(())
+    }
+
+    /// Adds row `i` to row `ids[i]` of `table`.
+    pub(crate) fn scatter_add(&self, table: &mut Tensor, ids: &[i64]) -> Result<(), TorchError> {
+        let ids_r = Tensor::f_from_slice(ids)?;
+        let _ = table.f_index_add_(0, &ids_r, &self.view(0, ids.len())?)?;
         Ok(())
     }
 
@@ -153,6 +205,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn products_are_added() {
+        let (a, b) = (filled(5, 3, 0.1), filled(5, 2, 0.4));
+        let mut sum = Tensor::f_ones([3, 2], (Kind::Float, Device::Cpu)).unwrap();
+        a.add_products(&b, 0, 4, &mut sum).unwrap();
+        let mut into = filled(5, 2, 0.9);
+        let before = into.row(3).to_vec();
+        let weight = Tensor::f_ones([3, 2], (Kind::Float, Device::Cpu)).unwrap();
+        into.multiply_add(&a, 4, &weight).unwrap();
+        for i in 0..3 {
+            for j in 0..2 {
+                let expected = 1.0 + (0..4).map(|row| a.row(row)[i] * b.row(row)[j]).sum::<f32>();
+                assert!((sum.double_value(&[i as i64, j as i64]) as f32 - expected).abs() < 1e-6);
+            }
+        }
+        for (j, before) in before.iter().enumerate() {
+            assert!((into.row(3)[j] - before - a.row(3).iter().sum::<f32>()).abs() < 1e-6);
+        }
+        assert_eq!(into.row(4), filled(5, 2, 0.9).row(4));
+    }
+
+    #[test]
+    fn scattered_rows_add_up() {
+        let rows = filled(3, 2, 0.2);
+        let mut table = Tensor::f_zeros([4, 2], (Kind::Float, Device::Cpu)).unwrap();
+        rows.scatter_add(&mut table, &[3, 1, 3]).unwrap();
+        let expected = [rows.row(1)[0], rows.row(0)[0] + rows.row(2)[0]];
+        assert_eq!([table.double_value(&[1, 0]) as f32, table.double_value(&[3, 0]) as f32], expected);
+        assert_eq!(table.double_value(&[0, 0]), 0.0);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The engine's only unsafe code: slices over libtorch's memory, and the choice of instructions at run time.
+//! The crate's only unsafe code: slices over libtorch's memory, and the choice of instructions at run time. The learner
+//! uses it too.
 
 mod dispatch;
 mod matrix;
 mod transpose;
 
-pub(super) use dispatch::{Arithmetic, Kernel, dispatch};
-pub(super) use matrix::{GemmRows, Matrix};
+pub(crate) use dispatch::{Arithmetic, Kernel, dispatch};
+pub(crate) use matrix::{GemmRows, Matrix};
 pub(super) use transpose::transposed;

@@ -6,15 +6,15 @@ use super::lanes::{exp, squares};
 use crate::engine::audited::{Arithmetic, Kernel};
 
 /// `out = x / sqrt(mean(x^2) + eps) * weight` of each row.
-pub(in crate::engine) struct RmsNorm<'a> {
+pub(crate) struct RmsNorm<'a> {
     /// R x D.
-    pub(in crate::engine) x: &'a [f32],
+    pub(crate) x: &'a [f32],
     /// D.
-    pub(in crate::engine) weight: &'a [f32],
+    pub(crate) weight: &'a [f32],
     /// Added under the root.
-    pub(in crate::engine) eps: f32,
+    pub(crate) eps: f32,
     /// R x D.
-    pub(in crate::engine) out: &'a mut [f32],
+    pub(crate) out: &'a mut [f32],
 }
 
 impl Kernel for RmsNorm<'_> {
@@ -30,17 +30,17 @@ impl Kernel for RmsNorm<'_> {
 }
 
 /// `x += y`, then the norm of `x`.
-pub(in crate::engine) struct AddRmsNorm<'a> {
+pub(crate) struct AddRmsNorm<'a> {
     /// R x D.
-    pub(in crate::engine) x: &'a mut [f32],
+    pub(crate) x: &'a mut [f32],
     /// R x D.
-    pub(in crate::engine) y: &'a [f32],
+    pub(crate) y: &'a [f32],
     /// D.
-    pub(in crate::engine) weight: &'a [f32],
+    pub(crate) weight: &'a [f32],
     /// Added under the root.
-    pub(in crate::engine) eps: f32,
+    pub(crate) eps: f32,
     /// R x D.
-    pub(in crate::engine) out: &'a mut [f32],
+    pub(crate) out: &'a mut [f32],
 }
 
 impl Kernel for AddRmsNorm<'_> {
@@ -67,25 +67,26 @@ fn norm<A: Arithmetic>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     }
 }
 
+/// `1 / sqrt(mean(x^2) + eps)`.
 #[inline(always)]
-fn inverse_root<A: Arithmetic>(x: &[f32], eps: f32) -> f32 {
+pub(crate) fn inverse_root<A: Arithmetic>(x: &[f32], eps: f32) -> f32 {
     1.0 / (squares::<A>(x) / x.len() as f32 + eps).sqrt()
 }
 
 /// Norm of one head, then the rotation of its pairs `(x[i], x[i + E/2])`, in place, then a factor.
-pub(in crate::engine) struct NormRotate<'a> {
+pub(crate) struct NormRotate<'a> {
     /// Heads x E.
-    pub(in crate::engine) heads: &'a mut [f32],
+    pub(crate) heads: &'a mut [f32],
     /// E.
-    pub(in crate::engine) weight: &'a [f32],
+    pub(crate) weight: &'a [f32],
     /// Added under the root.
-    pub(in crate::engine) eps: f32,
+    pub(crate) eps: f32,
     /// E/2 of the row's position.
-    pub(in crate::engine) cos: &'a [f32],
+    pub(crate) cos: &'a [f32],
     /// E/2 of the row's position.
-    pub(in crate::engine) sin: &'a [f32],
+    pub(crate) sin: &'a [f32],
     /// Multiplies the result.
-    pub(in crate::engine) factor: f32,
+    pub(crate) factor: f32,
 }
 
 impl Kernel for NormRotate<'_> {
@@ -111,13 +112,13 @@ impl Kernel for NormRotate<'_> {
 }
 
 /// `out = silu(gate) * up` of each row.
-pub(in crate::engine) struct GatedUnit<'a> {
+pub(crate) struct GatedUnit<'a> {
     /// R x 2 F: gate, up.
-    pub(in crate::engine) gate_up: &'a [f32],
+    pub(crate) gate_up: &'a [f32],
     /// F.
-    pub(in crate::engine) width: usize,
+    pub(crate) width: usize,
     /// R x F.
-    pub(in crate::engine) out: &'a mut [f32],
+    pub(crate) out: &'a mut [f32],
 }
 
 impl Kernel for GatedUnit<'_> {

@@ -6,11 +6,11 @@
 use crate::engine::audited::Arithmetic;
 
 /// Partial sums side by side: two registers of AVX2, four of NEON.
-pub(in crate::engine) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// The lanes from first to last.
 #[inline(always)]
-pub(super) fn total(lanes: &[f32; LANES]) -> f32 {
+pub(crate) fn total(lanes: &[f32; LANES]) -> f32 {
     // Halves onto halves: the same order everywhere, and shorter than one by one.
     let mut sums = *lanes;
     let mut width = LANES / 2;
@@ -25,20 +25,27 @@ pub(super) fn total(lanes: &[f32; LANES]) -> f32 {
 
 /// Sum of squares.
 #[inline(always)]
-pub(super) fn squares<A: Arithmetic>(values: &[f32]) -> f32 {
-    let (chunks, rest) = values.as_chunks::<LANES>();
+pub(crate) fn squares<A: Arithmetic>(values: &[f32]) -> f32 {
+    dot::<A>(values, values)
+}
+
+/// Sum of products of two slices of one length.
+#[inline(always)]
+pub(crate) fn dot<A: Arithmetic>(a: &[f32], b: &[f32]) -> f32 {
+    let (a_chunks, a_rest) = a.as_chunks::<LANES>();
+    let (b_chunks, b_rest) = b.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
-    for chunk in chunks {
-        for (sum, &value) in sums.iter_mut().zip(chunk) {
-            *sum = A::mul_add(value, value, *sum);
+    for (a, b) in a_chunks.iter().zip(b_chunks) {
+        for (sum, (&a, &b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum = A::mul_add(a, b, *sum);
         }
     }
-    rest.iter().fold(total(&sums), |sum, &value| A::mul_add(value, value, sum))
+    a_rest.iter().zip(b_rest).fold(total(&sums), |sum, (&a, &b)| A::mul_add(a, b, sum))
 }
 
 /// Largest value; NaN is passed over.
 #[inline(always)]
-pub(super) fn largest(values: &[f32]) -> f32 {
+pub(crate) fn largest(values: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut best = [f32::NEG_INFINITY; LANES];
@@ -52,7 +59,7 @@ pub(super) fn largest(values: &[f32]) -> f32 {
 
 /// The exponential function. NaN stays NaN.
 #[inline(always)]
-pub(super) fn exp<A: Arithmetic>(x: f32) -> f32 {
+pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
     const LOWEST: f32 = -87.3;
     const HIGHEST: f32 = 88.0;
     /// Adding it moves the fraction out of the mantissa: rounds to the nearest whole number.

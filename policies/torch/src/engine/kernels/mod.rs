@@ -10,6 +10,7 @@ mod lanes;
 mod softmax;
 
 pub(super) use attention::AttendRow;
-pub(super) use elementwise::{AddRmsNorm, GatedUnit, NormRotate, RmsNorm};
-pub(super) use lanes::LANES;
+pub(super) use elementwise::AddRmsNorm;
+pub(crate) use elementwise::{GatedUnit, NormRotate, RmsNorm, inverse_root};
+pub(crate) use lanes::{LANES, dot, exp, largest, total};
 pub(super) use softmax::Softmax;

@@ -1,0 +1,10 @@
+//! Where `ci/bench/peers/install.sh` puts the Python peers.
+
+use std::path::PathBuf;
+
+/// The virtual environment of this name, in the user's folder for caches; it may not be there.
+pub(crate) fn peers_folder(name: &str) -> Option<PathBuf> {
+    let caches = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(caches.join("clawrl/bench").join(name))
+}

@@ -1,0 +1,104 @@
+//! Containers that end with the harness.
+//!
+//! I1. A container is remembered until its first process has ended, whatever became of the programs that were started in
+//! it: between a halt and its verifier there is none. I2. What is remembered costs a start the same, however many
+//! containers there were.
+
+use std::os::fd::AsFd;
+
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::protocol::JoinTarget;
+use crate::freezer::Freezer;
+use crate::procs::{self, ProcessStat};
+
+/// So many are remembered before those that have ended are looked for.
+const FEW: usize = 64;
+
+/// The containers in which a main program was started.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    containers: Vec<Container>,
+    /// Their number at which those that have ended are looked for: twice what was left the last time.
+    crowded: usize,
+}
+
+#[derive(Debug)]
+struct Container {
+    /// Its first process, and when that started.
+    pid: u32,
+    start_ticks: u64,
+    freezer: Option<Freezer>,
+}
+
+impl Remembered {
+    pub(super) fn add(&mut self, target: &JoinTarget) {
+        if self.containers.len() >= self.crowded.max(FEW) {
+            self.containers.retain(Container::is_there);
+            self.crowded = self.containers.len() * 2;
+        }
+        let entrances = target.container.as_ref().map(|container| container.entrances.as_slice());
+        self.containers.push(Container {
+            pid: target.pid,
+            start_ticks: target.start_ticks,
+            freezer: Freezer::among(entrances.unwrap_or_default()),
+        });
+    }
+
+    /// Kills the first processes, and with each all others in its container.
+    pub(super) fn end(&mut self) {
+        self.containers.drain(..).for_each(|container| container.end());
+    }
+}
+
+impl Container {
+    fn is_there(&self) -> bool {
+        ProcessStat::read(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.zombie)
+    }
+
+    fn end(&self) {
+        // Opened before it is looked at: the handle stays with the process that was seen.
+        let Some(handle) = procs::open(self.pid).filter(|_| self.is_there()) else { return };
+        // ESRCH: it has ended by itself.
+        let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
+        // The harness may have died while it had stopped the container, and in version 1 who is stopped does not die.
+        if let Some(freezer) = &self.freezer {
+            freezer.thaw();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn target(child: &Child) -> JoinTarget {
+        let start_ticks = ProcessStat::read(child.id()).unwrap().start_ticks;
+        JoinTarget { pid: child.id(), start_ticks, inside_identity: (0, 0), container: None }
+    }
+
+    #[test]
+    fn i2_what_has_ended_is_forgotten_and_what_has_not_is_ended() {
+        let waiting = || Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut remembered = Remembered::default();
+        let mut living = waiting();
+        remembered.add(&target(&living));
+        for _ in 0..3 * FEW {
+            let mut ended = waiting();
+            remembered.add(&target(&ended));
+            ended.kill().unwrap();
+            ended.wait().unwrap();
+        }
+        assert!(remembered.containers.len() <= FEW + 1, "{}", remembered.containers.len());
+        // A number that somebody else has by now is nobody's business.
+        let mut another = waiting();
+        remembered.add(&JoinTarget { start_ticks: 1, ..target(&another) });
+        remembered.end();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&living.wait().unwrap()), Some(9));
+        assert_eq!(another.try_wait().unwrap(), None);
+        another.kill().unwrap();
+        another.wait().unwrap();
+    }
+}

@@ -1,0 +1,195 @@
+//! Copies to places where something is already, or where there is no room.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_sandbox::{
+    CarryError, CarryRequest, CopyOptions, Exclusions, Existing, Owner, Room, SafeDir, SandboxBackend,
+    TreeBounds, TreeError, copy_part, copy_tree,
+};
+
+use crate::support::{sh, waiting, with_backend};
+use crate::traps::{SECRET, Scratch};
+
+const REPLACED: CopyOptions = CopyOptions {
+    bounds: TreeBounds { entries: 1000, depth: 100, bytes: 1 << 20 },
+    owner: None,
+    existing: Existing::Replaced,
+    room: Room::Shared,
+};
+
+/// Copies `from` of a source to `to` of a destination, and looks at the result; nothing outside may have changed.
+fn check(
+    source: impl FnOnce(&Scratch),
+    destination: impl FnOnce(&Scratch),
+    (from, to): (&str, &str),
+    look: impl FnOnce(&Scratch),
+) {
+    let (comes, there) = (Scratch::new(), Scratch::new());
+    source(&comes);
+    destination(&there);
+    let copied = copy_part(&comes.dir(), from, &there.dir(), to, &Exclusions::default(), REPLACED);
+    copied.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
+    look(&there);
+    assert_eq!(fs::read(there.outside("secret")).unwrap(), SECRET);
+    assert_eq!(fs::read_dir(there.outside("")).unwrap().count(), 1);
+}
+
+/// A folder with what is hard to remove.
+fn folder_in_the_way(at: &Scratch, name: &str) {
+    at.file(format!("{name}/deep/er/f"), "old");
+    at.link(at.outside(""), format!("{name}/deep/out"));
+    at.fifo(format!("{name}/deep/fifo"));
+    at.mode(format!("{name}/deep/er"), 0o555);
+    at.mode(format!("{name}/deep"), 0o555);
+}
+
+fn file(at: &Scratch, name: &str) -> String {
+    assert!(fs::symlink_metadata(at.path(name)).unwrap().is_file(), "{name}");
+    fs::read_to_string(at.path(name)).unwrap()
+}
+
+#[test]
+fn a_file_takes_the_place_of_whatever_is_there() {
+    let comes = |at: &Scratch| at.file("new", "new");
+    let look = |at: &Scratch| assert_eq!(file(at, "there"), "new");
+    check(comes, |at| folder_in_the_way(at, "there"), ("new", "there"), look);
+    check(comes, |at| at.link(at.outside("secret"), "there"), ("new", "there"), look);
+    check(comes, |at| at.link(at.outside(""), "there"), ("new", "there"), look);
+    check(comes, |at| at.fifo("there"), ("new", "there"), look);
+    check(comes, |_| {}, ("new", "there"), look);
+    let twice = |at: &Scratch| {
+        at.file("there", "old");
+        at.mode("there", 0o444);
+        fs::hard_link(at.path("there"), at.path("other")).unwrap();
+    };
+    check(comes, twice, ("new", "there"), |at| {
+        look(at);
+        assert_eq!(file(at, "other"), "old");
+    });
+}
+
+#[test]
+fn a_folder_takes_the_place_of_what_is_none_and_fills_one() {
+    let comes = |at: &Scratch| at.file("new/f", "new");
+    let look = |at: &Scratch| assert_eq!(file(at, "there/f"), "new");
+    check(comes, |at| at.file("there", "old"), ("new", "there"), look);
+    check(comes, |at| at.link(at.outside(""), "there"), ("new", "there"), look);
+    check(comes, |at| at.fifo("there"), ("new", "there"), look);
+    let closed = |at: &Scratch| {
+        at.file("there/kept", "old");
+        at.mode("there", 0o555);
+    };
+    check(comes, closed, ("new", "there"), |at| {
+        look(at);
+        assert_eq!(file(at, "there/kept"), "old");
+        assert_eq!(fs::metadata(at.path("there")).unwrap().mode() & 0o777, 0o555);
+        at.mode("there", 0o755);
+    });
+}
+
+#[test]
+fn the_same_holds_for_everything_in_a_folder() {
+    let comes = |at: &Scratch| {
+        at.file("new/file", "new");
+        at.file("new/folder/f", "new");
+        at.link("nowhere", "new/link");
+        at.file("new/both/f", "new");
+    };
+    let there = |at: &Scratch| {
+        folder_in_the_way(at, "there/file");
+        at.link(at.outside(""), "there/folder");
+        folder_in_the_way(at, "there/link");
+        at.file("there/both/kept", "old");
+        at.mode("there/both", 0o555);
+        at.file("there/kept", "old");
+    };
+    check(comes, there, ("new", "there"), |at| {
+        assert_eq!(file(at, "there/file"), "new");
+        assert_eq!(file(at, "there/folder/f"), "new");
+        assert_eq!(fs::read_link(at.path("there/link")).unwrap(), Path::new("nowhere"));
+        assert_eq!((file(at, "there/both/f"), file(at, "there/both/kept")), ("new".into(), "old".into()));
+        assert_eq!(file(at, "there/kept"), "old");
+    });
+}
+
+#[test]
+fn what_is_no_folder_on_the_way_makes_room_for_one() {
+    let comes = |at: &Scratch| at.file("new", "new");
+    let look = |at: &Scratch| assert_eq!(file(at, "a/b/c"), "new");
+    check(comes, |at| at.file("a", "old"), ("new", "a/b/c"), look);
+    check(comes, |at| at.file("a/b", "old"), ("new", "a/b/c"), look);
+    check(comes, |at| at.link(at.outside(""), "a"), ("new", "a/b/c"), look);
+    let closed = |at: &Scratch| {
+        folder_in_the_way(at, "a/b/c");
+        at.mode("a/b", 0o555);
+    };
+    check(comes, closed, ("new", "a/b/c"), |at| {
+        look(at);
+        assert_eq!(fs::metadata(at.path("a/b")).unwrap().mode() & 0o777, 0o555);
+        at.mode("a/b", 0o755);
+    });
+}
+
+#[test]
+fn a_file_cannot_take_the_place_of_all_and_nothing_is_replaced_unasked() {
+    let (comes, there) = (Scratch::new(), Scratch::new());
+    comes.file("new", "new");
+    there.file("there/f", "old");
+    let copy = |to: &str, existing| {
+        let options = CopyOptions { existing, ..REPLACED };
+        copy_part(&comes.dir(), "new", &there.dir(), to, &Exclusions::default(), options).unwrap_err()
+    };
+    let error = copy(".", Existing::Replaced);
+    assert_eq!((error.is_infrastructure(), error.flag()), (false, Some("not-regular")), "{error}");
+    let error = copy("there", Existing::Refused);
+    assert!(matches!(error, TreeError::Write(_)) && error.is_lasting(), "{error}");
+    assert_eq!(file(&there, "there/f"), "old");
+}
+
+/// One disk of 4 MiB, and files that are larger.
+#[test]
+fn a_full_machine_is_told_from_a_full_sandbox() {
+    with_backend("room", |backend| async move {
+        let small = backend.start(waiting("small")).await.unwrap();
+        let mut spec = waiting("large");
+        spec.limits.disk_mib = 16;
+        let large = backend.start(spec).await.unwrap();
+        sh(large.sandbox.as_ref(), "mkdir d; head -c 6000000 /dev/zero > d/f").await;
+        let source = large.sandbox.workspace().await.unwrap().unwrap();
+        let destination = small.sandbox.workspace().await.unwrap().unwrap();
+        let (host, _) = small.sandbox.identity();
+        let owner = rustix::process::geteuid().is_root().then_some(Owner { uid: host, gid: host });
+        let copies = move |room| {
+            let options = CopyOptions { owner, room, existing: Existing::Replaced, ..CopyOptions::default() };
+            let tree = copy_tree(&source, &destination, options).unwrap_err();
+            let part = copy_part(&source, "d/f", &destination, "f", &Exclusions::default(), options);
+            [tree, part.unwrap_err()]
+        };
+        let copied = tokio::task::spawn_blocking(move || [copies(Room::Shared), copies(Room::Bounded)]);
+        let [machine, sandbox] = copied.await.unwrap();
+        for error in machine {
+            assert!(error.is_infrastructure() && !error.is_lasting(), "{error}");
+            assert_eq!(error.flag(), None, "{error}");
+        }
+        for error in sandbox {
+            assert_eq!((error.is_infrastructure(), error.flag()), (false, Some("too-large")), "{error}");
+        }
+
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("f"), vec![1; 6_000_000]).unwrap();
+        let request = CarryRequest {
+            inside: "/work/carried".to_owned(),
+            outside: Arc::new(SafeDir::open(outside.path()).unwrap()),
+            name: "f".to_owned(),
+            exclude: Exclusions::default(),
+            bounds: TreeBounds::default(),
+        };
+        match small.sandbox.carry_in(request).await {
+            Err(CarryError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    });
+}

@@ -1,0 +1,133 @@
+//! The output matrix: log-probabilities of chosen tokens and entropies, and the way back.
+//!
+//! Each logit is exponentiated once: its place keeps the exponential for the way back, unless the logits of a piece are
+//! too many to be kept, and are computed again.
+//!
+//! I1. Log-probabilities are over the full vocabulary, of `logits / T`.
+//!
+//! Shapes: M predictions, V vocabulary.
+
+use crate::engine::audited::{Arithmetic, Kernel};
+use crate::engine::kernels::{LANES, exp, largest, total};
+
+/// Exponentials that are summed in fp32; sums of so many are added in fp64.
+const CHUNK: usize = 256;
+
+/// What is known of one prediction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Predicted {
+    /// Log-probability of the target.
+    pub(super) logprob: f32,
+    /// Nats.
+    pub(super) entropy: f32,
+    /// Sum of the exponentials.
+    pub(super) sum: f32,
+}
+
+/// Logits of one prediction become `exp((logit - max) / T)`.
+pub(super) struct Predict<'a> {
+    /// V.
+    pub(super) logits: &'a mut [f32],
+    /// Below V.
+    pub(super) target: usize,
+    /// T.
+    pub(super) temperature: f32,
+}
+
+impl Kernel for Predict<'_> {
+    type Output = Predicted;
+
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) -> Predicted {
+        let inverse = 1.0 / self.temperature;
+        let highest = largest(self.logits);
+        let chosen = (self.logits[self.target] - highest) * inverse;
+        let (mut sum, mut weighted) = (0.0f64, 0.0f64);
+        for logits in self.logits.chunks_mut(CHUNK) {
+            let (wide, rest) = logits.as_chunks_mut::<LANES>();
+            let (mut sums, mut weighteds) = ([0.0; LANES], [0.0; LANES]);
+            for logits in wide {
+                for (logit, (sum, weighted)) in logits.iter_mut().zip(sums.iter_mut().zip(&mut weighteds)) {
+                    let scaled = (*logit - highest) * inverse;
+                    *logit = exp::<A>(scaled);
+                    *sum += *logit;
+                    *weighted = A::mul_add(*logit, scaled, *weighted);
+                }
+            }
+            sum += f64::from(total(&sums));
+            weighted += f64::from(total(&weighteds));
+            for logit in rest {
+                let scaled = (*logit - highest) * inverse;
+                *logit = exp::<A>(scaled);
+                sum += f64::from(*logit);
+                weighted += f64::from(*logit * scaled);
+            }
+        }
+        let log_sum = sum.ln();
+        Predicted {
+            logprob: (f64::from(chosen) - log_sum) as f32,
+            entropy: (log_sum - weighted / sum) as f32,
+            sum: sum as f32,
+        }
+    }
+}
+
+/// Exponentials of one prediction become the loss's derivative by its logits: `(onehot - softmax) * derivative / T`.
+pub(super) struct PredictBack<'a> {
+    /// V.
+    pub(super) exponentials: &'a mut [f32],
+    /// Below V.
+    pub(super) target: usize,
+    /// T.
+    pub(super) temperature: f32,
+    /// Sum of the exponentials.
+    pub(super) sum: f32,
+    /// The loss's derivative by the log-probability.
+    pub(super) derivative: f32,
+}
+
+impl Kernel for PredictBack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        let scale = self.derivative / self.temperature;
+        let factor = -scale / self.sum;
+        for value in self.exponentials.iter_mut() {
+            *value *= factor;
+        }
+        self.exponentials[self.target] += scale;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::audited::dispatch;
+
+    #[test]
+    fn a_prediction_is_the_formula_and_its_derivative() {
+        let logits: Vec<f32> = (0..700).map(|index| (index as f32 * 0.7).sin() * 5.0).collect();
+        let (target, temperature, derivative) = (123, 0.7f64, -1.5f64);
+        let scaled: Vec<f64> = logits.iter().map(|&logit| f64::from(logit) / temperature).collect();
+        let log_sum = scaled.iter().map(|z| z.exp()).sum::<f64>().ln();
+        let entropy: f64 = scaled.iter().map(|z| (log_sum - z) * (z - log_sum).exp()).sum();
+        let mut row = logits.clone();
+        let temperature_32 = temperature as f32;
+        let got = dispatch(Predict { logits: &mut row, target, temperature: temperature_32 });
+        assert!((f64::from(got.logprob) - (scaled[target] - log_sum)).abs() < 1e-5, "{got:?}");
+        assert!((f64::from(got.entropy) - entropy).abs() < 1e-5, "{got:?} {entropy}");
+        dispatch(PredictBack {
+            exponentials: &mut row,
+            target,
+            temperature: temperature_32,
+            sum: got.sum,
+            derivative: derivative as f32,
+        });
+        for (index, (&got, z)) in row.iter().zip(&scaled).enumerate() {
+            let hot = f64::from(u8::from(index == target));
+            let expected = (hot - (z - log_sum).exp()) * derivative / temperature;
+            assert!((f64::from(got) - expected).abs() < 1e-6, "{index}: {got} {expected}");
+        }
+    }
+}

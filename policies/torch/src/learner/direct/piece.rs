@@ -1,0 +1,167 @@
+//! The rows of a few samples, and what they predict.
+//!
+//! I1. Every trained token of a sample is predicted by exactly one row, whose tokens up to it are those before the
+//! trained one. I2. No row is there that predicts nothing and that no predicting row attends to. I3. A piece has at
+//! most the rows allowed, or is of one sample alone.
+//!
+//! Units: tokens. Pure.
+
+use std::ops::Range;
+
+use clawrl_learn::TrainSample;
+
+use super::prefixes::families;
+use crate::learner::micro_batch::{Part, Scores, by_sample};
+
+/// Rows that attend to each other, each to itself and those before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Rows that all of the own ones attend to.
+    pub(super) prefix: Range<usize>,
+    /// Rows that attend.
+    pub(super) own: Range<usize>,
+}
+
+impl Span {
+    /// Keys.
+    pub(super) fn len(&self) -> usize {
+        self.prefix.len() + self.own.len()
+    }
+
+    /// Keys that the own rows before `end` see.
+    pub(super) fn seen(&self, end: usize) -> usize {
+        self.prefix.len() + end - self.own.start
+    }
+
+    /// Rows of the keys, in order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
+        self.prefix.clone().chain(self.own.clone())
+    }
+
+    /// Some columns of the keys' rows.
+    pub(super) fn keys<'a>(
+        &self,
+        matrix: &'a [f32],
+        width: usize,
+        columns: Range<usize>,
+    ) -> impl ExactSizeIterator<Item = &'a [f32]> {
+        let (prefix, own) = (self.prefix.clone(), self.own.clone());
+        (0..self.len()).map(move |key| {
+            let row = match key.checked_sub(prefix.len()) {
+                None => prefix.start + key,
+                Some(key) => own.start + key,
+            };
+            &matrix[row * width + columns.start..row * width + columns.end]
+        })
+    }
+}
+
+/// What goes through the model together.
+#[derive(Debug, Default)]
+pub(crate) struct Piece<'a> {
+    /// Positions of its samples within the batch.
+    pub(crate) indices: Vec<usize>,
+    /// Tokens of its samples, shared ones counted for each.
+    pub(crate) tokens: u64,
+    /// Token of each row.
+    pub(super) ids: Vec<i64>,
+    /// Place of each row in its sample.
+    pub(super) positions: Vec<usize>,
+    pub(super) spans: Vec<Span>,
+    /// Row that makes each prediction.
+    pub(super) predicting: Vec<usize>,
+    /// Token that is predicted.
+    pub(super) targets: Vec<usize>,
+    /// Temperature it was sampled at.
+    pub(super) temperatures: Vec<f32>,
+    parts: Vec<Part<'a>>,
+}
+
+impl Piece<'_> {
+    /// Log-probabilities and entropies of its predictions, by sample.
+    pub(super) fn scores(&self, logprobs: &[f32], entropies: &[f32]) -> Scores {
+        by_sample(&self.parts, logprobs, entropies)
+    }
+
+    /// Derivatives by sample, shape T each, become those of the predictions.
+    pub(super) fn derivatives(&self, by_sample: &[Vec<f32>]) -> Vec<f32> {
+        let parts = self.parts.iter().zip(by_sample);
+        parts.flat_map(|(part, derivatives)| part.positions.iter().map(|&at| derivatives[at])).collect()
+    }
+}
+
+/// The chosen samples in pieces of at most so many rows, each sample in one; those without a trained token in none.
+pub(crate) fn pieces<'a>(samples: &'a [TrainSample], chosen: &[usize], most_rows: usize) -> Vec<Piece<'a>> {
+    let chosen: Vec<usize> =
+        chosen.iter().copied().filter(|&index| needed(&samples[index]).is_some()).collect();
+    let tokens: Vec<&[u32]> = chosen.iter().filter_map(|&index| needed(&samples[index])).collect();
+    let mut pieces: Vec<Piece<'a>> = Vec::new();
+    for family in families(&tokens) {
+        // A family of one piece where that is possible; else as many members in each as fit.
+        let rows: usize = family.members.iter().map(|&member| tokens[member].len() - family.prefix).sum();
+        if pieces.last().is_none_or(|piece| piece.ids.len() + family.prefix + rows > most_rows) {
+            pieces.push(Piece::default());
+        }
+        let mut open: Option<Range<usize>> = None;
+        for member in family.members {
+            let own = tokens[member].len() - family.prefix;
+            let prefix = if open.is_none() { family.prefix } else { 0 };
+            if pieces
+                .last()
+                .is_none_or(|piece| !piece.is_empty() && piece.ids.len() + prefix + own > most_rows)
+            {
+                pieces.push(Piece::default());
+                open = None;
+            }
+            if let Some(piece) = pieces.last_mut() {
+                let shared = &tokens[member][..family.prefix];
+                let prefix = open.get_or_insert_with(|| piece.add_rows(shared, 0..0)).clone();
+                piece.add(chosen[member], &samples[chosen[member]], tokens[member], prefix);
+            }
+        }
+    }
+    pieces
+}
+
+/// The tokens of a sample up to the one before its last trained one.
+fn needed(sample: &TrainSample) -> Option<&[u32]> {
+    // The first token is predicted by nothing, whatever its mask says.
+    let last = sample.segment.mask.iter().rposition(|&trained| trained)?;
+    (last > 0).then(|| &sample.segment.ids[..last])
+}
+
+impl<'a> Piece<'a> {
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Appends rows that attend to the prefix and themselves.
+    fn add_rows(&mut self, tokens: &[u32], prefix: Range<usize>) -> Range<usize> {
+        let own = self.ids.len()..self.ids.len() + tokens.len();
+        self.ids.extend(tokens.iter().map(|&id| i64::from(id)));
+        self.positions.extend(prefix.len()..prefix.len() + tokens.len());
+        if !own.is_empty() {
+            self.spans.push(Span { prefix, own: own.clone() });
+        }
+        own
+    }
+
+    fn add(&mut self, index: usize, sample: &'a TrainSample, tokens: &[u32], prefix: Range<usize>) {
+        let own = self.add_rows(&tokens[prefix.len()..], prefix.clone());
+        let segment = &sample.segment;
+        let positions: Vec<usize> = (1..=tokens.len()).filter(|&at| segment.mask[at]).collect();
+        let first = self.predicting.len();
+        for &at in &positions {
+            let row = match (at - 1).checked_sub(prefix.len()) {
+                None => prefix.start + at - 1,
+                Some(place) => own.start + place,
+            };
+            self.predicting.push(row);
+            self.targets.push(segment.ids[at] as usize);
+            self.temperatures.push(segment.temperatures[at]);
+        }
+        self.indices.push(index);
+        self.tokens += segment.len() as u64;
+        self.parts.push(Part { sample, predictions: first..self.predicting.len(), positions });
+    }
+}
