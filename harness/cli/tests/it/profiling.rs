@@ -7,25 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::place::{Live, Place};
-
-/// Four tasks that take no time, then four that take seconds.
-const SLOW: &str = r#"
-format: 1
-suite: slow
-defaults:
-  env: { terminal: { memory_mib: 64, disk_mib: 4, pids: 32 } }
-tasks:
-  - id: quick
-    template: { n: { range: [1, 4] } }
-    instruction: Write {{ n }} into out.txt.
-    checks: [ { file_equals: { path: out.txt, expected: "{{ n }}\n" } } ]
-    oracle: { commands: ["echo {{ n }} > out.txt"] }
-  - id: slow
-    template: { n: { range: [1, 4] } }
-    instruction: Write {{ n }} into out.txt, later.
-    checks: [ { file_equals: { path: out.txt, expected: "{{ n }}\n" } } ]
-    oracle: { commands: ["sleep 4; echo {{ n }} > out.txt"] }
-"#;
+use crate::stopping::SLOW;
 
 fn slow() -> Place {
     let place = Place::new();

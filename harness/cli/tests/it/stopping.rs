@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::place::Place;
 
 /// Four tasks that take no time, then four that take seconds.
-const SLOW: &str = r#"
+pub(crate) const SLOW: &str = r#"
 format: 1
 suite: slow
 defaults:
