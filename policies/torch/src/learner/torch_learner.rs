@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +30,12 @@ use super::step::{Deriving, Step, Sums};
 use crate::error::TorchError;
 use crate::model::{ModelFiles, Params, Rope};
 
-/// Rows of a piece of a crew: few enough for a core's caches, enough for products of matrices.
-const PIECE_ROWS: usize = 1024;
+/// Bounds of a piece's rows, for a crew. With fewer, products of matrices are slow, and a group's prompt is computed more
+/// than once; with more, a core's caches overflow. Bits depend on the pieces, so they are a function of the samples alone.
+const PIECE_ROWS: RangeInclusive<usize> = 256..=1024;
+
+/// Pieces that a batch should have between these bounds, so that no thread of a crew waits long for another.
+const WANTED_PIECES: usize = 8;
 
 /// Most samples named as the cause of one skipped step.
 const NAMED_CULPRITS: usize = 4;
@@ -228,7 +233,9 @@ impl TorchLearner {
 
     fn pieces<'s>(&self, samples: &'s [TrainSample], chosen: &[usize]) -> Vec<Piece<'s>> {
         let most = usize::try_from(self.config.micro_batch_tokens.get()).unwrap_or(usize::MAX);
-        pieces(samples, chosen, most.min(PIECE_ROWS))
+        let tokens: usize = chosen.iter().map(|&index| samples[index].segment.len()).sum();
+        let wanted = (tokens / WANTED_PIECES).clamp(*PIECE_ROWS.start(), *PIECE_ROWS.end());
+        pieces(samples, chosen, most.min(wanted))
     }
 
     /// Log-probabilities of all samples under the present parameters, shape T each.
