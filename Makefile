@@ -30,6 +30,7 @@ demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny 
 	@ci/setup.sh demo
 	$(CARGO) build --release --locked --package clawrl --package clawrl-sandbox $(TORCH)
 	$(CLAWRL) run tasks/terminal-basics --policy oracle --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
+	$(CLAWRL) run tasks/terminal-basics --policy noop --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
 	$(CLAWRL) train policies/presets/terminal-tiny.yaml
 
 # nextest runs last, so that its summary closes the output.
