@@ -276,7 +276,7 @@ impl Sandbox for LocalSandbox {
                 let mark = self.guard.0.mark.clone();
                 blocking(move || {
                     // The launcher leads the program's process group, see `launch`.
-                    procs::kill_each(marked(&mark).iter().filter(|process| process.host_group == launcher));
+                    procs::end_group(launcher, || marked(&mark));
                 })
             })
             .await

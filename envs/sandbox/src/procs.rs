@@ -81,6 +81,24 @@ pub(crate) fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
     }
 }
 
+/// Kills the processes of a group that `look` finds, until it finds none: one that was killed is there until it has run
+/// once more, and may have made another one before. Blocks, for some milliseconds in general.
+pub(crate) fn end_group(group: u32, look: impl Fn() -> Vec<ProcessFacts>) {
+    let until = Instant::now() + GROUP_LIMIT;
+    loop {
+        let mut members = look();
+        members.retain(|process| process.host_group == group);
+        if members.is_empty() || Instant::now() >= until {
+            return;
+        }
+        kill_each(members.iter());
+        std::thread::yield_now();
+    }
+}
+
+/// What is left of a group by then ends with its sandbox.
+const GROUP_LIMIT: Duration = Duration::from_secs(5);
+
 /// Kills whatever has this number now. Only for numbers that cannot have been reused.
 pub(crate) fn kill(pid: u32) {
     if let Some(handle) = open(pid) {

@@ -262,9 +262,10 @@ impl Sandbox for RunningSandbox {
             exec::run(&self.held.shared.spawner, launch, &spec, |launcher| {
                 let held = Arc::clone(&self.held);
                 blocking(move || {
-                    let inside = held.processes();
-                    let group = inside.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
-                    procs::kill_each(inside.iter().filter(|p| Some(p.host_group) == group));
+                    let program = held.processes().into_iter().find(|p| p.host_parent == launcher);
+                    if let Some(program) = program {
+                        procs::end_group(program.host_group, || held.processes());
+                    }
                 })
             })
             .await

@@ -276,9 +276,10 @@ impl Sandbox for EnclosedSandbox {
             exec::run(&self.spawner, launch, &spec, |launcher| {
                 let inside = Arc::clone(&self.inside);
                 blocking(move || {
-                    let seen = inside.processes();
-                    let group = seen.iter().find(|p| p.host_parent == launcher).map(|p| p.host_group);
-                    procs::kill_each(seen.iter().filter(|p| Some(p.host_group) == group));
+                    let program = inside.processes().into_iter().find(|p| p.host_parent == launcher);
+                    if let Some(program) = program {
+                        procs::end_group(program.host_group, || inside.processes());
+                    }
                 })
             })
             .await
