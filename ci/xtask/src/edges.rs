@@ -20,7 +20,8 @@ enum Users {
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
     ("testkit", Users::Tests),
-    ("sandbox", Users::These(&["terminal", "container", "cli", "bench"])),
+    ("sandbox", Users::These(&["workspace", "terminal", "toolcall", "container", "cli", "bench"])),
+    ("workspace", Users::These(&["terminal", "toolcall", "cli", "bench"])),
     ("config", Users::These(&["cli", "xtask", "import"])),
     ("scheduler", Users::These(&["cli", "bench"])),
     ("import", Users::These(&["cli"])),
@@ -28,6 +29,7 @@ const EDGES: &[(&str, Users)] = &[
     ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["cli"])),
     ("terminal", Users::These(&["container", "cli", "bench"])),
+    ("toolcall", Users::These(&["cli", "bench"])),
     ("container", Users::These(&["cli", "bench"])),
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
 
 use crate::carry::{self, CarryError, CarryRequest, Place};
-use crate::exec::ExecError;
+use crate::exec::{self, ExecError};
+use crate::program::Program;
 use crate::ready::READY;
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::tree::CopyReport;
@@ -108,7 +109,16 @@ pub struct PutFile {
     pub content: Arc<[u8]>,
 }
 
-/// A program to run beside the main one, with pipes instead of a terminal.
+/// A program to start beside the main one, on pipes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramSpec {
+    /// The program.
+    pub command: SandboxCommand,
+    /// Who runs it, in a container. `None`: the user of the sandbox.
+    pub user: Option<String>,
+}
+
+/// A program to run beside the main one to its end, with pipes instead of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecSpec {
     /// The program.
@@ -143,8 +153,6 @@ pub struct ProcessFacts {
     pub host_pid: u32,
     /// Parent's process id on the host.
     pub host_parent: u32,
-    /// Process group on the host.
-    pub host_group: u32,
     /// Start time in clock ticks since boot.
     pub start_ticks: u64,
     /// Arguments joined by spaces.
@@ -191,11 +199,24 @@ pub trait Sandbox: Send + Sync {
     /// The inner one when the agent left no folder there; an env [`Fault`] when the machine failed.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>>;
 
-    /// Runs a program beside the main one and waits for it.
+    /// Starts a program beside the main one, with pipes instead of a terminal. That it could not be run is told by its
+    /// end.
+    ///
+    /// # Errors
+    /// [`ExecError`] when not even its launcher could be started.
+    fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>>;
+
+    /// Runs a program beside the main one and waits for it. Dropping the future ends the program.
     ///
     /// # Errors
     /// [`ExecError`] when it was not run, or nobody knows how it ended; a failing program is no error.
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>>;
+    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let program = ProgramSpec { command: spec.command.clone(), user: spec.user.clone() };
+            exec::to_end(self.open(program).await?, &spec, started).await
+        })
+    }
 
     /// The processes inside, without the sandbox's own.
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>>;

@@ -23,6 +23,7 @@ mod live;
 mod local;
 mod pool;
 mod procs;
+mod program;
 mod pty;
 mod readiness;
 mod ready;
@@ -35,8 +36,8 @@ mod sweep;
 mod tree;
 
 pub use backend::{
-    Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxFolder, SandboxSpec, StartedSandbox, WorkspaceStart, announcement,
+    Announcer, ExecOutput, ExecSpec, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend,
+    SandboxCommand, SandboxFolder, SandboxSpec, StartedSandbox, WorkspaceStart, announcement,
 };
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
 pub use carry::{CarryError, CarryRequest, Place};
@@ -47,6 +48,7 @@ pub use exec::{ExecError, NotRun};
 pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use pool::{Maker, WarmMarks, WarmPool};
+pub use program::{Program, ProgramHandle};
 pub use pty::{LineMode, Pty, PtyRead};
 pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError};
 pub use screen::ScreenView;

@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, NetworkPolicy, RunId};
 
 use crate::blocking::{blocking, put_files};
-use crate::exec::{self, ExecError, spawn_fault};
+use crate::exec::{ExecError, spawn_fault};
 use crate::live::LiveCount;
 use crate::procs;
+use crate::program::{self, Program, Surroundings};
 use crate::ready::{READY, until_ready};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
 use crate::{
-    Announcer, ExecOutput, ExecSpec, ProcessFacts, PutFile, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxSpec, StartedSandbox,
+    Announcer, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    StartedSandbox,
 };
 
 /// The variable by which processes are found.
@@ -113,7 +114,7 @@ impl Shared {
         });
         let victim = Victim { mark, main: process.pid, exit };
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(victim.clone());
-        let guard = Guard(victim);
+        let guard = Arc::new(Guard(victim));
         let terminal = process
             .master
             .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
@@ -234,6 +235,7 @@ impl Victim {
 }
 
 /// Kills when dropped.
+#[derive(Debug)]
 struct Guard(Victim);
 
 impl Drop for Guard {
@@ -242,10 +244,20 @@ impl Drop for Guard {
     }
 }
 
+impl Surroundings for Guard {
+    fn inside(&self) -> Vec<ProcessFacts> {
+        marked(&self.0.mark)
+    }
+
+    fn strike(&self) {
+        self.0.strike();
+    }
+}
+
 struct LocalSandbox {
     shared: Arc<Shared>,
     /// Declared before the folder, so dropped before it.
-    guard: Guard,
+    guard: Arc<Guard>,
     workspace: Arc<SafeDir>,
     folder: Folder,
 }
@@ -259,27 +271,15 @@ impl Sandbox for LocalSandbox {
         Box::pin(async { Ok(Ok(Arc::clone(&self.workspace))) })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
+    /// The user is a matter of containers; here everything is the harness's own.
+    fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
         Box::pin(async move {
-            let program = spec.command.program.clone();
-            let arguments = spec.command.arguments.clone();
+            let SandboxCommand { program, arguments, .. } = spec.command.clone();
+            let (folder, mark) = (&self.folder.0, &self.guard.0.mark);
             let kind = LaunchKind::Descriptors;
-            let launch = self.shared.launch(
-                &self.folder.0,
-                &self.guard.0.mark,
-                kind,
-                program,
-                arguments,
-                &spec.command,
-            );
-            exec::run(&self.shared.spawner, launch, &spec, |launcher| {
-                let mark = self.guard.0.mark.clone();
-                blocking(move || {
-                    // The launcher leads the program's process group, see `launch`.
-                    procs::end_group(launcher, || marked(&mark));
-                })
-            })
-            .await
+            let launch = self.shared.launch(folder, mark, kind, program, arguments, &spec.command);
+            let guard = Arc::downgrade(&self.guard);
+            program::start(self.shared.spawner.clone(), launch, guard).await
         })
     }
 

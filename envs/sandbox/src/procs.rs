@@ -12,8 +12,6 @@ use crate::ProcessFacts;
 pub(crate) struct ProcessStat {
     /// Parent process id.
     pub(crate) parent: u32,
-    /// Process group.
-    pub(crate) group: u32,
     /// Start time in clock ticks since boot: with the id it names a process for good.
     pub(crate) start_ticks: u64,
     /// Whether it has ended and waits to be reaped.
@@ -34,10 +32,9 @@ impl ProcessStat {
         let state = fields.next()?;
         let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let parent = fields.next()?.parse().ok()?;
-        let group = fields.next()?.parse().ok()?;
-        // Field 22 of the file; three of those after the name are consumed.
-        let start_ticks = fields.nth(16)?.parse().ok()?;
-        Some(Self { parent, group, start_ticks, zombie, stopped })
+        // Field 22 of the file; two of those after the name are consumed.
+        let start_ticks = fields.nth(17)?.parse().ok()?;
+        Some(Self { parent, start_ticks, zombie, stopped })
     }
 }
 
@@ -60,10 +57,15 @@ pub(crate) fn facts(pid: u32) -> Option<ProcessFacts> {
     Some(ProcessFacts {
         host_pid: pid,
         host_parent: stat.parent,
-        host_group: stat.group,
         start_ticks: stat.start_ticks,
         command_line: command_line(pid),
     })
+}
+
+/// Whether it has not ended.
+pub(crate) fn is_alive(process: &ProcessFacts) -> bool {
+    ProcessStat::read(process.host_pid)
+        .is_some_and(|stat| stat.start_ticks == process.start_ticks && !stat.zombie)
 }
 
 /// A handle that stays with this process, whoever gets its number later.
@@ -73,31 +75,18 @@ pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
 
 /// Kills processes by handle, each only if it is still the one that was seen.
 pub(crate) fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
-    for victim in victims {
-        let Some(handle) = open(victim.host_pid) else { continue };
-        if ProcessStat::read(victim.host_pid).is_some_and(|stat| stat.start_ticks == victim.start_ticks) {
-            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
+    signal_each(victims, Signal::KILL);
+}
+
+/// Signals processes by handle, each only if it is still the one that was seen.
+pub(crate) fn signal_each<'a>(seen: impl Iterator<Item = &'a ProcessFacts>, signal: Signal) {
+    for process in seen {
+        let Some(handle) = open(process.host_pid) else { continue };
+        if ProcessStat::read(process.host_pid).is_some_and(|stat| stat.start_ticks == process.start_ticks) {
+            let _ = pidfd_send_signal(handle.as_fd(), signal);
         }
     }
 }
-
-/// Kills the processes of a group that `look` finds, until it finds none: one that was killed is there until it has run
-/// once more, and may have made another one before. Blocks, for some milliseconds in general.
-pub(crate) fn end_group(group: u32, look: impl Fn() -> Vec<ProcessFacts>) {
-    let until = Instant::now() + GROUP_LIMIT;
-    loop {
-        let mut members = look();
-        members.retain(|process| process.host_group == group);
-        if members.is_empty() || Instant::now() >= until {
-            return;
-        }
-        kill_each(members.iter());
-        std::thread::yield_now();
-    }
-}
-
-/// What is left of a group by then ends with its sandbox.
-const GROUP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Kills whatever has this number now. Only for numbers that cannot have been reused.
 pub(crate) fn kill(pid: u32) {
@@ -113,20 +102,23 @@ pub(crate) fn kill(pid: u32) {
 /// bubblewrap that lost its parent in its first moments would wait for it for ever. Blocks for some
 /// milliseconds. Only for numbers that cannot have been reused.
 pub(crate) fn kill_family(parent: u32) {
-    let Some(handle) = open(parent) else { return };
-    let _ = pidfd_send_signal(&handle, Signal::STOP);
-    let until = Instant::now() + STOP_LIMIT;
-    while ProcessStat::read(parent).is_some_and(|stat| !stat.stopped && !stat.zombie)
-        && Instant::now() < until
-    {
-        std::thread::yield_now();
-    }
+    stop(parent);
     for child in all() {
         if ProcessStat::read(child).is_some_and(|stat| stat.parent == parent) {
             kill(child);
         }
     }
-    let _ = pidfd_send_signal(&handle, Signal::KILL);
+    kill(parent);
+}
+
+/// Stops a process and waits until it stands still. Blocks. Only for numbers that cannot have been reused.
+pub(crate) fn stop(pid: u32) {
+    let Some(handle) = open(pid) else { return };
+    let _ = pidfd_send_signal(&handle, Signal::STOP);
+    let until = Instant::now() + STOP_LIMIT;
+    while ProcessStat::read(pid).is_some_and(|stat| !stat.stopped && !stat.zombie) && Instant::now() < until {
+        std::thread::yield_now();
+    }
 }
 
 /// A process stops when its system call ends, which takes microseconds.
@@ -139,8 +131,7 @@ mod tests {
     #[test]
     fn odd_names_do_not_shift_fields() {
         let line = "12 (a ) R 1 (b) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
-        let expected =
-            ProcessStat { parent: 7, group: 12, start_ticks: 987_654, zombie: false, stopped: false };
+        let expected = ProcessStat { parent: 7, start_ticks: 987_654, zombie: false, stopped: false };
         assert_eq!(ProcessStat::parse(line), Some(expected));
         assert_eq!(ProcessStat::parse("12 (a"), None);
     }

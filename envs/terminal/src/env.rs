@@ -1,29 +1,24 @@
 //! One terminal for one episode.
 //!
-//! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then
-//! commands on copies in fresh sandboxes, then the verifier. I2. A step future that was dropped poisons the environment.
-//! I3. The same seed and the same actions give the same observations, as far as the programs do.
+//! I1. A step future that was dropped poisons the environment. I2. The same seed and the same actions give the same
+//! observations, as far as the programs do.
 //!
 //! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clawrl_core::{
-    Boundary, BoxFuture, Check, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation,
-    Part, Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall,
+    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Part,
+    Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall, WorkspaceSpec,
 };
-use clawrl_sandbox::{ProcessFacts, Sandbox, ShellError, StepEnd, StepLimits, StepOutput};
+use clawrl_sandbox::{ShellError, StepEnd, StepLimits, StepOutput};
+use clawrl_workspace::{Answer, GradeRequest, grade};
 
-use crate::checks::{CheckLimits, Evidence, UidMap, evaluate, processes_hold};
-use crate::grading::FreshSandboxes;
 use crate::observe::Observed;
 use crate::provider::{ReadyTerminal, Shared};
 use crate::tools::{self, Call};
-use crate::verifier::{self, Grading};
-
-/// How long a process check that does not hold is looked at again.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// The [`Env`] of kind `terminal`.
 pub(crate) struct TerminalEnv {
@@ -83,7 +78,7 @@ impl TerminalEnv {
         let task = Arc::clone(&self.task);
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
-        let files = shared.read_fixtures(spec.files.clone()).await?;
+        let files = shared.fixtures.read(spec.files.clone()).await?;
         let variables = self.variables(spec);
         let terminal = self.terminal()?;
         terminal.sandbox.put(files).await?;
@@ -183,57 +178,21 @@ impl TerminalEnv {
     async fn judge(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
         let shared = Arc::clone(&self.shared);
-        let graded = tokio::select! {
-            biased;
-            () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
-            graded = tokio::time::timeout_at(ctx.deadline.into(), self.graded(&shared, &task, ctx.deadline)) => {
-                graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, task.timeouts.grade)))
-            }
+        let workspace = WorkspaceSpec::from(Self::spec(&task)?);
+        let backend = shared.backend(workspace.sandbox)?.as_ref();
+        let label = self.label.clone();
+        let request = GradeRequest {
+            sandbox: self.terminal()?.sandbox.as_ref(),
+            backend,
+            workspace: &workspace,
+            task: &task,
+            fixtures: &shared.fixtures,
+            label: &label,
+            answer: Answer::NotTaken,
+            judged: BTreeMap::new(),
+            flags: Vec::new(),
         };
-        // What was found in a machine that went away meanwhile says nothing about the agent.
-        self.refuse_lost().await?;
-        graded
-    }
-
-    async fn graded(
-        &mut self,
-        shared: &Arc<Shared>,
-        task: &Arc<TaskSpec>,
-        deadline: Instant,
-    ) -> Result<Grade, Fault> {
-        let spec = Self::spec(task)?;
-        let backend = shared.backend(spec.sandbox)?.as_ref();
-        let files = match &task.verifier {
-            Some(verifier) => shared.read_fixtures(verifier.files.clone()).await?,
-            None => Vec::new(),
-        };
-        let label = format!("{}-check", self.label);
-        self.refuse_lost().await?;
-        let sandbox = self.terminal()?.sandbox.as_ref();
-        let processes = probed(sandbox, task).await;
-        let apart = task.verifier.as_ref().and_then(|verifier| verifier.apart.as_ref());
-        let flags = match apart {
-            Some(apart) => verifier::collect(sandbox, spec, apart, deadline).await?,
-            None => Vec::new(),
-        };
-        sandbox.halt().await?;
-        let workspace = sandbox.workspace().await?;
-        let own = workspace.as_ref().ok().map(Arc::clone);
-        let commands = FreshSandboxes { backend, spec, label: label.clone(), workspace: own, deadline };
-        let (host, inside) = sandbox.identity();
-        let evidence = Evidence {
-            workspace: workspace.as_deref(),
-            processes: &processes,
-            commands: &commands,
-            uid_map: UidMap { host, inside },
-            limits: CheckLimits::default(),
-        };
-        let Some(verifier) = &task.verifier else { return evaluate(&task.checks, &evidence).await };
-        let checks =
-            if task.checks.is_empty() { None } else { Some(evaluate(&task.checks, &evidence).await?) };
-        let timeouts = task.timeouts;
-        let grading = Grading { backend, spec, verifier, files, label, sandbox, deadline, timeouts, flags };
-        verifier::verify(grading, checks).await
+        grade(request, &ctx).await
     }
 }
 
@@ -280,23 +239,6 @@ impl Env for TerminalEnv {
             }
             CloseReport { leftovers, cast: self.cast.take() }
         })
-    }
-}
-
-/// The processes, if a check asks. A program that the agent just started or killed is given a moment to become
-/// what it is going to be: between fork and exec it is still a shell by name.
-async fn probed(sandbox: &dyn Sandbox, task: &TaskSpec) -> Vec<ProcessFacts> {
-    if !task.checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
-        return Vec::new();
-    }
-    let until = Instant::now() + SETTLE;
-    loop {
-        let processes = sandbox.processes().await;
-        if processes_hold(&task.checks, &processes) || Instant::now() >= until {
-            return processes;
-        }
-        // timer: the kernel tells nobody about an exec in another process.
-        tokio::time::sleep(SETTLE / 80).await;
     }
 }
 

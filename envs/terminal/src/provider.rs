@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Boundary, BoxFuture, CancelToken, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault,
-    FixtureFile, ImageSpec, LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits,
-    TerminalSpec,
+    Boundary, BoxFuture, CancelToken, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, ImageSpec,
+    LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
 };
 use clawrl_sandbox::{
-    Announcer, CastConfig, DirectKiller, Nonce, Pty, PutFile, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxFolder, SandboxSpec, ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, WorkspaceStart,
-    bash_arguments, rc_script, terminal_environment,
+    Announcer, CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxFolder,
+    SandboxSpec, ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, WorkspaceStart, bash_arguments,
+    rc_script, terminal_environment,
 };
+use clawrl_workspace::FixtureReader;
 
 use crate::env::TerminalEnv;
-use crate::fixtures::FixtureReader;
 
 /// Where bash's start file is, inside.
 const START_FILE: &str = "/.clawrl.bashrc";
@@ -80,7 +79,7 @@ pub(crate) struct ReadyTerminal {
 pub(crate) struct Shared {
     pub(crate) backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
     pub(crate) determinism: Determinism,
-    pub(crate) fixtures: FixtureReader,
+    pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) cast_bytes: usize,
 }
 
@@ -98,7 +97,7 @@ impl TerminalProvider {
         let shared = Arc::new(Shared {
             backends: config.backends,
             determinism: config.determinism,
-            fixtures: FixtureReader::default(),
+            fixtures: Arc::default(),
             cast_bytes: config.cast_bytes,
         });
         let making = Arc::clone(&shared);
@@ -199,20 +198,6 @@ impl Shared {
             let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
             Fault::permanent(Boundary::Harness, "no-backend", message)
         })
-    }
-
-    /// The files of a task, read where it may block.
-    pub(crate) async fn read_fixtures(
-        self: &Arc<Self>,
-        files: Vec<FixtureFile>,
-    ) -> Result<Vec<PutFile>, Fault> {
-        if files.is_empty() {
-            return Ok(Vec::new());
-        }
-        let shared = Arc::clone(self);
-        tokio::task::spawn_blocking(move || shared.fixtures.read(&files))
-            .await
-            .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))?
     }
 
     async fn make(&self, kind: TerminalKind) -> Result<ReadyTerminal, Fault> {

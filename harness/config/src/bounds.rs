@@ -36,6 +36,10 @@ pub(crate) const MAX_PIDS: i64 = 32_768;
 /// 256 cores.
 pub(crate) const MAX_CPU_PERCENT: i64 = 25_600;
 pub(crate) const MAX_UID: i64 = 65_534;
+/// Calls of one tool in an episode.
+pub(crate) const MAX_CALLS: i64 = 10_000;
+/// Calls of one action: each may hold a process of the sandbox.
+pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 

@@ -84,7 +84,7 @@ fn suite_example(field: &str) -> &'static str {
             "say how success is established: `checks: [{ file_equals: { path: out.txt, expected: \"hello\\n\" } }]`"
         }
         "path" => "name a file of the workspace: `path: out.txt`",
-        "expected" => "give the file's whole content: `expected: \"hello\\n\"`",
+        "expected" => "give all of what is expected: `expected: \"hello\\n\"`",
         "lines" => "name a text file beside the suite: `lines: fixtures/names.txt`",
         "from" => "name a list under `vars`: `from: words`",
         "count" => "say how many: `count: [2, 4]`",
@@ -96,6 +96,10 @@ fn suite_example(field: &str) -> &'static str {
         "sha256" => "give the 64 hex digits that `clawrl validate` prints",
         "uid" => "give the user id inside the sandbox: `uid: 1000`",
         "text" => "give the text: `text: hello`",
+        "rows" => "give the result for each key: `rows: { river: 12 }`",
+        "tool" => "name a tool of the task: `tool: lookup`",
+        "name" => "name a tool of the task: `name: lookup`",
+        "key" => "give the key: `key: river`",
         _ => "",
     }
 }

@@ -33,6 +33,7 @@ mod problem;
 mod read;
 mod resolve;
 mod row;
+mod sandbox;
 mod schema;
 mod select;
 mod source;

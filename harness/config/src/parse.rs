@@ -16,7 +16,7 @@ use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
 /// Kinds of environment that the design names and this version does not have.
-const LATER_KINDS: [&str; 5] = ["gui", "swe", "toolcall", "process", "http"];
+const LATER_KINDS: [&str; 4] = ["gui", "swe", "process", "http"];
 
 /// Reads the types. One problem at most.
 pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
@@ -151,16 +151,24 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
 }
 
 fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
-    if expected == ["terminal"] {
+    if expected == ["terminal", "toolcall"] {
         let message = if LATER_KINDS.contains(&field) {
             format!("environments of kind `{field}` are not in this version")
         } else {
             format!("there is no kind of environment `{field}`")
         };
+        let near = did_you_mean(field, expected.iter().copied());
+        let help = format!(
+            "{near}this version has `terminal` and `toolcall`: write `env: {{ terminal: {{}} }}` or `env: {{ toolcall: \
+             {{ tools: {{...}} }} }}`"
+        );
+        return words(message, "not available", help);
+    }
+    if expected.is_empty() {
         return words(
-            message,
-            "not available",
-            "this version has only `terminal`: write `env: { terminal: {} }`",
+            format!("there is no key `{field}` here"),
+            "nothing to set",
+            "this takes no keys: write `{}`",
         );
     }
     let suggestion = did_you_mean(field, expected.iter().copied());

@@ -108,6 +108,12 @@ impl Problem {
         }
     }
 
+    /// Whether it says the same of the same place.
+    fn is_same(&self, other: &Self) -> bool {
+        let place = |problem: &Self| problem.labels.first().map(|(span, _)| *span);
+        self.message == other.message && place(self) == place(other)
+    }
+
     fn sort_key(&self) -> (Option<String>, usize) {
         let file = self.source.as_ref().map(|source| source.shown.clone());
         (file, self.labels.first().map_or(0, |(span, _)| span.start))
@@ -258,9 +264,7 @@ impl Findings {
 
     /// Adds a problem, unless the same one was found before: instances of a template repeat theirs.
     pub(crate) fn push(&mut self, problem: Problem) {
-        let place = |problem: &Problem| problem.labels.first().map(|(span, _)| *span);
-        let same = |known: &Problem| known.message == problem.message && place(known) == place(&problem);
-        if !self.problems.iter().any(same) {
+        if !self.problems.iter().any(|known| known.is_same(&problem)) {
             self.problems.push(problem);
         }
     }
@@ -273,10 +277,13 @@ impl Findings {
         }
     }
 
+    /// Adds a warning, unless the same one was found before: tasks repeat those of defaults.
     pub(crate) fn warn(&mut self, span: Span, finding: Finding<'_>) {
         let problem =
             Problem::new(finding.message, finding.help).at(&self.source, span, finding.label).into_warning();
-        self.warnings.push(problem);
+        if !self.warnings.iter().any(|known| known.is_same(&problem)) {
+            self.warnings.push(problem);
+        }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -17,7 +17,8 @@ use crate::bounds::MAX_SLOTS;
 use crate::capacity::{HostCapacity, Resource, ResourceBound, tightest};
 use crate::fill::{Filler, assignments, task_id};
 use crate::problem::{ConfigError, Findings, Problem};
-use crate::row::{Instances, Row};
+use crate::row::{EnvRow, Instances, Row};
+use crate::sandbox::sandbox_of;
 use crate::select::{Selection, spread_evenly};
 use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, duplicate_names};
@@ -258,13 +259,18 @@ pub(crate) fn policy_problem(
     };
     let needs_mistakes =
         matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
+    let has_shell = matches!(row.env, EnvRow::Terminal(_));
     let (message, help) = if needs_oracle && row.oracle.is_none() {
-        (format!("the task `{}` has no oracle to play", row.id.value), "add `oracle: { commands: [...] }`")
+        let help =
+            if has_shell { "add `oracle: { commands: [...] }`" } else { "add `oracle: { actions: [...] }`" };
+        (format!("the task `{}` has no oracle to play", row.id.value), help)
     } else if needs_mistakes && row.mistakes.is_empty() {
-        (
-            format!("the task `{}` has no mistakes for the demonstrator", row.id.value),
-            "add `mistakes:` with a list of commands",
-        )
+        let help = if has_shell {
+            "add `mistakes:` with a list of commands"
+        } else {
+            "add `mistakes:` with a list of `{ actions: [...] }`"
+        };
+        (format!("the task `{}` has no mistakes for the demonstrator", row.id.value), help)
     } else {
         return None;
     };
@@ -381,6 +387,7 @@ pub(crate) fn concurrency(
     host: &HostCapacity,
 ) -> Result<Concurrency, Problem> {
     let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(1);
+    let host = &needed_of(host, tasks);
     let largest = tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0);
     if u64::from(largest) > host.memory_available_mib {
         let message = format!(
@@ -409,11 +416,15 @@ pub(crate) fn concurrency(
     })
 }
 
+/// What a task may use; nothing, without a sandbox.
 fn memory_mib(task: &TaskSpec) -> u32 {
-    match &task.env {
-        clawrl_core::EnvSpec::Terminal(terminal) => terminal.limits.memory_mib,
-        _ => 0,
-    }
+    sandbox_of(&task.env).map_or(0, |sandbox| sandbox.limits.memory_mib)
+}
+
+/// A host that has no end of what none of these tasks takes: pseudo-terminals, one of which every sandbox has.
+pub(crate) fn needed_of(host: &HostCapacity, tasks: &[Arc<TaskSpec>]) -> HostCapacity {
+    let any_sandbox = tasks.iter().any(|task| sandbox_of(&task.env).is_some());
+    HostCapacity { ptys_free: if any_sandbox { host.ptys_free } else { u64::MAX }, ..*host }
 }
 
 fn impossible(needed: u32, bound: ResourceBound, wish: Wish, host: &HostCapacity) -> Problem {

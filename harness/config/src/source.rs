@@ -120,15 +120,17 @@ impl Source {
             return whole;
         };
         let skipped = parsed[..wanted.start].matches(piece).count();
-        match self.slice(whole).match_indices(piece).nth(skipped) {
-            Some((at, _)) => Span { start: whole.start + at, len: piece.len() },
+        let area = self.area(whole);
+        match self.slice(area).match_indices(piece).nth(skipped) {
+            Some((at, _)) => Span { start: area.start + at, len: piece.len() },
             None => whole,
         }
     }
 
     /// The part of a span in which a template names a variable, or all of it.
     pub(crate) fn locate_name(&self, whole: Span, name: &str) -> Span {
-        let text = self.slice(whole);
+        let area = self.area(whole);
+        let text = self.slice(area);
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let mut inside_from = 0;
         while let Some(open) = text[inside_from..].find("{{").or_else(|| text[inside_from..].find("{%")) {
@@ -142,13 +144,98 @@ impl Source {
                 let before = text[..at].chars().next_back();
                 let after = text[at + name.len()..].chars().next();
                 if !before.is_some_and(|c| is_word(c) || c == '.') && !after.is_some_and(is_word) {
-                    return Span { start: whole.start + at, len: name.len() };
+                    return Span { start: area.start + at, len: name.len() };
                 }
             }
             inside_from = to;
         }
         whole
     }
+
+    /// The key inside a list or map that a JSON pointer (RFC 6901) ends with, or all of it. The pointer must lead
+    /// somewhere in what was written.
+    pub(crate) fn locate_pointer(&self, whole: Span, pointer: &str) -> Span {
+        let area = self.area(whole);
+        let mut from = 0;
+        let mut found = whole;
+        for key in pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")) {
+            // Entries of lists have no key to look for.
+            if key.is_empty() || key.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let text = self.slice(area);
+            let is_key = |at: usize| {
+                let before = text[..at].trim_end_matches(['"', '\'']).chars().next_back();
+                let after = text[at + key.len()..].trim_start_matches(['"', '\'']);
+                before.is_none_or(|c| c.is_whitespace() || matches!(c, '{' | ',')) && after.starts_with(':')
+            };
+            let Some(at) = text[from..].match_indices(&key).map(|(at, _)| from + at).find(|&at| is_key(at))
+            else {
+                return found;
+            };
+            from = at + key.len();
+            found = Span { start: area.start + at, len: key.len() };
+        }
+        found
+    }
+
+    /// All of a list or map, of which the parser gives the first character or nothing.
+    fn area(&self, span: Span) -> Span {
+        let rest = self.text.get(span.start..).unwrap_or_default();
+        if span.len > 1 || (span.len == 1 && !rest.starts_with(['[', '{'])) {
+            return span;
+        }
+        let len = if rest.starts_with(['[', '{']) { brackets(rest) } else { self.block(span.start) };
+        Span { start: span.start, len }
+    }
+
+    /// Bytes of a block that starts here: lines that are indented no less, and blank ones between them.
+    fn block(&self, start: usize) -> usize {
+        let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let column = start - line_start;
+        let mut len = 0;
+        for (at, line) in self.text[start..].split_inclusive('\n').enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            if at > 0 && !line.trim().is_empty() && indent < column {
+                break;
+            }
+            len += line.len();
+        }
+        len
+    }
+}
+
+/// Bytes up to the bracket that closes the first one. Brackets in quoted texts do not count; a quote opens a text only
+/// where a value may begin.
+fn brackets(text: &str) -> usize {
+    let mut depth = 0usize;
+    let mut quote = None;
+    let mut escaped = false;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some('"'), '\\') if !escaped => {
+                escaped = true;
+                continue;
+            }
+            (Some(open), c) if c == open && !escaped => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if matches!(before, '{' | '[' | ',' | ':') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + c.len_utf8();
+                }
+            }
+            (None, _) => {}
+        }
+        escaped = false;
+        if !c.is_whitespace() {
+            before = c;
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]
@@ -185,5 +272,26 @@ mod tests {
         let found = source(text).locate_name(whole, "z");
         assert_eq!(&text[found.start..found.end()], "z");
         assert_eq!(source(text).locate_name(whole, "x"), whole);
+    }
+
+    fn check_pointer(text: &str, from: &str, len: usize, pointer: &str, expected: &str) {
+        let whole = Span { start: text.find(from).unwrap_or_default(), len };
+        let source = source(text);
+        let found = source.locate_pointer(whole, pointer);
+        // What is found begins a line or follows a space, so the rest of the line tells which one it is.
+        let line = source.text[found.start..].lines().next().unwrap_or_default();
+        assert_eq!(line, expected, "{pointer} in {text}");
+    }
+
+    #[test]
+    fn pointers_lead_to_keys() {
+        let block = "a:\n  type: object\n  properties:\n    type: { type: \"}\" }\n    b:\n      type: strin\nlater: 1\n";
+        check_pointer(block, "type: object", 0, "/properties/b/type", "type: strin");
+        check_pointer(block, "type: object", 0, "/properties/type", "type: { type: \"}\" }");
+        check_pointer(block, "type: object", 0, "/later", "type: object");
+        let flow = "a: { x: [{ 'b': \"it's } b: 1\" }, { b: 2 }], c: don't }\nd: { c: 4 }\n";
+        check_pointer(flow, "{ x", 1, "/x/0/b", "b': \"it's } b: 1\" }, { b: 2 }], c: don't }");
+        check_pointer(flow, "{ x", 1, "/c", "c: don't }");
+        check_pointer(flow, "{ x", 1, "/d", "{ x: [{ 'b': \"it's } b: 1\" }, { b: 2 }], c: don't }");
     }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use clawrl_core::{EnvSpec, NetworkPolicy, PolicySpec, RunPlan, SandboxKind, Split, TaskSpec};
+use clawrl_core::{NetworkPolicy, PolicySpec, RunPlan, SandboxKind, Split};
 use serde::Serialize;
 
-use crate::capacity::{HostCapacity, ResourceBound};
+use crate::capacity::{HostCapacity, Resource, ResourceBound};
 use crate::problem::ProblemReport;
-use crate::resolve::{PlanOptions, Wish, concurrency};
+use crate::resolve::{PlanOptions, Wish, concurrency, needed_of};
+use crate::sandbox::{Sandbox, sandbox_of};
 use crate::suite::{Family, Suite};
 
 /// Everything that `clawrl plan` shows.
@@ -152,16 +153,18 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
         max_faults: plan.limits.max_faults,
         limits: limits(plan),
         timeouts_millis: timeouts(plan),
-        tasks_without_sandbox: count(plan, |terminal| terminal.sandbox == SandboxKind::None),
-        tasks_with_network: count(plan, |terminal| terminal.network != NetworkPolicy::None),
+        tasks_without_sandbox: count(plan, |sandbox| sandbox.kind == SandboxKind::None),
+        tasks_with_network: count(plan, |sandbox| sandbox.network != NetworkPolicy::None),
         warnings: suites.iter().flat_map(Suite::warnings).map(crate::Problem::report).collect(),
     }
 }
 
 fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySummary {
-    let largest =
-        plan.tasks.iter().filter_map(|task| terminal(task)).map(|terminal| terminal.limits.memory_mib);
-    let room = options.host.comfortable(largest.max().unwrap_or(0)).to_vec();
+    let largest = sandboxes(plan).map(|sandbox| sandbox.limits.memory_mib).max().unwrap_or(0);
+    let mut room = options.host.comfortable(largest).to_vec();
+    if needed_of(&options.host, &plan.tasks) != options.host {
+        room.retain(|bound| bound.resource != Resource::PseudoTerminals);
+    }
     let slots = plan.slots.len();
     let attempts = plan.limits.concurrency;
     // A plan that was made has passed this.
@@ -181,15 +184,12 @@ fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySumm
     ConcurrencySummary { attempts, reason, room, host: options.host }
 }
 
-fn terminal(task: &TaskSpec) -> Option<&clawrl_core::TerminalSpec> {
-    match &task.env {
-        EnvSpec::Terminal(terminal) => Some(terminal),
-        _ => None,
-    }
+fn sandboxes(plan: &RunPlan) -> impl Iterator<Item = Sandbox> {
+    plan.tasks.iter().filter_map(|task| sandbox_of(&task.env))
 }
 
-fn count(plan: &RunPlan, wanted: impl Fn(&clawrl_core::TerminalSpec) -> bool) -> usize {
-    plan.tasks.iter().filter_map(|task| terminal(task)).filter(|terminal| wanted(terminal)).count()
+fn count(plan: &RunPlan, wanted: impl Fn(&Sandbox) -> bool) -> usize {
+    sandboxes(plan).filter(wanted).count()
 }
 
 /// The least and the most of a figure over all tasks.
@@ -201,13 +201,13 @@ fn spread(figures: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
 }
 
 fn limits(plan: &RunPlan) -> BTreeMap<&'static str, [u64; 2]> {
-    let terminals = || plan.tasks.iter().filter_map(|task| terminal(task)).map(|terminal| terminal.limits);
+    let limits = || sandboxes(plan).map(|sandbox| sandbox.limits);
     let figures = [
         ("max_turns", spread(plan.tasks.iter().map(|task| task.max_turns.into()))),
-        ("memory_mib", spread(terminals().map(|limits| limits.memory_mib.into()))),
-        ("disk_mib", spread(terminals().map(|limits| limits.disk_mib.into()))),
-        ("pids", spread(terminals().map(|limits| limits.pids.into()))),
-        ("cpu_percent", spread(terminals().map(|limits| limits.cpu_percent.into()))),
+        ("memory_mib", spread(limits().map(|limits| limits.memory_mib.into()))),
+        ("disk_mib", spread(limits().map(|limits| limits.disk_mib.into()))),
+        ("pids", spread(limits().map(|limits| limits.pids.into()))),
+        ("cpu_percent", spread(limits().map(|limits| limits.cpu_percent.into()))),
     ];
     figures.into_iter().filter_map(|(name, spread)| Some((name, spread?))).collect()
 }

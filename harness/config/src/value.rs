@@ -50,6 +50,48 @@ pub(crate) fn id(text: &str) -> Result<(), BadValue> {
     name(text, "a suite or task", "my-task")
 }
 
+/// Names of tools: what servers of models take, and not the name of the tool that every task has.
+pub(crate) fn tool_name(text: &str) -> Result<(), BadValue> {
+    if text == "submit" {
+        return bad(
+            "every task has a tool `submit`, which ends the episode",
+            "give this one another name, such as `send`",
+        );
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=64).contains(&text.len()) && text.chars().all(allowed) {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` is not a name for a tool"),
+        "use 1 to 64 letters without accents, digits, `_` and `-`; a name is no template",
+    )
+}
+
+/// Numbers that are finite.
+pub(crate) fn finite(text: &str) -> Result<f64, BadValue> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => bad(format!("`{text}` is not a number"), "write one such as 42, -0.5 or 1e-6"),
+    }
+}
+
+/// Differences that are allowed.
+pub(crate) fn tolerance(text: &str) -> Result<f64, BadValue> {
+    match finite(text)? {
+        number if number >= 0.0 => Ok(number),
+        _ => bad(format!("the tolerance cannot be {text}"), "write 0 or more, such as 1e-6"),
+    }
+}
+
+/// Texts that say something.
+pub(crate) fn not_blank(text: &str) -> Result<(), BadValue> {
+    if text.trim().is_empty() {
+        return bad("there are no words here", "write some, or remove the key");
+    }
+    Ok(())
+}
+
 /// Names of trainings.
 pub(crate) fn training_name(text: &str) -> Result<(), BadValue> {
     name(text, "a training", "my-training")
@@ -312,6 +354,18 @@ mod tests {
         check(variable_name, &["n", "_a", "Word2"], &["", "2a", "a-b", "for", "True", "é"]);
         check(env_name, &["PATH", "_x1"], &["", "1A", "A-B", "A=B"]);
         assert!(id("My Task!").is_err_and(|bad| bad.help.ends_with("`my-task`")));
+    }
+
+    #[test]
+    fn tools_and_numbers() {
+        check(
+            tool_name,
+            &["a", "Read-file_2", &"x".repeat(64)],
+            &["", "submit", "a b", "é", &"x".repeat(65)],
+        );
+        check(finite, &["42", " -0.5", "1e-6"], &["", "x", "1,5", "inf", "NaN"]);
+        check(tolerance, &["0", "1e-6"], &["-1", "x"]);
+        check(not_blank, &["a"], &["", " \n"]);
     }
 
     #[test]

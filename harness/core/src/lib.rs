@@ -15,12 +15,14 @@ mod ignored;
 mod image;
 mod message;
 mod outcome;
+mod placeholder;
 mod plan;
 mod policy;
 mod remote;
 mod seed;
 mod sink;
 mod task;
+mod toolcall;
 mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
@@ -37,6 +39,7 @@ pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
 };
+pub use placeholder::{CommandPiece, PlaceholderError, command_pieces, fill_command, fill_text};
 pub use plan::{
     Determinism, FORMAT_VERSION, PolicySpec, ResolvedLimits, RunPlan, SlotSpec, Split, SuiteRef, Timeouts,
 };
@@ -49,6 +52,7 @@ pub use seed::{SplitMix64, derive_seed, stable_hash};
 pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
-    SandboxLimits, Script, TaskSpec, TerminalSpec,
+    SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
 };
+pub use toolcall::{AnswerCheck, CallPattern, ToolDecl, ToolKind, ToolcallSpec};
 pub use usage::{Usage, UsageSource, UsageTotal};

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActionFormat, ImageSpec, TaskId, ToolCall, VerifierSpec};
+use crate::{
+    ActionFormat, AnswerCheck, CallPattern, ImageSpec, TaskId, ToolCall, ToolcallSpec, VerifierSpec,
+};
 
 /// A task with everything resolved: no template text, no defaults left to apply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +59,8 @@ pub struct Script {
 pub enum EnvSpec {
     /// A shell on a pseudo-terminal.
     Terminal(TerminalSpec),
+    /// Tools that are called with arguments.
+    Toolcall(ToolcallSpec),
 }
 
 impl EnvSpec {
@@ -65,6 +69,7 @@ impl EnvSpec {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Terminal(_) => "terminal",
+            Self::Toolcall(_) => "toolcall",
         }
     }
 }
@@ -95,6 +100,38 @@ pub struct TerminalSpec {
     /// The root file system. Without one: the host's programs, read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSpec>,
+}
+
+/// A sandbox with a workspace, for programs without a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceSpec {
+    /// Files laid into the workspace before anything runs.
+    pub files: Vec<FixtureFile>,
+    /// Variables added to the clean environment.
+    pub env: BTreeMap<String, String>,
+    /// Isolation.
+    pub sandbox: SandboxKind,
+    /// Resource limits.
+    pub limits: SandboxLimits,
+    /// Network.
+    pub network: NetworkPolicy,
+    /// The root file system. Without one: the host's programs, read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageSpec>,
+}
+
+/// What of a terminal is graded.
+impl From<&TerminalSpec> for WorkspaceSpec {
+    fn from(terminal: &TerminalSpec) -> Self {
+        Self {
+            files: terminal.files.clone(),
+            env: terminal.env.clone(),
+            sandbox: terminal.sandbox,
+            limits: terminal.limits,
+            network: terminal.network,
+            image: terminal.image.clone(),
+        }
+    }
 }
 
 /// A task that says nothing about its terminal.
@@ -278,6 +315,41 @@ pub enum Check {
         pointer: String,
         /// Expected value; numbers compare by value.
         equals: serde_json::Value,
+    },
+    /// What was submitted as answer.
+    Answer(AnswerCheck),
+    /// A command run by `sh -c` in a fresh sandbox on a copy of the workspace, with the answer as standard input.
+    AnswerCommand {
+        /// The command.
+        run: String,
+        /// Expected exit code.
+        exit_code: i32,
+        /// Its time limit.
+        timeout: Duration,
+    },
+    /// How often a tool was called.
+    Called {
+        /// The calls that count.
+        call: CallPattern,
+        /// Fewest that pass.
+        at_least: u32,
+        /// Most that pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_most: Option<u32>,
+    },
+    /// Calls in this order, others in between allowed. The score is the part of them that was found, from the first on.
+    CalledInOrder {
+        /// One after another.
+        calls: Vec<CallPattern>,
+    },
+    /// What a store tool holds at the end.
+    Stored {
+        /// Name of the tool.
+        tool: String,
+        /// The key.
+        key: String,
+        /// Its value; `None` stands for no such key.
+        equals: Option<String>,
     },
 }
 

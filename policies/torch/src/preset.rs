@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tch::Device;
 
-use crate::conversation::DEFAULT_TEMPLATE;
+use crate::conversation::{DEFAULT_TEMPLATE, HERMES_OPENING, HERMES_PHRASES};
 use crate::error::TorchError;
 use crate::model::{ModelConfig, ModelFiles, ParamLayout, init_params, save_params};
 use crate::tokenizer::{END, PAD, Tokenizer, TokenizerError, Training, train_tokenizer};
@@ -49,7 +49,8 @@ pub struct PresetRequest<'a> {
     /// Decides the weights.
     pub seed: u64,
     /// What the policy will read and write: instructions, commands, names, contents of files. Every word in them
-    /// becomes one token, the most frequent ones first.
+    /// becomes one token, the most frequent ones first. Where they have calls in the Hermes format, what stands around
+    /// names and values in these is a token too.
     pub texts: &'a [String],
 }
 
@@ -111,8 +112,10 @@ fn make(folder: &Path, request: &PresetRequest<'_>) -> Result<PresetSummary, Pre
     }
     at(folder, fs::create_dir_all(folder))?;
     let texts: Vec<&str> = request.texts.iter().map(String::as_str).chain([SHELL_PHRASES]).collect();
+    let phrases: &[&str] =
+        if texts.iter().any(|text| text.contains(HERMES_OPENING)) { &HERMES_PHRASES } else { &[] };
     let tokenizer = match request.preset {
-        Preset::Tiny => train_tokenizer(&texts, &Training { vocab_size: 1_500, min_count: 1 })?,
+        Preset::Tiny => train_tokenizer(&texts, &Training { vocab_size: 1_500, min_count: 1, phrases })?,
     };
     let end = added_token(&tokenizer, END)?;
     let pad = added_token(&tokenizer, PAD)?;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Retry};
-use clawrl_sandbox::{PutFile, SandboxBackend, SandboxFolder, WorkspaceStart};
+use clawrl_sandbox::{
+    ExecError, NotRun, ProgramSpec, PutFile, SandboxBackend, SandboxCommand, SandboxFolder, WorkspaceStart,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::engine::{containers, sh, sh_as, start, text, waiting, with_backend};
 
@@ -67,6 +70,45 @@ fn a_verifier_finds_its_own_files_after_the_agent_is_halted() {
         let read = |path: &str| sandbox.read(path.to_owned(), 100);
         assert_eq!(read("/logs/verifier/reward.txt").await.unwrap().unwrap(), b"0.5\n");
         assert_eq!(read("/logs/verifier/reward.json").await.unwrap(), None);
+        assert_eq!(sandbox.lost().await, None);
+    });
+}
+
+#[test]
+fn a_program_on_pipes_lives_until_it_is_killed_and_its_neighbours_go_on() {
+    with_backend(|backend, _| async move {
+        let started = start(&backend).await;
+        let sandbox = started.sandbox.as_ref();
+        let open = |user: Option<&str>, program: &str, script: &str| {
+            let command = SandboxCommand {
+                program: program.to_owned(),
+                arguments: vec!["-c".to_owned(), script.to_owned()],
+                ..SandboxCommand::default()
+            };
+            sandbox.open(ProgramSpec { command, user: user.map(str::to_owned) })
+        };
+        let mut neighbour = open(None, "/bin/bash", "exec cat").await.unwrap();
+        let script = "trap '' TERM; (sleep 79 &); sleep 79 & id -u; exec cat";
+        let mut program = open(Some("agent"), "/bin/bash", script).await.unwrap();
+        for (program, line) in [(&mut neighbour, "one\n"), (&mut program, "two\n")] {
+            program.input.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
+        }
+        let mut said = [0; 9];
+        program.output.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"1000\ntwo\n");
+        program.kill().await;
+        assert_eq!(program.ended().await.unwrap(), None);
+        let left = sandbox.processes().await;
+        assert!(left.iter().all(|process| !process.command_line.contains("sleep 79")), "{left:?}");
+        neighbour.output.read_exact(&mut said[..4]).await.unwrap();
+        assert_eq!(&said[..4], b"one\n");
+        neighbour.input = None;
+        assert_eq!(neighbour.ended().await.unwrap(), Some(0));
+        let mut missing = open(None, "/no/such", "").await.unwrap();
+        match missing.ended().await {
+            Err(ExecError::NotRun { obstacle: NotRun::Program, .. }) => {}
+            other => panic!("{other:?}"),
+        }
         assert_eq!(sandbox.lost().await, None);
     });
 }

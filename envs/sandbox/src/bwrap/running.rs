@@ -15,13 +15,14 @@ use super::stage::Staged;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
-use crate::exec::{self, ExecError};
+use crate::exec::ExecError;
 use crate::identity::Identity;
 use crate::live::Live;
 use crate::procs::{self, ProcessStat};
+use crate::program::{self, Program, Surroundings};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
-use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, SandboxSpec};
+use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, SandboxSpec};
 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -161,6 +162,16 @@ impl Held {
     }
 }
 
+impl Surroundings for Held {
+    fn inside(&self) -> Vec<ProcessFacts> {
+        self.processes()
+    }
+
+    fn strike(&self) {
+        self.end();
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         self.end();
@@ -198,10 +209,10 @@ impl RunningSandbox {
         Ok(Self { held: Arc::new(held), places, workspace, _staged: staged, identity, spec })
     }
 
-    fn exec_launch(&self, spec: &ExecSpec, target: JoinTarget) -> LaunchRequest {
+    fn launch(&self, command: SandboxCommand, target: JoinTarget) -> LaunchRequest {
         let shared = &self.held.shared;
         let mut environment = arguments::variables(&self.spec.main, &shared.config.determinism);
-        environment.extend(spec.command.environment.clone());
+        environment.extend(command.environment);
         let mut limits =
             super::start::resource_limits(&self.spec, shared.config.host.cgroups.limits_memory());
         limits.push((crate::spawner::ResourceLimit::Processes, u64::from(self.spec.limits.pids)));
@@ -222,10 +233,10 @@ impl RunningSandbox {
             join: Some(target),
             parent: 0,
             label: String::new(),
-            program: spec.command.program.clone().into(),
+            program: command.program.into(),
             hidden_arguments: Vec::new(),
             data: Vec::new(),
-            arguments: spec.command.arguments.clone(),
+            arguments: command.arguments,
             environment,
             working_folder: Some(self.workspace.path.clone().into()),
         }
@@ -249,7 +260,7 @@ impl Sandbox for RunningSandbox {
         Box::pin(async { self.places.clone() })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
+    fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
         Box::pin(async move {
             if let Some(user) = &spec.user {
                 let message =
@@ -258,17 +269,9 @@ impl Sandbox for RunningSandbox {
             }
             let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
             let target = self.held.join_target().ok_or_else(gone)?;
-            let launch = self.exec_launch(&spec, target);
-            exec::run(&self.held.shared.spawner, launch, &spec, |launcher| {
-                let held = Arc::clone(&self.held);
-                blocking(move || {
-                    let program = held.processes().into_iter().find(|p| p.host_parent == launcher);
-                    if let Some(program) = program {
-                        procs::end_group(program.host_group, || held.processes());
-                    }
-                })
-            })
-            .await
+            let launch = self.launch(spec.command, target);
+            let held = Arc::downgrade(&self.held);
+            program::start(self.held.shared.spawner.clone(), launch, held).await
         })
     }
 

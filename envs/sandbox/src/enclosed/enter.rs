@@ -1,6 +1,7 @@
 //! The first program of ours in a container: files, terminal, shell.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Determinism, Fault};
@@ -136,6 +137,8 @@ pub async fn enter(
     let inside = Inside {
         pid,
         start_ticks: stat.start_ticks,
+        handle,
+        killed: AtomicBool::new(false),
         user,
         owner,
         host_root,
@@ -155,7 +158,7 @@ pub async fn enter(
     let words = before.iter().map(|&word| word.to_owned());
     let words: Vec<String> = words.chain(spec.main.arguments.iter().cloned()).collect();
     let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
-    let sandbox = EnclosedSandbox::new(spawner.clone(), handle, live, inside, root)?;
+    let sandbox = EnclosedSandbox::new(spawner.clone(), live, inside, root)?;
     let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];
     let process = spawner.spawn(launch, None, &ends).await.map_err(spawn_fault)?;
     drop(terminal);

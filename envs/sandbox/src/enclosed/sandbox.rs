@@ -15,17 +15,18 @@ use super::marks;
 use super::root::InsideRoot;
 use super::user::InsideUser;
 use crate::blocking::{blocking, put_files};
-use crate::exec::{self, ExecError};
+use crate::exec::ExecError;
 use crate::freezer::Freezer;
 use crate::live::Live;
 use crate::procs;
+use crate::program::{self, Program, Surroundings};
 use crate::readiness::watched_for;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError};
 use crate::spawner::{
     Confinement, ContainerJoin, ExitWatch, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
     SpawnerClient,
 };
-use crate::{ExecOutput, ExecSpec, Place, ProcessFacts, PutFile, Sandbox, SandboxCommand};
+use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand};
 
 /// A killed container that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -36,11 +37,15 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 /// What an engine would set: programs of images are ordinary programs.
 const OPEN_FILES: u64 = 65_536;
 
-/// What is known of a container after it was entered.
+/// A container after it was entered.
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) pid: u32,
     pub(super) start_ticks: u64,
+    /// Of its first process.
+    pub(super) handle: OwnedFd,
+    /// We ended it, so its end is nobody's fault.
+    pub(super) killed: AtomicBool,
     pub(super) user: InsideUser,
     /// The agent's ids out here.
     pub(super) owner: Owner,
@@ -120,6 +125,12 @@ impl Inside {
         variables
     }
 
+    fn strike(&self) {
+        self.killed.store(true, Ordering::Release);
+        // ESRCH: it has ended by itself.
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
     /// Processes of the container's pid namespace, without its first one.
     fn processes(&self) -> Vec<ProcessFacts> {
         let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
@@ -156,17 +167,23 @@ impl Inside {
     }
 }
 
+impl Surroundings for Inside {
+    fn inside(&self) -> Vec<ProcessFacts> {
+        self.processes()
+    }
+
+    fn strike(&self) {
+        Self::strike(self);
+    }
+}
+
 /// The [`Sandbox`] in a container. Dropping it kills everything inside.
 #[derive(Debug)]
 pub struct EnclosedSandbox {
     spawner: SpawnerClient,
     inside: Arc<Inside>,
     root: InsideRoot,
-    /// Of the first process.
-    handle: Arc<OwnedFd>,
     ended: watch::Receiver<bool>,
-    /// We ended it, so its end is nobody's fault.
-    killed: AtomicBool,
     /// Of the main program's launcher, which is outside.
     main: Mutex<Option<ExitWatch>>,
 }
@@ -174,7 +191,6 @@ pub struct EnclosedSandbox {
 impl EnclosedSandbox {
     pub(super) fn new(
         spawner: SpawnerClient,
-        handle: OwnedFd,
         live: Live,
         inside: Inside,
         root: InsideRoot,
@@ -184,7 +200,7 @@ impl EnclosedSandbox {
         };
         // The watched one is another descriptor of the same process, so that the task alone owns it.
         let watched =
-            handle.try_clone().and_then(|fd| watched_for(fd, Interest::READABLE)).map_err(failed)?;
+            inside.handle.try_clone().and_then(|fd| watched_for(fd, Interest::READABLE)).map_err(failed)?;
         let (tell_ended, ended) = watch::channel(false);
         tokio::spawn(async move {
             // Readable when it has ended, which the kernel lets it do after all others in its namespace.
@@ -192,25 +208,11 @@ impl EnclosedSandbox {
             drop(live);
             let _ = tell_ended.send(true);
         });
-        Ok(Self {
-            spawner,
-            inside: Arc::new(inside),
-            root,
-            handle: Arc::new(handle),
-            ended,
-            killed: AtomicBool::new(false),
-            main: Mutex::new(None),
-        })
+        Ok(Self { spawner, inside: Arc::new(inside), root, ended, main: Mutex::new(None) })
     }
 
     pub(super) fn has_main(&self, exit: ExitWatch) {
         *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
-    }
-
-    fn strike(&self) {
-        self.killed.store(true, Ordering::Release);
-        // ESRCH: it has ended by itself.
-        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
     fn undead(&self, what: &str) -> Fault {
@@ -224,7 +226,7 @@ impl EnclosedSandbox {
 
 impl Drop for EnclosedSandbox {
     fn drop(&mut self) {
-        self.strike();
+        self.inside.strike();
     }
 }
 
@@ -255,7 +257,7 @@ impl Sandbox for EnclosedSandbox {
         })
     }
 
-    fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {
+    fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
         Box::pin(async move {
             if *self.ended.borrow() {
                 let message = "the container has ended";
@@ -273,16 +275,8 @@ impl Sandbox for EnclosedSandbox {
             let mut command = self.inside.main.clone();
             command.environment.extend(spec.command.environment.clone());
             let launch = self.inside.launch(LaunchKind::Descriptors, words, &command, &user);
-            exec::run(&self.spawner, launch, &spec, |launcher| {
-                let inside = Arc::clone(&self.inside);
-                blocking(move || {
-                    let program = inside.processes().into_iter().find(|p| p.host_parent == launcher);
-                    if let Some(program) = program {
-                        procs::end_group(program.host_group, || inside.processes());
-                    }
-                })
-            })
-            .await
+            let inside = Arc::downgrade(&self.inside);
+            program::start(self.spawner.clone(), launch, inside).await
         })
     }
 
@@ -301,7 +295,7 @@ impl Sandbox for EnclosedSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            self.strike();
+            self.inside.strike();
             let mut ended = self.ended.clone();
             let mut main = self.main.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let all = async {
@@ -354,7 +348,7 @@ impl Sandbox for EnclosedSandbox {
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
         Box::pin(async move {
             let ended = *self.ended.borrow() || marks::is_ending(self.inside.pid);
-            (ended && !self.killed.load(Ordering::Acquire)).then(|| {
+            (ended && !self.inside.killed.load(Ordering::Acquire)).then(|| {
                 let message = "the container ended and nothing inside can have done it: the engine was restarted, or somebody \
                                ended it";
                 Fault::transient(Boundary::Env, "container-lost", message)

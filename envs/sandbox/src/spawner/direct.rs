@@ -74,16 +74,28 @@ fn prepare(
     parent: u32,
     inherited: &[OwnedFd],
 ) -> io::Result<()> {
-    // On pipes, too: the process group then names everything that the program starts.
+    // On pipes, too: what is sent to a process group then reaches nobody else's programs.
     rustix::process::setsid()?;
     if on_terminal {
         rustix::process::ioctl_tiocsctty(std::io::stdin())?;
+    } else {
+        // Orphans of what it starts come to it, so that its end can be that of all. It means nothing to a launcher.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
+    take_interrupts();
     for fd in inherited {
         let flags = fcntl_getfd(fd)?;
         fcntl_setfd(fd, flags - FdFlags::CLOEXEC)?;
     }
     confine_child(confinement, parent)
+}
+
+/// A harness that a shell script started in the background ignores interrupts, and would hand that on.
+fn take_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: takes numbers only, and installs no function.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 /// What the child said if it said something, else what the system said.

@@ -19,8 +19,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::{
-    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, pidfd_open, set_dumpable_behavior,
-    set_parent_process_death_signal, waitpid,
+    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, pidfd_open, set_child_subreaper,
+    set_dumpable_behavior, set_parent_process_death_signal, waitpid,
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, ThreadNameSpaceType, move_into_thread_name_spaces,
@@ -98,12 +98,16 @@ fn become_program(
 ) -> Trouble {
     let Confining { inside_processes, entrances, filter } = confining;
     let inside = (|| -> io::Result<()> {
-        // A session of its own, so that its process group names everything it starts.
+        // A session of its own: what it sends to its process group reaches nobody else's programs.
         rustix::process::setsid()?;
         if request.kind == LaunchKind::OwnTerminal {
             rustix::process::ioctl_tiocsctty(std::io::stdin())?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
+        if request.kind == LaunchKind::Descriptors {
+            // Orphans of what it starts come to it, so that its end can be that of all.
+            set_child_subreaper(Some(rustix::process::getpid()))?;
+        }
         if let Some(processes) = inside_processes {
             set_limit(ResourceLimit::Processes, processes)?;
         }
@@ -114,7 +118,12 @@ fn become_program(
         }
         drop_privileges(target)?;
         // The identity change cleared it.
-        Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The launcher is in another process namespace, which has no number here; the first process of this one has.
+        match rustix::process::getppid() {
+            None => Ok(()),
+            Some(_) => Err(io::Error::other("the launcher has ended")),
+        }
     })();
     if let Err(error) = inside {
         return Trouble::of_launcher(&error);

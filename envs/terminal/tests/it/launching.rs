@@ -10,8 +10,8 @@ use clawrl_core::{
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
     BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecError, ExecOutput, ExecSpec, Place, ProcessFacts,
-    PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend, SandboxSpec, StartedSandbox, WarmMarks,
-    probe_host,
+    Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend, SandboxSpec,
+    StartedSandbox, WarmMarks, probe_host,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_testkit::{ready, small_terminal, step_ctx, terminal_task};
@@ -79,6 +79,10 @@ impl Sandbox for TroubledSandbox {
 
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         self.inner.workspace()
+    }
+
+    fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
+        self.inner.open(spec)
     }
 
     fn exec(&self, mut spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {

@@ -26,7 +26,7 @@ use crate::profile;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::{ResultsArguments, run_name};
-use crate::wiring::{Machine, Work, execute, policy_of};
+use crate::wiring::{Machine, Work, environments_word, execute, policy_of};
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -227,6 +227,7 @@ fn perform(
     profile::start(arguments.profile);
     let dir: PathBuf = writer.dir().to_owned();
     let run = task.plan.run.clone();
+    let environments = environments_word(&task.plan);
     let work = Work {
         plan: task.plan,
         open_slots: task.open_slots,
@@ -243,6 +244,7 @@ fn perform(
     let account = Account {
         resume: format!("clawrl run --resume {run}{}", arguments.results.repeated()),
         dir,
+        environments,
         json: arguments.json,
     };
     let concluded = run_end::conclude(ended, writer, &account, log);

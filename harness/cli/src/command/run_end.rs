@@ -23,6 +23,8 @@ pub(super) struct Account {
     pub(super) resume: String,
     /// Where its results are.
     pub(super) dir: PathBuf,
+    /// What people are told its environments are: `sandboxes`.
+    pub(super) environments: &'static str,
     /// For a script.
     pub(super) json: bool,
 }
@@ -34,7 +36,7 @@ struct Conclusion<'a> {
     dir: &'a PathBuf,
     exit_code: u8,
     open_slots: Vec<SlotId>,
-    peak_sandboxes: u32,
+    peak_environments: u32,
     limits_not_set: &'a [LimitNotSet],
     leftovers: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +64,7 @@ pub(super) fn conclude(
             dir: &account.dir,
             exit_code: exit.code(),
             open_slots: report.left_open.clone(),
-            peak_sandboxes: report.peak_environments,
+            peak_environments: report.peak_environments,
             limits_not_set: &limits_not_set,
             leftovers: &report.leftovers,
             resume: open.then_some(account.resume.as_str()),
@@ -140,7 +142,8 @@ fn closing_lines(
     faulted: u32,
 ) -> String {
     let mut text = format!(
-        "sandboxes   {} at once at most, {} left behind\n",
+        "{:<11} {} at once at most, {} left behind\n",
+        account.environments,
         report.peak_environments,
         report.leftovers.len()
     );

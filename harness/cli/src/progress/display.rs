@@ -28,6 +28,8 @@ pub(crate) enum Display {
 pub(crate) struct Watched {
     pub(crate) progress: Progress,
     pub(crate) usage: Box<dyn Fn() -> ProviderUsage + Send + Sync>,
+    /// What people are told they are: `sandboxes`.
+    pub(crate) environments: &'static str,
 }
 
 impl Display {
@@ -91,7 +93,7 @@ impl Drop for Shown {
 }
 
 async fn print_lines(watched: Watched, log: Log) {
-    let mut figuring = Figuring::new(Instant::now());
+    let mut figuring = Figuring::new(Instant::now(), watched.environments);
     let mut lines = Lines::default();
     let mut tick = ticks(Duration::from_millis(500));
     loop {
@@ -104,7 +106,7 @@ async fn print_lines(watched: Watched, log: Log) {
 }
 
 async fn draw(watched: Watched, bar: ProgressBar) {
-    let mut figuring = Figuring::new(Instant::now());
+    let mut figuring = Figuring::new(Instant::now(), watched.environments);
     let mut tick = ticks(Duration::from_millis(200));
     loop {
         tick.tick().await;

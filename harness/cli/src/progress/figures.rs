@@ -18,6 +18,8 @@ const SHOWN: [Phase; 6] =
 pub(super) struct Figures {
     pub(super) run: ProgressSnapshot,
     pub(super) usage: ProviderUsage,
+    /// The word for them.
+    pub(super) environments: &'static str,
     pub(super) elapsed: Duration,
     /// Since the first attempt: environments may have been made ready before.
     pub(super) acting: Duration,
@@ -39,8 +41,8 @@ impl Figures {
     pub(super) fn counts(&self) -> String {
         let run = &self.run;
         let mut text = format!(
-            "passed {}, faulted {}, running {}, sandboxes {}",
-            run.passed, run.faulted, run.running, self.usage.live
+            "passed {}, faulted {}, running {}, {} {}",
+            run.passed, run.faulted, run.running, self.environments, self.usage.live
         );
         if self.usage.warm > 0 {
             text += &format!(" ({} ready)", self.usage.warm);
@@ -72,14 +74,16 @@ impl Figures {
 /// Turns snapshots into figures; keeps what rates need.
 #[derive(Debug)]
 pub(super) struct Figuring {
+    environments: &'static str,
     start: Instant,
     first_attempt: Option<Instant>,
     past: VecDeque<(Instant, u64, u32)>,
 }
 
 impl Figuring {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { start: now, first_attempt: None, past: VecDeque::new() }
+    /// With the word for environments.
+    pub(super) fn new(now: Instant, environments: &'static str) -> Self {
+        Self { environments, start: now, first_attempt: None, past: VecDeque::new() }
     }
 
     pub(super) fn at(&mut self, now: Instant, run: ProgressSnapshot, usage: ProviderUsage) -> Figures {
@@ -101,6 +105,7 @@ impl Figuring {
             acting: self.first_attempt.map_or(Duration::ZERO, |first| now - first),
             run,
             usage,
+            environments: self.environments,
         }
     }
 }
@@ -140,7 +145,7 @@ mod tests {
     #[test]
     fn rates_are_of_the_last_seconds_and_the_end_is_foreseen() {
         let start = Instant::now();
-        let mut figuring = Figuring::new(start);
+        let mut figuring = Figuring::new(start, "sandboxes");
         let mut at = |second: u64, closed: u32, steps: u64| {
             let attempts = closed + 1;
             let run =

@@ -60,6 +60,7 @@ mod tests {
         Figures {
             run: ProgressSnapshot { slots: 100, closed, passed: closed, running: 9, ..Default::default() },
             usage: ProviderUsage { live: 12, warm: 3, peak: 12 },
+            environments: "environments",
             elapsed: Duration::from_secs(seconds),
             acting: Duration::from_secs(seconds),
             steps_per_second: 123.4,
@@ -83,6 +84,6 @@ mod tests {
 
     #[test]
     fn a_line_says_it_all() {
-        insta::assert_snapshot!(worded(&figures(50, 10)), @"50/100 closed (50 %) after 10.0 s: passed 50, faulted 0, running 9, sandboxes 12 (3 ready); 123 steps/s, 2.0 attempts/s; 10.0 s left");
+        insta::assert_snapshot!(worded(&figures(50, 10)), @"50/100 closed (50 %) after 10.0 s: passed 50, faulted 0, running 9, environments 12 (3 ready); 123 steps/s, 2.0 attempts/s; 10.0 s left");
     }
 }

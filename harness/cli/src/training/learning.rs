@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_config::RlPlan;
-use clawrl_core::AttemptRecord;
+use clawrl_core::{AttemptRecord, RunPlan};
 use clawrl_learn::{FormedBatch, GroupStream, LearnError, Learner, StreamEnd, StreamError, StreamSnapshot};
 use clawrl_record::{Metric, MetricRow, RunSink};
 use clawrl_scheduler::Demand;
@@ -44,6 +44,8 @@ pub(super) struct Learning {
 
 /// What one stretch is joined to the rest by.
 pub(super) struct Joints {
+    /// Whose attempts are resolved.
+    pub(super) plan: Arc<RunPlan>,
     pub(super) resolved: Resolved,
     pub(super) demand: watch::Sender<Demand>,
     pub(super) metrics: RunSink,
@@ -73,7 +75,7 @@ impl Learning {
     /// # Errors
     /// The learner gave up, or a checkpoint could not be written.
     pub(super) fn until(&mut self, target: u32, joints: Joints) -> Result<(), Failure> {
-        let Joints { mut resolved, demand, metrics, runtime } = joints;
+        let Joints { plan, mut resolved, demand, metrics, runtime } = joints;
         let mut interval = Interval::new();
         let mut open = true;
         loop {
@@ -102,7 +104,7 @@ impl Learning {
                 changed
             });
             match resolved.blocking_recv() {
-                Some(record) => self.take(&record, &mut interval)?,
+                Some(record) => self.take(&plan, &record, &mut interval)?,
                 None => break,
             }
         }
@@ -117,13 +119,20 @@ impl Learning {
         self.stream.end()
     }
 
-    fn take(&mut self, record: &AttemptRecord, interval: &mut Interval) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        plan: &RunPlan,
+        record: &AttemptRecord,
+        interval: &mut Interval,
+    ) -> Result<(), Failure> {
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
         interval.sampled.turns += record.trajectory.turns.len() as u64;
         interval.sampled.episodes += 1;
         let temperature = self.rl.sampling.temperature_milli as f32 / 1000.0;
-        let result = member_result(&self.chat, record, self.rl.reward, temperature).unwrap_or_else(|why| {
+        let format = plan.task_of(&plan.slots[record.attempt.slot.0 as usize]).action_format;
+        let result = member_result(&self.chat, record, format, self.rl.reward, temperature);
+        let result = result.unwrap_or_else(|why| {
             self.unreadable += 1;
             self.teller.log().warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
             clawrl_learn::MemberResult::Faulted

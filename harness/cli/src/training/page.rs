@@ -38,8 +38,8 @@ pub(super) fn warm_start_words(plan: &TrainPlan) -> String {
         return "None: reinforcement learning began from the policy as it was given.".to_owned();
     };
     let mut words = format!(
-        "{} supervised steps of {} demonstrations each, out of {} that were recorded in real shells on tasks of the \
-         training part. The demonstrator is imperfect on purpose: it plays a task's solution with probability {} %, \
+        "{} supervised steps of {} demonstrations each, out of {} that were recorded in real environments on tasks of \
+         the training part. The demonstrator is imperfect on purpose: it plays a task's solution with probability {} %, \
          else one of the task's typical mistakes, and demonstrations that fail are learned from like the others.",
         warm_start.steps, warm_start.batch, warm_start.demonstrations, warm_start.oracle_percent
     );

@@ -251,7 +251,7 @@ impl Session<'_> {
         params: Params,
     ) -> Result<Params, Failure> {
         self.teller.say(&format!(
-            "{} demonstrations in real shells, right on purpose in {} % only",
+            "{} demonstrations in real environments, right on purpose in {} % only",
             warm_start.demonstrations, warm_start.oracle_percent
         ));
         let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
@@ -399,8 +399,9 @@ impl Session<'_> {
                 temperature: sampling.temperature_milli as f32 / 1000.0,
             },
         );
+        let plan = Arc::new(plan);
         let work = Work {
-            plan: Arc::new(plan),
+            plan: Arc::clone(&plan),
             open_slots: state.open_slots,
             first_epoch: state.next_epoch,
             attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect::<BTreeMap<_, _>>(),
@@ -411,7 +412,8 @@ impl Session<'_> {
             cast_bytes: 0,
             display: Display::suited(self.teller.log(), true),
         };
-        let joints = Joints { resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
+        let joints =
+            Joints { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
         let threads = settings::threads(self.plan.engine.of_learner());
         let (ended, learned) = thread::scope(|scope| {
             let learner =

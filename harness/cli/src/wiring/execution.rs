@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::machine::{Machine, ProviderSettings, Providers, Workplace};
-use super::metrics;
+use super::{isolation, metrics};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::facts;
@@ -182,6 +182,7 @@ async fn run(
 ) -> Result<Result<RunReport, RunError>, Failure> {
     let with_permits =
         |(&kind, provider): (&&'static str, &Arc<_>)| (kind, ProviderConfig::from(Arc::clone(provider)));
+    let (word, isolated) = (isolation::word(&work.plan), !isolation::kinds(&[&work.plan]).is_empty());
     let scheduler = Scheduler::new(SchedulerConfig {
         plan: Arc::clone(&work.plan),
         open_slots: work.open_slots,
@@ -198,9 +199,10 @@ async fn run(
     // Ended with this function, whichever way it is left.
     let mut beside = JoinSet::new();
     if let Some(sink) = work.metrics {
-        beside.spawn(metrics::keep(sink, progress.clone(), providers.clone()));
+        beside.spawn(metrics::keep(sink, progress.clone(), providers.clone(), isolated));
     }
-    let watched = Watched { progress, usage: Box::new(move || metrics::usage(&providers)) };
+    let watched =
+        Watched { progress, usage: Box::new(move || metrics::usage(&providers)), environments: word };
     let shown = work.display.start(watched, log);
     let outcome = scheduler.run().await;
     shown.end().await;

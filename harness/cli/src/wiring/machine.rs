@@ -4,11 +4,11 @@
 //! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
 //! because version 2 asks this process to be alone in its group for that.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
-use clawrl_core::{EnvProvider, EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec, TerminalSpec};
+use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -16,7 +16,9 @@ use clawrl_sandbox::{
     WarmMarks, probe_host, sweep_orphans,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
+use clawrl_toolcall::{ToolcallConfig, ToolcallProvider};
 
+use super::isolation;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::{engine, facts, open_files};
@@ -30,6 +32,7 @@ const WARM_PER_CPU: u32 = 2;
 pub(crate) struct Machine {
     bubblewrap: Option<HostReport>,
     engine: Option<EngineReport>,
+    /// None where no task of a plan starts a program.
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
     unboxed: bool,
@@ -42,11 +45,10 @@ impl Machine {
     /// [`Exit::Environment`] when something that the plan needs is missing.
     pub(crate) fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
         open_files::raise_limit();
-        warn_of_openness(plans, log);
+        isolation::warn_of_openness(plans, log);
         let cgroups = CgroupHost::detect();
         tell_of_sweep(&sweep_orphans(&cgroups), log);
-        let terminals = plans.iter().flat_map(|plan| terminals(plan));
-        let kinds: HashSet<SandboxKind> = terminals.map(|terminal| terminal.sandbox).collect();
+        let kinds = isolation::kinds(plans);
         let bubblewrap = if kinds.contains(&SandboxKind::Bubblewrap) {
             Some(probe_host(cgroups).map_err(|fault| Failure::from_fault(&fault))?)
         } else {
@@ -104,17 +106,43 @@ impl Workplace {
     /// # Errors
     /// When control groups cannot be made.
     pub(crate) fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
-        let expected = expected_terminals(plan);
+        // Shared by all providers: two backends of one kind would give the same user ids and control groups.
+        let backends = match &self.client {
+            Some(client) if !isolation::kinds(&[plan]).is_empty() => self.backends(client, plan)?,
+            _ => Backends::new(),
+        };
+        // Of the slots that are open, as large a part as of all slots.
+        let marks = |needing: u64| {
+            let open = (settings.open_slots as u64 * needing).div_ceil(plan.slots.len().max(1) as u64);
+            warm_marks(open, plan.limits.concurrency, facts::cpus())
+        };
         let mut providers = Providers::new();
-        if let (false, Some(client)) = (expected.is_empty(), &self.client) {
+        let terminals = expected(plan, |task| match &task.env {
+            EnvSpec::Terminal(terminal) => Some(terminal.clone()),
+            _ => None,
+        });
+        if !terminals.is_empty() {
             let provider = TerminalProvider::new(TerminalConfig {
-                backends: self.backends(client, plan)?,
-                marks: warm_marks(settings.open_slots, plan.limits.concurrency, facts::cpus()),
-                expected,
+                backends: backends.clone(),
+                marks: marks(slots_of(&terminals, |_| true)),
+                expected: terminals,
                 determinism: plan.determinism.clone(),
                 cast_bytes: settings.cast_bytes,
             });
             providers.insert("terminal", Arc::new(provider));
+        }
+        let toolcalls = expected(plan, |task| match &task.env {
+            EnvSpec::Toolcall(toolcall) => Some(toolcall.clone()),
+            _ => None,
+        });
+        if !toolcalls.is_empty() {
+            let provider = ToolcallProvider::new(ToolcallConfig {
+                backends,
+                marks: marks(slots_of(&toolcalls, |toolcall| toolcall.workspace.is_some())),
+                expected: toolcalls,
+                determinism: plan.determinism.clone(),
+            });
+            providers.insert("toolcall", Arc::new(provider));
         }
         Ok(providers)
     }
@@ -165,52 +193,17 @@ pub(crate) struct ProviderSettings {
     pub(crate) cast_bytes: usize,
 }
 
-fn terminals(plan: &RunPlan) -> impl Iterator<Item = &TerminalSpec> {
-    plan.tasks.iter().filter_map(|task| match &task.env {
-        EnvSpec::Terminal(terminal) => Some(terminal),
-        _ => None,
-    })
-}
-
-/// The terminals of a plan's tasks, with the number of slots that need them.
-fn expected_terminals(plan: &RunPlan) -> Vec<(TerminalSpec, u32)> {
+/// What the plan's tasks need of one kind of environment, with the number of slots that need it.
+fn expected<T>(plan: &RunPlan, need: impl Fn(&TaskSpec) -> Option<T>) -> Vec<(T, u32)> {
     let mut slots = vec![0u32; plan.tasks.len()];
     for slot in &plan.slots {
         slots[slot.task.0 as usize] += 1;
     }
-    let tasks = plan.tasks.iter().zip(slots);
-    let terminal = |(task, slots): (&Arc<TaskSpec>, u32)| match &task.env {
-        EnvSpec::Terminal(terminal) => Some((terminal.clone(), slots)),
-        _ => None,
-    };
-    tasks.filter_map(terminal).collect()
+    plan.tasks.iter().zip(slots).filter_map(|(task, slots)| Some((need(task)?, slots))).collect()
 }
 
-fn warn_of_openness(plans: &[&RunPlan], log: &Log) {
-    let count = |open: fn(&TerminalSpec) -> bool| {
-        let of = |task: &&Arc<TaskSpec>| matches!(&task.env, EnvSpec::Terminal(terminal) if open(terminal));
-        let tasks = plans.iter().flat_map(|plan| &plan.tasks);
-        tasks.filter(of).map(|task| &task.id).collect::<HashSet<_>>().len()
-    };
-    let unboxed = count(|terminal| terminal.sandbox == SandboxKind::None);
-    if unboxed > 0 {
-        log.warn(format_args!(
-            "tasks with `sandbox: none`: {unboxed}. Whatever acts there acts on this machine, as you"
-        ));
-    }
-    let networked = count(|terminal| terminal.network == NetworkPolicy::Host);
-    if networked > 0 {
-        log.warn(format_args!(
-            "tasks with `network: host`: {networked}. Whatever acts there reaches your network"
-        ));
-    }
-    let public = count(|terminal| terminal.network == NetworkPolicy::Public);
-    if public > 0 {
-        log.warn(format_args!(
-            "tasks with `network: public`: {public}. Whatever acts there reaches the world, and this machine by the \
-             engine's bridge"
-        ));
-    }
+fn slots_of<T>(expected: &[(T, u32)], counts: impl Fn(&T) -> bool) -> u64 {
+    expected.iter().filter(|(need, _)| counts(need)).map(|&(_, slots)| u64::from(slots)).sum()
 }
 
 /// Says what dead processes had left.
@@ -237,7 +230,7 @@ fn limit_not_set(text: &str) -> LimitNotSet {
 
 /// Environments are made ahead only while slots wait for others to end: a run that starts all of them at once
 /// would throw the spare ones away.
-fn warm_marks(open_slots: usize, concurrency: u32, cpus: u32) -> WarmMarks {
+fn warm_marks(open_slots: u64, concurrency: u32, cpus: u32) -> WarmMarks {
     let slots = u32::try_from(open_slots).unwrap_or(u32::MAX);
     let waiting = slots.saturating_sub(concurrency);
     let high = (cpus * WARM_PER_CPU).min(waiting / 4).min(concurrency);

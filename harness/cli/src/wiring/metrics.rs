@@ -15,15 +15,16 @@ use crate::host::capacity;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Writes rows until it is dropped.
-pub(super) async fn keep(sink: RunSink, progress: Progress, providers: Providers) {
+/// Writes rows until it is dropped. `isolated`: whether there may be sandboxes to count.
+pub(super) async fn keep(sink: RunSink, progress: Progress, providers: Providers, isolated: bool) {
     let mut tick = interval(PERIOD);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Option<Sample> = None;
     loop {
         tick.tick().await;
         let sample = Sample::take(progress.snapshot());
-        let rows = sample.rows(before.as_ref(), usage(&providers));
+        let usage = isolated.then(|| usage(&providers));
+        let rows = sample.rows(before.as_ref(), usage);
         before = Some(sample);
         if let Err(error) = sink.metrics(rows).await {
             tracing::debug!(%error, "metrics are no longer kept");
@@ -52,7 +53,7 @@ impl Sample {
         Self { at: Instant::now(), t_ms: u64::try_from(t_ms).unwrap_or(0), cpu: cpu_time(), progress }
     }
 
-    fn rows(&self, before: Option<&Self>, usage: ProviderUsage) -> Vec<MetricRow> {
+    fn rows(&self, before: Option<&Self>, usage: Option<ProviderUsage>) -> Vec<MetricRow> {
         let now = &self.progress;
         let resolved =
             |progress: &ProgressSnapshot| f64::from(progress.attempts.saturating_sub(progress.running));
@@ -71,15 +72,20 @@ impl Sample {
             (Metric::AttemptsResolvedPerSecond, per_second(&|sample| resolved(&sample.progress))),
             (Metric::AttemptsRetriedCount, now.retries.into()),
             (Metric::TurnsTakenPerSecond, per_second(&|sample| sample.progress.steps as f64)),
-            (Metric::SandboxesLiveCount, usage.live.into()),
-            (Metric::SandboxesWarmCount, usage.warm.into()),
-            (Metric::SandboxesPeakCount, usage.peak.into()),
             (Metric::QueueWaitingCount, now.phases.get(Phase::Lease).into()),
             (Metric::HarnessMemoryMib, resident_mib()),
             (Metric::HarnessCpuPercent, 100.0 * per_second(&|sample| sample.cpu.as_secs_f64())),
             (Metric::HostMemoryAvailableMib, capacity::memory_available_mib() as f64),
         ];
-        figures.map(|(name, value)| MetricRow::new(self.t_ms, name, value)).to_vec()
+        let sandboxes = usage.map(|usage| {
+            [
+                (Metric::SandboxesLiveCount, f64::from(usage.live)),
+                (Metric::SandboxesWarmCount, f64::from(usage.warm)),
+                (Metric::SandboxesPeakCount, f64::from(usage.peak)),
+            ]
+        });
+        let all = figures.into_iter().chain(sandboxes.into_iter().flatten());
+        all.map(|(name, value)| MetricRow::new(self.t_ms, name, value)).collect()
     }
 }
 

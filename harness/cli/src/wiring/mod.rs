@@ -1,6 +1,7 @@
 //! From a plan to what it runs on: machine, providers, policy, and the execution itself.
 
 mod execution;
+mod isolation;
 mod machine;
 mod memory_sink;
 mod metrics;
@@ -8,6 +9,7 @@ mod policy;
 mod remote;
 
 pub(crate) use execution::{Ended, Executor, Work, execute};
+pub(crate) use isolation::word as environments_word;
 pub(crate) use machine::Machine;
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::policy_of;

@@ -22,6 +22,7 @@ mod reporting;
 mod running;
 mod stopping;
 mod terminal;
+mod toolcalling;
 #[cfg(feature = "torch")]
 mod training;
 mod validating;

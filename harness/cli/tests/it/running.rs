@@ -28,7 +28,7 @@ fn the_noop_passes_nothing_and_that_is_no_failure() {
         (&0.into(), &12.into())
     );
     assert_eq!((&json["exit_code"], &json["leftovers"]), (&0.into(), &serde_json::json!([])));
-    assert!(json["peak_sandboxes"].as_u64().unwrap() >= 1);
+    assert!(json["peak_environments"].as_u64().unwrap() >= 1);
     let name = json["summary"]["run"].as_str().unwrap();
     assert!(name.ends_with("-small"), "{name}");
     let run = place.run(name);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use clawrl_core::FixtureFile;
 use minijinja::Value;
 
+use super::environment::Named;
 use super::verifier::Around;
 use crate::bounds;
-use crate::file::{DefaultsFile, Located, NamedListFile, Scalar, SuiteFile, TaskFile, TerminalFile, Text};
+use crate::file::{DefaultsFile, Located, NamedListFile, Scalar, SuiteFile, TaskFile, Text};
 use crate::fill::try_instances;
 use crate::fixture::Fixtures;
 use crate::problem::{ConfigError, Finding, Findings};
-use crate::row::Row;
+use crate::row::{EnvRow, Row};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 use crate::suite::Suite;
@@ -78,7 +79,7 @@ pub(crate) fn check(source: &Arc<Source>, file: SuiteFile) -> Result<Suite, Conf
 /// Defaults taken apart, so that tasks can lay theirs over them.
 struct Defaults {
     file: DefaultsFile,
-    terminal: Option<TerminalFile>,
+    env: Option<Named>,
 }
 
 impl Checker {
@@ -104,6 +105,17 @@ impl Checker {
                 false
             }
         }
+    }
+
+    /// A scalar as text: a number or truth value is meant as it stands in the file.
+    pub(super) fn written(&self, scalar: Located<Scalar>) -> Text {
+        let value = match scalar.value {
+            Scalar::Text(text) => text,
+            Scalar::Integer(_) | Scalar::Bool(_) | Scalar::Verbatim => {
+                self.findings.source.slice(scalar.span).to_owned()
+            }
+        };
+        Text { value, span: scalar.span }
     }
 
     /// The value of a scalar: whole numbers written plainly are numbers, anything else is text as written.
@@ -212,21 +224,15 @@ impl Checker {
     }
 
     fn defaults(&mut self, mut file: DefaultsFile) -> Defaults {
-        let terminal = file.env.as_mut().and_then(|env| env.value.terminal.take());
-        if let (Some(env), None) = (&file.env, &terminal) {
+        let env = file.env.take().and_then(|env| {
             let span = env.span;
-            self.no_environment(span, "`env:` under `defaults:` names no environment");
-        }
-        Defaults { file, terminal }
-    }
-
-    fn no_environment(&mut self, span: Span, message: &str) {
-        self.problem(
-            span,
-            message,
-            "no environment",
-            "write `env: { terminal: {} }` here or under `defaults:`",
-        );
+            let named = self.named_environment(env);
+            if named.is_none() {
+                self.no_environment(span, "`env:` under `defaults:` names no environment");
+            }
+            named
+        });
+        Defaults { file, env }
     }
 
     /// One task. With a problem in it, it is still tried as far as it goes.
@@ -235,43 +241,63 @@ impl Checker {
         self.named(&task.id, value::id);
         let written = task.settings().or(defaults.file.settings());
         let grade_given = written.grade.is_some();
+        let format_given = written.action_format.map(|format| format.span);
         let mut settings = self.settings(written);
         let template = self.template(&task);
-        let own = task.env.as_mut().and_then(|env| env.value.terminal.take());
-        let terminal = match (own, &defaults.terminal) {
+        let place = task.env.as_ref().map_or(task.id.span, |env| env.span);
+        let is_one = task.env.as_ref().is_none_or(|env| env.terminal.is_none() || env.toolcall.is_none());
+        let own = task.env.take().and_then(|env| self.named_environment(env));
+        let named = match (own, &defaults.env) {
             (Some(own), Some(defaults)) => Some(own.or(defaults)),
             (Some(own), None) => Some(own),
             (None, defaults) => defaults.clone(),
         };
-        if terminal.is_none() {
-            let span = task.env.as_ref().map_or(task.id.span, |env| env.span);
-            self.no_environment(span, "the task has no environment");
+        if named.is_none() {
+            self.no_environment(place, "the task has no environment");
         }
-        let mut terminal = terminal.unwrap_or_default();
-        let verifier = terminal.verifier.take();
-        let terminal = self.terminal(terminal, &settings.timeouts);
-        let verifier = verifier.map(|verifier| {
-            let around = Around { sandbox: terminal.sandbox, network: terminal.network, grade_given };
-            self.verifier(verifier, around, &mut settings.timeouts)
-        });
+        let is_known = named.is_some() && is_one;
+        let (mut env, verifier) = match named.unwrap_or_else(|| Named::Terminal(Box::default())) {
+            Named::Terminal(mut file) => {
+                let verifier = file.verifier.take();
+                let terminal = self.terminal(*file, &settings.timeouts);
+                let around = Around {
+                    sandbox: terminal.workspace.sandbox,
+                    network: terminal.workspace.network,
+                    grade_given,
+                };
+                let verifier =
+                    verifier.map(|verifier| self.verifier(verifier, around, &mut settings.timeouts));
+                (EnvRow::Terminal(terminal), verifier)
+            }
+            Named::Toolcall(file) => {
+                let toolcall = self.toolcall(*file, &settings.timeouts);
+                self.format_fits(&toolcall, format_given, &mut settings.action_format);
+                (EnvRow::Toolcall(toolcall), None)
+            }
+        };
         if task.instruction.trim().is_empty() {
             let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
             self.problem(task.instruction.span, "the instruction is empty", "no words here", help);
         }
-        let checks = self.checks(&task.id, task.checks, verifier.is_some(), &settings.timeouts);
-        let oracle = task.oracle.and_then(|script| self.script(script, "oracle"));
+        // Without one environment, nothing can be said to need another.
+        let known = is_known.then_some(&env);
+        let checks = self.checks(&task.id, task.checks, verifier.is_some(), known, &settings.timeouts);
+        let oracle = task.oracle.and_then(|script| self.script(script, "oracle", known));
         if let Some(oracle) = &oracle {
             self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);
         }
         let mistakes: Vec<_> =
-            task.mistakes.into_iter().filter_map(|script| self.script(script, "mistake")).collect();
+            task.mistakes.into_iter().filter_map(|script| self.script(script, "mistake", known)).collect();
+        if let EnvRow::Toolcall(toolcall) = &mut env {
+            self.sandbox_for(toolcall, &checks);
+        }
         let row = Row {
             id: task.id,
             variables: template.variables,
             lets: task.lets.0.into_iter().map(|(name, value)| (name.value, value)).collect(),
             instances: template.instances,
             instruction: task.instruction,
-            terminal,
+            env,
             checks,
             verifier,
             oracle,

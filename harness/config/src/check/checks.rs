@@ -1,45 +1,66 @@
-//! The checks of a task: one kind each, weights and limits that make sense.
+//! The checks of a task: one kind each that its environment can answer, weights and limits that make sense.
 
 use std::time::Duration;
 
 use clawrl_core::{Limit, Timeouts};
 
 use super::checker::Checker;
+use super::toolcall::{arguments_text, json_text};
 use crate::bounds;
-use crate::file::{CheckFile, CommandFile, JsonValueFile, Located, ProcessFile, Text};
+use crate::file::{
+    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CheckFile, CommandFile, JsonValueFile, Located,
+    ProcessFile, StoredFile, Text,
+};
 use crate::problem::Problem;
-use crate::row::{CheckKind, CheckRow, CommandRow};
-use crate::source::Span;
+use crate::row::{CallRow, CheckKind, CheckRow, CommandRow, EnvRow};
 
 /// Time limit of a command check when nothing else is said.
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Checks that look at a sandbox.
+const WORKSPACE_KINDS: &str = "`file_equals`, `file_contains`, `file_matches`, `file_absent`, `file_mode`, `file_owner`, `tree_hash`, `command`, `process` or `json_value`";
+/// Checks that look at an answer and at calls.
+const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `called`, `not_called`, `called_in_order` or `stored`; or one about files";
+
 impl Checker {
+    /// `env` is `None` where the task has none, which is a problem of its own.
     pub(super) fn checks(
         &mut self,
         id: &Text,
         checks: Option<Located<Vec<Located<CheckFile>>>>,
         has_verifier: bool,
+        env: Option<&EnvRow>,
         timeouts: &Timeouts,
     ) -> Vec<CheckRow> {
         if !has_verifier && checks.as_ref().is_none_or(|checks| checks.is_empty()) {
+            let help = match env {
+                Some(EnvRow::Toolcall(_)) => "add at least one, such as `- answer_equals: \"42\"`",
+                _ => {
+                    "add at least one, such as `- file_equals: { path: out.txt, expected: \"hello\\n\" }`; or a \
+                     `verifier:` under `env: terminal:`"
+                }
+            };
             self.problem(
                 checks.as_ref().map_or(id.span, |checks| checks.span),
                 "the task has no checks",
                 "nothing establishes success",
-                "add at least one, such as `- file_equals: { path: out.txt, expected: \"hello\\n\" }`; or a `verifier:` \
-                 under `env: terminal:`",
+                help,
             );
         }
         checks
             .map(|checks| checks.value)
             .unwrap_or_default()
             .into_iter()
-            .filter_map(|check| self.check(check, timeouts))
+            .filter_map(|check| self.check(check, env, timeouts))
             .collect()
     }
 
-    fn check(&mut self, check: Located<CheckFile>, timeouts: &Timeouts) -> Option<CheckRow> {
+    fn check(
+        &mut self,
+        check: Located<CheckFile>,
+        env: Option<&EnvRow>,
+        timeouts: &Timeouts,
+    ) -> Option<CheckRow> {
         let Located { value: check, span } = check;
         let weight = match &check.weight {
             Some(weight) if !(weight.value > 0.0 && weight.value.is_finite()) => {
@@ -54,14 +75,19 @@ impl Checker {
         let label = check.label.clone();
         let mut kinds = self.kinds(check, timeouts);
         match (kinds.pop(), kinds.pop()) {
-            (Some(kind), None) => Some(CheckRow { label, weight, kind }),
+            (Some(kind), None) => {
+                if let Some(env) = env {
+                    self.answerable(&kind, span, env);
+                }
+                Some(CheckRow { label, weight, kind })
+            }
             (None, _) => {
-                self.problem(
-                    span,
-                    "this check has no kind",
-                    "nothing is checked",
-                    "name one: `file_equals`, `file_contains`, `file_matches`, `file_absent`, `file_mode`, `file_owner`, `tree_hash`, `command`, `process` or `json_value`",
-                );
+                let known = match env {
+                    Some(EnvRow::Toolcall(_)) => TOOL_KINDS,
+                    _ => WORKSPACE_KINDS,
+                };
+                let help = format!("name one: {known}");
+                self.problem(span, "this check has no kind", "nothing is checked", help);
                 None
             }
             (Some(last), Some(other)) => {
@@ -86,9 +112,20 @@ impl Checker {
         let json = check.json_value.map(|JsonValueFile { path, pointer, equals }| CheckKind::JsonValue {
             path,
             pointer,
-            equals: equals.value,
-            span: self.span_of_json(equals.span),
+            equals: json_text(equals),
         });
+        let number =
+            check.answer_number.map(|AnswerNumberFile { expected, tolerance }| CheckKind::AnswerNumber {
+                expected: self.written(expected),
+                tolerance: tolerance.map(|tolerance| self.written(tolerance)),
+            });
+        let list = check.answer_list.map(|AnswerListFile { expected, ordered }| CheckKind::AnswerList {
+            expected: json_text(expected),
+            ordered,
+        });
+        let answer_command = check
+            .answer_command
+            .map(|file| CheckKind::AnswerCommand(self.command(CommandFile::from(file), timeouts)));
         let given = [
             check.file_equals.map(|file| CheckKind::FileEquals { path: file.path, expected: file.expected }),
             check.file_contains.map(|file| CheckKind::FileContains { path: file.path, text: file.text }),
@@ -100,8 +137,69 @@ impl Checker {
             command,
             process,
             json,
+            check.answer_equals.map(|text| CheckKind::AnswerEquals(self.written(text))),
+            check.answer_normalised.map(|text| CheckKind::AnswerNormalised(self.written(text))),
+            number,
+            check.answer_matches.map(CheckKind::AnswerMatches),
+            check.answer_schema.map(|schema| CheckKind::AnswerSchema(json_text(schema))),
+            list,
+            answer_command,
+            check.called.map(|called| self.called(called)),
+            check.not_called.map(CheckKind::NotCalled),
+            check.called_in_order.map(|calls| self.called_in_order(calls)),
+            check.stored.map(|stored| self.stored(stored)),
         ];
         given.into_iter().flatten().collect()
+    }
+
+    fn called(&mut self, file: CalledFile) -> CheckKind {
+        let most = bounds::MAX_CALLS;
+        let at_most =
+            file.at_most.as_ref().map(|number| self.whole("at_most", Some(number), 0..=most, u32::MAX));
+        // Asked for at most none, nobody means at least one.
+        let default = u32::from(at_most != Some(0));
+        let at_least = self.whole("at_least", file.at_least.as_ref(), 0..=most, default);
+        if let (Some(number), Some(at_most)) = (&file.at_most, at_most)
+            && at_least > at_most
+        {
+            let message = format!("no number of calls is at least {at_least} and at most {at_most}");
+            let help = format!("write `at_most: {at_least}` or more, or lower `at_least`");
+            self.problem(number.span, message, "never passes", help);
+        }
+        if at_least == 0 && at_most.is_none() {
+            let help = "write `at_least: 1` or more, or `at_most`";
+            self.problem(file.tool.span, "any number of calls passes this check", "nothing is checked", help);
+        }
+        let call = CallRow { tool: file.tool, arguments: file.arguments.map(arguments_text) };
+        CheckKind::Called { call, at_least, at_most }
+    }
+
+    fn called_in_order(&mut self, calls: Located<Vec<Located<CallFile>>>) -> CheckKind {
+        if calls.is_empty() {
+            let help = "list them, one after another: `called_in_order: [search, { tool: read, arguments: { id: 3 } }]`";
+            self.problem(calls.span, "no call is named", "nothing is checked", help);
+        }
+        let call = |call: Located<CallFile>| match call.value {
+            CallFile::Tool(tool) => CallRow { tool: Text { value: tool, span: call.span }, arguments: None },
+            CallFile::Fields(fields) => {
+                CallRow { tool: fields.tool, arguments: fields.arguments.map(arguments_text) }
+            }
+        };
+        CheckKind::CalledInOrder(calls.value.into_iter().map(call).collect())
+    }
+
+    fn stored(&mut self, file: Located<StoredFile>) -> CheckKind {
+        let Located { value: StoredFile { tool, key, equals, absent }, span } = file;
+        let equals = match (equals, absent.map(|absent| absent.value)) {
+            (Some(equals), None) => Some(self.written(equals)),
+            (None, Some(true)) => None,
+            _ => {
+                let help = "write one of `equals: text` and `absent: true`";
+                self.problem(span, "`stored` needs either `equals` or `absent: true`", "none, or both", help);
+                None
+            }
+        };
+        CheckKind::Stored { tool, key, equals }
     }
 
     fn command(&mut self, file: CommandFile, timeouts: &Timeouts) -> CommandRow {
@@ -137,14 +235,5 @@ impl Checker {
             stdout_contains: file.stdout_contains,
             timeout: timeout.unwrap_or(DEFAULT_COMMAND_TIMEOUT.min(timeouts.grade)),
         }
-    }
-
-    /// Containers are located by their first character; their line is what templates are looked up in.
-    fn span_of_json(&self, span: Span) -> Span {
-        let source = &self.findings.source;
-        let text = source.text.get(span.start..).unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default().trim_end();
-        let is_container = span.len <= 1 && text.starts_with(['[', '{']);
-        if is_container { source.clamp(span.start, line.len()) } else { span }
     }
 }

@@ -4,13 +4,17 @@
 //! I2. What cannot be known before values are chosen is tried on a few instances of every template, with
 //! the code that makes the real ones.
 
+mod answerable;
 mod checker;
 mod checks;
+mod environment;
 mod image;
 mod script;
 mod settings;
 mod template;
 mod terminal;
+mod toolcall;
 mod verifier;
+mod workspace;
 
 pub(crate) use checker::check;

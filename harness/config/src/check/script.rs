@@ -1,13 +1,21 @@
 //! Oracles and mistakes: sequences of actions that could be played.
 
 use super::checker::Checker;
+use super::toolcall::arguments_text;
 use crate::bounds;
-use crate::file::{ActionFile, Located, ScriptFile};
-use crate::row::{ActionRow, ScriptRow};
+use crate::file::{ActionFile, Located, ScriptFile, Text};
+use crate::row::{ActionRow, EnvRow, ScriptRow, ToolcallRow};
+use crate::source::Span;
+use crate::suggest::listed;
 
 impl Checker {
-    /// `what` is `oracle` or `mistake`.
-    pub(super) fn script(&mut self, script: Located<ScriptFile>, what: &str) -> Option<ScriptRow> {
+    /// `what` is `oracle` or `mistake`. `env` is `None` where the task has none, which is a problem of its own.
+    pub(super) fn script(
+        &mut self,
+        script: Located<ScriptFile>,
+        what: &str,
+        env: Option<&EnvRow>,
+    ) -> Option<ScriptRow> {
         let Located { value, span } = script;
         let actions: Vec<(ActionRow, _)> = match value {
             ScriptFile::Commands(commands) => commands.into_iter().map(run).collect(),
@@ -34,6 +42,9 @@ impl Checker {
             self.problem(span, message, "no actions", help);
             return None;
         }
+        if let Some(env) = env {
+            self.playable(&actions, env);
+        }
         for ((action, _), (_, next)) in actions.iter().zip(actions.iter().skip(1)) {
             if matches!(action, ActionRow::Submit(_)) {
                 let message = "nothing is played after a submit: it ends the episode";
@@ -43,7 +54,47 @@ impl Checker {
         Some(ScriptRow { actions: actions.into_iter().map(|(action, _)| action).collect() })
     }
 
-    fn action(&mut self, action: Located<ActionFile>) -> Option<(ActionRow, crate::source::Span)> {
+    /// Every action is one that the environment takes.
+    fn playable(&mut self, actions: &[(ActionRow, Span)], env: &EnvRow) {
+        for (action, span) in actions {
+            match (env, action) {
+                (EnvRow::Terminal(_), ActionRow::Call { .. }) => self.problem(
+                    *span,
+                    "`call` needs a tool-call environment, and this task has a terminal",
+                    "no tools to call",
+                    "write a command: `run: ls`; or `text`, `keys`, `wait` and `signal`",
+                ),
+                (EnvRow::Toolcall(toolcall), ActionRow::Call { name, .. }) => {
+                    self.called_tool(name, toolcall)
+                }
+                (EnvRow::Toolcall(toolcall), other) if !matches!(other, ActionRow::Submit(_)) => {
+                    let what = match other {
+                        ActionRow::Run(_) => "a command".to_owned(),
+                        other => format!("`{}`", other.key()),
+                    };
+                    let message = format!("{what} needs a terminal, and this task has tools");
+                    self.problem(*span, message, "no shell here", call_instead(toolcall));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn called_tool(&mut self, name: &Text, toolcall: &ToolcallRow) {
+        if name.value == "submit" && toolcall.tool("submit").is_none() {
+            let message = "the end of an episode is an action of its own";
+            self.problem(
+                name.span,
+                message,
+                "not called by name",
+                "write `submit:` or `submit: ANSWER` instead of `call:`",
+            );
+            return;
+        }
+        self.declared_tool(name, name.span, toolcall);
+    }
+
+    fn action(&mut self, action: Located<ActionFile>) -> Option<(ActionRow, Span)> {
         let Located { value: action, span } = action;
         let wait = match &action.wait {
             // What is wrong with it is reported there.
@@ -58,13 +109,17 @@ impl Checker {
             action.keys.map(ActionRow::Keys),
             wait,
             action.signal.map(ActionRow::Signal),
+            action.call.map(|call| ActionRow::Call {
+                name: call.name,
+                arguments: call.arguments.map(arguments_text),
+            }),
             action.submit.map(|submit| ActionRow::Submit(submit.0)),
         ];
         let mut given: Vec<ActionRow> = given.into_iter().flatten().collect();
         match (given.pop(), given.is_empty()) {
             (Some(action), true) => Some((action, span)),
             (None, _) => {
-                let help = "name one of `run`, `text`, `keys`, `wait`, `signal` and `submit`";
+                let help = "name one of `run`, `text`, `keys`, `wait`, `signal`, `call` and `submit`";
                 self.problem(span, "this action does nothing", "no kind of action", help);
                 None
             }
@@ -77,7 +132,15 @@ impl Checker {
     }
 }
 
-fn run(command: crate::file::Text) -> (ActionRow, crate::source::Span) {
+fn call_instead(toolcall: &ToolcallRow) -> String {
+    let names = listed(toolcall.tools.iter().map(|tool| tool.name.value.as_str()));
+    let tools = if names.is_empty() { String::new() } else { format!("; tools of this task are {names}") };
+    format!(
+        "write `{{ actions: [{{ call: {{ name: TOOL, arguments: {{...}} }} }}, {{ submit: ANSWER }}] }}`{tools}"
+    )
+}
+
+fn run(command: Text) -> (ActionRow, Span) {
     let span = command.span;
     (ActionRow::Run(command), span)
 }

@@ -40,11 +40,16 @@ impl Checker {
         None
     }
 
+    /// How much of a step a policy sees, in characters.
+    pub(super) fn observation_chars(&mut self, number: Option<&Located<i64>>) -> u32 {
+        self.whole("observation_chars", number, bounds::MIN_OBSERVATION..=bounds::MAX_OBSERVATION, 4_000)
+    }
+
     pub(super) fn settings(&mut self, file: SettingsRef<'_>) -> Settings {
         Settings {
             group_size: self.whole("group_size", file.group_size, 1..=bounds::MAX_GROUP, 8),
             max_turns: self.whole("max_turns", file.max_turns, 1..=bounds::MAX_TURNS, bounds::DEFAULT_TURNS),
-            action_format: file.action_format.map(Into::into).unwrap_or_default(),
+            action_format: file.action_format.map(|format| format.value.into()).unwrap_or_default(),
             reward: self.reward(file),
             timeouts: self.timeouts(file),
         }

@@ -1,9 +1,15 @@
 //! Checks, as written.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use std::borrow::Cow;
+use std::fmt;
 
-use super::located::{Located, Text};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::located::{Located, Scalar, Text};
 use crate::bounds;
 
 /// One check: exactly one kind, and optionally a label and a weight. Paths are relative to the workspace.
@@ -31,6 +37,28 @@ pub(crate) struct CheckFile {
     pub(crate) process: Option<ProcessFile>,
     /// A value inside a JSON file.
     pub(crate) json_value: Option<JsonValueFile>,
+    /// The answer is exactly this.
+    pub(crate) answer_equals: Option<Located<Scalar>>,
+    /// The answer is this, when case, white space and punctuation at the ends are left aside.
+    pub(crate) answer_normalised: Option<Located<Scalar>>,
+    /// The answer is a number near this one.
+    pub(crate) answer_number: Option<AnswerNumberFile>,
+    /// The answer matches this regular expression somewhere.
+    pub(crate) answer_matches: Option<Text>,
+    /// The answer is a JSON document that this JSON schema accepts.
+    pub(crate) answer_schema: Option<Located<Value>>,
+    /// The answer is this list.
+    pub(crate) answer_list: Option<AnswerListFile>,
+    /// A command that gets the answer as standard input, in a fresh sandbox on a copy of the workspace.
+    pub(crate) answer_command: Option<AnswerCommandFile>,
+    /// How often a tool was called.
+    pub(crate) called: Option<CalledFile>,
+    /// A tool that was never called.
+    pub(crate) not_called: Option<Text>,
+    /// Calls in this order, others in between allowed.
+    pub(crate) called_in_order: Option<Located<Vec<Located<CallFile>>>>,
+    /// What a store holds at the end.
+    pub(crate) stored: Option<Located<StoredFile>>,
     /// Shown in reports. Default: the kind and its subject.
     pub(crate) label: Option<Text>,
     /// Weight in the mean that is the score. Default: 1.
@@ -147,4 +175,141 @@ pub(crate) struct JsonValueFile {
     pub(crate) pointer: Text,
     /// The expected value. A string that is one `{{ expression }}` takes the type of the expression.
     pub(crate) equals: Located<serde_json::Value>,
+}
+
+/// A number, plainly, or at the end after `####` or in `\boxed{}`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AnswerNumber")]
+pub(crate) struct AnswerNumberFile {
+    /// The number.
+    pub(crate) expected: Located<Scalar>,
+    /// Largest absolute difference that passes. Default: 0.
+    pub(crate) tolerance: Option<Located<Scalar>>,
+}
+
+/// A JSON array, or entries between commas or line ends. Entries compare normalised.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AnswerList")]
+pub(crate) struct AnswerListFile {
+    /// The entries: a list, or a template that is one.
+    pub(crate) expected: Located<Value>,
+    /// Whether order counts. Default: false.
+    #[serde(default)]
+    pub(crate) ordered: bool,
+}
+
+/// A command run by `sh -c` after everything of the agent was stopped.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AnswerCommand")]
+pub(crate) struct AnswerCommandFile {
+    /// The command.
+    pub(crate) run: Text,
+    /// Expected exit code. Default: 0.
+    #[schemars(range(min = 0, max = 255))]
+    pub(crate) exit_code: Option<Located<i64>>,
+    /// Its time limit. Default: 10, or the task's `grade_timeout_secs` if that is shorter.
+    #[schemars(range(min = 0.001, max = bounds::MAX_TIMEOUT_SECS))]
+    pub(crate) timeout_secs: Option<Located<f64>>,
+}
+
+impl From<AnswerCommandFile> for CommandFile {
+    fn from(file: AnswerCommandFile) -> Self {
+        Self {
+            run: file.run,
+            exit_code: file.exit_code,
+            stdout_equals: None,
+            stdout_contains: None,
+            timeout_secs: file.timeout_secs,
+        }
+    }
+}
+
+/// Only calls that were run count, not refused ones.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Called")]
+pub(crate) struct CalledFile {
+    /// Name of the tool.
+    pub(crate) tool: Text,
+    /// Arguments that the call has at least. A string that is one `{{ expression }}` takes the type of the expression.
+    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+    /// Fewest calls that pass. Default: 1.
+    #[schemars(range(min = 0, max = bounds::MAX_CALLS))]
+    pub(crate) at_least: Option<Located<i64>>,
+    /// Most calls that pass. Default: no limit.
+    #[schemars(range(min = 0, max = bounds::MAX_CALLS))]
+    pub(crate) at_most: Option<Located<i64>>,
+}
+
+/// A call that is looked for.
+#[derive(Debug, Clone)]
+pub(crate) enum CallFile {
+    Tool(String),
+    Fields(CallFields),
+}
+
+/// A call with arguments.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CallMap")]
+pub(crate) struct CallFields {
+    /// Name of the tool.
+    pub(crate) tool: Text,
+    /// Arguments that the call has at least. A string that is one `{{ expression }}` takes the type of the expression.
+    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+}
+
+/// One of `equals` and `absent`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Stored")]
+pub(crate) struct StoredFile {
+    /// Name of the tool, which is a store.
+    pub(crate) tool: Text,
+    /// The key.
+    pub(crate) key: Text,
+    /// Its value.
+    pub(crate) equals: Option<Located<Scalar>>,
+    /// `true`: there is no such key.
+    pub(crate) absent: Option<Located<bool>>,
+}
+
+impl<'de> Deserialize<'de> for CallFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CallVisitor;
+
+        impl<'de> Visitor<'de> for CallVisitor {
+            type Value = CallFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a tool, or a map with `tool:`")
+            }
+
+            fn visit_str<E>(self, tool: &str) -> Result<Self::Value, E> {
+                Ok(CallFile::Tool(tool.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(CallFile::Fields)
+            }
+        }
+
+        deserializer.deserialize_any(CallVisitor)
+    }
+}
+
+impl JsonSchema for CallFile {
+    fn schema_name() -> Cow<'static, str> {
+        "Call".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A call that is looked for: the name of its tool, or a map.",
+            "oneOf": [{ "type": "string" }, generator.subschema_for::<CallFields>()]
+        })
+    }
 }

@@ -5,18 +5,27 @@
 
 mod check;
 mod choice;
+mod files;
 mod image;
 mod located;
 mod script;
 mod suite;
 mod terminal;
+mod toolcall;
 mod verifier;
+mod workspace;
 
-pub(crate) use check::{CheckFile, CommandFile, JsonValueFile, ProcessFile};
+pub(crate) use check::{
+    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CheckFile, CommandFile, JsonValueFile,
+    ProcessFile, StoredFile,
+};
 pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
+pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};
-pub(crate) use suite::{DefaultsFile, SettingsRef, SuiteFile, TaskFile};
-pub(crate) use terminal::{FileEntry, FilesFile, NetworkFile, SandboxFile, TerminalFile};
+pub(crate) use suite::{DefaultsFile, EnvFile, SettingsRef, SuiteFile, TaskFile};
+pub(crate) use terminal::TerminalFile;
+pub(crate) use toolcall::{TableFile, ToolFile, ToolcallFile};
 pub(crate) use verifier::{ApartFile, ArtifactFile, CollectFile, RewardSourceFile, VerifierFile};
+pub(crate) use workspace::{NetworkFile, SandboxFile, WorkspaceFile};

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::located::{Located, Text};
 use crate::bounds;
@@ -23,7 +24,7 @@ pub(crate) enum ScriptFile {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScriptMap")]
 pub(crate) struct ScriptFields {
-    /// Shell commands, each one turn.
+    /// Shell commands, each one turn. Terminals only.
     pub(crate) commands: Option<Vec<Text>>,
     /// Actions of any kind, each one turn.
     pub(crate) actions: Option<Vec<Located<ActionFile>>>,
@@ -45,9 +46,22 @@ pub(crate) struct ActionFile {
     pub(crate) wait: Option<Located<f64>>,
     /// Sends a signal to the foreground job: INT, TERM, KILL, TSTP, CONT or QUIT.
     pub(crate) signal: Option<Text>,
+    /// Calls a tool of a tool-call environment.
+    pub(crate) call: Option<CallActionFile>,
     /// Ends the episode, with an answer if there is one.
     #[serde(default, deserialize_with = "submit")]
     pub(crate) submit: Option<SubmitFile>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CallAction")]
+pub(crate) struct CallActionFile {
+    /// Name of the tool.
+    pub(crate) name: Text,
+    /// Its arguments. A string that is one `{{ expression }}` takes the type of the expression. Default: none.
+    pub(crate) arguments: Option<Located<Map<String, Value>>>,
 }
 
 /// The answer of a submit.

@@ -9,6 +9,7 @@ use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
 use super::located::{Entries, Located, Text, present_or_default};
 use super::script::ScriptFile;
 use super::terminal::TerminalFile;
+use super::toolcall::ToolcallFile;
 use crate::bounds;
 
 /// A ClawRL task suite.
@@ -47,8 +48,8 @@ macro_rules! with_settings {
             /// Turns before an attempt is truncated. Default: 30.
             #[schemars(range(min = 1, max = bounds::MAX_TURNS))]
             pub(crate) max_turns: Option<Located<i64>>,
-            /// How replies are read. Default: raw.
-            pub(crate) action_format: Option<ActionFormatFile>,
+            /// How replies are read. Default: raw; hermes for tools of which none takes plain text.
+            pub(crate) action_format: Option<Located<ActionFormatFile>>,
             /// From score to reward.
             pub(crate) reward: Option<RewardFile>,
             /// Waiting for an environment. Default: 120.
@@ -83,7 +84,7 @@ macro_rules! with_settings {
                 SettingsRef {
                     group_size: self.group_size.as_ref(),
                     max_turns: self.max_turns.as_ref(),
-                    action_format: self.action_format,
+                    action_format: self.action_format.as_ref(),
                     reward_scale: self.reward.as_ref().and_then(|reward| reward.scale.as_ref()),
                     reward_offset: self.reward.as_ref().and_then(|reward| reward.offset.as_ref()),
                     lease: self.lease_timeout_secs.as_ref(),
@@ -104,7 +105,7 @@ macro_rules! with_settings {
 pub(crate) struct SettingsRef<'a> {
     pub(crate) group_size: Option<&'a Located<i64>>,
     pub(crate) max_turns: Option<&'a Located<i64>>,
-    pub(crate) action_format: Option<ActionFormatFile>,
+    pub(crate) action_format: Option<&'a Located<ActionFormatFile>>,
     pub(crate) reward_scale: Option<&'a Located<f64>>,
     pub(crate) reward_offset: Option<&'a Located<f64>>,
     pub(crate) lease: Option<&'a Located<f64>>,
@@ -215,8 +216,15 @@ pub(crate) struct EnvFile {
     /// A shell on a pseudo-terminal, in a sandbox.
     #[serde(default, deserialize_with = "terminal")]
     pub(crate) terminal: Option<TerminalFile>,
+    /// Tools that are called with arguments, and an answer.
+    #[serde(default, deserialize_with = "toolcall")]
+    pub(crate) toolcall: Option<ToolcallFile>,
 }
 
 fn terminal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TerminalFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn toolcall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolcallFile>, D::Error> {
     present_or_default(deserializer)
 }

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
-use super::terminal::NetworkFile;
+use super::workspace::NetworkFile;
 use crate::bounds;
 
 /// A program that grades once the agent is done.

@@ -1,28 +1,34 @@
 //! Checks and the labels they have when none is given.
 
-use clawrl_core::{Check, CheckSpec};
+use clawrl_core::{Check, CheckSpec, ToolDecl};
 use minijinja::Value;
-use serde_json::Value as Json;
 
 use super::filler::{Filler, Rule, first_line};
 use crate::file::Text;
-use crate::row::{CheckKind, CheckRow};
-use crate::source::Span;
-use crate::text::is_template;
+use crate::row::{CheckKind, CheckRow, Subject};
 use crate::value::{self, BadValue};
 
 impl<'s> Filler<'_, '_, 's> {
-    pub(super) fn check(&mut self, row: &'s CheckRow, values: &Value) -> Option<CheckSpec> {
-        let (check, subject) = self.check_kind(&row.kind, values)?;
+    /// `tools` are those of the task; `None` where there are none, or none that could be filled.
+    pub(super) fn check(
+        &mut self,
+        row: &'s CheckRow,
+        tools: Option<&[ToolDecl]>,
+        values: &Value,
+    ) -> Option<CheckSpec> {
+        let (check, subject) = match row.kind.subject() {
+            Subject::Workspace | Subject::Processes => self.sandbox_check(&row.kind, values)?,
+            Subject::Tools => self.tool_check(&row.kind, tools, values)?,
+        };
         let label = match &row.label {
             Some(label) => self.text(label, values)?,
-            None => format!("{} {subject}", row.kind.key()),
+            None => format!("{} {subject}", row.kind.key()).trim_end().to_owned(),
         };
         Some(CheckSpec { label, weight: row.weight, check })
     }
 
-    /// The check and what its default label names.
-    fn check_kind(&mut self, kind: &'s CheckKind, values: &Value) -> Option<(Check, String)> {
+    /// A check of a sandbox, and what its default label names.
+    fn sandbox_check(&mut self, kind: &'s CheckKind, values: &Value) -> Option<(Check, String)> {
         // Both parts are filled before either is missed, so that both are found wrong at once.
         let mut both = |path: &'s Text, other: &'s Text, rule: Rule| {
             let path = self.ruled(path, values, value::relative_path);
@@ -79,43 +85,14 @@ impl<'s> Filler<'_, '_, 's> {
                 let regex = self.regex(regex, values)?;
                 (Check::Process { regex: regex.clone(), running: *running }, regex)
             }
-            CheckKind::JsonValue { path, pointer, equals, span } => {
+            CheckKind::JsonValue { path, pointer, equals } => {
                 let parts = both(path, pointer, value::json_pointer);
-                let equals = self.json(equals, *span, values);
+                let equals = self.json(equals, values);
                 let (path, pointer) = parts?;
                 let subject = format!("{path} {pointer}").trim_end().to_owned();
                 (Check::JsonValue { path, pointer, equals: equals? }, subject)
             }
-        })
-    }
-
-    /// A string that is one expression becomes the expression's value, so that numbers stay numbers.
-    fn json(&mut self, value: &'s Json, span: Span, values: &Value) -> Option<Json> {
-        Some(match value {
-            Json::String(text) if is_template(text) => {
-                if self.skipped.contains(&span) {
-                    return None;
-                }
-                match self.renderer.value(text, values) {
-                    Ok(value) => serde_json::to_value(value).ok()?,
-                    Err(error) => {
-                        self.failed(text, span, error);
-                        return None;
-                    }
-                }
-            }
-            Json::Array(entries) => {
-                let entries: Vec<_> = entries.iter().map(|entry| self.json(entry, span, values)).collect();
-                Json::Array(entries.into_iter().collect::<Option<_>>()?)
-            }
-            Json::Object(map) => {
-                let entries: Vec<_> = map
-                    .iter()
-                    .map(|(key, entry)| Some((key.clone(), self.json(entry, span, values)?)))
-                    .collect();
-                Json::Object(entries.into_iter().collect::<Option<_>>()?)
-            }
-            other => other.clone(),
+            _ => return None,
         })
     }
 }

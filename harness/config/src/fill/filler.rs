@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use minijinja::Value;
+use serde_json::Value as Json;
 
+use super::schema::Schemas;
 use crate::file::Text;
 use crate::problem::{Finding, Findings};
-use crate::row::Row;
+use crate::row::{JsonText, Row};
 use crate::source::Span;
 use crate::text::{Renderer, TextError, is_template};
 use crate::value::{self, BadValue};
@@ -22,11 +24,18 @@ pub(crate) struct Filler<'f, 'e, 's> {
     pub(super) skipped: HashSet<Span>,
     /// Regular expressions that compiled, so that instances do not compile them again.
     regexes: HashMap<String, Result<(), BadValue>>,
+    pub(super) schemas: Schemas,
 }
 
 impl<'f, 'e, 's> Filler<'f, 'e, 's> {
     pub(crate) fn new(engine: &'e minijinja::Environment<'s>, findings: &'f mut Findings) -> Self {
-        Self { renderer: Renderer::new(engine), findings, skipped: HashSet::new(), regexes: HashMap::new() }
+        Self {
+            renderer: Renderer::new(engine),
+            findings,
+            skipped: HashSet::new(),
+            regexes: HashMap::new(),
+            schemas: Schemas::default(),
+        }
     }
 
     /// All variables of an instance, chosen and derived.
@@ -76,7 +85,12 @@ impl<'f, 'e, 's> Filler<'f, 'e, 's> {
         self.judged(text, rendered, verdict)
     }
 
-    fn judged(&mut self, text: &Text, rendered: String, verdict: Result<(), BadValue>) -> Option<String> {
+    pub(super) fn judged(
+        &mut self,
+        text: &Text,
+        rendered: String,
+        verdict: Result<(), BadValue>,
+    ) -> Option<String> {
         match verdict {
             Ok(()) => Some(rendered),
             Err(BadValue { message, help }) => {
@@ -102,6 +116,46 @@ impl<'f, 'e, 's> Filler<'f, 'e, 's> {
                 None
             }
         }
+    }
+
+    /// A string that is one expression becomes the expression's value, so that numbers stay numbers.
+    pub(super) fn json(&mut self, text: &'s JsonText, values: &Value) -> Option<Json> {
+        self.json_value(&text.value, text.span, values)
+    }
+
+    fn json_value(&mut self, value: &'s Json, span: Span, values: &Value) -> Option<Json> {
+        Some(match value {
+            Json::String(text) if is_template(text) => {
+                if self.skipped.contains(&span) {
+                    return None;
+                }
+                match self.renderer.value(text, values) {
+                    Ok(value) => serde_json::to_value(value).ok()?,
+                    Err(error) => {
+                        self.failed(text, span, error);
+                        return None;
+                    }
+                }
+            }
+            Json::Array(entries) => {
+                let entries: Vec<_> =
+                    entries.iter().map(|entry| self.json_value(entry, span, values)).collect();
+                Json::Array(entries.into_iter().collect::<Option<_>>()?)
+            }
+            Json::Object(map) => {
+                let entries: Vec<_> = map
+                    .iter()
+                    .map(|(key, entry)| Some((key.clone(), self.json_value(entry, span, values)?)))
+                    .collect();
+                Json::Object(entries.into_iter().collect::<Option<_>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// The place of the key that a JSON pointer ends with, inside a list or map.
+    pub(super) fn located(&self, whole: Span, pointer: &str) -> Span {
+        self.findings.source.locate_pointer(whole, pointer)
     }
 
     pub(super) fn failed(&mut self, text: &str, span: Span, error: TextError) {

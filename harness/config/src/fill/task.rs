@@ -1,11 +1,11 @@
 //! Tasks, their ids and their scripts.
 
-use clawrl_core::{CheckSpec, EnvSpec, Script, TaskId, TaskSpec, ToolCall};
+use clawrl_core::{CheckSpec, EnvSpec, Script, TaskId, TaskSpec, ToolCall, ToolDecl};
 use minijinja::Value;
 use serde_json::json;
 
 use super::filler::Filler;
-use crate::row::{ActionRow, Row, ScriptRow};
+use crate::row::{ActionRow, EnvRow, Row, ScriptRow};
 use crate::value;
 
 impl<'s> Filler<'_, '_, 's> {
@@ -23,22 +23,35 @@ impl<'s> Filler<'_, '_, 's> {
         values: &Value,
     ) -> Option<TaskSpec> {
         let instruction = self.instruction(row, values);
-        let terminal = self.terminal(row, values);
+        let env = match &row.env {
+            EnvRow::Terminal(terminal) => self.terminal(terminal, values).map(EnvSpec::Terminal),
+            EnvRow::Toolcall(toolcall) => self.toolcall(toolcall, values).map(EnvSpec::Toolcall),
+        };
+        let tools = match &env {
+            Some(EnvSpec::Toolcall(toolcall)) => Some(toolcall.tools.as_slice()),
+            _ => None,
+        };
         let checks: Vec<Option<CheckSpec>> =
-            row.checks.iter().map(|check| self.check(check, values)).collect();
-        let verifier = row.verifier.as_ref().map(|verifier| {
-            let image = terminal.as_ref().and_then(|terminal| terminal.image.as_ref());
-            self.verifier(verifier, row.terminal.sandbox, image, values)
-        });
-        let oracle = row.oracle.as_ref().map(|script| self.script(script, values));
+            row.checks.iter().map(|check| self.check(check, tools, values)).collect();
+        let verifier = match (&row.verifier, &row.env) {
+            (Some(verifier), EnvRow::Terminal(terminal)) => {
+                let image = match &env {
+                    Some(EnvSpec::Terminal(terminal)) => terminal.image.as_ref(),
+                    _ => None,
+                };
+                Some(self.verifier(verifier, terminal.workspace.sandbox, image, values))
+            }
+            _ => None,
+        };
+        let oracle = row.oracle.as_ref().map(|script| self.script(script, tools, values));
         let mistakes: Vec<Option<Script>> =
-            row.mistakes.iter().map(|script| self.script(script, values)).collect();
+            row.mistakes.iter().map(|script| self.script(script, tools, values)).collect();
         Some(TaskSpec {
             id: task_id(suite, row, index),
             suite: suite.to_owned(),
             family: row.id.value.clone(),
             instruction: instruction?,
-            env: EnvSpec::Terminal(terminal?),
+            env: env?,
             checks: checks.into_iter().collect::<Option<_>>()?,
             verifier: match verifier {
                 Some(verifier) => Some(verifier?),
@@ -56,12 +69,22 @@ impl<'s> Filler<'_, '_, 's> {
         })
     }
 
-    fn script(&mut self, script: &'s ScriptRow, values: &Value) -> Option<Script> {
-        let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, values)).collect();
+    fn script(
+        &mut self,
+        script: &'s ScriptRow,
+        tools: Option<&[ToolDecl]>,
+        values: &Value,
+    ) -> Option<Script> {
+        let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, tools, values)).collect();
         Some(Script { calls: calls.into_iter().collect::<Option<_>>()? })
     }
 
-    fn call(&mut self, action: &'s ActionRow, values: &Value) -> Option<ToolCall> {
+    fn call(
+        &mut self,
+        action: &'s ActionRow,
+        tools: Option<&[ToolDecl]>,
+        values: &Value,
+    ) -> Option<ToolCall> {
         let (name, arguments) = match action {
             ActionRow::Run(command) => ("run", json!({ "command": self.text(command, values)? })),
             ActionRow::Type(text) => ("text", json!({ "text": self.text(text, values)? })),
@@ -69,6 +92,9 @@ impl<'s> Filler<'_, '_, 's> {
             ActionRow::Wait(seconds) => ("wait", json!({ "seconds": seconds })),
             ActionRow::Signal(name) => {
                 ("signal", json!({ "name": self.ruled(name, values, value::signal)? }))
+            }
+            ActionRow::Call { name, arguments } => {
+                return self.tool_call(name, arguments.as_ref(), tools, values);
             }
             ActionRow::Submit(None) => ("submit", json!({})),
             ActionRow::Submit(Some(answer)) => ("submit", json!({ "answer": self.text(answer, values)? })),

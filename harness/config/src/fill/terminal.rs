@@ -1,87 +1,34 @@
-//! Terminal environments and the files of their workspaces.
+//! Terminal environments.
 
-use clawrl_core::{FixtureContent, FixtureFile, TerminalSpec};
+use clawrl_core::{TerminalSpec, WorkspaceSpec};
 use minijinja::Value;
 
 use super::filler::Filler;
-use crate::row::{FileRow, FileSource, FilesRow, Row};
-use crate::value::{self, BadValue};
+use crate::row::TerminalRow;
+use crate::value::BadValue;
 
 impl<'s> Filler<'_, '_, 's> {
-    pub(super) fn terminal(&mut self, row: &'s Row, values: &Value) -> Option<TerminalSpec> {
-        let terminal = &row.terminal;
-        let shell = match &terminal.shell {
+    pub(super) fn terminal(&mut self, row: &'s TerminalRow, values: &Value) -> Option<TerminalSpec> {
+        let shell = match &row.shell {
             Some(shell) => self.ruled(shell, values, shell_name),
             None => Some("bash".to_owned()),
         };
-        let files = match &terminal.files {
-            FilesRow::Folder(files) => Some(files.to_vec()),
-            FilesRow::Map(files) => self.files(files, values),
-        };
-        let image = match &terminal.image {
-            Some(image) => self.image(image, values).map(Some),
-            None => Some(None),
-        };
-        let setup: Vec<_> = terminal.setup.iter().map(|command| self.text(command, values)).collect();
-        let env: Vec<_> = terminal
-            .vars
-            .iter()
-            .map(|(name, value)| {
-                Some((self.ruled(name, values, value::env_name)?, self.text(value, values)?))
-            })
-            .collect();
+        let setup: Vec<_> = row.setup.iter().map(|command| self.text(command, values)).collect();
+        let WorkspaceSpec { files, env, sandbox, limits, network, image } =
+            self.workspace(&row.workspace, values)?;
         Some(TerminalSpec {
             shell: shell?,
-            files: files?,
+            files,
             setup: setup.into_iter().collect::<Option<_>>()?,
-            env: env.into_iter().collect::<Option<_>>()?,
-            size: terminal.size,
-            idle: terminal.idle,
-            observation_chars: terminal.observation_chars,
-            sandbox: terminal.sandbox,
-            limits: terminal.limits,
-            network: terminal.network,
-            image: image?,
+            env,
+            size: row.size,
+            idle: row.idle,
+            observation_chars: row.observation_chars,
+            sandbox,
+            limits,
+            network,
+            image,
         })
-    }
-
-    fn files(&mut self, rows: &'s [FileRow], values: &Value) -> Option<Vec<FixtureFile>> {
-        let files: Vec<_> = rows.iter().map(|row| self.file(row, values)).collect();
-        let files = files.into_iter().collect::<Option<Vec<_>>>()?;
-        for (at, file) in files.iter().enumerate() {
-            let clash = files[..at].iter().find(|other| {
-                let (a, b) = (&file.path, &other.path);
-                a == b || a.starts_with(&format!("{b}/")) || b.starts_with(&format!("{a}/"))
-            });
-            if let Some(other) = clash {
-                let message = if other.path == file.path {
-                    format!("two files are laid out at `{}`", file.path)
-                } else {
-                    format!("`{}` and `{}` cannot both be files", other.path, file.path)
-                };
-                let help = "give one of them another path";
-                self.found(rows[at].path.span, message, "the second one", help);
-                return None;
-            }
-        }
-        Some(files)
-    }
-
-    fn file(&mut self, row: &'s FileRow, values: &Value) -> Option<FixtureFile> {
-        let path = self.ruled(&row.path, values, value::file_path);
-        let mode = match &row.mode {
-            Some(mode) => {
-                let text = self.ruled(mode, values, |text| value::fixture_mode(text).map(|_| ()));
-                text.and_then(|text| value::fixture_mode(&text).ok())
-            }
-            None => Some(0o644),
-        };
-        let (content, host_mode) = match &row.source {
-            FileSource::Content(text) => (self.text(text, values).map(FixtureContent::Inline), None),
-            FileSource::Host(file) => (Some(file.content.clone()), Some(file.mode)),
-        };
-        let mode = if row.mode.is_none() { host_mode.or(mode) } else { mode };
-        Some(FixtureFile { path: path?, mode: mode?, content: content? })
     }
 }
 

@@ -6,4 +6,5 @@ mod plans;
 mod policies;
 mod schema;
 mod starters;
+mod toolcall;
 mod training;

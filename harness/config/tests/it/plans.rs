@@ -36,7 +36,7 @@ fn everything() -> [Suite; 1] {
     [load("tests/it/good/everything")]
 }
 
-fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
+pub(crate) fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
     match resolve_plan(suites, options) {
         Ok(plan) => plan,
         Err(error) => panic!("{}", rendered(&error)),
@@ -44,7 +44,7 @@ fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
 }
 
 /// Without the folder of this checkout, and without the umask that it was made under.
-fn portable(text: &str) -> String {
+pub(crate) fn portable(text: &str) -> String {
     let root = std::fs::canonicalize(".").expect("the folder of the crate");
     let root = root.to_str().expect("a UTF-8 path");
     text.replace(root, "ROOT")
@@ -52,7 +52,7 @@ fn portable(text: &str) -> String {
         .replace("\"mode\": 509", "\"mode\": 493")
 }
 
-fn pretty(task: &TaskSpec) -> String {
+pub(crate) fn pretty(task: &TaskSpec) -> String {
     portable(&serde_json::to_string_pretty(task).expect("JSON"))
 }
 

@@ -111,7 +111,7 @@ fn check_against(schema: &Value, path: &str) -> Vec<String> {
 
 #[test]
 fn good_suites_fit_the_schema() {
-    for suite in ["minimal", "everything"] {
+    for suite in ["minimal", "everything", "toolcall"] {
         assert_eq!(check(&format!("tests/it/good/{suite}/suite.yaml")), [""; 0], "{suite}");
     }
 }
@@ -168,7 +168,14 @@ fn wrong_shapes_do_not_fit_the_schema() {
         "unknown-key-typo",
         "unknown-check",
         "unknown-env-gui",
+        "unknown-env-typo",
         "unknown-variant",
+        "toolcall-unknown-kind",
+        "toolcall-kind-with-keys",
+        "toolcall-tools-in-a-list",
+        "toolcall-numbers-out-of-bounds",
+        "toolcall-rows-missing",
+        "toolcall-called-arguments-list",
         "missing-instruction",
         "missing-expected",
         "format-missing",
@@ -201,6 +208,11 @@ fn parser_and_schema_know_the_same_keys() {
         ("Env", task("env: { zzz: 1 }")),
         ("Terminal", task("env: { terminal: { zzz: 1 } }")),
         ("FileWithMode", task("env: { terminal: { files: { f: { zzz: 1 } } } }")),
+        ("Toolcall", task("env: { toolcall: { zzz: 1 } }")),
+        ("Tool", task("env: { toolcall: { tools: { t: { zzz: 1 } } } }")),
+        ("Table", task("env: { toolcall: { tools: { t: { table: { zzz: 1 } } } } }")),
+        ("Store", task("env: { toolcall: { tools: { t: { store: { zzz: 1 } } } } }")),
+        ("Workspace", task("env: { toolcall: { workspace: { zzz: 1 } } }")),
         ("ImageMap", task("env: { terminal: { image: { zzz: 1 } } }")),
         ("Verifier", task("env: { terminal: { verifier: { zzz: 1 } } }")),
         ("Apart", task("env: { terminal: { verifier: { apart: { zzz: 1 } } } }")),
@@ -211,6 +223,7 @@ fn parser_and_schema_know_the_same_keys() {
         ("SampleMap", task("template: { v: { sample: { zzz: 1 } } }")),
         ("ScriptMap", task("oracle: { zzz: 1 }")),
         ("Action", task("oracle: { actions: [{ zzz: 1 }] }")),
+        ("CallAction", task("oracle: { actions: [{ call: { zzz: 1 } }] }")),
         ("Check", task("zzz: 1").replace("checks: []", "checks: [{ zzz: 1 }]")),
         ("FileEquals", check("file_equals")),
         ("FileContains", check("file_contains")),
@@ -222,9 +235,15 @@ fn parser_and_schema_know_the_same_keys() {
         ("Command", check("command")),
         ("Process", check("process")),
         ("JsonValue", check("json_value")),
+        ("AnswerNumber", check("answer_number")),
+        ("AnswerList", check("answer_list")),
+        ("AnswerCommand", check("answer_command")),
+        ("Called", check("called")),
+        ("CallMap", task("zzz: 1").replace("checks: []", "checks: [{ called_in_order: [{ zzz: 1 }] }]")),
+        ("Stored", check("stored")),
     ];
     let refused = |path: &std::path::Path| load_suite(path).expect_err("an unknown key");
-    check_keys(&json_schema(), &places, refused, "terminal");
+    check_keys(&json_schema(), &places, refused, &["terminal", "toolcall"]);
 }
 
 /// The same for train files.
@@ -249,15 +268,15 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Limits", train("limits: { zzz: 1 }")),
     ];
     let refused = |path: &std::path::Path| load_train(path).expect_err("an unknown key");
-    check_keys(&train_schema(), &places, refused, "");
+    check_keys(&train_schema(), &places, refused, &[]);
 }
 
-/// `single` is the only key of a kind of map whose message lists no keys.
+/// `unlisted` are the keys of a kind of map whose message lists no keys.
 fn check_keys(
     schema: &Value,
     places: &[(&str, String)],
     refused: impl Fn(&std::path::Path) -> clawrl_config::ConfigError,
-    single: &str,
+    unlisted: &[&str],
 ) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("suite.yaml");
@@ -269,7 +288,7 @@ fn check_keys(
         let keys: Vec<&str> =
             definition["properties"].as_object().expect(name).keys().map(String::as_str).collect();
         assert_eq!(definition["additionalProperties"], json!(false), "{name}");
-        if keys == [single] {
+        if keys == unlisted {
             continue;
         }
         let (_, listed) = help.split_once("the keys here are ").expect("a list of keys");
@@ -343,4 +362,40 @@ fn the_page_about_trainings_is_complete() {
     let train = load_train(&path).expect("a good example");
     let tasks = clawrl_config::TrainTasks::load(&train).expect("its suites");
     assert!(tasks.held_out().count() >= 512, "it asks for what there is");
+}
+
+/// The page about suites names every key of tool-call environments, of checks and of scripts.
+#[test]
+fn the_page_about_suites_is_complete() {
+    let page = std::fs::read_to_string("../../tasks/README.md").expect("the page");
+    let schema = json_schema();
+    for name in [
+        "Toolcall",
+        "Tool",
+        "Table",
+        "Store",
+        "Workspace",
+        "Check",
+        "AnswerNumber",
+        "AnswerList",
+        "AnswerCommand",
+        "Called",
+        "CallMap",
+        "Stored",
+        "ScriptMap",
+        "Action",
+        "CallAction",
+    ] {
+        let keys = schema["$defs"][name]["properties"].as_object().expect(name).keys();
+        for key in keys {
+            let written = [
+                format!("`{key}`"),
+                format!("`{key}:"),
+                format!(" {key}:"),
+                format!(" {key},"),
+                format!(" {key} }}"),
+            ];
+            assert!(written.iter().any(|written| page.contains(written)), "{name}: {key} is not on the page");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use clawrl_core::{ActionFormat, SampledTokens, ToolCall, ToolSpec, Turn, parse_c
 
 use super::chat::Chat;
 use super::error::ConversationError;
+use super::hermes::hermes_text;
 
 /// The turn of a scripted policy as one of a policy that writes text (I2).
 ///
@@ -49,14 +50,6 @@ pub fn demonstrated_tokens(chat: &Chat, text: &str) -> Result<SampledTokens, Con
     ids.push(chat.end_id());
     let logprobs = vec![0.0; ids.len()];
     Ok(SampledTokens { ids, logprobs, versions: vec![(0, 0)] })
-}
-
-fn hermes_text(calls: &[ToolCall]) -> String {
-    let element = |call: &ToolCall| {
-        let body = serde_json::json!({ "name": call.name, "arguments": call.arguments });
-        format!("<tool_call>\n{body}\n</tool_call>")
-    };
-    calls.iter().map(element).collect::<Vec<_>>().join("\n")
 }
 
 fn format_name(format: ActionFormat) -> &'static str {
@@ -114,7 +107,7 @@ mod tests {
         check(keys(), "", ActionFormat::Raw, None);
         check(run(), "pwd", ActionFormat::Raw, None);
         check(run(), "ls -l", ActionFormat::Fenced, Some("```\nls -l\n```"));
-        let element = "<tool_call>\n{\"arguments\":{\"keys\":\"C-c\"},\"name\":\"keys\"}\n</tool_call>";
+        let element = "<tool_call>\n{\"name\": \"keys\", \"arguments\": {\"keys\": \"C-c\"}}\n</tool_call>";
         check(keys(), "", ActionFormat::Hermes, Some(element));
         check(run(), "ls -l", ActionFormat::ToolCalls, None);
     }

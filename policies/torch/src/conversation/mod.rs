@@ -3,6 +3,8 @@
 mod chat;
 mod demonstration;
 mod error;
+mod hermes;
+mod spaced_json;
 mod state;
 mod template;
 mod trim;
@@ -10,4 +12,6 @@ mod trim;
 pub use chat::{Chat, DEFAULT_TEMPLATE};
 pub use demonstration::{demonstrated_tokens, written_turn};
 pub use error::ConversationError;
+pub use hermes::hermes_text;
+pub(crate) use hermes::{HERMES_OPENING, HERMES_PHRASES};
 pub use state::{Context, ConversationState, SampledTurn, segments};

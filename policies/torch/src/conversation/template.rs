@@ -23,6 +23,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
 use serde::Serialize;
 
 use super::error::ConversationError;
+use super::spaced_json::spaced_json;
 use super::trim::{ContentTrim, probe_text, trim_done};
 
 /// Around the number of a message; private use, so no template contains them.
@@ -229,47 +230,12 @@ fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     options.assert_all_used()?;
     let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
+    let Some(width) = indent else { return spaced_json(&value).map(Value::from).map_err(failed) };
     let mut bytes = Vec::new();
-    match indent {
-        Some(width) => {
-            let blanks = " ".repeat(width);
-            let pretty = serde_json::ser::PrettyFormatter::with_indent(blanks.as_bytes());
-            value
-                .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, pretty))
-                .map_err(failed)?;
-        }
-        None => {
-            value
-                .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Spaced))
-                .map_err(failed)?;
-        }
-    }
+    let blanks = " ".repeat(width);
+    let pretty = serde_json::ser::PrettyFormatter::with_indent(blanks.as_bytes());
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, pretty)).map_err(failed)?;
     Ok(Value::from(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// Python's separators: `", "` and `": "`.
-struct Spaced;
-
-impl serde_json::ser::Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_key<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
-        writer.write_all(b": ")
-    }
 }
 
 fn template_error(error: Error) -> ConversationError {

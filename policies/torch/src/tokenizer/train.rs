@@ -2,7 +2,9 @@
 //!
 //! A model of half a million parameters learns to copy a name only if the name is the same single token wherever it
 //! stands. So text is cut into words (runs of letters) and single other characters: every space, digit and
-//! punctuation mark stands alone. A word that is frequent enough is one token; anything else is spelled in bytes.
+//! punctuation mark stands alone. A word that is frequent enough is one token; anything else is spelled in bytes. Phrases
+//! that every reply has, such as the punctuation around a tool call, can be entries as well: nothing is to be learned
+//! from spelling them.
 //!
 //! I1. Every byte is in the vocabulary, so that any text has ids and comes back exactly. I2. The result is a function
 //! of the multiset of words: order of texts, of hash maps and number of threads change nothing.
@@ -40,11 +42,13 @@ pub struct Training {
     pub vocab_size: usize,
     /// A word seen less often is spelled in bytes.
     pub min_count: u64,
+    /// Texts that are words, wherever they stand. Of several at one place, the longest is taken.
+    pub phrases: &'static [&'static str],
 }
 
 impl Default for Training {
     fn default() -> Self {
-        Self { vocab_size: 1_500, min_count: 2 }
+        Self { vocab_size: 1_500, min_count: 2, phrases: &[] }
     }
 }
 
@@ -61,7 +65,8 @@ pub fn train_tokenizer<T: AsRef<str>>(texts: &[T], training: &Training) -> Resul
         return Err(TokenizerError::TooSmall { asked: training.vocab_size, least });
     }
     // A word of one byte is a byte, which is in already.
-    let mut words: Vec<(String, u64)> = count_words(texts)?
+    let words_of = pattern(training.phrases);
+    let mut words: Vec<(String, u64)> = count_words(texts, &words_of)?
         .into_iter()
         .filter(|(word, count)| *count >= training.min_count && word.chars().count() > 1)
         .collect();
@@ -73,15 +78,36 @@ pub fn train_tokenizer<T: AsRef<str>>(texts: &[T], training: &Training) -> Resul
         tokens.chain(bytes.iter().map(char::to_string)).chain(words.into_iter().map(|(word, _)| word));
     let vocabulary: serde_json::Map<String, Value> =
         tokens.zip(0u32..).map(|(token, id)| (token, id.into())).collect();
-    let file = tokenizer_file(&markup, vocabulary);
+    let file = tokenizer_file(&markup, &words_of, vocabulary);
     let text =
         serde_json::to_string_pretty(&file).map_err(|error| TokenizerError::Library(error.to_string()))?;
     Tokenizer::from_json(text + "\n")
 }
 
+/// The expression whose matches are the words.
+fn pattern(phrases: &[&str]) -> String {
+    let mut alternatives: Vec<String> = phrases.iter().map(|phrase| escaped(phrase)).collect();
+    // The first alternative that matches is taken.
+    alternatives.sort_by_key(|phrase| (Reverse(phrase.len()), phrase.clone()));
+    alternatives.push(WORDS.to_owned());
+    alternatives.join("|")
+}
+
+/// An expression that matches this text alone.
+fn escaped(text: &str) -> String {
+    let mut expression = String::with_capacity(2 * text.len());
+    for char in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(char) {
+            expression.push('\\');
+        }
+        expression.push(char);
+    }
+    expression
+}
+
 /// How often each word occurs, in the alphabet of bytes.
-fn count_words<T: AsRef<str>>(texts: &[T]) -> Result<BTreeMap<String, u64>, TokenizerError> {
-    let split = Split::new(SplitPattern::Regex(WORDS.to_owned()), SplitDelimiterBehavior::Isolated, false)
+fn count_words<T: AsRef<str>>(texts: &[T], words: &str) -> Result<BTreeMap<String, u64>, TokenizerError> {
+    let split = Split::new(SplitPattern::Regex(words.to_owned()), SplitDelimiterBehavior::Isolated, false)
         .map_err(TokenizerError::library)?;
     let byte_level = ByteLevel::new(false, false, false);
     let mut counts = BTreeMap::new();
@@ -97,7 +123,7 @@ fn count_words<T: AsRef<str>>(texts: &[T]) -> Result<BTreeMap<String, u64>, Toke
 }
 
 /// The content of `tokenizer.json`.
-fn tokenizer_file(markup: &[&str], vocabulary: serde_json::Map<String, Value>) -> Value {
+fn tokenizer_file(markup: &[&str], words: &str, vocabulary: serde_json::Map<String, Value>) -> Value {
     let added = markup.iter().zip(0u32..).map(|(content, id)| {
         json!({
             "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
@@ -115,7 +141,7 @@ fn tokenizer_file(markup: &[&str], vocabulary: serde_json::Map<String, Value>) -
         "pre_tokenizer": {
             "type": "Sequence",
             "pretokenizers": [
-                { "type": "Split", "pattern": { "Regex": WORDS }, "behavior": "Isolated", "invert": false },
+                { "type": "Split", "pattern": { "Regex": words }, "behavior": "Isolated", "invert": false },
                 byte_level,
             ]
         },
@@ -155,9 +181,22 @@ mod tests {
     }
 
     #[test]
+    fn a_phrase_is_one_token_and_the_longest_one_is_taken() {
+        const PHRASES: &[&str] = &["\": ", "\": \"", "(a|b)*"];
+        let training = Training { min_count: 1, phrases: PHRASES, ..Training::default() };
+        let text = "\"key\": \"apple\": 1 (a|b)* aab";
+        let tokenizer = train_tokenizer(&[text], &training).unwrap();
+        let ids = tokenizer.encode_content(text).unwrap();
+        let tokens: Vec<String> =
+            ids.iter().map(|&id| tokenizer.decode(&[id], MarkupTokens::Keep).unwrap()).collect();
+        assert_eq!(tokens, ["\"", "key", "\": \"", "apple", "\": ", "1", " ", "(a|b)*", " ", "aab"]);
+    }
+
+    #[test]
     fn the_most_frequent_words_have_the_places() {
         let texts = ["bb bb bb aa aa cc cc dd"];
-        let train = |vocab_size| train_tokenizer(&texts, &Training { vocab_size, min_count: 2 });
+        let train =
+            |vocab_size| train_tokenizer(&texts, &Training { vocab_size, min_count: 2, phrases: &[] });
         assert_eq!(train(1_500).unwrap().vocab_size(), 262 + 3);
         let two = train(264).unwrap();
         assert_eq!(two.encode_content("bb").unwrap(), [262]);

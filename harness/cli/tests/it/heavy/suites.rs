@@ -78,6 +78,11 @@ fn a_replay_of_every_family_of_terminal_basics_repeats_it() {
 }
 
 #[test]
+fn a_replay_of_toolcall_basics_repeats_it() {
+    a_replay_repeats(&[&suite("toolcall-basics")], 304);
+}
+
+#[test]
 fn a_replay_of_terminal_hard_repeats_it() {
     a_replay_repeats(&[&suite("terminal-hard"), "--concurrency", "8"], 30);
 }

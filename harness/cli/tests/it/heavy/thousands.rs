@@ -49,6 +49,6 @@ fn two_thousand_at_once_without_a_fault_and_without_a_trace() {
     let said = place.clawrl(&arguments).ends(0);
     let total = place.run("thousands").summary().total;
     assert_eq!((total.slots, total.finished, total.passed), (SHELLS, SHELLS, SHELLS), "{}", said.err);
-    assert!(said.json()["peak_sandboxes"].as_u64() >= Some(SHELLS.into()), "{}", said.out);
+    assert!(said.json()["peak_environments"].as_u64() >= Some(SHELLS.into()), "{}", said.out);
     assert_eq!(said.json()["leftovers"], serde_json::json!([]));
 }

@@ -141,7 +141,7 @@ pub(super) fn progress(place: &Place, name: &str, version: u64) -> serde_json::V
 }
 
 /// What was typed and what the environment answered, of whatever closed each slot.
-fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<(String, String)>> {
+pub(super) fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<(String, String)>> {
     let run = place.run(name);
     let closing = run.attempts().filter(|attempt| attempt.closes_slot);
     closing

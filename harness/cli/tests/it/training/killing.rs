@@ -12,7 +12,7 @@ use crate::place::Place;
 /// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
 /// checkpoint, after one, and in the last evaluation. Each comes later than what the kill before lost.
 const MOMENTS: [&str; 7] = [
-    "24 demonstrations in real shells",
+    "24 demonstrations in real environments",
     "24 demonstrations passed",
     "held-out, greedy, after 0 updates",
     "update    1/4",

@@ -1,4 +1,4 @@
-//! `clawrl train` and `clawrl policy init`: real shells, real weights, at a scale of seconds.
+//! `clawrl train` and `clawrl policy init`: real environments, real weights, at a scale of seconds.
 
 mod failing;
 mod faulting;
@@ -9,3 +9,4 @@ mod profiling;
 mod refusing;
 mod repeating;
 mod streaming;
+mod toolcalls;

@@ -1,0 +1,188 @@
+//! All checks that need no workspace.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use clawrl_core::{Boundary, Check, CheckReport, CheckSpec, Fault};
+use clawrl_workspace::{cut, quote};
+
+use super::answer::check_answer;
+use crate::turn::State;
+
+/// Characters of a message (C4).
+const MESSAGE_CHARS: usize = 200;
+
+/// Characters shown of a value.
+const SHOWN: usize = 60;
+
+/// Score and reason.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    score: f64,
+    message: String,
+}
+
+impl Finding {
+    pub(super) fn pass(message: impl Display) -> Self {
+        Self { score: 1.0, message: cut(&message.to_string(), MESSAGE_CHARS) }
+    }
+
+    pub(super) fn fail(message: impl Display) -> Self {
+        Self { score: 0.0, ..Self::pass(message) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn passed(&self) -> bool {
+        self.score == 1.0
+    }
+
+    /// Passed or failed by the same reason.
+    pub(super) fn of(passed: bool, message: impl Display) -> Self {
+        if passed { Self::pass(message) } else { Self::fail(message) }
+    }
+}
+
+/// Reports of the checks that need no workspace, by their places.
+///
+/// # Errors
+/// A permanent grader [`Fault`] for a check that cannot be evaluated.
+pub(crate) fn judge(checks: &[CheckSpec], state: &State) -> Result<BTreeMap<usize, CheckReport>, Fault> {
+    let mut reports = BTreeMap::new();
+    for (place, spec) in checks.iter().enumerate() {
+        if let Some(Finding { score, message }) = find(&spec.check, state)? {
+            let report = CheckReport { label: spec.label.clone(), score, weight: spec.weight, message };
+            reports.insert(place, report);
+        }
+    }
+    Ok(reports)
+}
+
+fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
+    Ok(Some(match check {
+        Check::Answer(check) => check_answer(check, state.answer.as_deref())?,
+        Check::Called { call, at_least, at_most } => {
+            let found = state.ledger.matching(call);
+            let fits = found >= *at_least as usize && at_most.is_none_or(|most| found <= most as usize);
+            let wanted = match at_most {
+                None => format!("at least {at_least}"),
+                Some(most) if most == at_least => format!("{most}"),
+                Some(most) => format!("{at_least} to {most}"),
+            };
+            Finding::of(fits, format_args!("expected {wanted}, found {found} of such calls"))
+        }
+        Check::CalledInOrder { calls } => {
+            let found = state.ledger.in_order(calls);
+            match calls.get(found) {
+                None => Finding::pass(format_args!("all {found} calls, in order")),
+                Some(missing) => Finding {
+                    score: found as f64 / calls.len() as f64,
+                    ..Finding::fail(format_args!(
+                        "found {found} of {} calls in order; the next would be of {}",
+                        calls.len(),
+                        quote(missing.tool.as_bytes(), SHOWN)
+                    ))
+                },
+            }
+        }
+        Check::Stored { tool, key, equals } => {
+            let store = state.stores.get(tool);
+            let store = store.ok_or_else(|| invalid(format_args!("there is no store {tool:?}")))?;
+            let found = store.get(key);
+            let shown = |value: Option<&str>| match value {
+                Some(value) => quote(value.as_bytes(), SHOWN),
+                None => "no such key".to_owned(),
+            };
+            let wanted = equals.as_deref();
+            Finding::of(found == wanted, format_args!("expected {}, found {}", shown(wanted), shown(found)))
+        }
+        // Of the workspace.
+        _ => return Ok(None),
+    }))
+}
+
+/// C3. Suites are checked before they run, so this is a plan made elsewhere.
+pub(crate) fn invalid(reason: impl Display) -> Fault {
+    Fault::permanent(Boundary::Grader, "check-invalid", format!("this check cannot be evaluated: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{AnswerCheck, CallPattern, ToolCall};
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::Store;
+
+    fn state() -> State {
+        let mut state = State { answer: Some("42".to_owned()), ..State::default() };
+        for tool in ["find", "add", "add"] {
+            state.ledger.note(&ToolCall::new(tool, json!({})));
+        }
+        state
+            .stores
+            .insert("notes".to_owned(), Store::new(&BTreeMap::from([("k".to_owned(), "v".to_owned())])));
+        state
+    }
+
+    fn pattern(tool: &str) -> CallPattern {
+        CallPattern { tool: tool.to_owned(), arguments: serde_json::Map::new() }
+    }
+
+    fn check(check: Check, expected: Option<(f64, &str)>) {
+        let spec = CheckSpec { label: "l".to_owned(), weight: 2.0, check };
+        let reports = judge(&[spec.clone()], &state()).unwrap();
+        let found = reports.get(&0).map(|report| (report.score, report.message.as_str()));
+        assert_eq!(found, expected, "{:?}", spec.check);
+    }
+
+    #[test]
+    fn calls_are_counted() {
+        let called = |tool: &str, at_least, at_most| Check::Called { call: pattern(tool), at_least, at_most };
+        check(called("add", 1, None), Some((1.0, "expected at least 1, found 2 of such calls")));
+        check(called("add", 3, None), Some((0.0, "expected at least 3, found 2 of such calls")));
+        check(called("add", 1, Some(2)), Some((1.0, "expected 1 to 2, found 2 of such calls")));
+        check(called("add", 0, Some(0)), Some((0.0, "expected 0, found 2 of such calls")));
+        check(called("sub", 0, Some(0)), Some((1.0, "expected 0, found 0 of such calls")));
+    }
+
+    #[test]
+    fn order_scores_its_part() {
+        let in_order =
+            |tools: &[&str]| Check::CalledInOrder { calls: tools.iter().map(|tool| pattern(tool)).collect() };
+        check(in_order(&["find", "add", "add"]), Some((1.0, "all 3 calls, in order")));
+        let next = "found 1 of 2 calls in order; the next would be of \"find\"";
+        check(in_order(&["add", "find"]), Some((0.5, next)));
+        check(in_order(&[]), Some((1.0, "all 0 calls, in order")));
+    }
+
+    #[test]
+    fn stores_are_looked_into() {
+        let stored = |key: &str, equals: Option<&str>| Check::Stored {
+            tool: "notes".to_owned(),
+            key: key.to_owned(),
+            equals: equals.map(str::to_owned),
+        };
+        check(stored("k", Some("v")), Some((1.0, r#"expected "v", found "v""#)));
+        check(stored("k", Some("w")), Some((0.0, r#"expected "w", found "v""#)));
+        check(stored("k", None), Some((0.0, r#"expected no such key, found "v""#)));
+        check(stored("l", None), Some((1.0, "expected no such key, found no such key")));
+        check(stored("l", Some("")), Some((0.0, r#"expected "", found no such key"#)));
+    }
+
+    #[test]
+    fn what_is_of_the_workspace_is_left_to_it() {
+        check(Check::FileAbsent { path: "f".to_owned() }, None);
+        let answer = Check::Answer(AnswerCheck::Equals { expected: "42".to_owned() });
+        check(answer, Some((1.0, "as expected")));
+    }
+
+    #[test]
+    fn c3_what_cannot_be_evaluated_is_a_fault() {
+        let stored = Check::Stored { tool: "none".to_owned(), key: "k".to_owned(), equals: None };
+        let broken = Check::Answer(AnswerCheck::Matches { regex: "(".to_owned() });
+        for check in [stored, broken] {
+            let spec = CheckSpec { label: String::new(), weight: 1.0, check };
+            assert_eq!(judge(&[spec], &state()).unwrap_err().code, "check-invalid");
+        }
+    }
+}

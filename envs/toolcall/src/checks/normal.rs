@@ -1,0 +1,68 @@
+//! Texts that people would call the same.
+//!
+//! N1. Normalising twice is normalising once.
+
+use unicode_normalization::UnicodeNormalization;
+
+/// Taken off both ends, with white space. No signs, and no characters that are part of names: `C#` stays.
+const PUNCTUATION: &str = ".,;:!?…'\"`*_()[]{}‘’“”‚„«»‹›¡¿。、";
+
+/// NFKC, lower case, no punctuation at the ends, white space as single spaces.
+pub(super) fn normalised(text: &str) -> String {
+    let folded: String = text.nfkc().flat_map(char::to_lowercase).nfkc().collect();
+    let spaced = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_end = |character: char| character == ' ' || PUNCTUATION.contains(character);
+    let tail = spaced.trim_end_matches(is_end);
+    let core = tail.trim_start_matches(is_end);
+    if core.is_empty() {
+        return spaced;
+    }
+    // `.5` is a number, not the end of a sentence before 5.
+    let before = &tail[..tail.len() - core.len()];
+    if before.ends_with('.') && core.starts_with(|first: char| first.is_ascii_digit()) {
+        return format!(".{core}");
+    }
+    core.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(normalised(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn small_differences_vanish() {
+        check("Paris", "paris");
+        check("  (The \t Eiffel\nTower). ", "the eiffel tower");
+        check("**Paris!**", "paris");
+        check("ＡＢＣ１２３", "abc123");
+        check("ﬁne", "fine");
+        check("İ", "i\u{307}");
+        check("a.b", "a.b");
+        check("“quoted”", "quoted");
+    }
+
+    #[test]
+    fn what_makes_a_difference_stays() {
+        check("-5", "-5");
+        check(".5", ".5");
+        check("C#", "c#");
+        check("50%", "50%");
+        check("?!", "?!");
+        check("", "");
+        check(" ", "");
+    }
+
+    proptest! {
+        #[test]
+        fn n1_twice_is_once(text in any::<String>()) {
+            let once = normalised(&text);
+            prop_assert_eq!(normalised(&once), once);
+        }
+    }
+}

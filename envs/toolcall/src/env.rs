@@ -1,0 +1,245 @@
+//! Tools for one episode.
+//!
+//! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then commands on copies in
+//! fresh sandboxes. Answers, calls and stores are in this process, where the agent cannot reach. I2. A step future that was
+//! dropped poisons the environment. I3. The same seed and the same actions give the same observations, as far as the
+//! programs do.
+//!
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
+//! kills its sandbox.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, StepCtx,
+    StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
+};
+use clawrl_sandbox::Live;
+use clawrl_workspace::{Answer, GradeRequest, grade};
+use tokio::sync::Mutex;
+
+use crate::checks::{invalid, judge};
+use crate::observe::observation;
+use crate::place::{Place, interpreter_variables};
+use crate::provider::Shared;
+use crate::python::Python;
+use crate::toolbox::{Toolbox, offered};
+use crate::turn::{Programs, State, finish, take_up};
+
+/// The [`Env`] of kind `toolcall`.
+pub(crate) struct ToolcallEnv {
+    shared: Arc<Shared>,
+    task: Arc<TaskSpec>,
+    toolbox: Toolbox,
+    state: State,
+    /// `None` where the task needs none, and after `close`.
+    place: Option<Place>,
+    /// From reset on, where there is an interpreter.
+    python: Option<Mutex<Python>>,
+    /// Of commands, from reset on.
+    environment: BTreeMap<String, String>,
+    label: String,
+    seed: u64,
+    progress: Progress,
+    /// Counts an environment without a sandbox; one with a sandbox is counted with that.
+    live: Option<Live>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Idle,
+    /// An operation runs; or one was dropped, for nothing else finds it so.
+    Busy,
+    Closed,
+}
+
+impl ToolcallEnv {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        toolbox: Toolbox,
+        place: Option<Place>,
+        request: &LeaseRequest,
+    ) -> Self {
+        let live = place.is_none().then(|| shared.count.begin());
+        Self {
+            shared,
+            task: Arc::clone(&request.task),
+            toolbox,
+            state: State::default(),
+            place,
+            python: None,
+            environment: BTreeMap::new(),
+            label: format!("{}.{}", request.attempt, request.epoch.0),
+            seed: request.seed,
+            progress: Progress::Idle,
+            live,
+        }
+    }
+
+    /// Starts an operation: refuses after a dropped one and after `close`.
+    fn begin(&mut self) -> Result<(), Fault> {
+        match self.progress {
+            Progress::Idle => {
+                self.progress = Progress::Busy;
+                Ok(())
+            }
+            Progress::Busy => {
+                let message = "an operation was dropped half-way; the environment can only be closed";
+                Err(Fault::permanent(Boundary::Harness, "poisoned", message))
+            }
+            Progress::Closed => {
+                Err(Fault::permanent(Boundary::Harness, "closed", "the environment was closed"))
+            }
+        }
+    }
+
+    async fn prepare(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task)?;
+        self.state = State::new(spec);
+        if let Some(workspace) = &spec.workspace {
+            let limit = task.timeouts.setup;
+            tokio::select! {
+                biased;
+                () = ctx.cancel.cancelled() => Err(cancelled()),
+                furnished = tokio::time::timeout_at(ctx.deadline.into(), self.furnish(workspace)) => {
+                    furnished.unwrap_or_else(|_| Err(Fault::limit(Boundary::Env, Limit::Setup, limit)))
+                }
+            }?;
+        }
+        Ok(Observation { tools: offered(spec), ..Observation::default() })
+    }
+
+    /// Lays the files in, and tells the interpreter what the episode holds fixed.
+    async fn furnish(&mut self, workspace: &WorkspaceSpec) -> Result<(), Fault> {
+        let files = self.shared.fixtures.read(workspace.files.clone()).await?;
+        let determinism = &self.shared.determinism;
+        let place = self.place.as_mut().ok_or_else(no_place)?;
+        place.sandbox.put(files).await?;
+        let hash_seed = determinism.python_hash_seed.is_none().then(|| (self.seed as u32).to_string());
+        self.environment = workspace.env.clone();
+        if let Some(seed) = &hash_seed {
+            self.environment.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| seed.clone());
+        }
+        if let Some(interpreter) = place.interpreter.take() {
+            let variables = interpreter_variables(workspace.env.clone(), determinism);
+            let hash_seed = self.environment.get("PYTHONHASHSEED").cloned();
+            self.python = Some(Mutex::new(Python::begin(interpreter, variables, self.seed, hash_seed).await));
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task)?;
+        let taken = take_up(calls, spec, &self.toolbox, &mut self.state);
+        let programs = self.place.as_ref().map(|place| Programs {
+            sandbox: place.sandbox.as_ref(),
+            python: self.python.as_ref(),
+            environment: &self.environment,
+        });
+        let results = tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => Err(cancelled()),
+            results = finish(taken.jobs, programs, ctx.deadline) => results,
+        }?;
+        Ok(StepResult {
+            observation: observation(&results, spec.observation_chars as usize),
+            end: taken.submitted.then_some(StopReason::Submitted),
+        })
+    }
+
+    async fn judged(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        let spec = spec_of(&self.task)?;
+        let judged = judge(&self.task.checks, &self.state)?;
+        let (Some(place), Some(workspace)) = (&self.place, &spec.workspace) else {
+            if judged.len() < self.task.checks.len() || self.task.verifier.is_some() {
+                return Err(invalid("it needs a workspace, and the task has none"));
+            }
+            return Ok(Grade::from_checks(judged.into_values().collect(), Vec::new()));
+        };
+        let request = GradeRequest {
+            sandbox: place.sandbox.as_ref(),
+            backend: self.shared.backend(workspace.sandbox)?.as_ref(),
+            workspace,
+            task: &self.task,
+            fixtures: &self.shared.fixtures,
+            label: &self.label,
+            answer: self.state.answer.as_deref().map_or(Answer::Missing, Answer::Given),
+            judged,
+            flags: Vec::new(),
+        };
+        grade(request, &ctx).await
+    }
+}
+
+impl Env for ToolcallEnv {
+    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.prepare(ctx).await;
+            self.progress = Progress::Idle;
+            result
+        })
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        calls: &'a [ToolCall],
+        ctx: StepCtx,
+    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.act(calls, ctx).await;
+            // After a fault programs may still run that nobody waits for.
+            self.progress = if result.is_ok() { Progress::Idle } else { Progress::Busy };
+            result
+        })
+    }
+
+    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.judged(ctx).await;
+            self.progress = Progress::Idle;
+            result
+        })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.progress = Progress::Closed;
+            let mut leftovers = Vec::new();
+            if let Some(place) = self.place.take() {
+                if let Err(fault) = place.sandbox.kill().await {
+                    leftovers.push(fault.message);
+                }
+                // After the sandbox, with which it has ended: nobody has to look for what it started.
+                drop(place);
+                self.python = None;
+            }
+            self.live = None;
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}
+
+fn spec_of(task: &TaskSpec) -> Result<&ToolcallSpec, Fault> {
+    match &task.env {
+        EnvSpec::Toolcall(spec) => Ok(spec),
+        other => {
+            let message = format!("tools were leased for a task of kind `{}`", other.kind());
+            Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
+        }
+    }
+}
+
+fn cancelled() -> Fault {
+    Fault::transient(Boundary::Env, "cancelled", "the attempt was given up")
+}
+
+fn no_place() -> Fault {
+    Fault::permanent(Boundary::Harness, "no-sandbox", "a task with a workspace was given no sandbox")
+}

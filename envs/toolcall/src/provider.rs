@@ -1,0 +1,178 @@
+//! Provides tools: at once where they are no programs, else with a sandbox, some of them made ahead.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, LeaseRequest, Limit,
+    ProviderUsage, SandboxKind, ToolcallSpec,
+};
+use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool};
+use clawrl_workspace::FixtureReader;
+
+use crate::env::ToolcallEnv;
+use crate::place::{self, Place, PlaceKind};
+use crate::schema::SchemaCache;
+use crate::toolbox::Toolbox;
+
+/// What a provider is made of.
+pub struct ToolcallConfig {
+    /// One backend for each isolation that may be asked for.
+    pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    /// When to make sandboxes ahead.
+    pub marks: WarmMarks,
+    /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
+    /// ahead.
+    pub expected: Vec<(ToolcallSpec, u32)>,
+    /// What is held fixed.
+    pub determinism: Determinism,
+}
+
+/// What environments share with their provider.
+pub(crate) struct Shared {
+    backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    pub(crate) determinism: Determinism,
+    pub(crate) fixtures: Arc<FixtureReader>,
+    schemas: SchemaCache,
+    /// Environments, leased or warm.
+    pub(crate) count: Arc<LiveCount>,
+}
+
+/// The [`EnvProvider`] of kind `toolcall`.
+pub struct ToolcallProvider {
+    shared: Arc<Shared>,
+    pool: WarmPool<PlaceKind, Place>,
+    /// `None` stands for those that need no sandbox.
+    expected: Vec<(Option<PlaceKind>, u32)>,
+}
+
+impl ToolcallProvider {
+    /// A provider with an empty pool.
+    #[must_use]
+    pub fn new(config: ToolcallConfig) -> Self {
+        let shared = Arc::new(Shared {
+            backends: config.backends,
+            determinism: config.determinism,
+            fixtures: Arc::default(),
+            schemas: SchemaCache::default(),
+            count: Arc::default(),
+        });
+        let making = Arc::clone(&shared);
+        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+            let shared = Arc::clone(&making);
+            Box::pin(async move {
+                let backend = Arc::clone(shared.backend(kind.sandbox)?);
+                place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await
+            })
+        };
+        let expected: Vec<_> =
+            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+        let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
+        Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
+    }
+
+    async fn place(&self, spec: &ToolcallSpec, request: &LeaseRequest) -> Result<Option<Place>, Fault> {
+        let Some(kind) = PlaceKind::of(spec) else { return Ok(None) };
+        let place = tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => {
+                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
+            }
+            leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
+                let limit = request.task.timeouts.lease;
+                leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, Limit::Lease, limit)))
+            }
+        };
+        place.map(Some)
+    }
+}
+
+impl EnvProvider for ToolcallProvider {
+    fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
+        Box::pin(async move {
+            let EnvSpec::Toolcall(spec) = &request.task.env else {
+                let message = format!("a provider of tools cannot provide `{}`", request.task.env.kind());
+                return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
+            };
+            let toolbox = Toolbox::new(spec, &self.shared.schemas)?;
+            let place = self.place(spec, &request).await?;
+            let env: Box<dyn Env> =
+                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request));
+            Ok(env)
+        })
+    }
+
+    fn usage(&self) -> ProviderUsage {
+        ProviderUsage {
+            live: self.shared.count.live(),
+            warm: self.pool.ready(),
+            peak: self.shared.count.peak(),
+        }
+    }
+
+    fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let shares = divided(count, &self.expected);
+            // All are started before the first is awaited.
+            let fills: Vec<_> = shares
+                .iter()
+                .filter_map(|(kind, count)| Some(self.pool.fill(kind.as_ref()?, *count)))
+                .collect();
+            let mut first_fault = Ok(());
+            for fill in fills {
+                first_fault = first_fault.and(fill.await);
+            }
+            first_fault
+        })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.pool.close();
+            let mut leftovers = Vec::new();
+            for backend in self.shared.backends.values() {
+                leftovers.extend(backend.shutdown().await);
+            }
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}
+
+/// Divides a number among kinds by how often they are expected, rounded down; what is left over is not made ahead.
+fn divided<K: Clone + PartialEq>(count: u32, expected: &[(K, u32)]) -> Vec<(K, u32)> {
+    let mut kinds: Vec<(K, u64)> = Vec::new();
+    for (kind, leases) in expected {
+        match kinds.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, number)) => *number += u64::from(*leases),
+            None => kinds.push((kind.clone(), u64::from(*leases))),
+        }
+    }
+    let total: u64 = kinds.iter().map(|(_, number)| number).sum::<u64>().max(1);
+    // A share is at most the whole.
+    kinds.into_iter().map(|(kind, number)| (kind, (u64::from(count) * number / total) as u32)).collect()
+}
+
+impl Shared {
+    pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
+            Fault::permanent(Boundary::Harness, "no-backend", message)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_ones_are_divided_by_occurrence() {
+        let check = |count: u32, expected: &[(&'static str, u32)], shares: &[(&str, u32)]| {
+            assert_eq!(divided(count, expected), shares, "{count} over {expected:?}");
+        };
+        check(10, &[("a", 1), ("b", 1), ("a", 2)], &[("a", 7), ("b", 2)]);
+        check(10, &[("a", u32::MAX)], &[("a", 10)]);
+        check(10, &[("a", 0)], &[("a", 0)]);
+        check(10, &[], &[]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The tool `python`: calls to an interpreter, and a new one where it was lost.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use clawrl_core::Fault;
+use clawrl_sandbox::Sandbox;
+
+use super::interpreter::{Interpreter, Ran, RunEnd, StartError};
+use super::message::Beginning;
+use crate::result::{Allowance, CallResult, Outcome};
+
+/// A new interpreter that is not ready by then is given up.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+const RESTARTED: &str = "[the interpreter was restarted; variables are lost]\n";
+const NEXT_IS_FRESH: &str = "the next call starts a fresh one, variables are lost";
+
+/// The interpreter of an episode.
+#[derive(Debug)]
+pub(crate) struct Python {
+    /// Taken out while it runs code, so that one whose call was dropped is gone.
+    interpreter: Option<Interpreter>,
+    environment: BTreeMap<String, String>,
+    seed: u64,
+    /// `PYTHONHASHSEED` of programs that code starts, where the plan does not fix it.
+    hash_seed: Option<String>,
+}
+
+impl Python {
+    /// Makes an interpreter the one of an episode.
+    pub(crate) async fn begin(
+        interpreter: Interpreter,
+        environment: BTreeMap<String, String>,
+        seed: u64,
+        hash_seed: Option<String>,
+    ) -> Self {
+        let mut python = Self { interpreter: None, environment, seed, hash_seed };
+        python.adopt(interpreter).await;
+        python
+    }
+
+    async fn adopt(&mut self, mut interpreter: Interpreter) {
+        interpreter.begin(Beginning { seed: self.seed, hash_seed: self.hash_seed.as_deref() }).await;
+        self.interpreter = Some(interpreter);
+    }
+
+    /// Runs code.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the machine failed.
+    pub(crate) async fn call(
+        &mut self,
+        sandbox: &dyn Sandbox,
+        code: &str,
+        limit: Duration,
+        deadline: Instant,
+    ) -> Result<CallResult, Fault> {
+        let mut before = "";
+        if self.interpreter.as_ref().is_none_or(Interpreter::has_ended) {
+            before = RESTARTED;
+            self.interpreter = None;
+            let by = deadline.min(Instant::now() + START_LIMIT);
+            match Interpreter::start(sandbox, self.environment.clone(), by).await {
+                Ok(interpreter) => self.adopt(interpreter).await,
+                Err(StartError::Fault(fault)) => return Err(fault),
+                // Who has been in the sandbox may have left no room for it.
+                Err(StartError::Missing(reason) | StartError::Failed(reason)) => {
+                    sandbox.lost().await.map_or(Ok(()), Err)?;
+                    return Ok(CallResult::failed(format_args!("no interpreter could be started: {reason}")));
+                }
+            }
+        }
+        let Some(mut interpreter) = self.interpreter.take() else {
+            return Ok(CallResult::failed("there is no interpreter"));
+        };
+        let allowance = Allowance::begin(limit, deadline);
+        let ran = interpreter.run(code, allowance.until).await?;
+        match ran.end {
+            RunEnd::Replied(_) | RunEnd::Interrupted(_) => self.interpreter = Some(interpreter),
+            RunEnd::Ended(_) => sandbox.lost().await.map_or(Ok(()), Err)?,
+            RunEnd::Killed | RunEnd::Garbage => {}
+        }
+        Ok(told(before, ran, allowance))
+    }
+}
+
+fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
+    let mut text = format!("{before}{}", ran.output.text());
+    let outcome = match &ran.end {
+        RunEnd::Replied(reply) if reply.ok => Outcome::Done,
+        RunEnd::Replied(_) => Outcome::Failed,
+        RunEnd::Interrupted(_) | RunEnd::Killed => Outcome::TimedOut,
+        RunEnd::Ended(_) | RunEnd::Garbage => Outcome::Lost,
+    };
+    let is_interrupted = matches!(ran.end, RunEnd::Interrupted(_));
+    match ran.end {
+        RunEnd::Replied(reply) | RunEnd::Interrupted(reply) => {
+            for said in [reply.result, reply.error].into_iter().flatten() {
+                text.push_str(said.trim_end_matches('\n'));
+                text.push('\n');
+            }
+            if is_interrupted {
+                text.push_str(&format!("[interrupted {}]", allowance.when()));
+            }
+        }
+        RunEnd::Killed => {
+            text.push_str(&format!("[the interpreter was killed {}; {NEXT_IS_FRESH}]", allowance.when()));
+        }
+        RunEnd::Ended(why) => text.push_str(&format!("[the interpreter has ended: {why}; {NEXT_IS_FRESH}]")),
+        RunEnd::Garbage => {
+            text.push_str(&format!("[the interpreter answered in disorder and was killed; {NEXT_IS_FRESH}]"));
+        }
+    }
+    CallResult { outcome, text, exit_code: None }
+}

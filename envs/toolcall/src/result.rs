@@ -1,0 +1,82 @@
+//! What came of one call, and how long it may take.
+
+use std::time::{Duration, Instant};
+
+/// What came of one call, before it is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallResult {
+    pub(crate) outcome: Outcome,
+    /// For the policy. May be empty.
+    pub(crate) text: String,
+    /// Of a program that ended by itself.
+    pub(crate) exit_code: Option<i32>,
+}
+
+/// How a call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The tool answered.
+    Done,
+    /// The tool answered with an error, or could not be started.
+    Failed,
+    /// Nothing was run.
+    Refused,
+    /// Its time was up, and it was ended.
+    TimedOut,
+    /// The interpreter ended under it.
+    Lost,
+}
+
+impl Outcome {
+    /// For the record.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed_out",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl CallResult {
+    pub(crate) fn done(text: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Done, text: text.into(), exit_code: None }
+    }
+
+    pub(crate) fn failed(reason: impl std::fmt::Display) -> Self {
+        Self { outcome: Outcome::Failed, ..Self::done(format!("error: {reason}")) }
+    }
+
+    pub(crate) fn refused(reason: impl std::fmt::Display) -> Self {
+        Self { outcome: Outcome::Refused, ..Self::failed(reason) }
+    }
+}
+
+/// Until when a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    pub(crate) until: Instant,
+    /// The tool's limit, if that is the one that comes first.
+    pub(crate) own: Option<Duration>,
+}
+
+impl Allowance {
+    /// From now on, by the tool's limit and the step's deadline.
+    pub(crate) fn begin(limit: Duration, deadline: Instant) -> Self {
+        // The runtime's clock, as that of the deadline is.
+        match tokio::time::Instant::now().into_std().checked_add(limit).filter(|until| *until <= deadline) {
+            Some(until) => Self { until, own: Some(limit) },
+            None => Self { until: deadline, own: None },
+        }
+    }
+
+    /// For the policy: when the call was ended. The same from run to run.
+    pub(crate) fn when(self) -> String {
+        match self.own {
+            Some(limit) => format!("after {} s", limit.as_millis() as f64 / 1000.0),
+            None => "at the end of the step's time".to_owned(),
+        }
+    }
+}

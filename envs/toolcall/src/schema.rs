@@ -1,0 +1,203 @@
+//! JSON schemas: compiled once, and what they say about a document in one line.
+//!
+//! S1. Nothing is fetched: a schema that refers to a document elsewhere does not compile. S2. Patterns are matched in linear
+//! time, whatever an agent writes. S3. A schema is compiled once for all attempts that have it, unless [`MOST_KEPT`] others
+//! came in between.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clawrl_workspace::cut;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
+use serde_json::Value;
+
+/// Schemas kept compiled; each is some kilobytes. Suites have few, and a run may have many suites.
+const MOST_KEPT: usize = 1_024;
+
+/// Problems of one document that are told.
+const MOST_TOLD: usize = 3;
+
+/// Characters of one problem.
+const PROBLEM_CHARS: usize = 200;
+
+/// Characters of a value that a problem repeats.
+const VALUE_CHARS: usize = 60;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    validator: Validator,
+}
+
+impl Schema {
+    /// Compiles.
+    ///
+    /// # Errors
+    /// Why it is no schema, in one line.
+    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+        match options().build(schema) {
+            Ok(validator) => Ok(Self { validator }),
+            Err(error) => Err(explain(&error)),
+        }
+    }
+
+    /// What is wrong with a document, in one line; `None` when nothing is.
+    pub(crate) fn problem(&self, document: &Value) -> Option<String> {
+        if self.validator.is_valid(document) {
+            return None;
+        }
+        let problems: Vec<String> =
+            self.validator.iter_errors(document).take(MOST_TOLD).map(|error| explain(&error)).collect();
+        Some(problems.join("; "))
+    }
+}
+
+/// As suites are checked: offline, and with patterns that take linear time for any text.
+fn options<'a>() -> ValidationOptions<'a> {
+    jsonschema::options().offline().with_pattern_options(PatternOptions::regex())
+}
+
+fn explain(error: &ValidationError<'_>) -> String {
+    let place = dotted(&error.instance_path().to_string());
+    let inside = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    let problem = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            format!("`{}` is missing", inside(property.as_str().unwrap_or_default()))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let names: Vec<String> = unexpected.iter().map(|name| format!("`{}`", inside(name))).collect();
+            format!("{} is not expected", names.join(" and "))
+        }
+        kind => {
+            let value = error.instance().to_string();
+            let text = match kind {
+                _ if value.chars().count() > VALUE_CHARS => error.masked_with("this value").to_string(),
+                // All of them: whoever is told has to choose one.
+                ValidationErrorKind::Enum { options } => {
+                    let options: Vec<String> =
+                        options.as_array().into_iter().flatten().map(Value::to_string).collect();
+                    format!("{value} is none of {}", options.join(" "))
+                }
+                _ => error.to_string(),
+            };
+            if place.is_empty() { text } else { format!("`{place}`: {text}") }
+        }
+    };
+    cut(&problem, PROBLEM_CHARS)
+}
+
+/// A JSON pointer as people write it: `/a/0/b` is `a.0.b`.
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
+}
+
+/// Schemas by their text.
+#[derive(Debug, Default)]
+pub(crate) struct SchemaCache {
+    compiled: Mutex<HashMap<String, Arc<Schema>>>,
+}
+
+impl SchemaCache {
+    /// The compiled schema.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`].
+    pub(crate) fn get(&self, schema: &Value) -> Result<Arc<Schema>, String> {
+        let text = schema.to_string();
+        if let Some(known) = self.lock().get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        // Outside the lock: two that come at once may both compile it, which costs a moment and nothing else.
+        let compiled = Arc::new(Schema::compile(schema)?);
+        let mut kept = self.lock();
+        if kept.len() >= MOST_KEPT {
+            kept.clear();
+        }
+        kept.insert(text, Arc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Schema>>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Value, document: Value, expected: Option<&str>) {
+        let problem = Schema::compile(schema).unwrap().problem(&document);
+        assert_eq!(problem.as_deref(), expected, "{document}");
+    }
+
+    #[test]
+    fn problems_name_the_argument_and_the_reason() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "n": { "type": "integer", "minimum": 0 },
+                "text": { "type": "string", "maxLength": 70 },
+                "list": { "type": "array", "items": { "type": "object", "required": ["a/b"] } },
+            },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        check(&schema, json!({"n": 1}), None);
+        check(&schema, json!({"n": 1.0}), None);
+        check(&schema, json!({}), Some("`n` is missing"));
+        check(&schema, json!({"n": "1"}), Some(r#"`n`: "1" is not of type "integer""#));
+        check(&schema, json!({"n": -1}), Some("`n`: -1 is less than the minimum of 0"));
+        check(&schema, json!({"n": 1, "m": 2}), Some("`m` is not expected"));
+        check(&schema, json!({"n": 1, "list": [{"a/b": 1}, {}]}), Some("`list.1.a/b` is missing"));
+        check(
+            &schema,
+            json!({"n": 1, "text": "x".repeat(71)}),
+            Some("`text`: this value is longer than 70 characters"),
+        );
+        let choice = json!({ "enum": ["+", "-", "*", 4] });
+        check(&choice, json!("^"), Some(r#""^" is none of "+" "-" "*" 4"#));
+        check(&schema, json!(3), Some(r#"3 is not of type "object""#));
+    }
+
+    #[test]
+    fn several_problems_are_one_line() {
+        let schema = json!({ "properties": { "a": { "type": "string" } }, "required": ["b"] });
+        let problem =
+            Schema::compile(&schema).unwrap().problem(&json!({"a": "\n".parse::<u8>().is_ok()})).unwrap();
+        assert!(
+            problem.contains("`a`: false is not of type \"string\"") && problem.contains("; "),
+            "{problem}"
+        );
+        assert!(!problem.contains('\n'));
+    }
+
+    #[test]
+    fn s1_s2_nothing_is_fetched_and_nothing_backtracks() {
+        let reasons = [
+            json!({ "type": "nothing" }),
+            json!({ "$ref": "http://127.0.0.1:9/schema.json" }),
+            json!({ "$ref": "file:///etc/hostname" }),
+            json!({ "pattern": "(" }),
+            json!({ "pattern": "(?=a)b" }),
+        ];
+        for schema in reasons {
+            let reason = Schema::compile(&schema).map(|_| ()).unwrap_err();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
+        }
+    }
+
+    #[test]
+    fn s3_a_schema_is_compiled_once() {
+        let cache = SchemaCache::default();
+        let one = cache.get(&json!({ "type": "string" })).unwrap();
+        assert!(Arc::ptr_eq(&one, &cache.get(&json!({ "type": "string" })).unwrap()));
+        for number in 0..MOST_KEPT + 5 {
+            cache.get(&json!({ "const": number })).unwrap();
+        }
+        assert!(cache.lock().len() <= MOST_KEPT);
+    }
+}

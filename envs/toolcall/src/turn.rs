@@ -1,0 +1,229 @@
+//! The calls of one action: which are run, and what comes of them.
+//!
+//! T1. Calls are taken up in their order, and run at the same time; results stand in the order of the calls. T2. A call that
+//! is refused runs nothing, and says why in one line. T3. A call whose time is up is ended, and the others go on. T4. Nothing
+//! after an accepted `submit` is run. T5. No call is run twice (I7 of the architecture).
+//!
+//! Calls of `python` take turns, since there is one interpreter; each one's time begins with its turn.
+//!
+//! Cancellation: dropping the future of [`finish`] leaves programs to the end of the sandbox.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Fault, ToolCall, ToolDecl, ToolKind, ToolcallSpec};
+use clawrl_sandbox::Sandbox;
+use futures_util::future::try_join_all;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::ledger::Ledger;
+use crate::python::Python;
+use crate::result::{Allowance, CallResult, Outcome};
+use crate::toolbox::{SUBMIT, Toolbox};
+use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
+
+/// What an episode keeps in this process.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) ledger: Ledger,
+    /// By the names of their tools.
+    pub(crate) stores: BTreeMap<String, Store>,
+    /// What was submitted.
+    pub(crate) answer: Option<String>,
+}
+
+impl State {
+    pub(crate) fn new(spec: &ToolcallSpec) -> Self {
+        let stores = spec.tools.iter().filter_map(|tool| match &tool.kind {
+            ToolKind::Store { initial } => Some((tool.name.clone(), Store::new(initial))),
+            _ => None,
+        });
+        Self { stores: stores.collect(), ..Self::default() }
+    }
+}
+
+/// What is left to do for a call.
+#[derive(Debug)]
+pub(crate) enum Job<'a> {
+    /// It is done, or refused.
+    Known(CallResult),
+    Python {
+        code: &'a str,
+        limit: Duration,
+    },
+    Command {
+        command: CommandCall,
+        limit: Duration,
+    },
+    Never {
+        limit: Duration,
+    },
+}
+
+/// The calls of an action, taken up.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    /// In the order of the calls; an accepted `submit` has none.
+    pub(crate) jobs: Vec<(&'a ToolCall, Job<'a>)>,
+    pub(crate) submitted: bool,
+}
+
+/// Takes the calls up: what is no program is done at once.
+pub(crate) fn take_up<'a>(
+    calls: &'a [ToolCall],
+    spec: &'a ToolcallSpec,
+    toolbox: &Toolbox,
+    state: &mut State,
+) -> Taken<'a> {
+    let mut jobs = Vec::with_capacity(calls.len());
+    let mut run = 0;
+    for call in calls {
+        if call.name == SUBMIT {
+            match toolbox.submit().problem(&call.arguments) {
+                None => {
+                    state.ledger.note(call);
+                    state.answer = call.str_argument("answer").map(str::to_owned);
+                    return Taken { jobs, submitted: true };
+                }
+                Some(problem) => jobs.push((call, Job::Known(CallResult::refused(problem)))),
+            }
+            continue;
+        }
+        let job = match accept(call, run, spec, toolbox, &state.ledger) {
+            Err(reason) => Job::Known(CallResult::refused(reason)),
+            Ok(tool) => {
+                let job = job(call, tool, state);
+                let is_refused = matches!(&job, Job::Known(result) if result.outcome == Outcome::Refused);
+                if !is_refused {
+                    run += 1;
+                    state.ledger.note(call);
+                }
+                job
+            }
+        };
+        jobs.push((call, job));
+    }
+    Taken { jobs, submitted: false }
+}
+
+/// The tool of a call that may be run; else why not.
+fn accept<'a>(
+    call: &ToolCall,
+    run: u32,
+    spec: &'a ToolcallSpec,
+    toolbox: &Toolbox,
+    ledger: &Ledger,
+) -> Result<&'a ToolDecl, String> {
+    let found = spec.tools.iter().enumerate().find(|(_, tool)| tool.name == call.name);
+    let Some((index, tool)) = found else {
+        let known: Vec<&str> = spec.tools.iter().map(|tool| tool.name.as_str()).chain([SUBMIT]).collect();
+        return Err(format!("there is no such tool; tools: {}", known.join(", ")));
+    };
+    if let Some(problem) = toolbox.schema(index).and_then(|schema| schema.problem(&call.arguments)) {
+        return Err(problem);
+    }
+    if run >= spec.max_parallel_calls {
+        return Err(format!("not run: at most {} of one action", counted(spec.max_parallel_calls)));
+    }
+    match tool.max_calls {
+        Some(most) if ledger.count(&tool.name) >= most as usize => {
+            Err(format!("not run: at most {} of this tool", counted(most)))
+        }
+        _ => Ok(tool),
+    }
+}
+
+fn counted(number: u32) -> String {
+    if number == 1 { "1 call".to_owned() } else { format!("{number} calls") }
+}
+
+fn job<'a>(call: &'a ToolCall, tool: &'a ToolDecl, state: &mut State) -> Job<'a> {
+    let Some(arguments) = call.arguments.as_object() else {
+        return Job::Known(CallResult::refused("the arguments must be a JSON object"));
+    };
+    let limit = tool.timeout;
+    match &tool.kind {
+        ToolKind::Python => match arguments.get("code").and_then(Value::as_str) {
+            Some(code) => Job::Python { code, limit },
+            None => Job::Known(CallResult::refused("`code` is missing, a string")),
+        },
+        ToolKind::Command { argv, stdin } => match command_call(argv, stdin.as_deref(), arguments) {
+            Ok(command) => Job::Command { command, limit },
+            Err(reason) => Job::Known(CallResult::refused(reason)),
+        },
+        ToolKind::Never => Job::Never { limit },
+        ToolKind::Table { rows, missing } => Job::Known(look_up(rows, missing, arguments)),
+        ToolKind::Store { .. } => Job::Known(match state.stores.get_mut(&tool.name) {
+            Some(store) => store.call(arguments),
+            None => CallResult::failed("there is no such store"),
+        }),
+        ToolKind::Arithmetic => Job::Known(arithmetic(arguments)),
+        ToolKind::Returns { text } => Job::Known(CallResult::done(text)),
+        ToolKind::Fails { message } => Job::Known(CallResult::failed(message)),
+        other => Job::Known(CallResult::refused(format_args!(
+            "tools of the kind `{}` are not known here",
+            other.key()
+        ))),
+    }
+}
+
+/// Where programs run.
+#[derive(Clone, Copy)]
+pub(crate) struct Programs<'a> {
+    pub(crate) sandbox: &'a dyn Sandbox,
+    pub(crate) python: Option<&'a Mutex<Python>>,
+    /// Of commands.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+}
+
+/// Finishes all jobs at the same time.
+///
+/// # Errors
+/// The first [`Fault`].
+pub(crate) async fn finish<'a>(
+    jobs: Vec<(&'a ToolCall, Job<'a>)>,
+    programs: Option<Programs<'_>>,
+    deadline: Instant,
+) -> Result<Vec<(&'a ToolCall, CallResult)>, Fault> {
+    let finished = jobs
+        .into_iter()
+        .map(|(call, job)| async move { Ok((call, finish_one(job, programs, deadline).await?)) });
+    try_join_all(finished).await
+}
+
+async fn finish_one(
+    job: Job<'_>,
+    programs: Option<Programs<'_>>,
+    deadline: Instant,
+) -> Result<CallResult, Fault> {
+    let nowhere = || Ok(CallResult::failed("there is nothing to run it in"));
+    match job {
+        Job::Known(result) => Ok(result),
+        Job::Never { limit } => {
+            let allowance = Allowance::begin(limit, deadline);
+            // timer: that nothing comes is what this tool is for.
+            tokio::time::sleep_until(allowance.until.into()).await;
+            let text = format!("error: no answer, ended {}", allowance.when());
+            Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
+        }
+        Job::Command { command, limit } => {
+            let Some(programs) = programs else { return nowhere() };
+            let allowance = Allowance::begin(limit, deadline);
+            run_command(programs.sandbox, command, programs.environment.clone(), allowance).await
+        }
+        Job::Python { code, limit } => {
+            let Some((programs, python)) = programs.and_then(|programs| Some((programs, programs.python?)))
+            else {
+                return nowhere();
+            };
+            match tokio::time::timeout_at(deadline.into(), python.lock()).await {
+                Ok(mut python) => python.call(programs.sandbox, code, limit, deadline).await,
+                Err(_) => {
+                    let text = "error: not run: calls before it took all of the step's time";
+                    Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Code that takes what it can get.
+
+use clawrl_core::ToolKind;
+
+use crate::support::{code, sandboxed, shown, tool, with_env, within};
+
+#[test]
+fn a_memory_hog_is_told_and_the_episode_goes_on() {
+    with_env(sandboxed(vec![tool("python", ToolKind::Python)]), async |env| {
+        let told =
+            shown(env, &[code("hog = [b'x' * 1_000_000]\nwhile True: hog.append(hog[-1] + b'x')")]).await;
+        let is_told =
+            told.contains("MemoryError") || told.contains("[the interpreter has ended: killed by signal 9");
+        assert!(is_told, "{told}");
+        let next = shown(env, &[code("hog = None\n1 + 1")]).await;
+        assert!(next.ends_with('2'), "{next}");
+    });
+}
+
+#[test]
+fn a_fork_bomb_ends_with_its_interpreter() {
+    with_env(sandboxed(vec![within(2_000, tool("python", ToolKind::Python))]), async |env| {
+        let bomb = "import os, time\nwhile True:\n    try:\n        os.fork()\n        time.sleep(0.01)\n    \
+                    except (OSError, KeyboardInterrupt):\n        pass";
+        let told = shown(env, &[code(bomb)]).await;
+        assert!(told.contains("[the interpreter was killed after 2 s;"), "{told}");
+        let next = shown(env, &[code("1 + 1")]).await;
+        assert_eq!(next, "[python]\n[the interpreter was restarted; variables are lost]\n2");
+    });
+}

@@ -1,0 +1,218 @@
+//! The grading of an attempt that had a sandbox, in the order in which its agent cannot tamper.
+//!
+//! I1. First live probes, then everything of the agent is killed, then files, then commands on copies in fresh sandboxes,
+//! then the verifier. I2. What was found in a sandbox that somebody else ended is a fault, and never a grade.
+//! I3. Reports stand in the order of the task's checks, whoever judged them.
+//!
+//! Errors: a [`Fault`] of the machine, of a plan that cannot be graded, or of a limit. Cancellation: `ctx.cancel` ends
+//! grading early; dropping the future ends the sandboxes that were started for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{
+    Boundary, Check, CheckReport, CheckSpec, Fault, Grade, Limit, StepCtx, TaskSpec, WorkspaceSpec,
+};
+use clawrl_sandbox::{ProcessFacts, Sandbox, SandboxBackend};
+
+use crate::checks::{Answer, CheckLimits, Evidence, UidMap, evaluate, processes_hold};
+use crate::fixtures::FixtureReader;
+use crate::fresh::{FreshSandboxes, refuse_lost};
+use crate::verifier::{self, Grading};
+
+/// How long a process check that does not hold is looked at again.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// What is graded, and with what.
+pub struct GradeRequest<'a> {
+    /// The agent's. Nothing of the agent runs in it afterwards.
+    pub sandbox: &'a dyn Sandbox,
+    /// Starts the sandboxes of commands and verifiers.
+    pub backend: &'a dyn SandboxBackend,
+    /// What the agent's sandbox was made from: a copy gets the same limits.
+    pub workspace: &'a WorkspaceSpec,
+    /// Its checks, its verifier and its time limits.
+    pub task: &'a TaskSpec,
+    /// Reads the verifier's files.
+    pub fixtures: &'a Arc<FixtureReader>,
+    /// Names the attempt in its sandboxes.
+    pub label: &'a str,
+    /// What was submitted.
+    pub answer: Answer<'a>,
+    /// Reports of the checks that the environment judged itself, by their place among the task's. All others are of the
+    /// workspace.
+    pub judged: BTreeMap<usize, CheckReport>,
+    /// Flags that the environment found.
+    pub flags: Vec<String>,
+}
+
+/// Grades it.
+///
+/// # Errors
+/// See the module.
+pub async fn grade(request: GradeRequest<'_>, ctx: &StepCtx) -> Result<Grade, Fault> {
+    let (sandbox, limit) = (request.sandbox, request.task.timeouts.grade);
+    let graded = tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+        graded = tokio::time::timeout_at(ctx.deadline.into(), graded(request, ctx.deadline)) => {
+            graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))
+        }
+    };
+    // I2.
+    refuse_lost(sandbox).await?;
+    graded
+}
+
+async fn graded(request: GradeRequest<'_>, deadline: Instant) -> Result<Grade, Fault> {
+    let GradeRequest { sandbox, backend, workspace: spec, task, fixtures, label, answer, judged, mut flags } =
+        request;
+    let files = match &task.verifier {
+        Some(verifier) => fixtures.read(verifier.files.clone()).await?,
+        None => Vec::new(),
+    };
+    let label = format!("{label}-check");
+    refuse_lost(sandbox).await?;
+    let processes = probed(sandbox, &task.checks).await;
+    if let Some(apart) = task.verifier.as_ref().and_then(|verifier| verifier.apart.as_ref()) {
+        flags.extend(verifier::collect(sandbox, spec, apart, deadline).await?);
+    }
+    sandbox.halt().await?;
+    let workspace = sandbox.workspace().await?;
+    let own = workspace.as_ref().ok().map(Arc::clone);
+    let commands = FreshSandboxes { backend, spec, label: label.clone(), workspace: own, deadline };
+    let (host, inside) = sandbox.identity();
+    let evidence = Evidence {
+        workspace: workspace.as_deref(),
+        processes: &processes,
+        commands: &commands,
+        answer,
+        uid_map: UidMap { host, inside },
+        limits: CheckLimits::default(),
+    };
+    let Some(verifier) = &task.verifier else {
+        let grade = checked(&task.checks, judged, &evidence).await?;
+        return Ok(Grade { flags: once_each(flags, grade.flags), ..grade });
+    };
+    let checks = match task.checks.as_slice() {
+        [] => None,
+        checks => Some(checked(checks, judged, &evidence).await?),
+    };
+    let timeouts = task.timeouts;
+    let grading = Grading { backend, spec, verifier, files, label, sandbox, deadline, timeouts, flags };
+    verifier::verify(grading, checks).await
+}
+
+/// The grade of all checks: of those that were judged already, and of those of the workspace.
+async fn checked(
+    checks: &[CheckSpec],
+    mut judged: BTreeMap<usize, CheckReport>,
+    evidence: &Evidence<'_>,
+) -> Result<Grade, Fault> {
+    if judged.is_empty() {
+        return evaluate(checks, evidence).await;
+    }
+    let open = checks.iter().enumerate().filter(|(place, _)| !judged.contains_key(place));
+    let open: Vec<CheckSpec> = open.map(|(_, check)| check.clone()).collect();
+    let Grade { checks: found, flags, .. } = evaluate(&open, evidence).await?;
+    let mut found = found.into_iter();
+    let reports = (0..checks.len()).filter_map(|place| judged.remove(&place).or_else(|| found.next()));
+    Ok(Grade::from_checks(reports.collect(), flags))
+}
+
+fn once_each(flags: Vec<String>, more: Vec<String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for flag in flags.into_iter().chain(more) {
+        if !all.contains(&flag) {
+            all.push(flag);
+        }
+    }
+    all
+}
+
+/// The processes, if a check asks. A program that the agent just started or killed is given a moment to become
+/// what it is going to be: between fork and exec it is still a shell by name.
+async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts> {
+    if !checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
+        return Vec::new();
+    }
+    let until = Instant::now() + SETTLE;
+    loop {
+        let processes = sandbox.processes().await;
+        if processes_hold(checks, &processes) || Instant::now() >= until {
+            return processes;
+        }
+        // timer: the kernel tells nobody about an exec in another process.
+        tokio::time::sleep(SETTLE / 80).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::BoxFuture;
+    use clawrl_sandbox::SafeDir;
+
+    use super::*;
+    use crate::{CommandError, CommandOutput, CommandRequest, CommandRunner};
+
+    /// No check here is a command.
+    struct NoCommands;
+
+    impl CommandRunner for NoCommands {
+        fn run<'a>(
+            &'a self,
+            request: CommandRequest<'a>,
+        ) -> BoxFuture<'a, Result<CommandOutput, CommandError>> {
+            panic!("{request:?}");
+        }
+    }
+
+    /// Checks by letter: `f` of a file that is there, `m` of one that is missing, digits were judged before with that
+    /// many tenths.
+    fn check(letters: &str, expected: &[(&str, f64)]) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), "").unwrap();
+        let spec = |letter: char| CheckSpec {
+            label: letter.to_string(),
+            weight: 1.0,
+            check: Check::FileEquals { path: letter.to_string(), expected: String::new() },
+        };
+        let checks: Vec<CheckSpec> = letters.chars().map(spec).collect();
+        let judged = letters.chars().enumerate().filter_map(|(place, letter)| {
+            let score = f64::from(letter.to_digit(10)?) / 10.0;
+            let report =
+                CheckReport { label: letter.to_string(), score, weight: 1.0, message: String::new() };
+            Some((place, report))
+        });
+        let evidence = Evidence {
+            workspace: Ok(&SafeDir::open(folder.path()).unwrap()),
+            processes: &[],
+            commands: &NoCommands,
+            answer: Answer::NotTaken,
+            uid_map: UidMap { host: 0, inside: 0 },
+            limits: CheckLimits::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let grade = runtime.block_on(checked(&checks, judged.collect(), &evidence)).unwrap();
+        let found: Vec<(&str, f64)> =
+            grade.checks.iter().map(|report| (report.label.as_str(), report.score)).collect();
+        assert_eq!(found, expected, "{letters}");
+        let mean = expected.iter().map(|(_, score)| score).sum::<f64>() / expected.len().max(1) as f64;
+        assert!((grade.score - mean).abs() < 1e-12, "{letters}: {}", grade.score);
+    }
+
+    #[test]
+    fn i3_reports_keep_the_order_of_the_checks() {
+        check("", &[]);
+        check("fm", &[("f", 1.0), ("m", 0.0)]);
+        check("5f3mf", &[("5", 0.5), ("f", 1.0), ("3", 0.3), ("m", 0.0), ("f", 1.0)]);
+        check("24", &[("2", 0.2), ("4", 0.4)]);
+    }
+
+    #[test]
+    fn flags_are_named_once() {
+        let flags = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(once_each(flags(&["a", "b"]), flags(&["b", "c"])), flags(&["a", "b", "c"]));
+    }
+}

@@ -1,0 +1,19 @@
+//! Workspaces: the files that a task begins with, and how what an attempt left of them is graded.
+//!
+//! Knows sandboxes, checks and verifiers, and not what an agent does in between: environments that share nothing else
+//! share this. [`grade`] keeps the order in which an agent cannot tamper; [`evaluate`] turns the evidence that an attempt
+//! left into a grade.
+
+mod checks;
+mod fixtures;
+mod fresh;
+mod grade;
+mod verifier;
+
+pub use checks::{
+    Answer, CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence,
+    UidMap, cut, equal_json, evaluate, quote,
+};
+pub use fixtures::FixtureReader;
+pub use fresh::{FreshSandboxes, refuse_lost};
+pub use grade::{GradeRequest, grade};

@@ -1,0 +1,105 @@
+//! Artifacts: from the agent's sandbox to a verifier apart.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clawrl_core::{ArtifactSpec, Boundary, Fault, VerifierApart, WorkspaceSpec};
+use clawrl_sandbox::{
+    CarryError, CarryRequest, Exclusions, ExecError, ExecOutput, ExecSpec, SafeDir, Sandbox, SandboxCommand,
+    TreeBounds,
+};
+
+use crate::checks::copy_fault;
+use crate::fresh::blocking;
+
+/// Runs what readies artifacts, while the agent's sandbox is still as the agent left it. Returns flags.
+///
+/// A command that fails is the agent's doing as likely as not, so it is no fault.
+///
+/// # Errors
+/// A [`Fault`] when the machine failed.
+pub(crate) async fn collect(
+    sandbox: &dyn Sandbox,
+    spec: &WorkspaceSpec,
+    apart: &VerifierApart,
+    deadline: Instant,
+) -> Result<Vec<String>, Fault> {
+    let mut flags = Vec::new();
+    for command in &apart.collect {
+        let exec = ExecSpec {
+            command: SandboxCommand {
+                program: "/bin/sh".to_owned(),
+                arguments: vec!["-c".to_owned(), command.run.clone()],
+                environment: spec.env.clone(),
+            },
+            input: Vec::new(),
+            output_cap: 0,
+            deadline: deadline.min(Instant::now() + command.timeout),
+            user: None,
+        };
+        let flag = match sandbox.exec(exec).await {
+            Ok(ExecOutput { code: Some(0), .. }) => continue,
+            // The agent, whose programs still run, may have left no shell, no folder, or no room for a process.
+            Ok(ExecOutput { code: Some(_), .. }) | Err(ExecError::NotRun { .. }) => "collect-failed",
+            Ok(ExecOutput { code: None, .. }) => "collect-timeout",
+            Err(ExecError::Fault(fault)) => return Err(fault),
+        };
+        flags.push(flag.to_owned());
+    }
+    flags.dedup();
+    Ok(flags)
+}
+
+/// Brings artifacts over, by way of a folder on the host. What the image has at their places makes room, be it a file where
+/// a folder comes or a folder where a file comes. Returns flags for what could not be brought.
+pub(super) async fn bring(
+    artifacts: &[ArtifactSpec],
+    from: &dyn Sandbox,
+    to: &dyn Sandbox,
+    bounds: TreeBounds,
+) -> Result<Vec<String>, Fault> {
+    if artifacts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let staged = |error: String| Fault::transient(Boundary::Grader, "stage", error);
+    let staging = blocking(tempfile::tempdir).await?.map_err(|error| staged(error.to_string()))?;
+    let folder = Arc::new(SafeDir::open(staging.path()).map_err(|error| staged(error.to_string()))?);
+    let mut flags: Vec<String> = Vec::new();
+    for (number, artifact) in artifacts.iter().enumerate() {
+        let request = |inside: &str, exclude: Exclusions| CarryRequest {
+            inside: inside.to_owned(),
+            outside: Arc::clone(&folder),
+            name: number.to_string(),
+            exclude,
+            bounds,
+        };
+        let exclude = Exclusions::new(artifact.exclude.iter().map(String::as_str));
+        let report = match from.carry_out(request(&artifact.source, exclude)).await {
+            Ok(report) => report,
+            Err(CarryError::Fault(fault)) => return Err(fault),
+            Err(CarryError::Tree(error)) if error.is_infrastructure() => {
+                return Err(copy_fault("stage", &error, format!("{}: {error}", artifact.source)));
+            }
+            // The agent's doing: the verifier finds nothing there.
+            Err(CarryError::Tree(error)) => {
+                flags.push(error.flag().unwrap_or("artifact-missing").to_owned());
+                continue;
+            }
+        };
+        if !report.skipped.is_empty() {
+            flags.push("copy-incomplete".to_owned());
+        }
+        let destination = artifact.destination.as_ref().unwrap_or(&artifact.source);
+        match to.carry_in(request(destination, Exclusions::default())).await {
+            Ok(_) => {}
+            Err(CarryError::Fault(fault)) => return Err(fault),
+            Err(CarryError::Tree(error)) if error.is_infrastructure() => {
+                return Err(copy_fault("stage", &error, format!("{destination}: {error}")));
+            }
+            Err(CarryError::Tree(error)) => flags.push(error.flag().unwrap_or("artifact-missing").to_owned()),
+        }
+    }
+    // Removing a large tree takes a while.
+    blocking(move || drop((folder, staging))).await?;
+    Ok(flags)
+}

@@ -1,0 +1,230 @@
+//! Where a verifier runs, and what its verdict makes of a grade.
+
+use std::time::Instant;
+
+use clawrl_core::{
+    Boundary, CheckReport, Fault, Grade, ImageSpec, Limit, Timeouts, VerifierSpec, WorkspaceSpec,
+};
+use clawrl_sandbox::{
+    Announcer, ExecError, ExecOutput, ExecSpec, NotRun, PutFile, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxFolder, SandboxSpec, TreeError, WorkspaceStart,
+};
+
+use super::apart::bring;
+use super::reward::{FOLDER, Verdict, said_last, told};
+use crate::checks::{copy_fault, cut};
+use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};
+
+/// Where its files are laid.
+const TESTS: &str = "/tests";
+
+/// Most of its output that is read; a summary further on is not seen.
+pub(super) const OUTPUT_CAP: usize = 8 << 20;
+
+/// What a verifier is run with.
+pub(crate) struct Grading<'a> {
+    pub(crate) backend: &'a dyn SandboxBackend,
+    pub(crate) spec: &'a WorkspaceSpec,
+    pub(crate) verifier: &'a VerifierSpec,
+    /// Its files, read.
+    pub(crate) files: Vec<PutFile>,
+    pub(crate) label: String,
+    /// The agent's, halted.
+    pub(crate) sandbox: &'a dyn Sandbox,
+    /// Of the whole grading.
+    pub(crate) deadline: Instant,
+    pub(crate) timeouts: Timeouts,
+    /// Flags that were found before.
+    pub(crate) flags: Vec<String>,
+}
+
+/// Runs the verifier and joins its verdict with the grade of the checks, if there are any.
+///
+/// # Errors
+/// See the module.
+pub(crate) async fn verify(mut grading: Grading<'_>, checks: Option<Grade>) -> Result<Grade, Fault> {
+    let verdict = match run(&mut grading).await? {
+        Ok(verdict) => verdict,
+        // I3.
+        Err(error) => {
+            grading.flags.extend(error.flag().map(str::to_owned));
+            Verdict { score: 0.0, message: error.to_string(), lines: Vec::new() }
+        }
+    };
+    Ok(joined(verdict, grading.flags, checks))
+}
+
+/// The verdict, or why the workspace that the agent left could not be copied.
+async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fault> {
+    let verifier = grading.verifier;
+    if verifier.apart.is_none() && grading.sandbox.verifies_in_place() {
+        let files = std::mem::take(&mut grading.files);
+        if let Err(gone) = grading.sandbox.workspace().await? {
+            return Ok(Err(gone.into()));
+        }
+        grading.sandbox.lay(TESTS.to_owned(), files).await?;
+        grading.sandbox.lay(FOLDER.to_owned(), Vec::new()).await?;
+        return match judged(grading, grading.sandbox).await {
+            // The folder and the machine's programs are the agent's: whoever closes or removes them has done no work
+            // that others can use, and must not get out of the count by it.
+            Err(ExecError::NotRun { obstacle: NotRun::Folder | NotRun::Program, message }) => {
+                let message = format!("the verifier was not run: {message}");
+                Ok(Ok(Verdict { score: 0.0, message, lines: Vec::new() }))
+            }
+            verdict => Ok(Ok(verdict?)),
+        };
+    }
+    let started = grading.backend.start(sandbox_spec(grading)).await?;
+    let fresh = started.sandbox;
+    make_logs(fresh.as_ref()).await?;
+    match &verifier.apart {
+        Some(apart) => {
+            let bounds = bounds(grading.spec);
+            grading.flags.extend(bring(&apart.artifacts, grading.sandbox, fresh.as_ref(), bounds).await?)
+        }
+        None => {
+            let source = match grading.sandbox.workspace().await? {
+                Ok(source) => source,
+                Err(gone) => return Ok(Err(gone.into())),
+            };
+            match copy_workspace(source, fresh.as_ref(), grading.spec).await? {
+                Ok(report) if report.skipped.is_empty() => {}
+                Ok(_) => grading.flags.push("copy-incomplete".to_owned()),
+                Err(error) if error.is_infrastructure() => {
+                    return Err(copy_fault("workspace-copy-failed", &error, error.to_string()));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    }
+    let verdict = judged(grading, fresh.as_ref()).await;
+    refuse_lost(fresh.as_ref()).await?;
+    fresh.kill().await?;
+    Ok(Ok(verdict?))
+}
+
+/// A sandbox where the agent has never been.
+fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
+    let verifier = grading.verifier;
+    let (image, workspace): (Option<&ImageSpec>, _) = match &verifier.apart {
+        Some(apart) => (apart.image.as_ref().or(grading.spec.image.as_ref()), WorkspaceStart::Unseen),
+        None => (grading.spec.image.as_ref(), WorkspaceStart::Empty),
+    };
+    let files = std::mem::take(&mut grading.files);
+    SandboxSpec {
+        label: grading.label.clone(),
+        main: SandboxCommand {
+            program: "sleep".to_owned(),
+            arguments: vec!["infinity".to_owned()],
+            ..SandboxCommand::default()
+        },
+        announced_by: Announcer::Wrapper,
+        size: SIZE,
+        support_files: Vec::new(),
+        limits: grading.spec.limits,
+        network: verifier.network,
+        image: image.cloned(),
+        workspace,
+        folders: vec![
+            SandboxFolder { path: TESTS.to_owned(), files: Some(files) },
+            SandboxFolder { path: "/logs".to_owned(), files: None },
+        ],
+    }
+}
+
+/// Makes the folder in which a score is told, where the sandbox's folders can be reached.
+async fn make_logs(sandbox: &dyn Sandbox) -> Result<(), Fault> {
+    let places = sandbox.places().await;
+    let Some(logs) = places.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
+    let made = blocking(move || logs.folder.make_dirs("verifier", 0o755, logs.owner)).await?;
+    made.map_err(|error| Fault::transient(Boundary::Grader, "logs", error.to_string()))
+}
+
+/// Runs the command and reads the score.
+async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict, ExecError> {
+    let verifier = grading.verifier;
+    let mut environment = grading.spec.env.clone();
+    environment.extend(verifier.env.clone());
+    let own_deadline = Instant::now() + verifier.timeout;
+    let exec = ExecSpec {
+        command: SandboxCommand {
+            program: "/bin/sh".to_owned(),
+            arguments: vec!["-c".to_owned(), verifier.run.clone()],
+            environment,
+        },
+        input: Vec::new(),
+        output_cap: OUTPUT_CAP,
+        deadline: grading.deadline.min(own_deadline),
+        user: verifier.user.clone(),
+    };
+    let output = sandbox.exec(exec).await?;
+    // What it left running must not go on writing.
+    sandbox.halt().await?;
+    if output.code.is_none() {
+        return Err(timed_out(grading, own_deadline, &output).into());
+    }
+    Ok(told(verifier.reward, sandbox, &output).await?)
+}
+
+fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) -> Fault {
+    if grading.deadline < own_deadline {
+        return Fault::limit(Boundary::Env, Limit::Grade, grading.timeouts.grade);
+    }
+    let message = format!(
+        "the verifier told no score within {:.1} s; raise `verifier: {{ timeout_secs: … }}` if it needs longer; {}",
+        grading.verifier.timeout.as_secs_f64(),
+        said_last(output)
+    );
+    Fault::transient(Boundary::Env, "verifier-timeout", message)
+}
+
+/// The score is the verifier's times that of the checks. Lines of single tests follow with weight 0.
+fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Grade {
+    let passed = verdict.score >= 1.0 && checks.as_ref().is_none_or(|grade| grade.passed);
+    let score = verdict.score * checks.as_ref().map_or(1.0, |grade| grade.score);
+    let mut reports = Vec::new();
+    if let Some(grade) = checks {
+        reports = grade.checks;
+        flags.extend(grade.flags);
+    }
+    let report = |label: &str, score: f64, weight: f64, message: &str| CheckReport {
+        label: label.to_owned(),
+        score,
+        weight,
+        message: cut(message, 200),
+    };
+    reports.push(report("verifier", verdict.score, 1.0, &verdict.message));
+    let lines = verdict.lines.iter();
+    reports
+        .extend(lines.map(|(passed, line)| report("verifier", if *passed { 1.0 } else { 0.0 }, 0.0, line)));
+    let mut seen = std::collections::HashSet::new();
+    flags.retain(|flag| seen.insert(flag.clone()));
+    Grade { score, passed, checks: reports, flags }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checks(score: f64) -> Grade {
+        Grade { score, passed: score >= 1.0, checks: Vec::new(), flags: vec!["tampered".to_owned()] }
+    }
+
+    #[test]
+    fn scores_are_multiplied() {
+        let check = |own: f64, others: Option<f64>, expected: (f64, bool)| {
+            let verdict =
+                Verdict { score: own, message: String::new(), lines: vec![(false, "FAILED x".to_owned())] };
+            let grade = joined(verdict, vec!["tampered".to_owned()], others.map(checks));
+            assert_eq!((grade.score, grade.passed), expected, "{own} {others:?}");
+            assert_eq!(grade.flags, ["tampered"]);
+            assert_eq!(grade.checks.len(), 2);
+        };
+        check(1.0, None, (1.0, true));
+        check(0.5, None, (0.5, false));
+        check(1.0, Some(1.0), (1.0, true));
+        check(1.0, Some(0.5), (0.5, false));
+        check(0.5, Some(0.5), (0.25, false));
+        check(0.0, Some(1.0), (0.0, false));
+    }
+}

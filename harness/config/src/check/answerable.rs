@@ -1,0 +1,77 @@
+//! Whether the environment of a task can answer what its checks ask.
+
+use super::checker::Checker;
+use crate::file::Text;
+use crate::row::{CheckKind, EnvRow, Subject, ToolKindRow, ToolcallRow};
+use crate::source::Span;
+use crate::suggest::listed;
+
+impl Checker {
+    pub(super) fn answerable(&mut self, kind: &CheckKind, span: Span, env: &EnvRow) {
+        let key = kind.key();
+        match (env, kind.subject()) {
+            (EnvRow::Terminal(_), Subject::Tools) => self.problem(
+                span,
+                format!("`{key}` needs a tool-call environment, and this task has a terminal"),
+                "not known here",
+                "ask for the answer in a file and check that: `file_equals: { path: answer.txt, expected: \"42\\n\" }`",
+            ),
+            (EnvRow::Toolcall(_), Subject::Processes) => self.problem(
+                span,
+                format!("`{key}` needs a terminal, and this task has tools"),
+                "not known here",
+                "check the answer, the calls or a file instead: `answer_equals`, `called`, `file_equals`",
+            ),
+            (EnvRow::Toolcall(toolcall), Subject::Workspace)
+                if toolcall.workspace.is_none() && !toolcall.runs_programs() =>
+            {
+                self.problem(
+                    span,
+                    format!("`{key}` looks at a workspace, and this task has none"),
+                    "no files here",
+                    "add `workspace: {}` beside `tools:`, or check the answer or the calls: `answer_equals`, `called`",
+                );
+            }
+            (EnvRow::Toolcall(toolcall), Subject::Tools) => self.tools_known(kind, toolcall),
+            (EnvRow::Terminal(_), Subject::Workspace | Subject::Processes)
+            | (EnvRow::Toolcall(_), Subject::Workspace) => {}
+        }
+    }
+
+    /// The tools that a check names are there.
+    fn tools_known(&mut self, kind: &CheckKind, toolcall: &ToolcallRow) {
+        match kind {
+            CheckKind::Called { call, .. } => {
+                self.declared_tool(&call.tool, call.tool.span, toolcall);
+            }
+            CheckKind::NotCalled(tool) => {
+                self.declared_tool(tool, tool.span, toolcall);
+            }
+            CheckKind::CalledInOrder(calls) => {
+                for call in calls {
+                    self.declared_tool(&call.tool, call.tool.span, toolcall);
+                }
+            }
+            CheckKind::Stored { tool, .. } => self.is_store(tool, toolcall),
+            _ => {}
+        }
+    }
+
+    fn is_store(&mut self, name: &Text, toolcall: &ToolcallRow) {
+        if !self.declared_tool(name, name.span, toolcall) {
+            return;
+        }
+        let Some(tool) = toolcall.tool(name) else { return };
+        if matches!(tool.kind, ToolKindRow::Store { .. }) {
+            return;
+        }
+        let stores = toolcall.tools.iter().filter(|tool| matches!(tool.kind, ToolKindRow::Store { .. }));
+        let stores: Vec<&str> = stores.map(|tool| tool.name.value.as_str()).collect();
+        let help = match stores.as_slice() {
+            [] => "declare one under `tools:`, such as `memo: { store: {} }`".to_owned(),
+            stores => format!("stores of this task are {}", listed(stores.iter().copied())),
+        };
+        let message = format!("the tool `{}` keeps nothing: it is of kind `{}`", name.value, tool.kind.key());
+        self.problem(name.span, message, "not a store", help);
+    }
+}

@@ -1,0 +1,66 @@
+//! The environment of a task: exactly one kind, with the defaults of that kind laid below.
+
+use super::checker::Checker;
+use crate::file::{EnvFile, Located, TerminalFile, ToolcallFile};
+use crate::row::ToolcallRow;
+use crate::source::Span;
+use crate::suggest::{did_you_mean, listed};
+
+/// The one environment that an `env:` names.
+#[derive(Clone)]
+pub(super) enum Named {
+    Terminal(Box<TerminalFile>),
+    Toolcall(Box<ToolcallFile>),
+}
+
+impl Named {
+    /// This one, with what it leaves open taken from the defaults. Those of another kind say nothing about it.
+    pub(super) fn or(self, defaults: &Self) -> Self {
+        match (self, defaults) {
+            (Self::Terminal(own), Self::Terminal(below)) => Self::Terminal(Box::new(own.or(below))),
+            (Self::Toolcall(own), Self::Toolcall(below)) => Self::Toolcall(Box::new(own.or(below))),
+            (own, _) => own,
+        }
+    }
+}
+
+impl Checker {
+    /// The kind that is named, if any.
+    pub(super) fn named_environment(&mut self, env: Located<EnvFile>) -> Option<Named> {
+        let Located { value: EnvFile { terminal, toolcall }, span } = env;
+        if terminal.is_some() && toolcall.is_some() {
+            self.problem(
+                span,
+                "`env:` names two environments, `terminal` and `toolcall`",
+                "two in one",
+                "keep one of them; another task may have the other",
+            );
+        }
+        terminal
+            .map(|file| Named::Terminal(Box::new(file)))
+            .or(toolcall.map(|file| Named::Toolcall(Box::new(file))))
+    }
+
+    pub(super) fn no_environment(&mut self, span: Span, message: &str) {
+        self.problem(
+            span,
+            message,
+            "no environment",
+            "write `env: { terminal: {} }` or `env: { toolcall: { tools: {...} } }` here or under `defaults:`",
+        );
+    }
+
+    /// Refuses the name of a tool that the task does not have.
+    pub(super) fn declared_tool(&mut self, name: &str, span: Span, toolcall: &ToolcallRow) -> bool {
+        if toolcall.tool(name).is_some() {
+            return true;
+        }
+        let known = || toolcall.tools.iter().map(|tool| tool.name.value.as_str());
+        let help = match toolcall.tools.len() {
+            0 => "declare it under `env: toolcall: tools:`".to_owned(),
+            _ => format!("{}tools of this task are {}", did_you_mean(name, known()), listed(known())),
+        };
+        self.problem(span, format!("there is no tool `{name}` in this task"), "not declared", help);
+        false
+    }
+}

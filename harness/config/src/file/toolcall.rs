@@ -1,0 +1,127 @@
+//! Settings of a tool-call environment, as written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::located::{Entries, Located, Scalar, Text, present_or_default};
+use super::workspace::WorkspaceFile;
+use crate::bounds;
+
+/// Tools that are called with arguments, and an answer.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Toolcall")]
+pub(crate) struct ToolcallFile {
+    /// The tools by name, in the order in which they are offered. `submit` is offered besides. A task's own map
+    /// replaces that of the defaults.
+    pub(crate) tools: Option<Entries<Located<ToolFile>>>,
+    /// Where tools run that are programs. A sandbox is started only where a tool or a check needs one.
+    #[serde(default, deserialize_with = "workspace")]
+    pub(crate) workspace: Option<WorkspaceFile>,
+    /// Most characters of all results of one action that an observation shows. Default: 4000.
+    #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
+    pub(crate) observation_chars: Option<Located<i64>>,
+    /// Most calls of one action that are run; further ones are refused. Default: 8.
+    #[schemars(range(min = 1, max = bounds::MAX_PARALLEL_CALLS))]
+    pub(crate) max_parallel_calls: Option<Located<i64>>,
+}
+
+impl ToolcallFile {
+    /// This one, with what it leaves open taken from the defaults, key by key.
+    pub(crate) fn or(self, defaults: &Self) -> Self {
+        let below = defaults.clone();
+        Self {
+            tools: self.tools.or(below.tools),
+            workspace: match (self.workspace, below.workspace) {
+                (Some(own), Some(below)) => Some(own.or(&below)),
+                (own, below) => own.or(below),
+            },
+            observation_chars: self.observation_chars.or(below.observation_chars),
+            max_parallel_calls: self.max_parallel_calls.or(below.max_parallel_calls),
+        }
+    }
+}
+
+/// A tool: exactly one kind, and what is told about it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tool")]
+pub(crate) struct ToolFile {
+    /// Runs code in a Python interpreter that lives as long as the episode, in the sandbox. Its argument is `code`.
+    #[serde(default, deserialize_with = "nothing")]
+    pub(crate) python: Option<NothingFile>,
+    /// Runs a program in the sandbox, without a shell: program and arguments. `{name}` stands for an argument of the
+    /// call, a string as it is, anything else as JSON.
+    pub(crate) command: Option<Located<Vec<Text>>>,
+    /// With `command`: its standard input, with the same placeholders.
+    pub(crate) stdin: Option<Text>,
+    /// Answers from a table. Its argument is `key`.
+    pub(crate) table: Option<TableFile>,
+    /// Keeps texts by key for the length of the episode. Its arguments are `action` (get, set, delete, list), `key`
+    /// and `value`.
+    #[serde(default, deserialize_with = "store")]
+    pub(crate) store: Option<StoreFile>,
+    /// Computes with two numbers. Its arguments are `left`, `operator` (+ - * /) and `right`.
+    #[serde(default, deserialize_with = "nothing")]
+    pub(crate) arithmetic: Option<NothingFile>,
+    /// Always gives this result.
+    pub(crate) returns: Option<Text>,
+    /// Always gives this error.
+    pub(crate) fails: Option<Text>,
+    /// Never answers: every call runs into its time limit.
+    #[serde(default, deserialize_with = "nothing")]
+    pub(crate) never: Option<NothingFile>,
+    /// One or two sentences for the policy. Required for `command`, `returns`, `fails` and `never`.
+    pub(crate) description: Option<Text>,
+    /// JSON schema of the arguments, an object's. Required for `command`, `returns`, `fails` and `never`; the other
+    /// kinds have their own.
+    pub(crate) parameters: Option<Located<Value>>,
+    /// The one string argument that takes the whole text of a raw or fenced action. At most one tool has it.
+    pub(crate) text_argument: Option<Text>,
+    /// Time of one call. Default: 10, or the task's `step_timeout_secs` if that is shorter.
+    #[schemars(range(min = 0.001, max = bounds::MAX_TIMEOUT_SECS))]
+    pub(crate) timeout_secs: Option<Located<f64>>,
+    /// Most calls in an episode; further ones are refused. Default: no limit.
+    #[schemars(range(min = 1, max = bounds::MAX_CALLS))]
+    pub(crate) max_calls: Option<Located<i64>>,
+}
+
+/// Nothing to set.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(crate) struct NothingFile {}
+
+/// A table to look things up in.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Table")]
+pub(crate) struct TableFile {
+    /// The result for each key.
+    pub(crate) rows: Entries<Located<Scalar>>,
+    /// The error for every other key. Default: not found.
+    pub(crate) missing: Option<Text>,
+}
+
+/// A store of texts.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Store")]
+pub(crate) struct StoreFile {
+    /// What it begins with. Default: nothing.
+    #[serde(default)]
+    pub(crate) initial: Entries<Located<Scalar>>,
+}
+
+fn workspace<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<WorkspaceFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StoreFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NothingFile>, D::Error> {
+    present_or_default(deserializer)
+}

@@ -1,0 +1,103 @@
+//! A sandbox with a workspace, as written: what terminals and tools have in common.
+
+use clawrl_core::NetworkPolicy;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::FilesFile;
+use super::image::ImageFile;
+use super::located::{Entries, Located, Text};
+use crate::bounds;
+
+/// Builds a struct of its own fields and those of a workspace, all optional. Flattening a common struct instead would
+/// lose the spans: serde buffers flattened values.
+macro_rules! with_workspace {
+    ($(#[$meta:meta])* struct $name:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }) => {
+        $(#[$meta])*
+        pub(crate) struct $name {
+            $($(#[$own_meta])* pub(crate) $own: $own_type,)*
+            /// Files laid into the workspace before anything runs: a folder beside the suite, copied as it is, or a
+            /// map of paths to contents.
+            pub(crate) files: Option<Located<FilesFile>>,
+            /// Environment variables. A task's own map replaces that of the defaults.
+            pub(crate) vars: Option<Entries<Text>>,
+            /// Isolation. Default: bubblewrap. `container` needs a container engine; `none` runs on the host itself
+            /// and warns.
+            pub(crate) sandbox: Option<Located<SandboxFile>>,
+            /// Memory of all processes together. Default: 256.
+            #[schemars(range(min = bounds::MIN_MEMORY_MIB, max = bounds::MAX_MIB))]
+            pub(crate) memory_mib: Option<Located<i64>>,
+            /// Size of the workspace and, each, of /tmp and /dev/shm. Default: 64.
+            #[schemars(range(min = 1, max = bounds::MAX_MIB))]
+            pub(crate) disk_mib: Option<Located<i64>>,
+            /// Processes and threads. Default: 128.
+            #[schemars(range(min = bounds::MIN_PIDS, max = bounds::MAX_PIDS))]
+            pub(crate) pids: Option<Located<i64>>,
+            /// Hundredths of a CPU; 100 is one core. Default: 100.
+            #[schemars(range(min = 1, max = bounds::MAX_CPU_PERCENT))]
+            pub(crate) cpu_percent: Option<Located<i64>>,
+            /// Network. Default: none. `host` is the host's own network, `public` the container engine's bridge to the
+            /// world; both warn.
+            pub(crate) network: Option<Located<NetworkFile>>,
+            /// The root file system: the name of an image, or a map with `name`, `build` or `rootfs`. Default: the
+            /// host's programs, read-only.
+            pub(crate) image: Option<Located<ImageFile>>,
+        }
+
+        impl $name {
+            /// This one, with what it leaves open taken from the defaults, key by key.
+            pub(crate) fn or(self, defaults: &Self) -> Self {
+                let below = defaults.clone();
+                Self {
+                    $($own: self.$own.or(below.$own),)*
+                    files: self.files.or(below.files),
+                    vars: self.vars.or(below.vars),
+                    sandbox: self.sandbox.or(below.sandbox),
+                    memory_mib: self.memory_mib.or(below.memory_mib),
+                    disk_mib: self.disk_mib.or(below.disk_mib),
+                    pids: self.pids.or(below.pids),
+                    cpu_percent: self.cpu_percent.or(below.cpu_percent),
+                    network: self.network.or(below.network),
+                    image: self.image.or(below.image),
+                }
+            }
+        }
+    };
+}
+pub(super) use with_workspace;
+
+with_workspace! {
+    /// A sandbox with a workspace, for tools that are programs.
+    #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "Workspace")]
+    struct WorkspaceFile {}
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum SandboxFile {
+    Bubblewrap,
+    Container,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum NetworkFile {
+    None,
+    Host,
+    Public,
+}
+
+impl From<NetworkFile> for NetworkPolicy {
+    fn from(network: NetworkFile) -> Self {
+        match network {
+            NetworkFile::None => Self::None,
+            NetworkFile::Host => Self::Host,
+            NetworkFile::Public => Self::Public,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! JSON schemas that suites bring along, of arguments and of answers: compiled once, and what they say of a value.
+//!
+//! I1. Nothing is fetched: a schema that refers to a document elsewhere is refused. I2. Patterns are matched in linear
+//! time, whatever an agent writes: look-around and back-references are refused.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::Value as Json;
+
+use super::filler::Filler;
+use crate::row::JsonText;
+
+/// Characters of a reason, which may repeat a whole value.
+const REASON_CHARS: usize = 200;
+
+/// What is wrong with a schema, where in it, and what to write instead.
+#[derive(Debug, Clone)]
+struct BadSchema {
+    message: String,
+    pointer: String,
+    help: &'static str,
+}
+
+/// Schemas that were compiled, by their text, so that instances do not compile them again.
+#[derive(Debug, Default)]
+pub(super) struct Schemas {
+    compiled: HashMap<String, Result<Rc<Validator>, BadSchema>>,
+}
+
+impl Schemas {
+    fn get(&mut self, schema: &Json) -> Result<Rc<Validator>, BadSchema> {
+        let text = schema.to_string();
+        self.compiled.entry(text).or_insert_with(|| compile(schema).map(Rc::new)).clone()
+    }
+}
+
+impl Filler<'_, '_, '_> {
+    /// Whether a schema is one; what was written is where its problem is shown.
+    pub(super) fn schema(&mut self, written: &JsonText, schema: &Json) -> Option<()> {
+        match self.schemas.get(schema) {
+            Ok(_) => Some(()),
+            Err(bad) => {
+                self.found_in(written, &bad.pointer, bad.message, "not accepted", bad.help);
+                None
+            }
+        }
+    }
+
+    /// What a schema finds wrong with a value: the reason and a JSON pointer into the value. A schema that is none, which
+    /// is reported elsewhere, finds nothing.
+    pub(super) fn misfit(&mut self, schema: &Json, value: &Json) -> Option<(String, String)> {
+        let validator = self.schemas.get(schema).ok()?;
+        let error = validator.validate(value).err()?;
+        Some((reason(&error), error.instance_path().as_str().to_owned()))
+    }
+
+    /// A finding at the key that a pointer ends with, or at the nearest one above it that was written.
+    pub(super) fn found_in(
+        &mut self,
+        written: &JsonText,
+        pointer: &str,
+        message: String,
+        label: &str,
+        help: &str,
+    ) {
+        let mut pointer = pointer;
+        while written.value.pointer(pointer).is_none() {
+            pointer = pointer.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        let span = self.located(written.span, pointer);
+        self.found(span, message, label, help);
+    }
+}
+
+fn compile(schema: &Json) -> Result<Validator, BadSchema> {
+    let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
+    options.build(schema).map_err(|error| match error.kind() {
+        ValidationErrorKind::Referencing(_) => BadSchema {
+            message: format!("a reference of this JSON schema leads nowhere: {}", reason(&error)),
+            pointer: String::new(),
+            help: "write it as `#/$defs/name`, with `name` under `$defs` of the same schema; nothing is fetched",
+        },
+        ValidationErrorKind::Format { format } if format == "regex" => BadSchema {
+            message: format!("this JSON schema is not valid: {} is not a regular expression", error.instance()),
+            pointer: error.instance_path().as_str().to_owned(),
+            help: "escape special characters by a backslash, in single quotes; look-around and back-references are \
+                   not there",
+        },
+        _ => BadSchema {
+            message: format!("this JSON schema is not valid: {}", reason(&error)),
+            pointer: error.instance_path().as_str().to_owned(),
+            help: "types are `array`, `boolean`, `integer`, `null`, `number`, `object` and `string`; the other words \
+                   are on json-schema.org",
+        },
+    })
+}
+
+fn reason(error: &ValidationError<'_>) -> String {
+    let reason = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            format!("`{}` is missing", property.as_str().unwrap_or_default())
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} is not expected", names.join(" and "))
+        }
+        _ => error.to_string(),
+    };
+    if reason.chars().count() <= REASON_CHARS {
+        return reason;
+    }
+    reason.chars().take(REASON_CHARS).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Json, expected: Option<(&str, &str)>) {
+        let bad = compile(schema).err();
+        let told = bad.as_ref().map(|bad| (bad.message.as_str(), bad.pointer.as_str()));
+        match (told, expected) {
+            (None, None) => {}
+            (Some((message, pointer)), Some((part, place))) => {
+                assert!(message.contains(part), "{message}");
+                assert_eq!(pointer, place, "{message}");
+            }
+            (told, expected) => panic!("{schema}: {told:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn schemas_are_judged() {
+        check(&json!({ "type": "object" }), None);
+        check(&json!({ "$ref": "#/$defs/a", "$defs": { "a": { "type": "string" } } }), None);
+        check(&json!({ "properties": { "a": { "type": "strin" } } }), Some(("strin", "/properties/a/type")));
+        check(&json!({ "minLength": "1" }), Some(("not valid", "/minLength")));
+        check(&json!(3), Some(("not valid", "")));
+    }
+
+    /// I1.
+    #[test]
+    fn nothing_is_fetched() {
+        for reference in
+            ["https://example.org/schema.json", "file:///etc/passwd", "other.json", "#/$defs/none"]
+        {
+            check(&json!({ "$ref": reference }), Some(("leads nowhere", "")));
+        }
+    }
+
+    /// I2.
+    #[test]
+    fn patterns_are_matched_in_linear_time() {
+        check(&json!({ "pattern": "^a+$" }), None);
+        for pattern in ["(", "(?=a)", r"(a)\1"] {
+            check(&json!({ "pattern": pattern }), Some(("regular expression", "/pattern")));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A checked row of a suite: everything resolved but the templates.
+//!
+//! I1. Every string that may be a template is visited by [`Row::each_text`]: what it leaves out is never rendered.
+
+mod check;
+mod script;
+mod task;
+mod terminal;
+mod text;
+mod toolcall;
+mod verifier;
+
+pub(crate) use check::{CallRow, CheckKind, CheckRow, CommandRow, Subject};
+pub(crate) use script::{ActionRow, ScriptRow};
+pub(crate) use task::{EnvRow, Instances, Row, Settings};
+pub(crate) use terminal::{
+    FileRow, FileSource, FilesRow, ImageRow, ImageSourceRow, TerminalRow, WorkspaceRow,
+};
+pub(crate) use text::JsonText;
+pub(crate) use toolcall::{ToolKindRow, ToolRow, ToolcallRow};
+pub(crate) use verifier::{ApartRow, ArtifactRow, CollectRow, VerifierRow};

@@ -1,0 +1,26 @@
+//! The sandbox of an environment, whatever its kind.
+
+use clawrl_core::{EnvSpec, NetworkPolicy, SandboxKind, SandboxLimits};
+
+/// What a plan says about a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sandbox {
+    pub(crate) kind: SandboxKind,
+    pub(crate) limits: SandboxLimits,
+    pub(crate) network: NetworkPolicy,
+}
+
+/// The sandbox, where there is one.
+pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
+    match env {
+        EnvSpec::Terminal(terminal) => {
+            Some(Sandbox { kind: terminal.sandbox, limits: terminal.limits, network: terminal.network })
+        }
+        EnvSpec::Toolcall(toolcall) => toolcall.workspace.as_ref().map(|workspace| Sandbox {
+            kind: workspace.sandbox,
+            limits: workspace.limits,
+            network: workspace.network,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,220 @@
+//! Tool-call environments: which tools a task has, and what is asked of its answer and its calls.
+//!
+//! Units: `chars` are Unicode scalar values.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::WorkspaceSpec;
+
+/// Settings of a tool-call environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolcallSpec {
+    /// In the order in which they are offered; names are unique. `submit` is offered besides, and ends the episode.
+    pub tools: Vec<ToolDecl>,
+    /// Where tools run that are programs. `None` where no tool and no check needs a sandbox: then none is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceSpec>,
+    /// Most characters of all results of one action that an observation shows.
+    pub observation_chars: u32,
+    /// Most calls of one action that are run; all further ones are refused.
+    pub max_parallel_calls: u32,
+}
+
+/// A tool of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDecl {
+    /// Name as the policy calls it.
+    pub name: String,
+    /// One or two sentences for the policy.
+    pub description: String,
+    /// JSON schema of the arguments object; calls are held against it before anything runs.
+    pub parameters: Value,
+    /// Name of the one string argument that takes the whole text of a raw or fenced action. At most one tool has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_argument: Option<String>,
+    /// What a call does.
+    pub kind: ToolKind,
+    /// Time of one call; the step's limit holds besides.
+    pub timeout: Duration,
+    /// Most calls in an episode; all further ones are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
+}
+
+/// What a call of a tool does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolKind {
+    /// Runs code in an interpreter that lives as long as the episode, in the sandbox. The argument is `code`, a string.
+    Python,
+    /// Runs a program in the sandbox, without a shell.
+    Command {
+        /// Program and arguments, with placeholders as [`crate::fill_command`] has them: `{name}` stands for an
+        /// argument of the call, a string as it is, anything else as JSON; `{{` and `}}` are braces.
+        argv: Vec<String>,
+        /// Standard input, with the same placeholders. Without it, there is nothing to read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdin: Option<String>,
+    },
+    /// Answers from a table: the argument `key`, a string, is looked up.
+    Table {
+        /// Result for each key.
+        rows: BTreeMap<String, String>,
+        /// Result for every other key, as an error.
+        missing: String,
+    },
+    /// Keeps values by key for the length of the episode. `action` is `get`, `set`, `delete` or `list`; all but `list`
+    /// take `key`, and `set` takes `value`, both strings.
+    Store {
+        /// What it begins with.
+        initial: BTreeMap<String, String>,
+    },
+    /// Computes `left operator right`, numbers; the operator is one of `+ - * /`.
+    Arithmetic,
+    /// Always this result.
+    Returns {
+        /// The result.
+        text: String,
+    },
+    /// Always this error.
+    Fails {
+        /// The error.
+        message: String,
+    },
+    /// Never answers: every call runs into its time limit.
+    Never,
+}
+
+impl ToolKind {
+    /// Whether it runs in a sandbox.
+    #[must_use]
+    pub fn needs_sandbox(&self) -> bool {
+        matches!(self, Self::Python | Self::Command { .. })
+    }
+
+    /// Name of the kind, as in suite files.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Command { .. } => "command",
+            Self::Table { .. } => "table",
+            Self::Store { .. } => "store",
+            Self::Arithmetic => "arithmetic",
+            Self::Returns { .. } => "returns",
+            Self::Fails { .. } => "fails",
+            Self::Never => "never",
+        }
+    }
+
+    /// JSON schema of the arguments, of kinds that know theirs. A task says those of the others.
+    ///
+    /// It has none of the keywords that some servers of models refuse at the top (`allOf`, `anyOf`, `oneOf`), so that a
+    /// call may fit it and still lack what its action needs: a store's `set` without a value is an error of the call.
+    #[must_use]
+    pub fn own_parameters(&self) -> Option<Value> {
+        let (properties, required) = match self {
+            Self::Python => {
+                (json!({ "code": { "type": "string", "description": "Python code" } }), json!(["code"]))
+            }
+            Self::Table { .. } => {
+                (json!({ "key": { "type": "string", "description": "What to look up" } }), json!(["key"]))
+            }
+            Self::Store { .. } => (
+                json!({
+                    "action": { "type": "string", "enum": ["get", "set", "delete", "list"] },
+                    "key": { "type": "string", "description": "For all but list" },
+                    "value": { "type": "string", "description": "For set" },
+                }),
+                json!(["action"]),
+            ),
+            Self::Arithmetic => (
+                json!({
+                    "left": { "type": "number" },
+                    "operator": { "type": "string", "enum": ["+", "-", "*", "/"] },
+                    "right": { "type": "number" },
+                }),
+                json!(["left", "operator", "right"]),
+            ),
+            Self::Command { .. } | Self::Returns { .. } | Self::Fails { .. } | Self::Never => return None,
+        };
+        Some(json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        }))
+    }
+
+    /// What the policy is told about the tool where a task says nothing; of the kinds that know their arguments.
+    #[must_use]
+    pub fn own_description(&self) -> Option<&'static str> {
+        match self {
+            Self::Python => Some(
+                "Runs Python code and shows what it prints and the value of its last expression. Names are kept from call to call.",
+            ),
+            Self::Table { .. } => Some("Looks a key up in a table."),
+            Self::Store { .. } => Some("Keeps texts by key: sets, gets, deletes or lists them."),
+            Self::Arithmetic => Some("Computes with two numbers."),
+            Self::Command { .. } | Self::Returns { .. } | Self::Fails { .. } | Self::Never => None,
+        }
+    }
+}
+
+/// What is asked of the answer, which is the text that `submit` was called with. No answer passes no check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnswerCheck {
+    /// Exactly this text.
+    Equals {
+        /// All of it.
+        expected: String,
+    },
+    /// This text, when both are normalised: NFKC, lower case, no punctuation at the ends, white space as single spaces.
+    Normalised {
+        /// The text.
+        expected: String,
+    },
+    /// A number near this one. The answer is one number, or ends with one after `####` or in `\boxed{}`; thousands may be
+    /// grouped by commas.
+    Number {
+        /// The number.
+        expected: f64,
+        /// Largest absolute difference that passes.
+        tolerance: f64,
+    },
+    /// Matches a regular expression somewhere.
+    Matches {
+        /// In the syntax of the `regex` crate.
+        regex: String,
+    },
+    /// A JSON document that a schema accepts.
+    Schema {
+        /// JSON schema, draft 2020-12 unless it says otherwise.
+        schema: Value,
+    },
+    /// A list: a JSON array of strings or numbers, or entries between commas or line ends. Entries compare normalised; the
+    /// score is 1 or 0.
+    List {
+        /// The entries.
+        expected: Vec<String>,
+        /// Whether order counts. If not, it is a set with multiplicities.
+        ordered: bool,
+    },
+}
+
+/// A call that is looked for in the record of an episode. Only calls that were run count, not refused ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallPattern {
+    /// Name of the tool.
+    pub tool: String,
+    /// Arguments that the call has at least; values are equal, numbers by value, objects key by key.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub arguments: serde_json::Map<String, Value>,
+}
