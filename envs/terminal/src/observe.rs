@@ -90,7 +90,7 @@ impl Observed {
             facts: self.facts,
             full_text: self.cut.then(|| self.full_texts.join("\n")),
         };
-        StepResult { observation, end: self.end }
+        StepResult { observation, end: self.end, process_reward: None }
     }
 
     fn push(&mut self, text: String, full_text: Option<String>) {

@@ -148,6 +148,7 @@ impl ToolcallEnv {
         Ok(StepResult {
             observation: observation(&results, spec.observation_chars as usize),
             end: taken.submitted.then_some(StopReason::Submitted),
+            process_reward: None,
         })
     }
 

@@ -48,6 +48,9 @@ pub struct StepResult {
     /// Why the environment ended the episode, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<crate::StopReason>,
+    /// How good this step was by itself, where the task says so: finite, and apart from the grade of the episode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_reward: Option<f64>,
 }
 
 /// What closing an environment left behind, and what it recorded.

@@ -157,6 +157,9 @@ pub struct Turn {
     pub usage: Option<Usage>,
     /// What came back.
     pub observation: Observation,
+    /// How good the step was by itself, as the environment said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_reward: Option<f64>,
     /// Marks.
     #[serde(default)]
     pub flags: TurnFlags,

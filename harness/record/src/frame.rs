@@ -139,6 +139,7 @@ mod tests {
             tokens: Some(tokens),
             usage: None,
             observation: clawrl_core::Observation::from_text("a\nb"),
+            process_reward: None,
             flags: clawrl_core::TurnFlags::default(),
             policy_time: std::time::Duration::from_nanos(1_234_567),
             step_time: std::time::Duration::from_micros(89),

@@ -237,6 +237,7 @@ impl<'a> Attempt<'a> {
                 tokens: action.tokens,
                 usage: action.usage,
                 observation: Observation::default(),
+                process_reward: None,
                 flags: TurnFlags {
                     malformed: parsed.is_err(),
                     reply_truncated: action.finish == FinishReason::Length,
@@ -317,8 +318,9 @@ impl<'a> Attempt<'a> {
         let started = Instant::now();
         let calls = &turn.calls;
         match self.operate(operation, async { env.step(calls, ctx).await }).await {
-            Ok((StepResult { observation, end }, took)) => {
+            Ok((StepResult { observation, end, process_reward }, took)) => {
                 turn.observation = observation;
+                turn.process_reward = process_reward;
                 turn.step_time = took;
                 self.times.step += took;
                 Ok(end)

@@ -166,6 +166,7 @@ mod tests {
             tokens: None,
             usage: None,
             observation: Observation::from_text(observation),
+            process_reward: None,
             flags: clawrl_core::TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,
             step_time: std::time::Duration::ZERO,

@@ -304,7 +304,7 @@ impl Env for FaultyEnv {
             let at = (Boundary::Env, Limit::Step);
             self.operate((Stage::Ready, Stage::Ready), site, at, &ctx).await?;
             let end = calls.iter().any(|call| call.name == "submit").then_some(StopReason::Submitted);
-            Ok(StepResult { observation: Observation::from_text("ok"), end })
+            Ok(StepResult { observation: Observation::from_text("ok"), end, process_reward: None })
         })
     }
 

@@ -154,7 +154,7 @@ impl Env for NullEnv {
             } else {
                 None
             };
-            Ok(StepResult { observation: Observation::from_text("ok"), end })
+            Ok(StepResult { observation: Observation::from_text("ok"), end, process_reward: None })
         })
     }
 

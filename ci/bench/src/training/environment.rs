@@ -96,7 +96,7 @@ impl Env for SlowEnv {
                 self.written.push_str(call.arguments["text"].as_str().unwrap_or_default());
             }
             let end = (self.taken >= self.turns).then_some(StopReason::Submitted);
-            Ok(StepResult { observation: Observation::from_text("go on"), end })
+            Ok(StepResult { observation: Observation::from_text("go on"), end, process_reward: None })
         })
     }
 

@@ -134,6 +134,7 @@ mod tests {
             tokens: None,
             usage: None,
             observation: Observation::from_text("cp: cannot stat 'apple.txt'\nin crabapples/blue"),
+            process_reward: None,
             flags: TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,
             step_time: std::time::Duration::ZERO,

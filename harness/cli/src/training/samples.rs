@@ -130,6 +130,7 @@ mod tests {
             tokens: None,
             usage: None,
             observation,
+            process_reward: None,
             flags: TurnFlags::default(),
             policy_time: Duration::ZERO,
             step_time: Duration::ZERO,

@@ -112,6 +112,7 @@ fn turn(index: u32) -> Turn {
         tokens: None,
         usage: None,
         observation,
+        process_reward: None,
         flags: TurnFlags::default(),
         policy_time: Duration::from_micros(15),
         step_time: Duration::from_micros(1500),

@@ -173,6 +173,7 @@ fn turn(text: &str, calls: Vec<ToolCall>, flags: TurnFlags) -> Turn {
         tokens: None,
         usage: None,
         observation: Observation::default(),
+        process_reward: None,
         flags,
         policy_time: Duration::ZERO,
         step_time: Duration::ZERO,

@@ -88,6 +88,7 @@ mod tests {
             tokens: None,
             usage: None,
             observation: Observation::from_text("out"),
+            process_reward: None,
             flags: TurnFlags::default(),
             policy_time: std::time::Duration::ZERO,
             step_time: std::time::Duration::ZERO,
