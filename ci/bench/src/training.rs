@@ -161,6 +161,7 @@ fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure
 fn stream_config(config: &TrainingConfig) -> StreamConfig {
     StreamConfig {
         advantage: AdvantageKind::Grpo,
+        process_weight: 0.0,
         schedule: config.schedule,
         batch_groups: config.groups,
         // Rewards are fractions that differ within nearly every group; one that teaches nothing is not replaced, as

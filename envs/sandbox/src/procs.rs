@@ -90,9 +90,14 @@ pub(crate) fn signal_each<'a>(seen: impl Iterator<Item = &'a ProcessFacts>, sign
 
 /// Kills whatever has this number now. Only for numbers that cannot have been reused.
 pub(crate) fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Signals whatever has this number now. Only for numbers that cannot have been reused.
+pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(handle) = open(pid) {
         // ESRCH: it has ended by itself.
-        let _ = pidfd_send_signal(handle, Signal::KILL);
+        let _ = pidfd_send_signal(handle, signal);
     }
 }
 

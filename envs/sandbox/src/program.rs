@@ -130,7 +130,7 @@ async fn start_now(
         SpawnerError::Refused(message) if joins => ExecError::NotRun { obstacle: NotRun::Launcher, message },
         error => spawn_fault(error).into(),
     })?;
-    let ending = Ending { launcher: process.pid, exit: process.exit.clone(), surroundings };
+    let ending = Ending { launcher: process.pid, joins, exit: process.exit.clone(), surroundings };
     let handle = ProgramHandle {
         exit: process.exit,
         ending: Arc::new(ending),
@@ -200,8 +200,13 @@ impl ProgramHandle {
         let ending = Arc::clone(&self.ending);
         let interrupted = blocking(move || {
             let Some(surroundings) = ending.surroundings.upgrade() else { return };
-            let family = Family::of(ending.launcher, surroundings.inside());
-            procs::signal_each(family.program.iter(), Signal::INT);
+            if ending.joins {
+                let family = Family::of(ending.launcher, surroundings.inside());
+                procs::signal_each(family.program.iter(), Signal::INT);
+            } else {
+                // Not looked for: what is about to become another program has no marks for a moment.
+                procs::signal(ending.launcher, Signal::INT);
+            }
         });
         if let Err(fault) = interrupted.await {
             tracing::error!(%fault, "a program could not be interrupted");
@@ -228,6 +233,8 @@ impl Drop for ProgramHandle {
 struct Ending {
     /// Process id of the launcher, whose child is the program; or of the program itself, where nothing is joined.
     launcher: u32,
+    /// Whether there is a launcher beside the program.
+    joins: bool,
     exit: ExitWatch,
     /// Of its sandbox, for as long as somebody holds that.
     surroundings: Weak<dyn Surroundings>,

@@ -24,6 +24,7 @@ use crate::observe::observation;
 use crate::place::{Place, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
+use crate::result::Outcome;
 use crate::toolbox::{Toolbox, offered};
 use crate::turn::{Programs, State, finish, take_up};
 
@@ -145,10 +146,13 @@ impl ToolcallEnv {
             () = ctx.cancel.cancelled() => Err(cancelled()),
             results = finish(taken.jobs, programs, ctx.deadline) => results,
         }?;
+        let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
+        let State { ledger, earnings, .. } = &mut self.state;
+        let process_reward = earnings.step(&spec.step_rewards, ledger, refused);
         Ok(StepResult {
             observation: observation(&results, spec.observation_chars as usize),
             end: taken.submitted.then_some(StopReason::Submitted),
-            process_reward: None,
+            process_reward,
         })
     }
 

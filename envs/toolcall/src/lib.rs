@@ -14,6 +14,7 @@ mod provider;
 mod python;
 mod result;
 mod schema;
+mod step_reward;
 mod toolbox;
 mod tools;
 mod turn;

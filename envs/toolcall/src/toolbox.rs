@@ -110,7 +110,13 @@ mod tests {
     }
 
     fn check(tools: Vec<ToolDecl>, expected: &str) {
-        let spec = ToolcallSpec { tools, workspace: None, observation_chars: 100, max_parallel_calls: 1 };
+        let spec = ToolcallSpec {
+            tools,
+            workspace: None,
+            observation_chars: 100,
+            max_parallel_calls: 1,
+            step_rewards: Vec::new(),
+        };
         let message = Toolbox::new(&spec, &SchemaCache::default())
             .map_or_else(|fault| fault.message, |_| String::new());
         assert!(message.starts_with(expected) && message.is_empty() == expected.is_empty(), "{message}");

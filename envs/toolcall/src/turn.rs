@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 use crate::ledger::Ledger;
 use crate::python::Python;
 use crate::result::{Allowance, CallResult, Outcome};
+use crate::step_reward::Earnings;
 use crate::toolbox::{SUBMIT, Toolbox};
 use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
 
@@ -31,6 +32,7 @@ pub(crate) struct State {
     pub(crate) stores: BTreeMap<String, Store>,
     /// What was submitted.
     pub(crate) answer: Option<String>,
+    pub(crate) earnings: Earnings,
 }
 
 impl State {

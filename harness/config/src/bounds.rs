@@ -71,6 +71,10 @@ pub(crate) const MAX_BUDGET: i64 = 1_000;
 pub(crate) const MAX_MINIBATCHES: i64 = 1_024;
 pub(crate) const MAX_TEMPERATURE: f64 = 10.0;
 pub(crate) const MAX_NEW_TOKENS: i64 = 65_536;
+/// Of a single step.
+pub(crate) const MAX_STEP_REWARD: f64 = 1.0;
+/// Of process rewards beside the outcome.
+pub(crate) const MAX_PROCESS_WEIGHT: f64 = 10.0;
 pub(crate) const MAX_SKIPPED: i64 = 1_000;
 pub(crate) const MAX_EVALUATION_TASKS: i64 = 1_000_000;
 pub(crate) const MAX_KEPT: i64 = 10_000;

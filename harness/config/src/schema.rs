@@ -73,6 +73,7 @@ pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
         "ChoiceMap" => Some("a variable of `template:`"),
         "Action" => Some("an entry of `actions:`"),
         "CallAction" => Some("`call:`"),
+        "StepReward" => Some("an entry of `step_rewards:`"),
         "Called" => Some("`called:`"),
         "Stored" => Some("`stored:`"),
         "Command" => Some("`command:`"),

@@ -54,5 +54,5 @@ pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
 };
-pub use toolcall::{AnswerCheck, CallPattern, ToolDecl, ToolKind, ToolcallSpec};
+pub use toolcall::{AnswerCheck, CallPattern, StepEvent, StepReward, ToolDecl, ToolKind, ToolcallSpec};
 pub use usage::{Usage, UsageSource, UsageTotal};

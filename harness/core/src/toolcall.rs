@@ -22,6 +22,31 @@ pub struct ToolcallSpec {
     pub observation_chars: u32,
     /// Most calls of one action that are run; all further ones are refused.
     pub max_parallel_calls: u32,
+    /// What single steps are worth, apart from the checks. Empty: steps have no process reward.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_rewards: Vec<StepReward>,
+}
+
+/// What earns a process reward, and how much. What a step earns for several reasons is added up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepReward {
+    /// For what.
+    pub event: StepEvent,
+    /// Reward units, finite.
+    pub reward: f64,
+}
+
+/// What earns a process reward.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepEvent {
+    /// The first call of the episode that is like this.
+    Called(CallPattern),
+    /// Each call that is refused.
+    RefusedCall,
+    /// Each action.
+    Turn,
 }
 
 /// A tool of a task.

@@ -12,6 +12,8 @@ pub struct Episode {
     pub attempt: AttemptId,
     /// Return of the episode.
     pub reward: f64,
+    /// Process reward of each turn, where one was given.
+    pub process: Vec<Option<f64>>,
     /// In order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
 }

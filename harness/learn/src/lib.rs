@@ -13,6 +13,7 @@ mod learner;
 mod loss;
 mod loss_config;
 mod packing;
+mod process;
 mod segment;
 mod staleness;
 mod stream;
@@ -26,6 +27,7 @@ pub use learner::{LearnError, Learner, UpdateReport};
 pub use loss::{LossFigures, MAX_DROP, SegmentLoss, Terms, policy_gradient};
 pub use loss_config::{LossConfigError, PolicyLoss, Weighting};
 pub use packing::{Balance, micro_batches, split_minibatches};
+pub use process::process_advantages;
 pub use segment::Segment;
 pub use staleness::{TokenAges, mask_stale};
 pub use stream::{

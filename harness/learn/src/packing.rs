@@ -125,7 +125,7 @@ mod tests {
     fn sample((episode, context, reply): (u32, usize, usize)) -> TrainSample {
         let mut segment = Segment::default();
         segment.push_context(&vec![0; context + 1]);
-        (0..reply).for_each(|_| segment.push_sampled(1, -1.0, 0, 1.0));
+        (0..reply).for_each(|_| segment.push_sampled(0, 1, -1.0, 0, 1.0));
         let attempt = AttemptId { slot: SlotId(episode), number: 0 };
         TrainSample { attempt, advantages: vec![0.0; segment.len()], segment, episode }
     }

@@ -22,6 +22,8 @@ pub struct Segment {
     pub versions: Vec<u64>,
     /// Temperature the token was sampled at; 1 elsewhere.
     pub temperatures: Vec<f32>,
+    /// Turn of the episode, from 0, that the token was sampled in; 0 elsewhere.
+    pub turns: Vec<u32>,
 }
 
 impl Segment {
@@ -46,7 +48,13 @@ impl Segment {
     /// Whether I1 holds and the first token is not trained.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
-        let columns = [self.mask.len(), self.behaviour.len(), self.versions.len(), self.temperatures.len()];
+        let columns = [
+            self.mask.len(),
+            self.behaviour.len(),
+            self.versions.len(),
+            self.temperatures.len(),
+            self.turns.len(),
+        ];
         columns.iter().all(|&column| column == self.len()) && !self.mask.first().copied().unwrap_or(false)
     }
 
@@ -58,14 +66,16 @@ impl Segment {
         self.behaviour.resize(len, 0.0);
         self.versions.resize(len, 0);
         self.temperatures.resize(len, 1.0);
+        self.turns.resize(len, 0);
     }
 
-    /// Appends one sampled token.
-    pub fn push_sampled(&mut self, id: u32, behaviour: f32, version: u64, temperature: f32) {
+    /// Appends one token that was sampled in this turn.
+    pub fn push_sampled(&mut self, turn: u32, id: u32, behaviour: f32, version: u64, temperature: f32) {
         self.ids.push(id);
         self.mask.push(self.ids.len() > 1);
         self.behaviour.push(behaviour);
         self.versions.push(version);
         self.temperatures.push(temperature);
+        self.turns.push(turn);
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     fn segment(versions: &[u64]) -> Segment {
         let mut segment = Segment::default();
         segment.push_context(&[0]);
-        versions.iter().for_each(|&version| segment.push_sampled(1, -1.0, version, 1.0));
+        versions.iter().for_each(|&version| segment.push_sampled(0, 1, -1.0, version, 1.0));
         segment
     }
 

@@ -137,6 +137,11 @@ impl Learning {
             })
             .collect();
         let turns = turns.ok_or("a turn has no recorded tokens")?;
-        Ok(MemberResult::Finished { reward, passed: false, segments: segments(&self.chat, turns, 1.0)? })
+        Ok(MemberResult::Finished {
+            reward,
+            process: Vec::new(),
+            passed: false,
+            segments: segments(&self.chat, turns, 1.0)?,
+        })
     }
 }

@@ -263,7 +263,8 @@ fn an_interrupt_reaches_the_program_alone() {
             let mut plain = open(sandbox, "echo ready; exec sleep 9002").await;
             assert_eq!(heard(&mut plain).await, "ready\n");
             plain.interrupt().await;
-            assert_eq!(plain.ended().await.unwrap(), Some(130));
+            let ended = tokio::time::timeout(PATIENCE, plain.ended()).await;
+            assert_eq!(ended.expect("an interrupt that was lost").unwrap(), Some(130));
         })
     });
 }

@@ -41,7 +41,13 @@ pub(crate) fn command(name: &str, argv: &[&str]) -> ToolDecl {
 
 /// Tools that need no sandbox.
 pub(crate) fn in_process(tools: Vec<ToolDecl>) -> ToolcallSpec {
-    ToolcallSpec { tools, workspace: None, observation_chars: 2_000, max_parallel_calls: 8 }
+    ToolcallSpec {
+        tools,
+        workspace: None,
+        observation_chars: 2_000,
+        max_parallel_calls: 8,
+        step_rewards: Vec::new(),
+    }
 }
 
 /// Tools with a small sandbox.

@@ -135,6 +135,7 @@ mod tests {
             workspace: None,
             observation_chars: 400,
             max_parallel_calls: 8,
+            step_rewards: Vec::new(),
         };
         let check_of = |check| CheckSpec { label: "a".into(), weight: 1.0, check };
         let oracle = Script { calls: vec![ToolCall::new("price", json!({ "key": "apple" }))] };

@@ -45,7 +45,8 @@ pub(super) fn member_result(
         Reward::Passed => f64::from(u8::from(grade.passed)),
         Reward::Score => mapped,
     };
-    Ok(MemberResult::Finished { reward, passed: grade.passed, segments })
+    let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
+    Ok(MemberResult::Finished { reward, process, passed: grade.passed, segments })
 }
 
 /// What a demonstration of this task shows.

@@ -58,6 +58,7 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
             Advantage::DrGrpo => AdvantageKind::DrGrpo,
             Advantage::LeaveOneOut => AdvantageKind::LeaveOneOut,
         },
+        process_weight: rl.process_weight,
         schedule: match rl.schedule {
             Schedule::Synchronous => clawrl_learn::Schedule::Synchronous,
             Schedule::OneStepOff => clawrl_learn::Schedule::OneStepOff,

@@ -80,7 +80,13 @@ mod tests {
 
     fn toolcall(workspace: Option<WorkspaceSpec>) -> EnvSpec {
         let (tools, observation_chars, max_parallel_calls) = (Vec::new(), 400, 8);
-        EnvSpec::Toolcall(ToolcallSpec { tools, workspace, observation_chars, max_parallel_calls })
+        EnvSpec::Toolcall(ToolcallSpec {
+            tools,
+            workspace,
+            observation_chars,
+            max_parallel_calls,
+            step_rewards: Vec::new(),
+        })
     }
 
     fn check(envs: &[EnvSpec], expected: &[SandboxKind], expected_word: &str) {

@@ -179,13 +179,17 @@ impl Checker {
             let help = "list them, one after another: `called_in_order: [search, { tool: read, arguments: { id: 3 } }]`";
             self.problem(calls.span, "no call is named", "nothing is checked", help);
         }
-        let call = |call: Located<CallFile>| match call.value {
+        CheckKind::CalledInOrder(calls.value.into_iter().map(|call| self.call(call)).collect())
+    }
+
+    /// A call that is looked for.
+    pub(super) fn call(&self, call: Located<CallFile>) -> CallRow {
+        match call.value {
             CallFile::Tool(tool) => CallRow { tool: Text { value: tool, span: call.span }, arguments: None },
             CallFile::Fields(fields) => {
                 CallRow { tool: fields.tool, arguments: fields.arguments.map(arguments_text) }
             }
-        };
-        CheckKind::CalledInOrder(calls.value.into_iter().map(call).collect())
+        }
     }
 
     fn stored(&mut self, file: Located<StoredFile>) -> CheckKind {

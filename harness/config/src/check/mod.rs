@@ -11,6 +11,7 @@ mod environment;
 mod image;
 mod script;
 mod settings;
+mod step_reward;
 mod template;
 mod terminal;
 mod toolcall;

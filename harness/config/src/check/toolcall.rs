@@ -23,13 +23,16 @@ impl Checker {
             tools.into_iter().map(|(name, tool)| self.tool(name, tool, timeouts)).collect();
         self.one_takes_text(&tools);
         let most = 1..=bounds::MAX_PARALLEL_CALLS;
-        ToolcallRow {
+        let row = ToolcallRow {
             tools,
             workspace: file.workspace.map(|workspace| self.workspace(workspace)),
             needs_sandbox: false,
             observation_chars: self.observation_chars(file.observation_chars.as_ref()),
             max_parallel_calls: self.whole("max_parallel_calls", file.max_parallel_calls.as_ref(), most, 8),
-        }
+            step_rewards: self.step_rewards(file.step_rewards.unwrap_or_default()),
+        };
+        self.rewarded_tools_known(&row);
+        row
     }
 
     /// Settles whether there is a sandbox: where a tool or a check needs one.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::located::{Entries, Located, Scalar, Text, present_or_default};
+use super::step_reward::StepRewardFile;
 use super::workspace::WorkspaceFile;
 use crate::bounds;
 
@@ -25,6 +26,8 @@ pub(crate) struct ToolcallFile {
     /// Most calls of one action that are run; further ones are refused. Default: 8.
     #[schemars(range(min = 1, max = bounds::MAX_PARALLEL_CALLS))]
     pub(crate) max_parallel_calls: Option<Located<i64>>,
+    /// What single steps are worth, for trainings with a `process_weight`; what passes is up to the checks alone.
+    pub(crate) step_rewards: Option<Vec<Located<StepRewardFile>>>,
 }
 
 impl ToolcallFile {
@@ -39,6 +42,7 @@ impl ToolcallFile {
             },
             observation_chars: self.observation_chars.or(below.observation_chars),
             max_parallel_calls: self.max_parallel_calls.or(below.max_parallel_calls),
+            step_rewards: self.step_rewards.or(below.step_rewards),
         }
     }
 }

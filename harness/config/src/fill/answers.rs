@@ -119,7 +119,7 @@ impl<'s> Filler<'_, '_, 's> {
         None
     }
 
-    fn pattern(
+    pub(super) fn pattern(
         &mut self,
         row: &'s CallRow,
         tools: Option<&[ToolDecl]>,

@@ -8,6 +8,7 @@ mod checks;
 mod filler;
 mod image;
 mod schema;
+mod step_reward;
 mod task;
 mod terminal;
 mod toolcall;

@@ -25,12 +25,15 @@ impl<'s> Filler<'_, '_, 's> {
             Some(workspace) => self.workspace(workspace, values).map(Some),
             None => Some(None),
         };
+        let tools: Option<Vec<ToolDecl>> = tools.into_iter().collect();
+        let step_rewards = self.step_rewards(&row.step_rewards, tools.as_deref(), values);
         Some(ToolcallSpec {
-            tools: tools.into_iter().collect::<Option<_>>()?,
+            tools: tools?,
             // What was written for tasks that need one may stand in the defaults of tasks that do not.
             workspace: workspace?.filter(|_| row.needs_sandbox),
             observation_chars: row.observation_chars,
             max_parallel_calls: row.max_parallel_calls,
+            step_rewards: step_rewards?,
         })
     }
 

@@ -160,7 +160,7 @@ impl CheckKind {
 }
 
 impl CallRow {
-    fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
+    pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
         self.arguments.iter().for_each(|arguments| arguments.each_text(visit));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::step_reward::{StepEventRow, StepRewardRow};
 use super::terminal::WorkspaceRow;
 use super::text::{JsonText, Visit, pairs, texts};
 use crate::file::Text;
@@ -16,6 +17,7 @@ pub(crate) struct ToolcallRow {
     pub(crate) needs_sandbox: bool,
     pub(crate) observation_chars: u32,
     pub(crate) max_parallel_calls: u32,
+    pub(crate) step_rewards: Vec<StepRewardRow>,
 }
 
 /// A tool of a task.
@@ -60,6 +62,11 @@ impl ToolcallRow {
     pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
         self.tools.iter().for_each(|tool| tool.each_text(visit));
         self.workspace.iter().for_each(|workspace| workspace.each_text(visit));
+        for entry in &self.step_rewards {
+            if let StepEventRow::Called(call) = &entry.event {
+                call.each_text(visit);
+            }
+        }
     }
 }
 

@@ -20,6 +20,8 @@ const ABOVE_0: Reals = Reals { accepts: |number| number > 0.0, words: "above 0" 
 const FRACTION: Reals = Reals { accepts: |fraction| (0.0..=1.0).contains(&fraction), words: "from 0 to 1" };
 const CLIP_LOW: Reals = Reals { accepts: |clip| clip > 0.0 && clip < 1.0, words: "above 0 and below 1" };
 const DUAL_CLIP: Reals = Reals { accepts: |clip| clip > 1.0, words: "above 1, or null for no bound" };
+const PROCESS_WEIGHT: Reals =
+    Reals { accepts: |weight| (0.0..=bounds::MAX_PROCESS_WEIGHT).contains(&weight), words: "from 0 to 10" };
 const TEMPERATURE: Reals = Reals {
     accepts: |temperature| (0.001..=bounds::MAX_TEMPERATURE).contains(&temperature),
     words: "from 0.001 to 10",
@@ -75,6 +77,12 @@ impl Checker {
             minibatches,
             reward: file.reward.unwrap_or_default(),
             advantage: file.advantage.unwrap_or_default(),
+            process_weight: self.findings.real(
+                "process_weight",
+                file.process_weight.as_ref(),
+                &PROCESS_WEIGHT,
+                0.0,
+            ),
             loss: file.loss.as_ref().map_or_else(LossPlan::default, |loss| self.loss(loss)),
             optimizer: self.optimizer(
                 file.optimizer.as_ref(),

@@ -175,6 +175,10 @@ pub(crate) struct RlFile {
     pub(crate) reward: Option<Reward>,
     /// How rewards of a group become advantages. Default: grpo.
     pub(crate) advantage: Option<Advantage>,
+    /// Process rewards, of suites that give some: a turn's advantage is that of its episode, plus this many times how
+    /// far its own reward stands out among those of the same turn in the group. Default: 0, the outcome alone.
+    #[schemars(range(min = 0.0, max = bounds::MAX_PROCESS_WEIGHT))]
+    pub(crate) process_weight: Option<Located<f64>>,
     /// The clipped policy gradient.
     pub(crate) loss: Option<LossFile>,
     /// AdamW. Defaults here: `learning_rate: 0.0005`, `beta2: 0.99`, `warm_up_steps: 0`, `final_fraction: 1`.

@@ -133,6 +133,9 @@ pub struct RlPlan {
     pub reward: Reward,
     /// From rewards to advantages.
     pub advantage: Advantage,
+    /// What the terms of single steps are multiplied by; 0 where process rewards do not count.
+    #[serde(default)]
+    pub process_weight: f64,
     /// The clipped policy gradient.
     pub loss: LossPlan,
     /// AdamW.

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clawrl_core::{PolicySpec, Split, TaskSpec, derive_seed, stable_hash};
+use clawrl_core::{EnvSpec, PolicySpec, Split, TaskSpec, derive_seed, stable_hash};
 
 use super::plan::{TrainPlan, TrainSuite};
 use crate::draw;
@@ -63,6 +63,9 @@ impl TrainTasks {
                 Err(error) => problems.extend_from_slice(error.problems()),
             }
         }
+        if problems.is_empty() {
+            problems.extend(process_rewards_exist(train, &families));
+        }
         let lists = train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable);
         let interchangeable = interchangeable(&suites, lists, &mut problems);
         match ConfigError::from_problems(problems) {
@@ -105,6 +108,21 @@ impl TrainTasks {
         let reply = u64::from(self.train.rl.as_ref()?.sampling.max_new_tokens);
         self.train().map(|task| u64::from(task.max_turns) * reply).max()
     }
+}
+
+/// A weight of process rewards, where no task gives any.
+fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
+    let weight = train.rl.as_ref().map_or(0.0, |rl| rl.process_weight);
+    let gives_none = |task: &Arc<TaskSpec>| match &task.env {
+        EnvSpec::Toolcall(toolcall) => toolcall.step_rewards.is_empty(),
+        _ => true,
+    };
+    if weight == 0.0 || !families.iter().flat_map(|family| &family.train).all(gives_none) {
+        return None;
+    }
+    let message = format!("`process_weight` is {weight}, and no task of these suites gives process rewards");
+    let help = "give tool-call tasks `step_rewards`, or leave `process_weight` out";
+    Some(Problem::new(message, help))
 }
 
 /// What words are made of that may trade places; whatever else there is parts them.

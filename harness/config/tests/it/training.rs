@@ -305,6 +305,9 @@ fn what_cannot_be_planned_is_refused() {
         refused("rl:\nlimits: { concurrency: 90000 }", |tasks| tasks.rl_plan(Path::new("model"), &run())),
     ];
     insta::assert_snapshot!("train_refused", texts.concat());
+    let error =
+        TrainTasks::load(&with("{ path: ../../good/minimal }", "rl: { process_weight: 0.5 }")).unwrap_err();
+    insta::assert_snapshot!("train_without_process_rewards", rendered(&error));
     // A family without oracle cannot be demonstrated, and is named in its suite.
     let error = TrainTasks::load(&with("{ path: ../../good/everything }", "warm_start:")).unwrap_err();
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));

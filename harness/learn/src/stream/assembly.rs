@@ -1,8 +1,9 @@
 //! Members become groups, and groups are admitted or discarded.
 //!
 //! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
-//! slot. I2. A faulted member, or one whose reward is no number, is not a member: it enters no baseline. I3. A group
-//! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew.
+//! slot. I2. A faulted member, or one with a reward that is no number, is not a member: it enters no baseline. I3. A group
+//! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
+//! are all worth the same is trained on if process rewards tell their steps apart, and those count.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use clawrl_core::{AttemptId, GroupId};
 
 use super::figures::Discard;
 use super::roster::Place;
-use crate::{Admission, AdvantageKind, Episode, Group, Segment, admit};
+use super::weighing::{EpisodeAdvantage, Weighing};
+use crate::{Admission, Episode, Group, Segment, admit};
 
 /// How the attempt that closed a slot ended, as far as learning cares.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +21,8 @@ pub enum MemberResult {
     Finished {
         /// Return of the episode.
         reward: f64,
+        /// Process reward of each turn, where one was given.
+        process: Vec<Option<f64>>,
         /// Whether every check passed. For figures only.
         passed: bool,
         /// What can be trained on, in order.
@@ -69,7 +73,7 @@ pub(crate) struct Settled {
     pub(crate) group: Group,
     /// Members that passed.
     pub(crate) passed: u32,
-    /// Members whose reward is no number.
+    /// Members with a reward that is no number.
     pub(crate) not_finite: u32,
     pub(crate) verdict: Verdict,
     /// The latest version among its trained tokens.
@@ -80,13 +84,13 @@ pub(crate) struct Settled {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// Trained on, with the advantage of each episode.
-    Informative(Vec<f64>),
+    Informative(Vec<EpisodeAdvantage>),
     Discarded(Discard),
 }
 
 impl Settled {
     pub(crate) fn new(
-        kind: AdvantageKind,
+        weighing: Weighing,
         position: u32,
         id: GroupId,
         members: Vec<(AttemptId, MemberResult)>,
@@ -95,9 +99,11 @@ impl Settled {
         let (mut passes, mut not_finite, mut cancelled) = (0, 0, false);
         for (attempt, result) in members {
             match result {
-                MemberResult::Finished { reward, passed, segments } if reward.is_finite() => {
+                MemberResult::Finished { reward, process, passed, segments }
+                    if reward.is_finite() && process.iter().flatten().all(|reward| reward.is_finite()) =>
+                {
                     passes += u32::from(passed);
-                    group.episodes.push(Episode { attempt, reward, segments });
+                    group.episodes.push(Episode { attempt, reward, process, segments });
                 }
                 MemberResult::Finished { .. } => not_finite += 1,
                 MemberResult::Faulted => group.faulted += 1,
@@ -108,7 +114,7 @@ impl Settled {
         let verdict = if cancelled {
             Verdict::Discarded(Discard::Cancelled)
         } else {
-            verdict(kind, &group, passes, newest.is_some())
+            verdict(weighing, &group, passes, newest.is_some())
         };
         Self { position, group, passed: passes, not_finite, verdict, newest: newest.unwrap_or_default() }
     }
@@ -125,18 +131,28 @@ impl Settled {
     }
 }
 
-fn verdict(kind: AdvantageKind, group: &Group, passed: u32, trainable: bool) -> Verdict {
+fn verdict(weighing: Weighing, group: &Group, passed: u32, trainable: bool) -> Verdict {
     let rewards: Vec<f64> = group.episodes.iter().map(|episode| episode.reward).collect();
-    let discard = match admit(kind, &rewards) {
-        Ok(Admission::Informative(advantages)) if trainable => return Verdict::Informative(advantages),
-        Ok(Admission::Informative(_)) => Discard::Untrainable,
+    let admission = admit(weighing.kind, &rewards);
+    let outcome = match &admission {
+        Ok(Admission::Informative(advantages)) => Some(advantages.clone()),
+        Ok(Admission::Constant) => Some(vec![0.0; rewards.len()]),
+        Ok(Admission::TooFew) | Err(_) => None,
+    };
+    let advantages = outcome.map(|outcome| weighing.advantages(outcome, &group.episodes)).unwrap_or_default();
+    let is_informative = matches!(admission, Ok(Admission::Informative(_)))
+        || advantages.iter().any(EpisodeAdvantage::tells_steps_apart);
+    if is_informative && trainable {
+        return Verdict::Informative(advantages);
+    }
+    Verdict::Discarded(match admission {
+        _ if is_informative => Discard::Untrainable,
         Ok(Admission::Constant) if passed == 0 => Discard::ConstantFailed,
         Ok(Admission::Constant) if passed as usize == group.episodes.len() => Discard::ConstantPassed,
         Ok(Admission::Constant) => Discard::ConstantMixed,
         // Rewards that are no numbers are no members, so that this cannot be an error.
-        Ok(Admission::TooFew) | Err(_) => Discard::TooFew,
-    };
-    Verdict::Discarded(discard)
+        _ => Discard::TooFew,
+    })
 }
 
 /// The latest version among trained tokens; nothing without trained tokens.
@@ -151,12 +167,22 @@ mod tests {
     use clawrl_core::SlotId;
 
     use super::*;
+    use crate::AdvantageKind;
+
+    fn weighing(process: f64) -> Weighing {
+        Weighing { kind: AdvantageKind::DrGrpo, process }
+    }
 
     fn finished(reward: f64, passed: bool) -> MemberResult {
         let mut segment = Segment::default();
         segment.push_context(&[1]);
-        segment.push_sampled(2, -1.0, 3, 1.0);
-        MemberResult::Finished { reward, passed, segments: vec![segment] }
+        segment.push_sampled(0, 2, -1.0, 3, 1.0);
+        MemberResult::Finished { reward, process: Vec::new(), passed, segments: vec![segment] }
+    }
+
+    fn informative(outcomes: &[f64]) -> Verdict {
+        let advantage = |&outcome: &f64| EpisodeAdvantage { outcome, steps: Vec::new() };
+        Verdict::Informative(outcomes.iter().map(advantage).collect())
     }
 
     fn check(members: &[MemberResult], expected: Verdict) {
@@ -164,7 +190,7 @@ mod tests {
             let attempt = AttemptId { slot: SlotId(slot as u32), number: 0 };
             (attempt, result.clone())
         });
-        let settled = Settled::new(AdvantageKind::DrGrpo, 0, GroupId(0), members.collect());
+        let settled = Settled::new(weighing(1.0), 0, GroupId(0), members.collect());
         assert_eq!(settled.verdict, expected);
     }
 
@@ -173,30 +199,57 @@ mod tests {
         use MemberResult::{Cancelled, Faulted};
         let (pass, fail) = (finished(1.0, true), finished(0.0, false));
         let discarded = Verdict::Discarded;
-        check(&[pass.clone(), fail.clone()], Verdict::Informative(vec![0.5, -0.5]));
+        check(&[pass.clone(), fail.clone()], informative(&[0.5, -0.5]));
         check(&[pass.clone(), pass.clone(), Faulted], discarded(Discard::ConstantPassed));
         check(&[fail.clone(), fail.clone()], discarded(Discard::ConstantFailed));
         check(&[finished(1.0, true), finished(1.0, false)], discarded(Discard::ConstantMixed));
         check(&[pass.clone(), Faulted, finished(f64::NAN, false)], discarded(Discard::TooFew));
         check(&[Faulted, Faulted], discarded(Discard::TooFew));
         check(&[pass.clone(), fail.clone(), Cancelled], discarded(Discard::Cancelled));
-        let silent = |reward| MemberResult::Finished { reward, passed: false, segments: Vec::new() };
+        let silent = |reward| MemberResult::Finished {
+            reward,
+            process: Vec::new(),
+            passed: false,
+            segments: Vec::new(),
+        };
         check(&[silent(1.0), silent(0.0)], discarded(Discard::Untrainable));
     }
 
     #[test]
     fn i2_a_fault_changes_no_baseline() {
         let (pass, fail) = (finished(1.0, true), finished(0.0, false));
-        let expected = || Verdict::Informative(vec![0.5, -0.5]);
+        let expected = || informative(&[0.5, -0.5]);
         check(&[MemberResult::Faulted, pass.clone(), fail.clone()], expected());
         check(&[pass, finished(f64::INFINITY, true), fail, MemberResult::Faulted], expected());
+    }
+
+    #[test]
+    fn i4_steps_that_differ_are_worth_an_update() {
+        let member = |process: Option<f64>| match finished(1.0, true) {
+            MemberResult::Finished { reward, passed, segments, .. } => {
+                MemberResult::Finished { reward, process: vec![process], passed, segments }
+            }
+            other => other,
+        };
+        let settled = |weight: f64, rewards: [Option<f64>; 3]| {
+            let attempt = AttemptId { slot: SlotId(0), number: 0 };
+            let members = rewards.map(|reward| (attempt, member(reward)));
+            Settled::new(weighing(weight), 0, GroupId(0), members.into()).verdict
+        };
+        let discarded = Verdict::Discarded(Discard::ConstantPassed);
+        let apart = [Some(1.0), Some(0.0), Some(-1.0)];
+        assert!(matches!(settled(0.5, apart), Verdict::Informative(found) if found[0].of_turn(0) > 0.0));
+        assert_eq!(settled(0.0, apart), discarded);
+        assert_eq!(settled(0.5, [Some(1.0), None, Some(0.0)]), discarded);
+        assert_eq!(settled(0.5, [Some(1.0); 3]), discarded);
+        assert_eq!(settled(0.5, [Some(f64::NAN), Some(0.0), None]), discarded);
     }
 
     #[test]
     fn a_group_expires_by_its_newest_token() {
         let members =
             [1.0, 0.0].map(|reward| (AttemptId { slot: SlotId(0), number: 0 }, finished(reward, true)));
-        let mut settled = Settled::new(AdvantageKind::Grpo, 0, GroupId(0), members.into());
+        let mut settled = Settled::new(weighing(0.0), 0, GroupId(0), members.into());
         settled.expire(5, 2);
         assert!(settled.is_informative());
         settled.expire(6, 2);

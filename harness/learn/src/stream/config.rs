@@ -36,10 +36,12 @@ impl Schedule {
 }
 
 /// Settings of a [`crate::GroupStream`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamConfig {
     /// How rewards of a group become advantages.
     pub advantage: AdvantageKind,
+    /// What the terms of single steps are multiplied by; 0 leaves process rewards out.
+    pub process_weight: f64,
     /// How generation and training take turns.
     pub schedule: Schedule,
     /// Informative groups that make a batch.

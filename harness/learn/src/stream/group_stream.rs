@@ -182,7 +182,7 @@ impl GroupStream {
         let Some(members) = settled.map_err(|_| StreamError::ResolvedTwice(slot))? else { return Ok(()) };
         self.roster.close(place.position);
         let id = self.roster.id(place.position);
-        self.settle(Settled::new(self.config.advantage, place.position, id, members));
+        self.settle(Settled::new(self.config.into(), place.position, id, members));
         self.replenish();
         Ok(())
     }

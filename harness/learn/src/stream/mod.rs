@@ -13,6 +13,7 @@ mod ranges;
 mod roster;
 mod streaming;
 mod train_batch;
+mod weighing;
 
 pub use assembly::MemberResult;
 pub use config::{Schedule, StreamConfig};

@@ -1,6 +1,6 @@
 //! Settled groups become the batch of one update.
 //!
-//! I1. Advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
+//! I1. The advantage of a token is that of its turn; advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
 //! Episodes are numbered through the batch, so that those of several segments stay one.
 
 use clawrl_core::derive_seed;
@@ -48,8 +48,10 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
         for (episode, advantage) in settled.group.episodes.into_iter().zip(advantages) {
             for mut segment in episode.segments {
                 counts.tokens += mask_stale(&mut segment, place.version, place.max_staleness);
-                let of_token = |&trained: &bool| if trained { advantage as f32 } else { 0.0 };
-                let advantages = segment.mask.iter().map(of_token).collect();
+                let of_token = |(&trained, &turn): (&bool, &u32)| {
+                    if trained { advantage.of_turn(turn) as f32 } else { 0.0 }
+                };
+                let advantages = segment.mask.iter().zip(&segment.turns).map(of_token).collect();
                 let attempt = episode.attempt;
                 batch.samples.push(TrainSample { attempt, segment, advantages, episode: episodes });
             }
@@ -70,19 +72,21 @@ mod tests {
 
     use super::*;
     use crate::stream::assembly::MemberResult;
+    use crate::stream::weighing::Weighing;
     use crate::{AdvantageKind, Segment, TokenAges};
 
     /// Two members, of which the first has two segments; each segment has one token of each version.
     fn settled(versions: &[u64]) -> Settled {
         let mut segment = Segment::default();
         segment.push_context(&[1]);
-        versions.iter().for_each(|&version| segment.push_sampled(2, -1.0, version, 1.0));
+        versions.iter().for_each(|&version| segment.push_sampled(0, 2, -1.0, version, 1.0));
         let member = |slot: u32, reward: f64, segments: usize| {
             let segments = vec![segment.clone(); segments];
             let attempt = AttemptId { slot: SlotId(slot), number: 0 };
-            (attempt, MemberResult::Finished { reward, passed: reward > 0.0, segments })
+            (attempt, MemberResult::Finished { reward, process: Vec::new(), passed: reward > 0.0, segments })
         };
-        Settled::new(AdvantageKind::DrGrpo, 0, GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
+        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0 };
+        Settled::new(weighing, 0, GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
     }
 
     fn check(versions: &[u64], expected: &[(u32, &[f32])], ages: TokenAges) {

@@ -64,6 +64,7 @@ proptest! {
 fn small() -> (World, GroupStream) {
     let config = StreamConfig {
         advantage: AdvantageKind::Grpo,
+        process_weight: 0.0,
         schedule: Schedule::Synchronous,
         batch_groups: NonZeroU32::MIN,
         resample_budget: NonZeroU32::MIN,
@@ -103,7 +104,8 @@ fn faults_of_the_caller_change_nothing() {
     let mut segment = Segment::default();
     segment.push_context(&[1]);
     segment.mask[0] = true;
-    let malformed = MemberResult::Finished { reward: 1.0, passed: true, segments: vec![segment] };
+    let malformed =
+        MemberResult::Finished { reward: 1.0, process: Vec::new(), passed: true, segments: vec![segment] };
     assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
     assert_eq!(stream.updated(6), Err(StreamError::NoBatch(6)));
     assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 5 }));

@@ -62,6 +62,7 @@ pub(crate) fn worlds(schedule: impl Strategy<Value = Schedule>) -> impl Strategy
             World {
                 config: StreamConfig {
                     advantage: AdvantageKind::Grpo,
+                    process_weight: 0.0,
                     schedule,
                     batch_groups: NonZeroU32::new(batch_groups).unwrap(),
                     resample_budget: NonZeroU32::new(resample_budget).unwrap(),
@@ -121,12 +122,13 @@ impl World {
             let mut segment = Segment::default();
             segment.push_context(&[slot.0, turn]);
             for (token, version) in [first, last].into_iter().enumerate() {
-                segment.push_sampled(token as u32, -(version as f32), version, 1.0);
+                segment.push_sampled(turn, token as u32, -(version as f32), version, 1.0);
             }
             segment
         };
         let segments = (0..=slot.0 % 2).map(segment).collect();
-        MemberResult::Finished { reward, passed: reward >= 1.0, segments }
+        let process = (0..=slot.0 % 2).map(|turn| (slot.0 % 3 != turn).then_some(reward / 2.0)).collect();
+        MemberResult::Finished { reward, process, passed: reward >= 1.0, segments }
     }
 
     pub(crate) fn run(&self, order: Order) -> Run {

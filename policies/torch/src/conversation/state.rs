@@ -106,7 +106,8 @@ impl ConversationState {
         if std::mem::replace(&mut shown.answered, true) {
             return Err(ConversationError::OutOfOrder("two replies to one context"));
         }
-        push_sampled(segment, tokens, temperature)?;
+        let turn = u32::try_from(self.replies.len()).unwrap_or(u32::MAX);
+        push_sampled(segment, turn, tokens, temperature)?;
         let text = chat.reply_text(&tokens.ids)?;
         self.replies.push(Reply { text: text.clone(), ids: tokens.ids.clone() });
         Ok(text)
@@ -214,6 +215,7 @@ fn is_reply(message: &Message, reply: &Reply) -> bool {
 
 fn push_sampled(
     segment: &mut Segment,
+    turn: u32,
     tokens: &SampledTokens,
     temperature: f32,
 ) -> Result<(), ConversationError> {
@@ -235,7 +237,7 @@ fn push_sampled(
         if let Some(&(_, newer)) = version.next_if(|&&(first, _)| first == index) {
             current = newer;
         }
-        segment.push_sampled(id, logprob, current, temperature);
+        segment.push_sampled(turn, id, logprob, current, temperature);
     }
     Ok(())
 }

@@ -69,6 +69,7 @@ fn golden_batch(golden: &Golden, objective: Objective) -> TrainBatch {
             behaviour: sample.behaviour.clone(),
             versions: vec![0; sample.ids.len()],
             temperatures: vec![sample.temperature; sample.ids.len()],
+            turns: vec![0; sample.ids.len()],
         },
         advantages: vec![sample.advantage; sample.ids.len()],
         episode: index as u32,
@@ -183,7 +184,7 @@ fn small() -> (Params, TrainBatch) {
         let mut segment = Segment::default();
         segment.push_context(&[2, 3 + index % 5]);
         for at in 0..(3 + index % 4) {
-            segment.push_sampled((7 * index + 11 * at) % 64, -4.1, 0, 1.0);
+            segment.push_sampled(0, (7 * index + 11 * at) % 64, -4.1, 0, 1.0);
         }
         let advantages = vec![if index.is_multiple_of(2) { 1.0 } else { -1.0 }; segment.len()];
         TrainSample {

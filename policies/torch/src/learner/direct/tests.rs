@@ -55,7 +55,7 @@ fn samples(seed: u64) -> Vec<TrainSample> {
                 let token = random.below(VOCABULARY) as u32;
                 match random.below(5) {
                     0 => segment.push_context(&[token]),
-                    _ => segment.push_sampled(token, -2.0, 0, [0.7, 1.0][member % 2]),
+                    _ => segment.push_sampled(0, token, -2.0, 0, [0.7, 1.0][member % 2]),
                 }
             }
             samples.push(sample(samples.len(), segment));
@@ -217,7 +217,7 @@ fn a_segment_longer_than_the_model_is_an_error() {
     let check = |ids: Vec<u32>, expected: &str| {
         let mut segment = Segment::default();
         segment.push_context(&ids[..ids.len() - 1]);
-        segment.push_sampled(ids[ids.len() - 1], -1.0, 0, 1.0);
+        segment.push_sampled(0, ids[ids.len() - 1], -1.0, 0, 1.0);
         let samples = [sample(0, segment)];
         let error = crew.score(&params, &pieces(&samples, &[0], 1)).unwrap_err().to_string();
         assert_eq!(error, expected);

@@ -1,0 +1,69 @@
+//! What single steps are worth, apart from the checks.
+//!
+//! W1. The first call that fits a pattern earns its reward; no later one does. W2. Only calls that were run count as calls,
+//! as in checks. W3. A task without such rewards gives none, which is not the same as 0. Pure; nothing to cancel.
+
+use clawrl_core::{StepEvent, StepReward};
+
+use crate::ledger::Ledger;
+
+/// What of a task's process rewards was earned.
+#[derive(Debug, Default)]
+pub(crate) struct Earnings {
+    /// For each reward, whether it was earned; matters for those that are earned once.
+    earned: Vec<bool>,
+}
+
+impl Earnings {
+    /// The process reward of a step after which the calls are these, and in which so many were refused.
+    pub(crate) fn step(&mut self, rewards: &[StepReward], ledger: &Ledger, refused: usize) -> Option<f64> {
+        self.earned.resize(rewards.len(), false);
+        let worth = |(reward, earned): (&StepReward, &mut bool)| match &reward.event {
+            StepEvent::Called(pattern) => {
+                let is_new = !*earned && ledger.matching(pattern) > 0;
+                *earned |= is_new;
+                if is_new { reward.reward } else { 0.0 }
+            }
+            StepEvent::RefusedCall => reward.reward * refused as f64,
+            StepEvent::Turn => reward.reward,
+            _ => 0.0,
+        };
+        (!rewards.is_empty()).then(|| rewards.iter().zip(&mut self.earned).map(worth).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{CallPattern, ToolCall};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn w1_w2_w3_steps_earn_what_they_bring() {
+        let called = |tool: &str, arguments: serde_json::Value| {
+            let arguments = arguments.as_object().cloned().unwrap_or_default();
+            StepEvent::Called(CallPattern { tool: tool.to_owned(), arguments })
+        };
+        let rewards = [
+            StepReward { event: called("find", json!({"key": "x"})), reward: 0.5 },
+            StepReward { event: called("add", json!({})), reward: 0.25 },
+            StepReward { event: StepEvent::RefusedCall, reward: -1.0 },
+            StepReward { event: StepEvent::Turn, reward: -0.125 },
+        ];
+        let (mut earnings, mut ledger) = (Earnings::default(), Ledger::default());
+        let mut check = |calls: &[ToolCall], refused: usize, expected: f64| {
+            calls.iter().for_each(|call| ledger.note(call));
+            assert_eq!(
+                earnings.step(&rewards, &ledger, refused),
+                Some(expected),
+                "{calls:?}, {refused} refused"
+            );
+        };
+        let find = |key: &str| ToolCall::new("find", json!({ "key": key }));
+        check(&[find("y")], 0, -0.125);
+        check(&[find("x"), ToolCall::new("add", json!({}))], 1, 0.5 + 0.25 - 1.0 - 0.125);
+        check(&[find("x")], 2, -2.125);
+        assert_eq!(Earnings::default().step(&[], &ledger, 3), None);
+    }
+}

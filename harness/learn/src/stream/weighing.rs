@@ -1,0 +1,54 @@
+//! What each turn of a group's episodes is worth: the outcome of its episode, and its own process reward.
+//!
+//! I1. The advantage of a turn is that of its episode plus the weight times the term of its step. I2. With a weight of 0,
+//! or without process rewards, all turns of an episode have the same.
+//!
+//! Pure; nothing to cancel.
+
+use super::config::StreamConfig;
+use crate::{AdvantageKind, Episode, process_advantages};
+
+/// How rewards become advantages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Weighing {
+    pub(crate) kind: AdvantageKind,
+    /// What the terms of single steps are multiplied by.
+    pub(crate) process: f64,
+}
+
+/// The advantages of an episode.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EpisodeAdvantage {
+    pub(crate) outcome: f64,
+    /// Weighted term of each turn. None for the turns behind its end.
+    pub(crate) steps: Vec<f64>,
+}
+
+impl From<StreamConfig> for Weighing {
+    fn from(config: StreamConfig) -> Self {
+        Self { kind: config.advantage, process: config.process_weight }
+    }
+}
+
+impl Weighing {
+    /// Puts both together.
+    pub(crate) fn advantages(self, outcomes: Vec<f64>, episodes: &[Episode]) -> Vec<EpisodeAdvantage> {
+        let rewards: Vec<&[Option<f64>]> =
+            episodes.iter().map(|episode| episode.process.as_slice()).collect();
+        let weighted = |terms: Vec<f64>| terms.into_iter().map(|term| self.process * term).collect();
+        let steps = process_advantages(&rewards).into_iter().map(weighted);
+        outcomes.into_iter().zip(steps).map(|(outcome, steps)| EpisodeAdvantage { outcome, steps }).collect()
+    }
+}
+
+impl EpisodeAdvantage {
+    /// Of the tokens of a turn.
+    pub(crate) fn of_turn(&self, turn: u32) -> f64 {
+        self.outcome + self.steps.get(turn as usize).copied().unwrap_or(0.0)
+    }
+
+    /// Whether process rewards say anything about this episode.
+    pub(crate) fn tells_steps_apart(&self) -> bool {
+        self.steps.iter().any(|&term| term != 0.0)
+    }
+}
