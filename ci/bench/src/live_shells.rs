@@ -15,7 +15,6 @@
 //! this process, control groups by the run's name, mounts, entries of the folder for temporary files, threads and
 //! descriptors of this process.
 
-mod census;
 mod room;
 mod round;
 

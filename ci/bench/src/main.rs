@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod caches;
+mod census;
 mod cpu;
 mod live_shells;
 mod report;
@@ -24,6 +25,7 @@ mod suites;
 mod table;
 mod terminal_step;
 mod terminals;
+mod toolcall;
 
 /// For whoever looks for them here.
 const TORCH_AREAS: &str = "ci/bench/run.sh also knows engine, weight-swap, rl-loop and async-gain, which run the \
@@ -53,6 +55,9 @@ enum Area {
     Suite(suites::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
     TerminalStep(terminal_step::Arguments),
+    /// Calls a second of a `python` tool, against a program for each call in the same sandboxes; and what some that
+    /// take all they can get cost the others.
+    Toolcall(toolcall::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +76,9 @@ fn main() -> ExitCode {
         }
         Area::TerminalStep(arguments) => {
             terminal_step::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::Toolcall(arguments) => {
+            toolcall::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
     };
     match done {

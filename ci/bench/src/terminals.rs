@@ -58,17 +58,8 @@ pub(crate) fn with_terminals<T>(
     area: &str,
     work: impl AsyncFnOnce(&Terminals) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    // Before any runtime: death signals follow the thread that starts it.
-    let spawner = Spawner::start()?;
-    let runtime = Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let client = SpawnerClient::attach(spawner)?;
-        let config = BubblewrapConfig {
-            host: probe_host(CgroupHost::detect())?,
-            run: RunId::new(&run_name(area)).ok_or("an area is named by letters and dashes")?,
-            determinism: Determinism::default(),
-        };
-        let backend = BubblewrapBackend::new(client.clone(), config)?;
+    with_backend(area, async |client, backend| {
+        let (client, backend) = (client.clone(), backend.clone());
         let shared: Arc<dyn SandboxBackend> = Arc::new(backend.clone());
         let provider = Arc::new(TerminalProvider::new(TerminalConfig {
             backends: HashMap::from([(SandboxKind::Bubblewrap, shared)]),
@@ -88,6 +79,26 @@ pub(crate) fn with_terminals<T>(
     })
 }
 
+/// Runs `work` with what starts sandboxes, and a runtime of its own, and ends both.
+pub(crate) fn with_backend<T>(
+    area: &str,
+    work: impl AsyncFnOnce(&SpawnerClient, &BubblewrapBackend) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // Before any runtime: death signals follow the thread that starts it.
+    let spawner = Spawner::start()?;
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = SpawnerClient::attach(spawner)?;
+        let config = BubblewrapConfig {
+            host: probe_host(CgroupHost::detect())?,
+            run: RunId::new(&run_name(area)).ok_or("an area is named by letters and dashes")?,
+            determinism: Determinism::default(),
+        };
+        let backend = BubblewrapBackend::new(client.clone(), config)?;
+        work(&client, &backend).await
+    })
+}
+
 /// A task without checks; with [`FIXTURE`] in its workspace if asked for.
 pub(crate) fn task(fixtures: Fixtures) -> Arc<TaskSpec> {
     let mut terminal = TerminalSpec::default();
@@ -95,12 +106,17 @@ pub(crate) fn task(fixtures: Fixtures) -> Arc<TaskSpec> {
         let content = FixtureContent::Inline(FIXTURE.1.to_owned());
         terminal.files.push(FixtureFile { path: FIXTURE.0.to_owned(), mode: 0o644, content });
     }
+    task_of("terminal", EnvSpec::Terminal(terminal))
+}
+
+/// A task without checks.
+pub(crate) fn task_of(family: &str, env: EnvSpec) -> Arc<TaskSpec> {
     Arc::new(TaskSpec {
-        id: TaskId("bench/terminal".to_owned()),
+        id: TaskId(format!("bench/{family}")),
         suite: "bench".to_owned(),
-        family: "terminal".to_owned(),
+        family: family.to_owned(),
         instruction: "Say hello.".to_owned(),
-        env: EnvSpec::Terminal(terminal),
+        env,
         checks: Vec::new(),
         verifier: None,
         reward: RewardMap::default(),
@@ -122,15 +138,19 @@ pub(crate) enum Fixtures {
 impl Terminals {
     /// A terminal, warm if there is one, before its reset.
     pub(crate) async fn lease(&self, task: &Arc<TaskSpec>) -> Result<Box<dyn Env>, Failure> {
-        let request = LeaseRequest {
-            task: Arc::clone(task),
-            attempt: AttemptId { slot: SlotId(0), number: 0 },
-            epoch: Epoch(1),
-            seed: 1,
-            deadline: Instant::now() + LIMIT,
-            cancel: CancelToken::new(),
-        };
-        Ok(self.provider.lease(request).await?)
+        Ok(self.provider.lease(lease_of(task)).await?)
+    }
+}
+
+/// Asks for an environment of this task.
+pub(crate) fn lease_of(task: &Arc<TaskSpec>) -> LeaseRequest {
+    LeaseRequest {
+        task: Arc::clone(task),
+        attempt: AttemptId { slot: SlotId(0), number: 0 },
+        epoch: Epoch(1),
+        seed: 1,
+        deadline: Instant::now() + LIMIT,
+        cancel: CancelToken::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::memory_available_kib;
+use crate::census::memory_available_kib;
 use crate::terminals::Failure;
 
 /// What a shell in its sandbox takes at most, generously: processes of all (bubblewrap's two and bash), descriptors of

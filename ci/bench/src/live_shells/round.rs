@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clawrl_core::EnvProvider;
 use tokio::task::JoinSet;
 
-use super::census::{Census, machine_cpu, settle};
 use super::{Row, Side};
+use crate::census::{Census, machine_cpu, settle};
 use crate::terminals::{
     BareShell, EnvShell, Failure, Fixtures, Shell, Terminals, run_name, task, with_terminals,
 };

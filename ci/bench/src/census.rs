@@ -13,16 +13,16 @@ const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 /// Memory, and what this process holds.
 #[derive(Debug, Clone)]
-pub(super) struct Census {
-    pub(super) memory_available_kib: u64,
-    pub(super) threads: usize,
-    pub(super) open_files: usize,
+pub(crate) struct Census {
+    pub(crate) memory_available_kib: u64,
+    pub(crate) threads: usize,
+    pub(crate) open_files: usize,
     mounts: BTreeSet<String>,
     temporary: BTreeSet<PathBuf>,
 }
 
 impl Census {
-    pub(super) fn take() -> Self {
+    pub(crate) fn take() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self {
             memory_available_kib: memory_available_kib().unwrap_or(0),
@@ -35,7 +35,7 @@ impl Census {
     }
 
     /// What is there now and was not at this census, by a run whose things carry `owner` in their names.
-    pub(super) fn left_since(&self, owner: &str) -> Vec<String> {
+    pub(crate) fn left_since(&self, owner: &str) -> Vec<String> {
         let now = Self::take();
         let mut left: Vec<String> = Vec::new();
         let own = std::process::id();
@@ -68,7 +68,7 @@ impl Census {
 
 /// Waits until the kernel has cleaned up after what ran before, as far as free memory shows it: thousands of ended
 /// sandboxes are freed in bursts over seconds.
-pub(super) fn settle() {
+pub(crate) fn settle() {
     let until = Instant::now() + QUIET_LIMIT;
     let mut last = memory_available_kib().unwrap_or(0);
     let mut quiet = 0;
@@ -81,14 +81,14 @@ pub(super) fn settle() {
     }
 }
 
-pub(super) fn memory_available_kib() -> Option<u64> {
+pub(crate) fn memory_available_kib() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 /// Processor time of the whole machine so far, waiting and stolen time left out.
-pub(super) fn machine_cpu() -> Duration {
+pub(crate) fn machine_cpu() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = text.lines().next().map_or(0, busy_ticks);
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
