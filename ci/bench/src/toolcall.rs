@@ -123,14 +123,13 @@ fn measure(side: Side, attempts: u32, round: u32, arguments: &Arguments) -> Resu
     let seen = attempts::drive(side, attempts, pace)?;
     let left = before.left_since(&format!("clawrl-{}-{}-", run_name(AREA), std::process::id()));
     let latency = Sample::new(seen.call_ms);
-    let calls = seen.calls as f64 / pace.lasting.as_secs_f64();
     Ok(Row {
         side,
         attempts,
         round,
         think_ms: arguments.think_ms,
-        calls_each: calls / f64::from(seen.counted),
-        calls,
+        calls_each: seen.calls / f64::from(seen.counted),
+        calls: seen.calls,
         p50_ms: latency.quantile(0.5),
         p99_ms: latency.quantile(0.99),
         start_s: seen.start.as_secs_f64(),

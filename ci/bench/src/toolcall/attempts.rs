@@ -26,8 +26,8 @@ pub(super) struct Pace {
 
 /// What was seen of all attempts.
 pub(super) struct Seen {
-    /// Calls that count, and attempts that made them.
-    pub(super) calls: u64,
+    /// Calls a second of all attempts that count, and how many those are.
+    pub(super) calls: f64,
     pub(super) counted: u32,
     /// Of each call that counts.
     pub(super) call_ms: Vec<f64>,
@@ -122,14 +122,14 @@ async fn at_once(
     for attempt in ready {
         working.spawn(until_the_end(attempt, going.clone(), pace));
     }
-    go.send(Some(Instant::now() + pace.lasting))?;
+    go.send(Some(Instant::now()))?;
     let mut seen =
-        Seen { calls: 0, counted: 0, call_ms: Vec::new(), hog_calls: 0, start, close: Duration::ZERO };
+        Seen { calls: 0.0, counted: 0, call_ms: Vec::new(), hog_calls: 0, start, close: Duration::ZERO };
     let mut done = Vec::new();
     while let Some(worked) = working.join_next().await {
-        let (attempt, times) = worked??;
+        let Worked { attempt, times, lasted } = worked??;
         if attempt.habit.expected.is_some() {
-            seen.calls += times.len() as u64;
+            seen.calls += times.len() as f64 / lasted.as_secs_f64();
             seen.counted += 1;
             seen.call_ms.extend(times);
         } else {
@@ -152,20 +152,30 @@ async fn at_once(
     Ok(seen)
 }
 
-/// Calls until the time is up; the milliseconds of each call that ended by then.
+/// What an attempt did.
+struct Worked {
+    attempt: Attempt,
+    /// Milliseconds of each call.
+    times: Vec<f64>,
+    /// Until the end of its last call, which may be long after the time was up.
+    lasted: Duration,
+}
+
+/// Calls until the time is up. The call that is under way then counts with the time that it takes.
 async fn until_the_end(
     mut attempt: Attempt,
     mut going: watch::Receiver<Option<Instant>>,
     pace: Pace,
-) -> Result<(Attempt, Vec<f64>), Failure> {
-    let until = going.wait_for(Option::is_some).await?.unwrap_or_else(Instant::now);
+) -> Result<Worked, Failure> {
+    let begun = going.wait_for(Option::is_some).await?.unwrap_or_else(Instant::now);
     let mut times = Vec::new();
     loop {
         let took = attempt.call().await?;
-        if Instant::now() >= until {
-            return Ok((attempt, times));
-        }
         times.push(took.as_secs_f64() * 1e3);
+        let lasted = begun.elapsed();
+        if lasted >= pace.lasting {
+            return Ok(Worked { attempt, times, lasted });
+        }
         if !pace.thinking.is_zero() {
             // timer: what a policy would take.
             tokio::time::sleep(pace.thinking).await;
