@@ -4,6 +4,8 @@
 pub(crate) const FORMAT: i64 = 1;
 /// Bytes of a suite file or of a list in a text file.
 pub(crate) const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// Bytes of a list in a JSONL file: ten thousand rows of some kilobytes.
+pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 /// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
 /// Files in one fixture folder.

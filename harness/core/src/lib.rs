@@ -54,5 +54,7 @@ pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
 };
-pub use toolcall::{AnswerCheck, CallPattern, ToolDecl, ToolKind, ToolcallSpec};
+pub use toolcall::{
+    AnswerCheck, CallPattern, ExpectedCall, TextMatch, ToolDecl, ToolKind, ToolcallSpec, ValuePattern,
+};
 pub use usage::{Usage, UsageSource, UsageTotal};

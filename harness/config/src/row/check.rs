@@ -35,6 +35,8 @@ pub(crate) enum CheckKind {
     Called { call: CallRow, at_least: u32, at_most: Option<u32> },
     NotCalled(Text),
     CalledInOrder(Vec<CallRow>),
+    /// The arguments of a call are patterns, as written.
+    CallsMatch { calls: Vec<CallRow>, ordered: bool, exactly: bool },
     Stored { tool: Text, key: Text, equals: Option<Text> },
 }
 
@@ -94,7 +96,7 @@ impl CheckKind {
             Self::AnswerSchema(json) | Self::AnswerList { expected: json, .. } => json.each_text(visit),
             Self::Called { call, .. } => call.each_text(visit),
             Self::NotCalled(_) => {}
-            Self::CalledInOrder(calls) => calls.iter().for_each(|call| call.each_text(visit)),
+            Self::CalledInOrder(calls) | Self::CallsMatch { calls, .. } => calls.iter().for_each(|call| call.each_text(visit)),
             Self::Stored { key, equals, .. } => texts(std::iter::once(key).chain(equals), visit),
         }
     }
@@ -122,6 +124,7 @@ impl CheckKind {
             Self::Called { .. } => "called",
             Self::NotCalled(_) => "not_called",
             Self::CalledInOrder(_) => "called_in_order",
+            Self::CallsMatch { .. } => "calls_match",
             Self::Stored { .. } => "stored",
         }
     }
@@ -149,6 +152,7 @@ impl CheckKind {
             | Self::Called { .. }
             | Self::NotCalled(_)
             | Self::CalledInOrder(_)
+            | Self::CallsMatch { .. }
             | Self::Stored { .. } => Subject::Tools,
         }
     }
