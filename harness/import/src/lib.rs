@@ -22,6 +22,7 @@ mod keep_alive;
 mod keys;
 mod options;
 mod oracle;
+mod questions;
 mod rootfs;
 mod shell_text;
 mod terminal_bench;
@@ -29,6 +30,7 @@ mod tree;
 mod variables;
 mod write;
 
-pub use import::{import_harbor, import_terminal_bench, key_tables};
+pub use import::{import_harbor, import_jsonl, import_terminal_bench, key_tables};
 pub use options::{ImportOptions, ImportSandbox, Imported};
+pub use questions::{JsonlOptions, RowChoice};
 pub use rootfs::RootfsChoice;

@@ -1,6 +1,8 @@
 //! `clawrl import`: suites that others defined, as suites of ours.
 
-use std::path::PathBuf;
+mod jsonl;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use clawrl_config::ConfigError;
@@ -28,6 +30,11 @@ enum What {
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
     )]
     Harbor(Choices),
+    /// Questions with answers, one JSON object a line (GSM8K, DAPO-Math and the like), for a Python tool.
+    #[command(
+        after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
+    )]
+    Jsonl(jsonl::Choices),
     /// Tasks of Terminal-Bench 0.x.
     #[command(
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
@@ -75,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let (choices, import) = match &arguments.what {
         What::Harbor(choices) => (choices, import_harbor as Importer),
         What::TerminalBench(choices) => (choices, import_terminal_bench as Importer),
+        What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),
     };
     let sandbox = match choices.sandbox {
         Some(Sandbox::Container) => ImportSandbox::Container,
@@ -92,14 +100,18 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         max_turns: choices.max_turns,
         environment: crate::environment::all(),
     };
-    let imported = import(&options)?;
+    told(&import(&options)?, &choices.output, log)
+}
+
+/// Says what was imported.
+fn told(imported: &Imported, output: &Path, log: &Log) -> Result<Exit, Failure> {
     for (task, note) in &imported.notes {
         let whose = if task.is_empty() { String::new() } else { format!("{task}: ") };
         log.note(format_args!("{whose}{note}"));
     }
     print(&format!("{}\n", imported.suite.display()))?;
-    let count = imported.tasks.len();
+    let count = imported.count;
     let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
-    log.note(format_args!("{tasks}; try `clawrl validate {}`", choices.output.display()));
+    log.note(format_args!("{tasks}; try `clawrl validate {}`", output.display()));
     Ok(Exit::Success)
 }
