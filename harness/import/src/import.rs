@@ -5,6 +5,7 @@ use std::path::Path;
 use clawrl_config::{ConfigError, Problem};
 use serde_json::json;
 
+use crate::bfcl::{self, BfclOptions};
 use crate::document::Document;
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
@@ -95,6 +96,31 @@ pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
     let path = write::write(&suite, &options.output, options.force)?;
     let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
     Ok(Imported { suite: path, tasks: ids, count, notes })
+}
+
+/// Imports single-turn rows of BFCL v4.
+///
+/// # Errors
+/// Every problem of every row, up to a number of them. Then nothing was written.
+pub fn import_bfcl(options: &BfclOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = bfcl::import_rows(options, &mut findings);
+    findings.finish()?;
+    let suite = SuiteDraft {
+        name,
+        description: "Imported from BFCL v4 (Berkeley Function Calling Leaderboard, Apache-2.0); import.json has the record."
+            .to_owned(),
+        from: "bfcl",
+        head: Vec::new(),
+        tasks: rows.tasks,
+        fixtures: Vec::new(),
+        records: rows.records,
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
+    Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
 }
 
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {

@@ -10,6 +10,7 @@
 //!
 //! Errors: [`clawrl_config::ConfigError`], every problem of every task at once. Nothing to cancel.
 
+mod bfcl;
 mod compose;
 mod dockerfile;
 mod document;
@@ -30,7 +31,8 @@ mod tree;
 mod variables;
 mod write;
 
-pub use import::{import_harbor, import_jsonl, import_terminal_bench, key_tables};
+pub use bfcl::BfclOptions;
+pub use import::{import_bfcl, import_harbor, import_jsonl, import_terminal_bench, key_tables};
 pub use options::{ImportOptions, ImportSandbox, Imported};
 pub use questions::{JsonlOptions, RowChoice};
 pub use rootfs::RootfsChoice;

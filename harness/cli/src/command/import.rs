@@ -1,5 +1,6 @@
 //! `clawrl import`: suites that others defined, as suites of ours.
 
+mod bfcl;
 mod jsonl;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,11 @@ enum What {
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
     )]
     Harbor(Choices),
+    /// Single-turn rows of BFCL v4, the Berkeley Function Calling Leaderboard.
+    #[command(
+        after_help = "Which categories, and how calls are compared: harness/docs/import.md\n\nExample:\n  clawrl import bfcl --data bfcl_eval/data --category simple_python --output tasks/bfcl"
+    )]
+    Bfcl(bfcl::Choices),
     /// Questions with answers, one JSON object a line (GSM8K, DAPO-Math and the like), for a Python tool.
     #[command(
         after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
@@ -82,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let (choices, import) = match &arguments.what {
         What::Harbor(choices) => (choices, import_harbor as Importer),
         What::TerminalBench(choices) => (choices, import_terminal_bench as Importer),
+        What::Bfcl(choices) => return told(&bfcl::run(choices)?, &choices.output, log),
         What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),
     };
     let sandbox = match choices.sandbox {

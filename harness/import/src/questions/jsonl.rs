@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use clawrl_config::{Problem, Span};
-use clawrl_core::SplitMix64;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
+use super::chosen::Chosen;
 use super::keys::{self, BadRow, Keys};
 use super::lines::{Line, Lines};
-use super::options::{JsonlOptions, RowChoice};
+use super::options::JsonlOptions;
 use super::suite::{Family, Grading, Question};
 use crate::findings::Findings;
 use crate::import::slug;
@@ -179,38 +179,4 @@ fn read_row(line: &Line, keys: &Keys, tolerance: Option<f64>) -> Result<Question
         Answer::Text(text) => (text, Grading::Text),
     };
     Ok(Question { id, question, answer, grading })
-}
-
-/// Which of the rows take part, asked one after another.
-struct Chosen {
-    at: usize,
-    wanted: Option<Vec<bool>>,
-    most: usize,
-}
-
-impl Chosen {
-    fn new(choice: RowChoice, total: usize) -> Self {
-        match choice {
-            RowChoice::All => Self { at: 0, wanted: None, most: usize::MAX },
-            RowChoice::First(most) => Self { at: 0, wanted: None, most },
-            RowChoice::Some { count, seed } => {
-                let mut places: Vec<usize> = (0..total).collect();
-                let mut stream = SplitMix64::new(seed);
-                let count = count.min(total);
-                let mut wanted = vec![false; total];
-                for index in 0..count {
-                    let other = index + stream.below((total - index) as u64) as usize;
-                    places.swap(index, other);
-                    wanted[places[index]] = true;
-                }
-                Self { at: 0, wanted: Some(wanted), most: usize::MAX }
-            }
-        }
-    }
-
-    fn takes(&mut self) -> bool {
-        let at = self.at;
-        self.at += 1;
-        at < self.most && self.wanted.as_ref().is_none_or(|wanted| wanted[at])
-    }
 }

@@ -32,11 +32,11 @@ pub(super) struct Keys {
 
 /// What is wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BadRow {
+pub(crate) struct BadRow {
     /// Where in the row; the whole row if it is empty.
-    pub(super) key: String,
-    pub(super) message: String,
-    pub(super) help: String,
+    pub(crate) key: String,
+    pub(crate) message: String,
+    pub(crate) help: String,
 }
 
 impl BadRow {
