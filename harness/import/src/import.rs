@@ -13,6 +13,7 @@ use crate::harbor::{self, Located};
 use crate::keys::{KeyRow, key_table, sort_keys};
 use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
 use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suite};
+use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
 use crate::rootfs::RootfsTable;
 use crate::terminal_bench;
 use crate::write::{self, SuiteDraft};
@@ -96,6 +97,38 @@ pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
     let path = write::write(&suite, &options.output, options.force)?;
     let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
     Ok(Imported { suite: path, tasks: ids, count, notes })
+}
+
+/// Imports data sets that Reasoning Gym makes.
+///
+/// # Errors
+/// Sets that cannot be represented or made, all of them. Then nothing was written.
+pub fn import_reasoning_gym(options: &ReasoningGymOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = reasoning_gym::import_rows(options, &mut findings);
+    findings.finish()?;
+    let QuestionsSuite { head, tasks, fixtures, ids, count } = questions_suite(&rows.families, options.max_turns);
+    let suite = SuiteDraft {
+        name,
+        description: "Made by Reasoning Gym; import.json has the record.".to_owned(),
+        from: "reasoning-gym",
+        head,
+        tasks,
+        fixtures,
+        records: rows.records,
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    Ok(Imported { suite: path, tasks: ids, count, notes: Vec::new() })
+}
+
+/// Every set that a Python's Reasoning Gym has, and whether it can be imported.
+///
+/// # Errors
+/// A Python without the library.
+pub fn list_reasoning_gym(python: &Path) -> Result<Vec<ReasoningGymListing>, ConfigError> {
+    reasoning_gym::listing(python)
 }
 
 /// Imports single-turn rows of BFCL v4.

@@ -2,6 +2,7 @@
 
 mod bfcl;
 mod jsonl;
+mod reasoning_gym;
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,11 @@ enum What {
         after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
     )]
     Jsonl(jsonl::Choices),
+    /// Data sets that Reasoning Gym makes, in a Python that has it.
+    #[command(
+        after_help = "Which sets, and how answers are compared: --list, and harness/docs/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
+    )]
+    ReasoningGym(reasoning_gym::Choices),
     /// Tasks of Terminal-Bench 0.x.
     #[command(
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
@@ -89,6 +95,12 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         What::Harbor(choices) => (choices, import_harbor as Importer),
         What::TerminalBench(choices) => (choices, import_terminal_bench as Importer),
         What::Bfcl(choices) => return told(&bfcl::run(choices)?, &choices.output, log),
+        What::ReasoningGym(choices) => {
+            return match (choices.list, &choices.output) {
+                (false, Some(output)) => told(&reasoning_gym::run(choices, output)?, output, log),
+                _ => reasoning_gym::list(choices),
+            };
+        }
         What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),
     };
     let sandbox = match choices.sandbox {

@@ -126,7 +126,7 @@ fn file(
         let kind = match question.grading {
             Grading::Number { .. } => 0,
             Grading::Pattern(_) => 1,
-            Grading::Text => 2,
+            Grading::Text | Grading::Exact => 2,
         };
         kinds[kind].push(question);
     }

@@ -28,6 +28,8 @@ pub(crate) enum Grading {
     Pattern(String),
     /// Normalised.
     Text,
+    /// Character by character.
+    Exact,
 }
 
 /// Questions that are graded alike.
@@ -80,7 +82,7 @@ fn row(question: &Question) -> Value {
             json!({ "id": id, "question": text, "answer": answer, "tolerance": tolerance })
         }
         Grading::Pattern(regex) => json!({ "id": id, "question": text, "answer": answer, "pattern": regex }),
-        Grading::Text => json!({ "id": id, "question": text, "answer": answer }),
+        Grading::Text | Grading::Exact => json!({ "id": id, "question": text, "answer": answer }),
     }
 }
 
@@ -93,6 +95,7 @@ fn task(id: &str, list: &str, grading: &Grading) -> Node {
         )]),
         Grading::Pattern(_) => Node::map(vec![("answer_matches", "{{ row.pattern }}".into())]),
         Grading::Text => Node::map(vec![("answer_normalised", answer())]),
+        Grading::Exact => Node::map(vec![("answer_equals", answer())]),
     };
     let actions = NodeValue::List(vec![Node::map(vec![("submit", answer())])]).into();
     Node::map(vec![
