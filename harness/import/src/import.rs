@@ -83,7 +83,8 @@ pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
     let mut findings = Findings::default();
     let rows = import_rows(options, &mut findings);
     findings.finish()?;
-    let QuestionsSuite { head, tasks, fixtures, ids, count } = questions_suite(&rows.families, options.max_turns);
+    let QuestionsSuite { head, tasks, fixtures, ids, count } =
+        questions_suite(&rows.families, options.max_turns);
     let suite = SuiteDraft {
         name,
         description: "Questions imported from JSONL files; import.json has the record.".to_owned(),
@@ -108,7 +109,8 @@ pub fn import_reasoning_gym(options: &ReasoningGymOptions) -> Result<Imported, C
     let mut findings = Findings::default();
     let rows = reasoning_gym::import_rows(options, &mut findings);
     findings.finish()?;
-    let QuestionsSuite { head, tasks, fixtures, ids, count } = questions_suite(&rows.families, options.max_turns);
+    let QuestionsSuite { head, tasks, fixtures, ids, count } =
+        questions_suite(&rows.families, options.max_turns);
     let suite = SuiteDraft {
         name,
         description: "Made by Reasoning Gym; import.json has the record.".to_owned(),

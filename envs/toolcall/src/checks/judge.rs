@@ -92,7 +92,13 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             let order = if *ordered { ", in this order" } else { "" };
             let others = if *exactly { " and no other" } else { "" };
             let wanted = calls.len();
-            Finding::of(fits, format_args!("expected {wanted} calls{order}{others}: found {found}, of {} in all", all.len()))
+            Finding::of(
+                fits,
+                format_args!(
+                    "expected {wanted} calls{order}{others}: found {found}, of {} in all",
+                    all.len()
+                ),
+            )
         }
         Check::Stored { tool, key, equals } => {
             let store = state.stores.get(tool);
@@ -178,7 +184,10 @@ mod tests {
         check(calls_match(&["find"], false, false), Some((1.0, "expected 1 calls: found 1, of 3 in all")));
         let order = "expected 2 calls, in this order: found 1, of 3 in all";
         check(calls_match(&["add", "find"], true, false), Some((0.0, order)));
-        check(calls_match(&[], false, true), Some((0.0, "expected 0 calls and no other: found 0, of 3 in all")));
+        check(
+            calls_match(&[], false, true),
+            Some((0.0, "expected 0 calls and no other: found 0, of 3 in all")),
+        );
     }
 
     #[test]

@@ -143,7 +143,10 @@ fn read_rows(source: &Arc<Source>) -> (Vec<Value>, Vec<Problem>) {
         own.sort();
         let wanted = keys.get_or_insert_with(|| own.clone());
         if own != *wanted {
-            let message = format!("this row has other keys than the first one: {}", listed(own.iter().map(String::as_str)));
+            let message = format!(
+                "this row has other keys than the first one: {}",
+                listed(own.iter().map(String::as_str))
+            );
             let help = format!("give every row these: {}", listed(wanted.iter().map(String::as_str)));
             problems.push(Problem::new(message, help).at(source, span, "this line"));
             continue;
@@ -165,7 +168,9 @@ fn template_value(json: &Json) -> Value {
         },
         Json::String(text) => Value::from(text.as_str()),
         Json::Array(entries) => entries.iter().map(template_value).collect(),
-        Json::Object(map) => Value::from_pairs(map.iter().map(|(key, value)| (key.as_str(), template_value(value)))),
+        Json::Object(map) => {
+            Value::from_pairs(map.iter().map(|(key, value)| (key.as_str(), template_value(value))))
+        }
     }
 }
 

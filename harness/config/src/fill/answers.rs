@@ -77,7 +77,8 @@ impl<'s> Filler<'_, '_, 's> {
                     calls.iter().map(|call| self.expected_call(call, tools, values)).collect();
                 let calls = calls.into_iter().collect::<Option<Vec<_>>>()?;
                 let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
-                let subject = if names.is_empty() { "none".to_owned() } else { first_line(&names.join(", ")) };
+                let subject =
+                    if names.is_empty() { "none".to_owned() } else { first_line(&names.join(", ")) };
                 (Check::CallsMatch { calls, ordered: *ordered, exactly: *exactly }, subject)
             }
             CheckKind::Stored { tool, key, equals } => {

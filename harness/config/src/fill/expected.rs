@@ -51,7 +51,13 @@ impl<'s> Filler<'_, '_, 's> {
     }
 
     /// I1, I2.
-    fn can_be(&mut self, written: &'s JsonText, decl: &ToolDecl, name: &str, pattern: &ValuePattern) -> Option<()> {
+    fn can_be(
+        &mut self,
+        written: &'s JsonText,
+        decl: &ToolDecl,
+        name: &str,
+        pattern: &ValuePattern,
+    ) -> Option<()> {
         let pointer = format!("/{}", escaped(name));
         let known = argument_names(&decl.parameters);
         let words = arguments_words(&known);
@@ -63,7 +69,8 @@ impl<'s> Filler<'_, '_, 's> {
         }
         let required = decl.parameters["required"].as_array().into_iter().flatten();
         if pattern.optional && required.filter_map(Json::as_str).any(|required| required == name) {
-            let message = format!("every call of `{}` has the argument `{name}`: its parameters require it", decl.name);
+            let message =
+                format!("every call of `{}` has the argument `{name}`: its parameters require it", decl.name);
             let help = "remove `optional`, or take the argument out of `required:` of the tool";
             self.found_in(written, &pointer, message, "never left out", help);
             return None;
@@ -112,7 +119,8 @@ fn pattern(value: &Json, at: &str) -> Result<ValuePattern, BadPattern> {
     let mut found = ValuePattern::default();
     for (key, value) in map {
         let at = format!("{at}/{}", escaped(key));
-        let list = || value.as_array().ok_or_else(|| bad(&at, "a list belongs here", "write `[first, second]`"));
+        let list =
+            || value.as_array().ok_or_else(|| bad(&at, "a list belongs here", "write `[first, second]`"));
         match key.as_str() {
             "any_of" => found.any_of = list()?.clone(),
             "any_object" => {
@@ -128,7 +136,11 @@ fn pattern(value: &Json, at: &str) -> Result<ValuePattern, BadPattern> {
                 for (index, entry) in list()?.iter().enumerate() {
                     let at = format!("{at}/{index}");
                     let entries = entry.as_array().ok_or_else(|| {
-                        bad(&at, "a list belongs here", "write what each entry may be: `[1, { any_of: [2, 3] }]`")
+                        bad(
+                            &at,
+                            "a list belongs here",
+                            "write what each entry may be: `[1, { any_of: [2, 3] }]`",
+                        )
                     })?;
                     let entries = entries.iter().enumerate();
                     let entries = entries.map(|(index, entry)| pattern(entry, &format!("{at}/{index}")));
@@ -157,7 +169,8 @@ fn pattern(value: &Json, at: &str) -> Result<ValuePattern, BadPattern> {
             }
         }
     }
-    if found.any_of.is_empty() && found.any_object.is_empty() && found.any_list.is_empty() && !found.optional {
+    if found.any_of.is_empty() && found.any_object.is_empty() && found.any_list.is_empty() && !found.optional
+    {
         return Err(bad(at, "no value passes here", "write `any_of: [first, second]`"));
     }
     Ok(found)
@@ -195,7 +208,10 @@ mod tests {
         check(json!({}), Err(("", "no value passes here")));
         check(json!({ "any_of": 3 }), Err(("/any_of", "a list belongs here")));
         check(json!({ "any": [3] }), Err(("/any", "`any` says nothing about an argument")));
-        check(json!({ "any_object": [{ "k": { "x": 1 } }] }), Err(("/any_object/0/k/x", "`x` says nothing about an argument")));
+        check(
+            json!({ "any_object": [{ "k": { "x": 1 } }] }),
+            Err(("/any_object/0/k/x", "`x` says nothing about an argument")),
+        );
         check(json!({ "any_list": [3] }), Err(("/any_list/0", "a list belongs here")));
         check(json!({ "any_of": [3], "text": "near" }), Err(("/text", "`text` is `exact` or `loose`")));
         check(json!({ "any_of": [3], "optional": 1 }), Err(("/optional", "`optional` is `true` or `false`")));

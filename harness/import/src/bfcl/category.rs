@@ -28,7 +28,10 @@ const REFUSED: [(&str, &str); 8] = [
     ("multi_turn", "its tools are programs of BFCL with a state, and its user speaks several times"),
     ("memory", "its tools are a memory of BFCL's own that lives from conversation to conversation"),
     ("web_search", "its tools search the web"),
-    ("format_sensitivity", "it asks other categories again in other prompt formats, which `action_format` chooses here"),
+    (
+        "format_sensitivity",
+        "it asks other categories again in other prompt formats, which `action_format` chooses here",
+    ),
     ("simple_javascript", "its arguments are source text of JavaScript, which BFCL parses"),
     ("simple_java", "its arguments are source text of Java, which BFCL parses"),
     ("live_relevance", "any call passes it, which checks nothing"),

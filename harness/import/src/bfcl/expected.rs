@@ -40,8 +40,10 @@ pub(super) fn argument(
         Kind::ListOfDicts => json!({ "any_list": lists(accepted)? }),
         Kind::List => {
             // Python has nothing in the empty text, and so takes it for an empty list.
-            let values: Vec<Value> =
-                accepted.iter().map(|value| if is_empty_text(value) { json!([]) } else { value.clone() }).collect();
+            let values: Vec<Value> = accepted
+                .iter()
+                .map(|value| if is_empty_text(value) { json!([]) } else { value.clone() })
+                .collect();
             literal(values.iter(), true)
         }
         Kind::Text => literal(accepted.iter().filter(|value| value.is_string()), true),
@@ -207,12 +209,29 @@ mod tests {
         check(json!({ "type": "integer" }), json!([5]), Ok((json!({ "any_of": [5] }), Some(json!(5)))));
         let loose = json!({ "any_of": ["", "New York"], "text": "loose", "optional": true });
         check(json!({ "type": "string" }), json!(["", "New York"]), Ok((loose, Some(json!("New York")))));
-        check(json!({ "type": "integer" }), json!([""]), Ok((json!({ "any_of": [], "optional": true }), None)));
-        check(json!({ "type": "integer" }), json!([]), Err("an argument has no accepted value, and may not be left out"));
+        check(
+            json!({ "type": "integer" }),
+            json!([""]),
+            Ok((json!({ "any_of": [], "optional": true }), None)),
+        );
+        check(
+            json!({ "type": "integer" }),
+            json!([]),
+            Err("an argument has no accepted value, and may not be left out"),
+        );
         let list = json!({ "any_of": [[1, 2], []], "text": "loose", "optional": true });
-        check(json!({ "type": "array", "items": { "type": "integer" } }), json!([[1, 2], ""]), Ok((list, Some(json!([1, 2])))));
-        let dict = json!({ "any_object": [{ "k": { "any_of": [1, ""], "text": "loose", "optional": true } }] });
-        check(json!({ "type": "dict" }), json!([{ "k": [1, ""] }]), Ok((dict.clone(), Some(json!({ "k": 1 })))));
+        check(
+            json!({ "type": "array", "items": { "type": "integer" } }),
+            json!([[1, 2], ""]),
+            Ok((list, Some(json!([1, 2])))),
+        );
+        let dict =
+            json!({ "any_object": [{ "k": { "any_of": [1, ""], "text": "loose", "optional": true } }] });
+        check(
+            json!({ "type": "dict" }),
+            json!([{ "k": [1, ""] }]),
+            Ok((dict.clone(), Some(json!({ "k": 1 })))),
+        );
         let dicts = json!({ "any_list": [[dict]] });
         let of_dicts = json!({ "type": "array", "items": { "type": "dict" } });
         check(of_dicts, json!([[{ "k": [1, ""] }]]), Ok((dicts, Some(json!([{ "k": 1 }])))));
@@ -220,12 +239,20 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_stands_for_a_variable() {
-        check(json!({ "type": "dict" }), json!(["my_dict"]), Ok((json!({ "any_of": ["my_dict"] }), Some(json!("my_dict")))));
+        check(
+            json!({ "type": "dict" }),
+            json!(["my_dict"]),
+            Ok((json!({ "any_of": ["my_dict"] }), Some(json!("my_dict")))),
+        );
     }
 
     #[test]
     fn a_listed_value_in_other_letters_is_taken() {
         let found = json!({ "any_of": ["Celsius", "celsius"], "text": "loose" });
-        check(json!({ "type": "string", "enum": ["Celsius"] }), json!(["celsius"]), Ok((found, Some(json!("Celsius")))));
+        check(
+            json!({ "type": "string", "enum": ["Celsius"] }),
+            json!(["celsius"]),
+            Ok((found, Some(json!("Celsius")))),
+        );
     }
 }

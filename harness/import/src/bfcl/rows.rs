@@ -34,7 +34,9 @@ pub(crate) fn import_rows(options: &BfclOptions, findings: &mut Findings) -> Row
         }
     }
     if findings.count() == 0 && rows.ids.is_empty() {
-        findings.adopt(&Problem::new("there is no row to import", "name a category: `--category simple_python`").into());
+        findings.adopt(
+            &Problem::new("there is no row to import", "name a category: `--category simple_python`").into(),
+        );
     }
     rows
 }
@@ -91,7 +93,8 @@ fn read(
         let path = file.parent().unwrap_or(Path::new(".")).join("possible_answer").join(name);
         let Some(truth) = Lines::read(&path, findings) else { return };
         for line in truth.lines {
-            if let (Some(Value::String(id)), Some(calls)) = (line.row.get("id"), line.row.get("ground_truth")) {
+            if let (Some(Value::String(id)), Some(calls)) = (line.row.get("id"), line.row.get("ground_truth"))
+            {
                 answers.insert(id.clone(), calls.clone());
             }
         }
@@ -124,7 +127,13 @@ fn read(
             }
             Err(bad) if told < MOST_TOLD => {
                 told += 1;
-                findings.refuse(&lines.source, lines.place(line, &bad.key), "in this row", bad.message, bad.help);
+                findings.refuse(
+                    &lines.source,
+                    lines.place(line, &bad.key),
+                    "in this row",
+                    bad.message,
+                    bad.help,
+                );
             }
             Err(_) => untold += 1,
         }

@@ -54,7 +54,8 @@ pub(super) fn task(
         if tools.iter().any(|(known, _, _)| *known == tool) {
             return Err(bad("function", &format!("two functions would be called `{tool}`")));
         }
-        let schema = parameters(&function["parameters"]).map_err(|reason| bad("function", &format!("`{name}`: {reason}")))?;
+        let schema = parameters(&function["parameters"])
+            .map_err(|reason| bad("function", &format!("`{name}`: {reason}")))?;
         tools.push((tool, function, schema));
     }
     let mut notes = Vec::new();
@@ -111,12 +112,19 @@ fn expected(
     let (tool, declared, schema) = tools
         .iter_mut()
         .find(|(_, declared, _)| declared["name"].as_str() == Some(function))
-        .ok_or_else(|| bad("function", &format!("the possible answer calls `{function}`, which the row does not have")))?;
+        .ok_or_else(|| {
+            bad("function", &format!("the possible answer calls `{function}`, which the row does not have"))
+        })?;
     let accepted = accepted.as_object().ok_or_else(|| bad("id", "a possible answer has no arguments"))?;
-    let required: Vec<&str> =
-        declared["parameters"]["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = declared["parameters"]["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     if let Some(missing) = required.iter().find(|name| !accepted.contains_key(**name)) {
-        let message = format!("no call passes: `{function}` requires `{missing}`, and no value of it is accepted");
+        let message =
+            format!("no call passes: `{function}` requires `{missing}`, and no value of it is accepted");
         return Err(bad("function", &message));
     }
     let mut found = Expected { tool: tool.clone(), patterns: Map::new(), arguments: Map::new() };
@@ -125,14 +133,17 @@ fn expected(
             if values.as_array().is_some_and(|values| values.contains(&json!(""))) {
                 continue;
             }
-            let message = format!("no call passes: `{function}` has no argument `{name}`, and it may not be left out");
+            let message =
+                format!("no call passes: `{function}` has no argument `{name}`, and it may not be left out");
             return Err(bad("function", &message));
         };
         let is_required = required.contains(&name.as_str());
         let read = argument(property, &schema["properties"][name], values, is_required)
             .map_err(|reason| bad("function", &format!("`{name}` of `{function}`: {reason}")))?;
         if read.needs_any_type {
-            notes.push(format!("`{name}` of `{tool}` may be anything: its declared type lets no accepted value through"));
+            notes.push(format!(
+                "`{name}` of `{tool}` may be anything: its declared type lets no accepted value through"
+            ));
             schema["properties"][name] = match property.get("description") {
                 Some(description) => json!({ "description": description }),
                 None => json!({}),
@@ -156,7 +167,8 @@ fn node(
 ) -> Node {
     let tool = |(name, function, schema): &(String, &Value, Value)| {
         let words = function["description"].as_str().filter(|words| !words.trim().is_empty()).unwrap_or(name);
-        let entries = vec![("description", text(words)), ("parameters", json_node(schema)), ("returns", "ok".into())];
+        let entries =
+            vec![("description", text(words)), ("parameters", json_node(schema)), ("returns", "ok".into())];
         (name.clone(), Node::map(entries))
     };
     let tools: Vec<(String, Node)> = tools.iter().map(tool).collect();
@@ -183,7 +195,10 @@ fn node(
         .collect();
     if expected.is_empty() {
         // Without it, doing nothing would pass.
-        checks.push(Node::map(vec![("answer_matches", "\\S".into()), ("label", "an answer that says so".into())]));
+        checks.push(Node::map(vec![
+            ("answer_matches", "\\S".into()),
+            ("label", "an answer that says so".into()),
+        ]));
         actions.push(Node::map(vec![("submit", "None of the tools fits.".into())]));
     }
     let turns = max_turns.max(u32::try_from(actions.len() + 1).unwrap_or(u32::MAX));
@@ -209,7 +224,8 @@ fn json_node(value: &Value) -> Node {
         Value::String(words) => literal(words).as_str().into(),
         Value::Array(values) => NodeValue::List(values.iter().map(json_node).collect()).into(),
         Value::Object(map) => {
-            let entries: Vec<(&str, Node)> = map.iter().map(|(key, value)| (key.as_str(), json_node(value))).collect();
+            let entries: Vec<(&str, Node)> =
+                map.iter().map(|(key, value)| (key.as_str(), json_node(value))).collect();
             Node::map(entries)
         }
     }

@@ -6,7 +6,16 @@ use serde_json::{Map, Value, json};
 
 /// Words that mean the same in both.
 const KEPT: [&str; 11] = [
-    "description", "default", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+    "description",
+    "default",
+    "format",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
     "uniqueItems",
 ];
 
@@ -96,7 +105,8 @@ pub(super) fn fits(schema: &Value, value: &Value) -> bool {
     };
     let is_listed = schema["enum"].as_array().is_none_or(|one_of| one_of.contains(value));
     let entries = value.as_array().into_iter().flatten();
-    let entries_fit = schema.get("items").is_none_or(|items| entries.into_iter().all(|entry| fits(items, entry)));
+    let entries_fit =
+        schema.get("items").is_none_or(|items| entries.into_iter().all(|entry| fits(items, entry)));
     let keys_fit = value.as_object().is_none_or(|object| {
         let mut required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         required.all(|name| object.contains_key(name))
@@ -107,11 +117,13 @@ pub(super) fn fits(schema: &Value, value: &Value) -> bool {
     let count = |key: &str| schema[key].as_u64();
     let length = value.as_array().map(|entries| entries.len() as u64);
     let length_fits = length.is_none_or(|length| {
-        count("minItems").is_none_or(|least| length >= least) && count("maxItems").is_none_or(|most| length <= most)
+        count("minItems").is_none_or(|least| length >= least)
+            && count("maxItems").is_none_or(|most| length <= most)
     });
     let bound = |key: &str| schema[key].as_f64();
     let number_fits = value.as_f64().is_none_or(|number| {
-        bound("minimum").is_none_or(|least| number >= least) && bound("maximum").is_none_or(|most| number <= most)
+        bound("minimum").is_none_or(|least| number >= least)
+            && bound("maximum").is_none_or(|most| number <= most)
     });
     is_type && is_listed && entries_fit && keys_fit && length_fits && number_fits
 }
@@ -122,14 +134,27 @@ mod tests {
 
     fn check(written: Value, expected: Result<Value, &str>) {
         let found = schema(&written);
-        assert_eq!(found.as_ref().map_err(String::as_str), expected.as_ref().map_err(|text| *text), "{written}");
+        assert_eq!(
+            found.as_ref().map_err(String::as_str),
+            expected.as_ref().map_err(|text| *text),
+            "{written}"
+        );
     }
 
     #[test]
     fn types_are_those_of_json_schema() {
-        check(json!({ "type": "dict", "properties": { "a": { "type": "float" } } }), Ok(json!({ "type": "object", "properties": { "a": { "type": "number" } } })));
-        check(json!({ "type": "tuple", "items": { "type": "any" } }), Ok(json!({ "type": "array", "items": {} })));
-        check(json!({ "type": "string", "optional": true, "default": "a" }), Ok(json!({ "type": "string", "default": "a" })));
+        check(
+            json!({ "type": "dict", "properties": { "a": { "type": "float" } } }),
+            Ok(json!({ "type": "object", "properties": { "a": { "type": "number" } } })),
+        );
+        check(
+            json!({ "type": "tuple", "items": { "type": "any" } }),
+            Ok(json!({ "type": "array", "items": {} })),
+        );
+        check(
+            json!({ "type": "string", "optional": true, "default": "a" }),
+            Ok(json!({ "type": "string", "default": "a" })),
+        );
         check(json!({ "type": "HashMap" }), Err("the type `HashMap` is not known"));
     }
 

@@ -44,11 +44,18 @@ impl Answer {
             return Err("the answer is empty");
         }
         if let Some(number) = Decimal::read(&text) {
-            return Ok(number.answer(&text));
+            return Ok(number.answer());
         }
         if let Some((number, unit)) = with_unit(&text) {
             let regex = whole(&format!("{}{}", number.regex(), unit_regex(&unit)));
-            return Ok(Self::Pattern { text: format!("{}{}{unit}", number.text(), if unit.starts_with(['%', '°']) { "" } else { " " }), regex });
+            return Ok(Self::Pattern {
+                text: format!(
+                    "{}{}{unit}",
+                    number.text(),
+                    if unit.starts_with(['%', '°']) { "" } else { " " }
+                ),
+                regex,
+            });
         }
         if let Some(fraction) = fraction(&text) {
             return fraction;
@@ -72,17 +79,41 @@ impl Answer {
 fn core(written: &str) -> String {
     let mut text = written.rsplit_once("####").map_or(written, |(_, marked)| marked).trim().to_owned();
     for (from, to) in [
-        ("\\!", ""), ("\\,", ""), ("\\;", " "), ("\\ ", " "), ("~", " "), ("\\left", ""), ("\\right", ""), ("\\$", "$"),
-        ("\\%", "%"), ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("{,}", ","), ("−", "-"), ("^{\\circ}", "°"),
-        ("^\\circ", "°"), ("\\mathrm{", "\\text{"), ("\\mbox{", "\\text{"), ("\\textbf{", "\\text{"),
+        ("\\!", ""),
+        ("\\,", ""),
+        ("\\;", " "),
+        ("\\ ", " "),
+        ("~", " "),
+        ("\\left", ""),
+        ("\\right", ""),
+        ("\\$", "$"),
+        ("\\%", "%"),
+        ("\\dfrac", "\\frac"),
+        ("\\tfrac", "\\frac"),
+        ("{,}", ","),
+        ("−", "-"),
+        ("^{\\circ}", "°"),
+        ("^\\circ", "°"),
+        ("\\mathrm{", "\\text{"),
+        ("\\mbox{", "\\text{"),
+        ("\\textbf{", "\\text{"),
     ] {
         text = text.replace(from, to);
     }
     loop {
         let inner = text.trim();
-        let inner = inner.strip_suffix('.').filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit() || c == '$')).unwrap_or(inner);
-        let boxed = inner.strip_prefix("\\boxed{").and_then(|rest| rest.strip_suffix('}')).filter(|rest| balanced(rest));
-        let dollars = inner.strip_prefix('$').and_then(|rest| rest.strip_suffix('$')).filter(|rest| !rest.contains('$'));
+        let inner = inner
+            .strip_suffix('.')
+            .filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit() || c == '$'))
+            .unwrap_or(inner);
+        let boxed = inner
+            .strip_prefix("\\boxed{")
+            .and_then(|rest| rest.strip_suffix('}'))
+            .filter(|rest| balanced(rest));
+        let dollars = inner
+            .strip_prefix('$')
+            .and_then(|rest| rest.strip_suffix('$'))
+            .filter(|rest| !rest.contains('$'));
         let round = inner.strip_prefix("\\(").and_then(|rest| rest.strip_suffix("\\)"));
         let unwrapped = boxed.or(dollars).or(round).unwrap_or(inner).trim();
         if unwrapped.len() == text.len() {
@@ -141,7 +172,7 @@ impl Decimal {
     }
 
     /// A number, or where a float would not tell it from others, its digits.
-    fn answer(&self, _written: &str) -> Answer {
+    fn answer(&self) -> Answer {
         let text = self.text();
         if self.whole.len() + self.fraction.len() > EXACT_DIGITS {
             return Answer::Pattern { text, regex: whole(&self.regex()) };
@@ -254,17 +285,17 @@ fn fraction(text: &str) -> Option<Result<Answer, &'static str>> {
     let (least_over, least_under) = (over / divisor, under / divisor);
     if least_under == 1 {
         let decimal = Decimal { negative, whole: least_over.to_string(), fraction: String::new() };
-        return Some(Ok(decimal.answer(text)));
+        return Some(Ok(decimal.answer()));
     }
     let mut ways = Vec::new();
-    for (over, under) in [(over, under), (least_over, least_under)] {
+    let reduced = (divisor > 1).then_some((least_over, least_under));
+    for (over, under) in std::iter::once((over, under)).chain(reduced) {
         ways.push(format!(r"{over}\s*/\s*{under}"));
         ways.push(format!(r"\\[dt]?frac\s*\{{{over}\}}\s*\{{{under}\}}"));
     }
     if let Some(decimal) = decimal(least_over, least_under) {
         ways.push(decimal.regex());
     }
-    ways.dedup();
     let sign = if negative { "[-−]\\s*" } else { "\\+?" };
     let text = format!("{}{least_over}/{least_under}", if negative { "-" } else { "" });
     Some(Ok(Answer::Pattern { text, regex: whole(&format!("{sign}(?:{})", ways.join("|"))) }))

@@ -45,7 +45,11 @@ pub(crate) fn import_rows(options: &JsonlOptions, findings: &mut Findings) -> Ro
         let name = slug(&stem);
         if names.contains(&name) {
             let help = "rename one of the files, or import them into two suites";
-            findings.refuse_path(path, format!("its tasks would be called `{name}`, like those of another file"), help);
+            findings.refuse_path(
+                path,
+                format!("its tasks would be called `{name}`, like those of another file"),
+                help,
+            );
             continue;
         }
         names.push(name.clone());
@@ -170,11 +174,14 @@ fn read_row(line: &Line, keys: &Keys, tolerance: Option<f64>) -> Result<Question
         None => line.number.to_string(),
     };
     let answer = Answer::read(&written).map_err(|reason| {
-        let help = "leave such rows out with `--skip-unrepresentable`, or write the answer as a number or as words";
+        let help =
+            "leave such rows out with `--skip-unrepresentable`, or write the answer as a number or as words";
         BadRow::new(&keys.answer, reason, help)
     })?;
     let (answer, grading) = match answer {
-        Answer::Number { text, tolerance: own } => (text, Grading::Number { tolerance: tolerance.unwrap_or(own) }),
+        Answer::Number { text, tolerance: own } => {
+            (text, Grading::Number { tolerance: tolerance.unwrap_or(own) })
+        }
         Answer::Pattern { text, regex } => (text, Grading::Pattern(regex)),
         Answer::Text(text) => (text, Grading::Text),
     };

@@ -94,9 +94,18 @@ pub(super) fn question(row: &Map<String, Value>, key: &str) -> Result<String, Ba
     let text = match at(row, key) {
         None => return Err(BadRow::new(key, format!("the row has no `{key}`"), help)),
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(messages)) => conversation(messages)
-            .ok_or_else(|| BadRow::new(key, format!("`{key}` is no question: messages of a chat are expected, a user's the last and only one"), help))?,
-        Some(_) => return Err(BadRow::new(key, format!("`{key}` is neither a text nor a list of messages"), help)),
+        Some(Value::Array(messages)) => conversation(messages).ok_or_else(|| {
+            BadRow::new(
+                key,
+                format!(
+                    "`{key}` is no question: messages of a chat are expected, a user's the last and only one"
+                ),
+                help,
+            )
+        })?,
+        Some(_) => {
+            return Err(BadRow::new(key, format!("`{key}` is neither a text nor a list of messages"), help));
+        }
     };
     let text = text.strip_prefix(DAPO_BEFORE).and_then(|text| text.strip_suffix(DAPO_AFTER)).unwrap_or(&text);
     if text.trim().is_empty() {
@@ -151,7 +160,11 @@ pub(super) fn id(row: &Map<String, Value>, key: &str) -> Result<String, BadRow> 
     match at(row, key) {
         Some(Value::String(id)) if !id.is_empty() => Ok(id.clone()),
         Some(Value::Number(id)) => Ok(id.to_string()),
-        _ => Err(BadRow::new(key, format!("the row has no id under `{key}`"), "correct the row, or name another key with `--id-key`")),
+        _ => Err(BadRow::new(
+            key,
+            format!("the row has no id under `{key}`"),
+            "correct the row, or name another key with `--id-key`",
+        )),
     }
 }
 
@@ -163,14 +176,18 @@ mod tests {
 
     fn check(row: &Value, expected: Result<(&str, &str, Option<&str>), &str>) {
         let found = Keys::find(row.as_object().unwrap(), None, None, None);
-        let found = found.as_ref().map(|keys| (keys.question.as_str(), keys.answer.as_str(), keys.id.as_deref()));
+        let found =
+            found.as_ref().map(|keys| (keys.question.as_str(), keys.answer.as_str(), keys.id.as_deref()));
         assert_eq!(found.map_err(|bad| bad.message.as_str()), expected, "{row}");
     }
 
     #[test]
     fn keys_are_found_by_looking_at_a_row() {
         check(&json!({ "question": "q", "answer": "a" }), Ok(("question", "answer", None)));
-        check(&json!({ "problem": "q", "solution": "s", "answer": "a", "idx": 3 }), Ok(("problem", "answer", Some("idx"))));
+        check(
+            &json!({ "problem": "q", "solution": "s", "answer": "a", "idx": 3 }),
+            Ok(("problem", "answer", Some("idx"))),
+        );
         let dapo = json!({ "prompt": [], "reward_model": { "ground_truth": "3", "style": "rule" }, "extra_info": { "index": "i" } });
         check(&dapo, Ok(("prompt", "reward_model.ground_truth", Some("extra_info.index"))));
     }
@@ -178,9 +195,18 @@ mod tests {
     /// K1.
     #[test]
     fn nothing_is_guessed() {
-        check(&json!({ "question": "q", "prompt": "p", "answer": "a" }), Err("the question could stand under question or prompt"));
-        check(&json!({ "question": "q", "reply": "a" }), Err("no key of this row is known to hold the answer"));
-        check(&json!({ "question": null, "answer": "a" }), Err("no key of this row is known to hold the question"));
+        check(
+            &json!({ "question": "q", "prompt": "p", "answer": "a" }),
+            Err("the question could stand under question or prompt"),
+        );
+        check(
+            &json!({ "question": "q", "reply": "a" }),
+            Err("no key of this row is known to hold the answer"),
+        );
+        check(
+            &json!({ "question": null, "answer": "a" }),
+            Err("no key of this row is known to hold the question"),
+        );
     }
 
     #[test]
@@ -196,9 +222,15 @@ mod tests {
         };
         check(json!(" a\n"), Ok("a"));
         check(json!([{ "role": "user", "content": "a" }]), Ok("a"));
-        check(json!([{ "role": "system", "content": "s" }, { "role": "user", "content": "a" }]), Ok("s\n\na"));
+        check(
+            json!([{ "role": "system", "content": "s" }, { "role": "user", "content": "a" }]),
+            Ok("s\n\na"),
+        );
         check(json!(format!("{DAPO_BEFORE}1 + 1{DAPO_AFTER}")), Ok("1 + 1"));
-        check(json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" }]), Err("no question"));
+        check(
+            json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" }]),
+            Err("no question"),
+        );
         check(json!(" "), Err("empty"));
         check(json!(3), Err("neither"));
     }

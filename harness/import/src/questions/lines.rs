@@ -57,7 +57,13 @@ impl Lines {
                 Ok(Value::Object(row)) => lines.push(Line { number: index + 1, span, row }),
                 Ok(Value::Array(_)) if lines.is_empty() => {
                     let help = "write one object a line: `jq -c '.[]' rows.json > rows.jsonl`";
-                    findings.refuse(&source, span, "a list", "the file is one list, not one object a line", help);
+                    findings.refuse(
+                        &source,
+                        span,
+                        "a list",
+                        "the file is one list, not one object a line",
+                        help,
+                    );
                     return None;
                 }
                 Ok(_) => {
@@ -72,7 +78,8 @@ impl Lines {
                 Err(error) => {
                     let reason = error.to_string();
                     let reason = reason.split(" at line ").next().unwrap_or_default();
-                    let at = Span { start: span.start + error.column().saturating_sub(1).min(span.len), len: 0 };
+                    let at =
+                        Span { start: span.start + error.column().saturating_sub(1).min(span.len), len: 0 };
                     let help = "write one JSON object a line";
                     findings.adopt(
                         &Problem::new(format!("this row is no JSON: {reason}"), help)

@@ -23,7 +23,9 @@ pub(crate) struct Question {
 /// How an answer is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Grading {
-    Number { tolerance: f64 },
+    Number {
+        tolerance: f64,
+    },
     /// By a regular expression.
     Pattern(String),
     /// Normalised.
@@ -51,7 +53,13 @@ pub(crate) struct QuestionsSuite {
 
 pub(crate) fn questions_suite(families: &[Family], max_turns: u32) -> QuestionsSuite {
     let mut vars: Vec<(String, Node)> = Vec::new();
-    let mut suite = QuestionsSuite { head: Vec::new(), tasks: Vec::new(), fixtures: Vec::new(), ids: Vec::new(), count: 0 };
+    let mut suite = QuestionsSuite {
+        head: Vec::new(),
+        tasks: Vec::new(),
+        fixtures: Vec::new(),
+        ids: Vec::new(),
+        count: 0,
+    };
     for family in families {
         for (at, questions) in family.questions.chunks(MOST_ROWS).enumerate() {
             let id = if at == 0 { family.name.clone() } else { format!("{}-{}", family.name, at + 1) };
@@ -59,7 +67,11 @@ pub(crate) fn questions_suite(families: &[Family], max_turns: u32) -> QuestionsS
             let path = format!("rows/{id}.jsonl");
             vars.push((list.clone(), Node::map(vec![("rows", path.as_str().into())])));
             let rows: String = questions.iter().map(|question| format!("{}\n", row(question))).collect();
-            suite.fixtures.push(Fixture { path, content: FixtureSource::Bytes(rows.into_bytes()), mode: 0o644 });
+            suite.fixtures.push(Fixture {
+                path,
+                content: FixtureSource::Bytes(rows.into_bytes()),
+                mode: 0o644,
+            });
             suite.tasks.push(task(&id, &list, &questions[0].grading));
             suite.ids.push(id);
             suite.count += questions.len();

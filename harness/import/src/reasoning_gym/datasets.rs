@@ -48,7 +48,9 @@ pub(super) fn marks(name: &str, has_own_scorer: bool) -> Result<Marks, &'static 
     }
     match OWN.iter().find(|(known, _)| *known == name) {
         Some((_, marks)) => Ok(*marks),
-        None => Err("a scorer of its own, which would have to run: several answers are right, or one has to be computed"),
+        None => Err(
+            "a scorer of its own, which would have to run: several answers are right, or one has to be computed",
+        ),
     }
 }
 

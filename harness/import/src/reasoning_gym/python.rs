@@ -42,7 +42,8 @@ pub(super) fn ask(python: &Path, request: &Value) -> Result<Vec<Value>, Problem>
     let rows = rows.unwrap_or_default();
     if let Some(missing) = rows.first().and_then(|row| row["missing"].as_str()) {
         let message = format!("`{shown}` has no reasoning-gym: {missing}");
-        let help = "install it there with `pip install reasoning-gym`, or name another Python with `--python`";
+        let help =
+            "install it there with `pip install reasoning-gym`, or name another Python with `--python`";
         return Err(Problem::new(message, help));
     }
     if !output.status.success() || rows.is_empty() {

@@ -82,14 +82,20 @@ pub(crate) fn import_rows(options: &ReasoningGymOptions, findings: &mut Findings
         let mut questions = Vec::new();
         for row in said.iter().filter(|row| row["dataset"].as_str() == Some(name)) {
             if let Some(error) = row["error"].as_str() {
-                refuse(format!("the set `{name}` could not be made: {error}"), "correct its settings, or the size");
+                refuse(
+                    format!("the set `{name}` could not be made: {error}"),
+                    "correct its settings, or the size",
+                );
                 break;
             }
             match question(row, questions.len(), marks) {
                 Ok(question) => questions.push(question),
                 Err(why) => {
                     let help = "leave the set out, or choose another seed";
-                    refuse(format!("entry {} of `{name}` cannot be represented: {why}", questions.len()), help);
+                    refuse(
+                        format!("entry {} of `{name}` cannot be represented: {why}", questions.len()),
+                        help,
+                    );
                     break;
                 }
             }
@@ -168,7 +174,11 @@ mod tests {
         check("1 2\n3", Marks::Spaced, Ok(Grading::Pattern(r"^\s*1\s+2\s+3\s*$".to_owned())));
         check("Yes.", Marks::Folded, Ok(Grading::Pattern(r"(?i)^\s*Yes\.\s*$".to_owned())));
         check("1,024.5", Marks::Number(0.0), Ok(Grading::Number { tolerance: 0.0 }));
-        check("12345678901234567", Marks::Number(0.0), Ok(Grading::Pattern(r"^\s*12345678901234567\s*$".to_owned())));
+        check(
+            "12345678901234567",
+            Marks::Number(0.0),
+            Ok(Grading::Pattern(r"^\s*12345678901234567\s*$".to_owned())),
+        );
         check("x", Marks::Number(0.0), Err("its answer `x` is no number"));
     }
 }
