@@ -5,6 +5,8 @@
 use clawrl_core::{CallPattern, ToolCall};
 use clawrl_workspace::equal_json;
 
+use crate::toolbox::SUBMIT;
+
 /// The calls, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -12,6 +14,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// All of them but `submit`.
+    pub(crate) fn of_tools(&self) -> Vec<&ToolCall> {
+        self.calls.iter().filter(|call| call.name != SUBMIT).collect()
+    }
+
     pub(crate) fn note(&mut self, call: &ToolCall) {
         self.calls.push(call.clone());
     }

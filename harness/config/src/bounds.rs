@@ -2,8 +2,10 @@
 
 /// Newest version of the suite format that this program reads.
 pub(crate) const FORMAT: i64 = 1;
-/// Bytes of a suite file or of a list in a text file.
-pub(crate) const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// Bytes of a suite file or of a list in a text file: a thousand tasks with a dozen tools each.
+pub(crate) const MAX_TEXT_BYTES: u64 = 32 << 20;
+/// Bytes of a list in a JSONL file: ten thousand rows of some kilobytes.
+pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 /// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
 /// Files in one fixture folder.

@@ -56,12 +56,22 @@ impl Fixtures {
 
     /// The entries of a text file: its lines, without empty ones.
     pub(crate) fn lines(&mut self, relative: &str) -> Result<Vec<String>, FixtureError> {
+        let (_, text) = self.list(relative, MAX_TEXT_BYTES)?;
+        Ok(text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// A list in a file: where that is, and its text.
+    pub(crate) fn list(
+        &mut self,
+        relative: &str,
+        most_bytes: u64,
+    ) -> Result<(PathBuf, String), FixtureError> {
         let path = self.resolve(relative, Kind::File)?;
         let size = fs::metadata(&path).map_err(|cause| unreadable(relative, &cause))?.len();
-        if size > MAX_TEXT_BYTES {
+        if size > most_bytes {
             return Err(error(
                 format!("`{relative}` is too large for a list: {size} bytes"),
-                format!("keep lists below {MAX_TEXT_BYTES} bytes"),
+                format!("keep such lists below {most_bytes} bytes"),
             ));
         }
         let bytes = fs::read(&path).map_err(|cause| unreadable(relative, &cause))?;
@@ -69,7 +79,7 @@ impl Fixtures {
         let text = String::from_utf8(bytes).map_err(|_| {
             error(format!("`{relative}` is not UTF-8 text"), "save the list as UTF-8, one entry a line")
         })?;
-        Ok(text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+        Ok((path, text))
     }
 
     /// One file.

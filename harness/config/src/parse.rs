@@ -38,6 +38,8 @@ fn options() -> Options {
         // `yes`, `no`, `on` and `off` are words that tasks use, not truth values.
         strict_booleans: true,
         with_snippet: false,
+        // A suite of a thousand tasks with a dozen tools each has a million values.
+        budget: serde_yaml::budget! { max_events: 8_000_000, max_nodes: 4_000_000 },
     }
 }
 

@@ -54,5 +54,8 @@ pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
 };
-pub use toolcall::{AnswerCheck, CallPattern, StepEvent, StepReward, ToolDecl, ToolKind, ToolcallSpec};
+pub use toolcall::{
+    AnswerCheck, CallPattern, ExpectedCall, StepEvent, StepReward, TextMatch, ToolDecl, ToolKind,
+    ToolcallSpec, ValuePattern,
+};
 pub use usage::{Usage, UsageSource, UsageTotal};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, ImageSpec, TaskId, ToolCall, ToolcallSpec, VerifierSpec,
+    ActionFormat, AnswerCheck, CallPattern, ExpectedCall, ImageSpec, TaskId, ToolCall, ToolcallSpec,
+    VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.
@@ -326,6 +327,15 @@ pub enum Check {
         exit_code: i32,
         /// Its time limit.
         timeout: Duration,
+    },
+    /// The calls of the whole episode, `submit` left aside, against expected ones; each of these is found by another call.
+    CallsMatch {
+        /// What is expected.
+        calls: Vec<ExpectedCall>,
+        /// Whether the calls that are found stand in this order.
+        ordered: bool,
+        /// Whether there may be no other call, of any tool.
+        exactly: bool,
     },
     /// How often a tool was called.
     Called {

@@ -243,3 +243,45 @@ pub struct CallPattern {
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub arguments: serde_json::Map<String, Value>,
 }
+
+/// A call that has exactly these arguments, each with one of several values. Only calls that were run count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedCall {
+    /// Name of the tool.
+    pub tool: String,
+    /// What each argument may be. A call with any other argument is none of these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, ValuePattern>,
+}
+
+/// What a value may be: one of the literal ones, or an object or a list of patterns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ValuePattern {
+    /// Values; numbers are equal by value, objects key by key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<Value>,
+    /// Objects, by what is under each key; there may be no other key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_object: Vec<BTreeMap<String, ValuePattern>>,
+    /// Lists, entry by entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_list: Vec<Vec<ValuePattern>>,
+    /// Whether it may be left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// How texts among `any_of`, and in lists among them, are compared.
+    #[serde(default)]
+    pub text: TextMatch,
+}
+
+/// How two texts are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TextMatch {
+    /// Character by character.
+    #[default]
+    Exact,
+    /// In lower case, without spaces and the characters `, . / - _ * ^`, with `'` as `"`: as BFCL compares.
+    Loose,
+}

@@ -27,29 +27,41 @@ pub(crate) struct Document {
     pub(crate) root: Node,
 }
 
-/// Reads a text file. `shown` is how the person named it.
+/// Reads a text file of a task folder. `shown` is how the person named it.
+///
+/// # Errors
+/// A file that is missing, too large, not UTF-8, or a link that leads out of its folder.
+pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
+    let above = match shown.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    if let (Ok(whole), Ok(above)) = (std::fs::canonicalize(shown), std::fs::canonicalize(above))
+        && !whole.starts_with(above)
+    {
+        let message = format!("`{}`: is a symbolic link that leads out of its folder", shown.display());
+        return Err(Problem::new(message, "replace it by the file it leads to"));
+    }
+    read_text_below(shown, MAX_TEXT_BYTES)
+}
+
+/// Reads a text file of up to so many bytes, which a person named.
 ///
 /// # Errors
 /// A file that is missing, too large, or not UTF-8.
-pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
+pub(crate) fn read_text_below(shown: &Path, most_bytes: u64) -> Result<Arc<Source>, Problem> {
     let refused = |message: &str, help: &str| Problem::new(format!("`{}`: {message}", shown.display()), help);
-    let unreadable = |cause: std::io::Error| {
-        refused(&format!("cannot be read: {}", cause.kind()), "make it readable for this user")
+    let unreadable = |cause: std::io::Error| match cause.kind() {
+        std::io::ErrorKind::NotFound => refused("there is no such file", "name one that is there"),
+        kind => refused(&format!("cannot be read: {kind}"), "make it readable for this user"),
     };
     let metadata = std::fs::metadata(shown).map_err(unreadable)?;
-    let above = shown.parent().and_then(|above| std::fs::canonicalize(above).ok());
-    let inside =
-        std::fs::canonicalize(shown).is_ok_and(|whole| above.is_some_and(|above| whole.starts_with(above)));
-    if !inside {
-        let message = "is a symbolic link that leads out of its folder";
-        return Err(refused(message, "replace it by the file it leads to"));
-    }
     if !metadata.is_file() {
         return Err(refused("is not a regular file", "put a regular file in its place"));
     }
-    if metadata.len() > MAX_TEXT_BYTES {
+    if metadata.len() > most_bytes {
         let message = format!("has {} bytes, too many for a file of this kind", metadata.len());
-        return Err(refused(&message, &format!("keep it below {MAX_TEXT_BYTES} bytes")));
+        return Err(refused(&message, &format!("keep it below {most_bytes} bytes")));
     }
     let bytes = std::fs::read(shown).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text", "save it as UTF-8"))?;

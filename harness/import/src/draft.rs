@@ -309,15 +309,15 @@ fn variables(variables: &[(String, String)]) -> Node {
 }
 
 /// A text that stands for itself: in a suite, every text is a template.
-fn text(value: &str) -> Node {
+pub(crate) fn text(value: &str) -> Node {
     literal(value).as_str().into()
 }
 
-fn whole(value: u64) -> Node {
+pub(crate) fn whole(value: u64) -> Node {
     NodeValue::Integer(i64::try_from(value).unwrap_or(i64::MAX)).into()
 }
 
-fn number(value: f64) -> Node {
+pub(crate) fn number(value: f64) -> Node {
     // Durations and amounts are far below the point where this loses digits.
     if value.fract() == 0.0 && value.abs() < 1e15 {
         NodeValue::Integer(value as i64).into()

@@ -3,13 +3,17 @@
 use std::path::Path;
 
 use clawrl_config::{ConfigError, Problem};
+use serde_json::json;
 
+use crate::bfcl::{self, BfclOptions};
 use crate::document::Document;
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
 use crate::harbor::{self, Located};
 use crate::keys::{KeyRow, key_table, sort_keys};
 use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
+use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suite};
+use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
 use crate::rootfs::RootfsTable;
 use crate::terminal_bench;
 use crate::write::{self, SuiteDraft};
@@ -70,6 +74,90 @@ pub fn key_tables() -> [String; 2] {
     [key_table(HARBOR.keys), key_table(TERMINAL_BENCH.keys)]
 }
 
+/// Imports JSONL files of questions with an answer.
+///
+/// # Errors
+/// Every problem of every row, up to a number of them. Then nothing was written.
+pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = import_rows(options, &mut findings);
+    findings.finish()?;
+    let QuestionsSuite { head, tasks, fixtures, ids, count } =
+        questions_suite(&rows.families, options.max_turns);
+    let suite = SuiteDraft {
+        name,
+        description: "Questions imported from JSONL files; import.json has the record.".to_owned(),
+        from: "jsonl",
+        head,
+        tasks,
+        fixtures,
+        records: rows.records,
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
+    Ok(Imported { suite: path, tasks: ids, count, notes })
+}
+
+/// Imports data sets that Reasoning Gym makes.
+///
+/// # Errors
+/// Sets that cannot be represented or made, all of them. Then nothing was written.
+pub fn import_reasoning_gym(options: &ReasoningGymOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = reasoning_gym::import_rows(options, &mut findings);
+    findings.finish()?;
+    let QuestionsSuite { head, tasks, fixtures, ids, count } =
+        questions_suite(&rows.families, options.max_turns);
+    let suite = SuiteDraft {
+        name,
+        description: "Made by Reasoning Gym; import.json has the record.".to_owned(),
+        from: "reasoning-gym",
+        head,
+        tasks,
+        fixtures,
+        records: rows.records,
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    Ok(Imported { suite: path, tasks: ids, count, notes: Vec::new() })
+}
+
+/// Every set that a Python's Reasoning Gym has, and whether it can be imported.
+///
+/// # Errors
+/// A Python without the library.
+pub fn list_reasoning_gym(python: &Path) -> Result<Vec<ReasoningGymListing>, ConfigError> {
+    reasoning_gym::listing(python)
+}
+
+/// Imports single-turn rows of BFCL v4.
+///
+/// # Errors
+/// Every problem of every row, up to a number of them. Then nothing was written.
+pub fn import_bfcl(options: &BfclOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = bfcl::import_rows(options, &mut findings);
+    findings.finish()?;
+    let suite = SuiteDraft {
+        name,
+        description: "Imported from BFCL v4 (Berkeley Function Calling Leaderboard, Apache-2.0); import.json has the record."
+            .to_owned(),
+        from: "bfcl",
+        head: Vec::new(),
+        tasks: rows.tasks,
+        fixtures: Vec::new(),
+        records: rows.records,
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
+    Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
+}
+
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {
     let name = suite_name(&options.output)?;
     if options.sandbox == ImportSandbox::Container && !options.rootfs.is_empty() {
@@ -128,11 +216,15 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
         description: format!("Imported from {}; import.json has the record.", format.words),
         name,
         from: format.from,
-        tasks,
+        head: Vec::new(),
+        tasks: tasks.iter().map(TaskDraft::node).collect(),
+        fixtures: tasks.iter().flat_map(|task| task.fixtures.clone()).collect(),
+        records: tasks.iter().map(|task| json!(task.record)).collect(),
         links,
     };
     let path = write::write(&suite, &options.output, options.force)?;
-    Ok(Imported { suite: path, tasks: suite.tasks.into_iter().map(|task| task.id).collect(), notes })
+    let ids: Vec<String> = tasks.into_iter().map(|task| task.id).collect();
+    Ok(Imported { suite: path, count: ids.len(), tasks: ids, notes })
 }
 
 /// Reads one. Nothing if it is refused; why is in the findings.
@@ -152,7 +244,7 @@ fn read_task(format: &Format, folder: &Path, id: &str, import: &mut Import<'_>) 
 }
 
 /// A suite is called like its folder.
-fn suite_name(output: &Path) -> Result<String, Problem> {
+pub(crate) fn suite_name(output: &Path) -> Result<String, Problem> {
     let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
@@ -185,7 +277,7 @@ fn chosen(located: Vec<Located>, names: &[String], findings: &mut Findings) -> V
 }
 
 /// A name as an id: lower-case letters, digits and single dashes; of `org/name`, the name.
-fn slug(name: &str) -> String {
+pub(crate) fn slug(name: &str) -> String {
     let short = name.rsplit('/').next().unwrap_or(name);
     let mut id = String::new();
     for character in short.to_lowercase().chars() {

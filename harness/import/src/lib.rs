@@ -1,15 +1,18 @@
 //! Importers: suites that others defined, as suites of ClawRL.
 //!
 //! [`import_harbor`] reads Harbor task folders, and the datasets and registries that name them;
-//! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x. Both write one suite folder, which `clawrl plan`,
+//! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x, [`import_jsonl`] questions with answers, [`import_bfcl`]
+//! rows of BFCL, and [`import_reasoning_gym`] has data sets made. Each writes one suite folder, which `clawrl plan`,
 //! `validate` and `run` read like any other. The page `harness/docs/import.md` says what becomes of each key.
 //!
 //! I1. What cannot be represented is refused by name, at its line, with what to do; nothing is dropped in silence.
 //! I2. The suite appears whole or not at all, and it loads. I3. An agent finds neither the reference solution nor
-//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded and nothing is run.
+//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded, and nothing is run but
+//! the Python that is to make a data set.
 //!
 //! Errors: [`clawrl_config::ConfigError`], every problem of every task at once. Nothing to cancel.
 
+mod bfcl;
 mod compose;
 mod dockerfile;
 mod document;
@@ -22,6 +25,8 @@ mod keep_alive;
 mod keys;
 mod options;
 mod oracle;
+mod questions;
+mod reasoning_gym;
 mod rootfs;
 mod shell_text;
 mod terminal_bench;
@@ -29,6 +34,12 @@ mod tree;
 mod variables;
 mod write;
 
-pub use import::{import_harbor, import_terminal_bench, key_tables};
+pub use bfcl::BfclOptions;
+pub use import::{
+    import_bfcl, import_harbor, import_jsonl, import_reasoning_gym, import_terminal_bench, key_tables,
+    list_reasoning_gym,
+};
 pub use options::{ImportOptions, ImportSandbox, Imported};
+pub use questions::{JsonlOptions, RowChoice};
+pub use reasoning_gym::{ReasoningGymDataset, ReasoningGymListing, ReasoningGymOptions};
 pub use rootfs::RootfsChoice;

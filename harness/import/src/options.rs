@@ -41,8 +41,10 @@ pub struct ImportOptions {
 pub struct Imported {
     /// Path of the suite's file.
     pub suite: PathBuf,
-    /// Ids of its tasks, in order.
+    /// Ids of its tasks, in order; of a template, one for all that it makes.
     pub tasks: Vec<String>,
+    /// Tasks, those of templates counted one by one.
+    pub count: usize,
     /// By task id: what was left out, or stands for something else.
     pub notes: Vec<(String, String)>,
 }

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use clawrl_config::{ConfigError, Node, NodeValue, Problem, load_suite, yaml_text};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::draft::{Fixture, FixtureSource, TaskDraft, TaskRecord};
+use crate::draft::{Fixture, FixtureSource};
 
 /// The record of an import, beside the suite.
 pub(crate) const RECORD: &str = "import.json";
@@ -23,9 +24,14 @@ const SUITE: &str = "suite.yaml";
 pub(crate) struct SuiteDraft {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// `harbor` or `terminal-bench`.
+    /// The format, as the command line calls it.
     pub(crate) from: &'static str,
-    pub(crate) tasks: Vec<TaskDraft>,
+    /// What stands before the tasks.
+    pub(crate) head: Vec<(&'static str, Node)>,
+    pub(crate) tasks: Vec<Node>,
+    pub(crate) fixtures: Vec<Fixture>,
+    /// What the record says of the tasks, or of the files that they came from.
+    pub(crate) records: Vec<Value>,
     /// Links to root file systems: their paths in the suite's folder, and where they lead.
     pub(crate) links: Vec<(String, PathBuf)>,
 }
@@ -34,7 +40,7 @@ pub(crate) struct SuiteDraft {
 struct Record<'a> {
     format: u32,
     from: &'a str,
-    tasks: Vec<&'a TaskRecord>,
+    tasks: &'a [Value],
 }
 
 /// Writes the suite. Returns the path of its file.
@@ -79,7 +85,7 @@ fn refuse_what_is_there(output: &Path, force: bool) -> Result<(), Problem> {
 
 fn fill(suite: &SuiteDraft, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    for fixture in suite.tasks.iter().flat_map(|task| &task.fixtures) {
+    for fixture in &suite.fixtures {
         lay(fixture, folder)?;
     }
     for (path, target) in &suite.links {
@@ -90,8 +96,7 @@ fn fill(suite: &SuiteDraft, folder: &Path) -> io::Result<()> {
         symlink(target, path)?;
     }
     fs::write(folder.join(SUITE), suite_text(suite))?;
-    let tasks = suite.tasks.iter().map(|task| &task.record).collect();
-    let record = Record { format: 1, from: suite.from, tasks };
+    let record = Record { format: 1, from: suite.from, tasks: &suite.records };
     fs::write(folder.join(RECORD), serde_json::to_string_pretty(&record)? + "\n")
 }
 
@@ -111,14 +116,14 @@ fn lay(fixture: &Fixture, folder: &Path) -> io::Result<()> {
 
 /// The text of the suite's file.
 fn suite_text(suite: &SuiteDraft) -> String {
-    let tasks = suite.tasks.iter().map(TaskDraft::node).collect();
-    let node = Node::map(vec![
+    let mut entries = vec![
         ("format", NodeValue::Integer(1).into()),
         ("suite", suite.name.as_str().into()),
         ("description", suite.description.as_str().into()),
-        ("tasks", NodeValue::List(tasks).into()),
-    ]);
-    yaml_text(&node)
+    ];
+    entries.extend(suite.head.iter().map(|(key, node)| (*key, node.clone())));
+    entries.push(("tasks", NodeValue::List(suite.tasks.clone()).into()));
+    yaml_text(&Node::map(entries))
 }
 
 /// Moves the folder to its place, or has it trade places with the one that is there (I1).

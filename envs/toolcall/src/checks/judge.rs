@@ -7,6 +7,7 @@ use clawrl_core::{Boundary, Check, CheckReport, CheckSpec, Fault};
 use clawrl_workspace::{cut, quote};
 
 use super::answer::check_answer;
+use super::expected;
 use crate::turn::State;
 
 /// Characters of a message (C4).
@@ -84,6 +85,21 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
                 },
             }
         }
+        Check::CallsMatch { calls, ordered, exactly } => {
+            let all = state.ledger.of_tools();
+            let found = expected::found(&all, calls, *ordered);
+            let fits = found == calls.len() && (!exactly || all.len() == found);
+            let order = if *ordered { ", in this order" } else { "" };
+            let others = if *exactly { " and no other" } else { "" };
+            let wanted = calls.len();
+            Finding::of(
+                fits,
+                format_args!(
+                    "expected {wanted} calls{order}{others}: found {found}, of {} in all",
+                    all.len()
+                ),
+            )
+        }
         Check::Stored { tool, key, equals } => {
             let store = state.stores.get(tool);
             let store = store.ok_or_else(|| invalid(format_args!("there is no store {tool:?}")))?;
@@ -107,7 +123,7 @@ pub(crate) fn invalid(reason: impl Display) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use clawrl_core::{AnswerCheck, CallPattern, ToolCall};
+    use clawrl_core::{AnswerCheck, CallPattern, ExpectedCall, ToolCall};
     use serde_json::json;
 
     use super::*;
@@ -153,6 +169,25 @@ mod tests {
         let next = "found 1 of 2 calls in order; the next would be of \"find\"";
         check(in_order(&["add", "find"]), Some((0.5, next)));
         check(in_order(&[]), Some((1.0, "all 0 calls, in order")));
+    }
+
+    #[test]
+    fn calls_are_matched() {
+        let calls_match = |tools: &[&str], ordered, exactly| {
+            let call = |tool: &&str| ExpectedCall { tool: (*tool).to_owned(), arguments: BTreeMap::new() };
+            Check::CallsMatch { calls: tools.iter().map(call).collect(), ordered, exactly }
+        };
+        let all = "expected 3 calls and no other: found 3, of 3 in all";
+        check(calls_match(&["add", "find", "add"], false, true), Some((1.0, all)));
+        let others = "expected 1 calls and no other: found 1, of 3 in all";
+        check(calls_match(&["find"], false, true), Some((0.0, others)));
+        check(calls_match(&["find"], false, false), Some((1.0, "expected 1 calls: found 1, of 3 in all")));
+        let order = "expected 2 calls, in this order: found 1, of 3 in all";
+        check(calls_match(&["add", "find"], true, false), Some((0.0, order)));
+        check(
+            calls_match(&[], false, true),
+            Some((0.0, "expected 0 calls and no other: found 0, of 3 in all")),
+        );
     }
 
     #[test]

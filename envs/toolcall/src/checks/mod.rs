@@ -14,6 +14,7 @@
 //! Pure; nothing to cancel.
 
 mod answer;
+mod expected;
 mod judge;
 mod list;
 mod normal;

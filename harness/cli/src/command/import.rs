@@ -1,6 +1,10 @@
 //! `clawrl import`: suites that others defined, as suites of ours.
 
-use std::path::PathBuf;
+mod bfcl;
+mod jsonl;
+mod reasoning_gym;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use clawrl_config::ConfigError;
@@ -28,6 +32,21 @@ enum What {
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
     )]
     Harbor(Choices),
+    /// Single-turn rows of BFCL v4, the Berkeley Function Calling Leaderboard.
+    #[command(
+        after_help = "Which categories, and how calls are compared: harness/docs/import.md\n\nExample:\n  clawrl import bfcl --data bfcl_eval/data --category simple_python --output tasks/bfcl"
+    )]
+    Bfcl(bfcl::Choices),
+    /// Questions with answers, one JSON object a line (GSM8K, DAPO-Math and the like), for a Python tool.
+    #[command(
+        after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
+    )]
+    Jsonl(jsonl::Choices),
+    /// Data sets that Reasoning Gym makes, in a Python that has it.
+    #[command(
+        after_help = "Which sets, and how answers are compared: --list, and harness/docs/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
+    )]
+    ReasoningGym(reasoning_gym::Choices),
     /// Tasks of Terminal-Bench 0.x.
     #[command(
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
@@ -75,6 +94,14 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let (choices, import) = match &arguments.what {
         What::Harbor(choices) => (choices, import_harbor as Importer),
         What::TerminalBench(choices) => (choices, import_terminal_bench as Importer),
+        What::Bfcl(choices) => return told(&bfcl::run(choices)?, &choices.output, log),
+        What::ReasoningGym(choices) => {
+            return match (choices.list, &choices.output) {
+                (false, Some(output)) => told(&reasoning_gym::run(choices, output)?, output, log),
+                _ => reasoning_gym::list(choices),
+            };
+        }
+        What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),
     };
     let sandbox = match choices.sandbox {
         Some(Sandbox::Container) => ImportSandbox::Container,
@@ -92,14 +119,18 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         max_turns: choices.max_turns,
         environment: crate::environment::all(),
     };
-    let imported = import(&options)?;
+    told(&import(&options)?, &choices.output, log)
+}
+
+/// Says what was imported.
+fn told(imported: &Imported, output: &Path, log: &Log) -> Result<Exit, Failure> {
     for (task, note) in &imported.notes {
         let whose = if task.is_empty() { String::new() } else { format!("{task}: ") };
         log.note(format_args!("{whose}{note}"));
     }
     print(&format!("{}\n", imported.suite.display()))?;
-    let count = imported.tasks.len();
+    let count = imported.count;
     let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
-    log.note(format_args!("{tasks}; try `clawrl validate {}`", choices.output.display()));
+    log.note(format_args!("{tasks}; try `clawrl validate {}`", output.display()));
     Ok(Exit::Success)
 }

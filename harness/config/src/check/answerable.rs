@@ -47,7 +47,7 @@ impl Checker {
             CheckKind::NotCalled(tool) => {
                 self.declared_tool(tool, tool.span, toolcall);
             }
-            CheckKind::CalledInOrder(calls) => {
+            CheckKind::CalledInOrder(calls) | CheckKind::CallsMatch { calls, .. } => {
                 for call in calls {
                     self.declared_tool(&call.tool, call.tool.span, toolcall);
                 }

@@ -9,7 +9,7 @@ use minijinja::Value;
 use super::environment::Named;
 use super::verifier::Around;
 use crate::bounds;
-use crate::file::{DefaultsFile, Located, NamedListFile, Scalar, SuiteFile, TaskFile, Text};
+use crate::file::{DefaultsFile, Located, Scalar, SuiteFile, TaskFile, Text};
 use crate::fill::try_instances;
 use crate::fixture::Fixtures;
 use crate::problem::{ConfigError, Finding, Findings};
@@ -129,17 +129,6 @@ impl Checker {
         }
     }
 
-    fn lists(&mut self, vars: &[(Text, Located<NamedListFile>)]) {
-        for (name, list) in vars {
-            self.named(name, value::variable_name);
-            let entries = match &list.value {
-                NamedListFile::Literal(entries) => self.entries(entries, list.span),
-                NamedListFile::Lines(file) => self.lines(&file.lines),
-            };
-            self.lists.insert(name.value.clone(), entries);
-        }
-    }
-
     /// A literal list, which must have entries and none twice.
     pub(super) fn entries(&mut self, entries: &[Located<Scalar>], span: Span) -> Vec<Value> {
         if entries.is_empty() {
@@ -161,34 +150,6 @@ impl Checker {
             }
         }
         values
-    }
-
-    fn lines(&mut self, path: &Text) -> Vec<Value> {
-        if let Err(bad) = value::file_path(path) {
-            self.bad_value(path.span, bad, "this path");
-            return Vec::new();
-        }
-        let lines = match self.fixtures.lines(path) {
-            Ok(lines) => lines,
-            Err(error) => {
-                self.problem(path.span, error.message, "read from here", error.help);
-                return Vec::new();
-            }
-        };
-        if lines.is_empty() {
-            let message = format!("`{}` has no entries", path.value);
-            self.problem(path.span, message, "nothing to choose from", "write one entry a line");
-        }
-        let mut seen = HashMap::new();
-        for (at, line) in lines.iter().enumerate() {
-            if let Some(first) = seen.insert(line.as_str(), at) {
-                let message = format!("`{line}` is in `{}` twice", path.value);
-                let help = format!("remove one; it is entry {} and entry {} of the file", first + 1, at + 1);
-                self.problem(path.span, message, "read from here", help);
-                break;
-            }
-        }
-        lines.into_iter().map(Value::from).collect()
     }
 
     /// The entries of a list by name.

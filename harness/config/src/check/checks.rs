@@ -8,8 +8,8 @@ use super::checker::Checker;
 use super::toolcall::{arguments_text, json_text};
 use crate::bounds;
 use crate::file::{
-    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CheckFile, CommandFile, JsonValueFile, Located,
-    ProcessFile, StoredFile, Text,
+    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CallsMatchFile, CheckFile, CommandFile,
+    ExpectedCallFile, JsonValueFile, Located, ProcessFile, StoredFile, Text,
 };
 use crate::problem::Problem;
 use crate::row::{CallRow, CheckKind, CheckRow, CommandRow, EnvRow};
@@ -20,7 +20,7 @@ const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Checks that look at a sandbox.
 const WORKSPACE_KINDS: &str = "`file_equals`, `file_contains`, `file_matches`, `file_absent`, `file_mode`, `file_owner`, `tree_hash`, `command`, `process` or `json_value`";
 /// Checks that look at an answer and at calls.
-const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `called`, `not_called`, `called_in_order` or `stored`; or one about files";
+const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `called`, `not_called`, `called_in_order`, `calls_match` or `stored`; or one about files";
 
 impl Checker {
     /// `env` is `None` where the task has none, which is a problem of its own.
@@ -147,6 +147,7 @@ impl Checker {
             check.called.map(|called| self.called(called)),
             check.not_called.map(CheckKind::NotCalled),
             check.called_in_order.map(|calls| self.called_in_order(calls)),
+            check.calls_match.map(|file| self.calls_match(file)),
             check.stored.map(|stored| self.stored(stored)),
         ];
         given.into_iter().flatten().collect()
@@ -190,6 +191,20 @@ impl Checker {
                 CallRow { tool: fields.tool, arguments: fields.arguments.map(arguments_text) }
             }
         }
+    }
+
+    fn calls_match(&mut self, file: Located<CallsMatchFile>) -> CheckKind {
+        let CallsMatchFile { calls, ordered, exactly } = file.value;
+        let exactly = exactly.unwrap_or(true);
+        if calls.is_empty() && !exactly {
+            let help = "list the calls, or write `exactly: true` for no call at all";
+            self.problem(calls.span, "any calls pass this check", "nothing is checked", help);
+        }
+        let call = |call: ExpectedCallFile| CallRow {
+            tool: call.tool,
+            arguments: call.arguments.map(arguments_text),
+        };
+        CheckKind::CallsMatch { calls: calls.value.into_iter().map(call).collect(), ordered, exactly }
     }
 
     fn stored(&mut self, file: Located<StoredFile>) -> CheckKind {

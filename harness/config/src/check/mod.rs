@@ -9,6 +9,7 @@ mod checker;
 mod checks;
 mod environment;
 mod image;
+mod lists;
 mod script;
 mod settings;
 mod step_reward;

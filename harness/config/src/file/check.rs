@@ -1,6 +1,7 @@
 //! Checks, as written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -57,6 +58,8 @@ pub(crate) struct CheckFile {
     pub(crate) not_called: Option<Text>,
     /// Calls in this order, others in between allowed.
     pub(crate) called_in_order: Option<Located<Vec<Located<CallFile>>>>,
+    /// All calls of the episode, against expected ones.
+    pub(crate) calls_match: Option<Located<CallsMatchFile>>,
     /// What a store holds at the end.
     pub(crate) stored: Option<Located<StoredFile>>,
     /// Shown in reports. Default: the kind and its subject.
@@ -260,6 +263,76 @@ pub(crate) struct CallFields {
     pub(crate) tool: Text,
     /// Arguments that the call has at least. A string that is one `{{ expression }}` takes the type of the expression.
     pub(crate) arguments: Option<Located<Map<String, Value>>>,
+}
+
+/// Every expected call is found by another call; `submit` is none of them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CallsMatch")]
+pub(crate) struct CallsMatchFile {
+    /// The calls; none with `exactly: true` for no call at all.
+    pub(crate) calls: Located<Vec<ExpectedCallFile>>,
+    /// Whether they stand in this order. Default: false.
+    #[serde(default)]
+    pub(crate) ordered: bool,
+    /// Whether there may be no other call. Default: true.
+    pub(crate) exactly: Option<bool>,
+}
+
+/// A call with these arguments and no others.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ExpectedCall")]
+pub(crate) struct ExpectedCallFile {
+    /// Name of the tool.
+    pub(crate) tool: Text,
+    /// What each argument may be. Default: the call has none.
+    #[schemars(with = "Option<BTreeMap<String, ValuePatternFile>>")]
+    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+}
+
+/// For the schema only: what is written is read as JSON, so that templates in it keep their types.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ValuePattern")]
+#[expect(dead_code, reason = "read as JSON")]
+pub(crate) enum ValuePatternFile {
+    /// What it may be.
+    Fields(ValuePatternFields),
+    /// This value.
+    Text(String),
+    /// This value.
+    Number(f64),
+    /// This value.
+    Bool(bool),
+    /// This value.
+    List(Vec<Value>),
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ValuePatternMap")]
+#[expect(dead_code, reason = "read as JSON")]
+pub(crate) struct ValuePatternFields {
+    /// One of these values.
+    any_of: Option<Vec<Value>>,
+    /// An object: one of these maps from its keys to what is under them.
+    any_object: Option<Vec<BTreeMap<String, ValuePatternFile>>>,
+    /// A list: one of these lists of what its entries may be.
+    any_list: Option<Vec<Vec<ValuePatternFile>>>,
+    /// Whether it may be left out. Default: false.
+    optional: Option<bool>,
+    /// `loose`: texts compare in lower case, without spaces and `, . / - _ * ^`. Default: `exact`.
+    text: Option<TextMatchFile>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+#[expect(dead_code, reason = "read as JSON")]
+pub(crate) enum TextMatchFile {
+    Exact,
+    Loose,
 }
 
 /// One of `equals` and `absent`.

@@ -14,16 +14,18 @@ use super::located::{Located, Scalar};
 #[derive(Debug)]
 pub(crate) enum NamedListFile {
     Literal(Vec<Located<Scalar>>),
-    Lines(LinesFields),
+    Elsewhere(ListFields),
 }
 
-/// A list in a text file.
+/// A list in a file of the suite's folder: one of `lines` and `rows`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "LinesMap")]
-pub(crate) struct LinesFields {
-    /// A text file in the suite's folder: one entry a line, empty lines left out.
-    pub(crate) lines: Located<String>,
+#[schemars(rename = "ListMap")]
+pub(crate) struct ListFields {
+    /// A text file: one entry a line, empty lines left out.
+    pub(crate) lines: Option<Located<String>>,
+    /// A JSONL file: one object a line, all with the same keys. A variable `row` then has `{{ row.key }}`.
+    pub(crate) rows: Option<Located<String>>,
 }
 
 impl<'de> Deserialize<'de> for NamedListFile {
@@ -34,7 +36,7 @@ impl<'de> Deserialize<'de> for NamedListFile {
             type Value = NamedListFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of values, or `lines:` and a text file")
+                f.write_str("a list of values, `lines:` and a text file, or `rows:` and a JSONL file")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
@@ -42,7 +44,7 @@ impl<'de> Deserialize<'de> for NamedListFile {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(NamedListFile::Lines)
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(NamedListFile::Elsewhere)
             }
         }
 
@@ -57,8 +59,8 @@ impl JsonSchema for NamedListFile {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A named list: its values, or a text file with one value a line.",
-            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<LinesFields>()]
+            "description": "A named list: its values, a text file with one value a line, or a JSONL file with one object a line.",
+            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<ListFields>()]
         })
     }
 }

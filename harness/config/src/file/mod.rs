@@ -17,10 +17,10 @@ mod verifier;
 mod workspace;
 
 pub(crate) use check::{
-    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CheckFile, CommandFile, JsonValueFile,
-    ProcessFile, StoredFile,
+    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CallsMatchFile, CheckFile, CommandFile,
+    ExpectedCallFile, JsonValueFile, ProcessFile, StoredFile,
 };
-pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
+pub(crate) use choice::{ChoiceFile, InstancesFile, ListFields, NamedListFile};
 pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};

@@ -72,6 +72,15 @@ impl<'s> Filler<'_, '_, 's> {
                 let subject = first_line(&names.join(", "));
                 (Check::CalledInOrder { calls }, subject)
             }
+            CheckKind::CallsMatch { calls, ordered, exactly } => {
+                let calls: Vec<_> =
+                    calls.iter().map(|call| self.expected_call(call, tools, values)).collect();
+                let calls = calls.into_iter().collect::<Option<Vec<_>>>()?;
+                let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+                let subject =
+                    if names.is_empty() { "none".to_owned() } else { first_line(&names.join(", ")) };
+                (Check::CallsMatch { calls, ordered: *ordered, exactly: *exactly }, subject)
+            }
             CheckKind::Stored { tool, key, equals } => {
                 let key = self.text(key, values);
                 let equals = self.optional(equals.as_ref(), values);

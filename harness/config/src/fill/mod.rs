@@ -5,6 +5,7 @@
 
 mod answers;
 mod checks;
+mod expected;
 mod filler;
 mod image;
 mod schema;

@@ -260,11 +260,11 @@ impl<'s> Filler<'_, '_, 's> {
     }
 }
 
-fn argument_names(parameters: &Json) -> Vec<&str> {
+pub(super) fn argument_names(parameters: &Json) -> Vec<&str> {
     parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }
 
-fn arguments_words(names: &[&str]) -> String {
+pub(super) fn arguments_words(names: &[&str]) -> String {
     match names {
         [] => "the tool has no arguments".to_owned(),
         names => format!("arguments of the tool are {}", listed(names.iter().copied())),
@@ -282,6 +282,6 @@ fn conversion_words(written: &JsonText, pointer: &str) -> &'static str {
 }
 
 /// A key as a part of a JSON pointer.
-fn escaped(key: &str) -> String {
+pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

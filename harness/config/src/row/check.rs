@@ -15,27 +15,74 @@ pub(crate) struct CheckRow {
 
 #[derive(Debug)]
 pub(crate) enum CheckKind {
-    FileEquals { path: Text, expected: Text },
-    FileContains { path: Text, text: Text },
-    FileMatches { path: Text, regex: Text },
-    FileAbsent { path: Text },
-    FileMode { path: Text, mode: Text },
-    FileOwner { path: Text, uid: u32 },
-    TreeHash { path: Text, sha256: Text },
+    FileEquals {
+        path: Text,
+        expected: Text,
+    },
+    FileContains {
+        path: Text,
+        text: Text,
+    },
+    FileMatches {
+        path: Text,
+        regex: Text,
+    },
+    FileAbsent {
+        path: Text,
+    },
+    FileMode {
+        path: Text,
+        mode: Text,
+    },
+    FileOwner {
+        path: Text,
+        uid: u32,
+    },
+    TreeHash {
+        path: Text,
+        sha256: Text,
+    },
     Command(CommandRow),
-    Process { regex: Text, running: bool },
-    JsonValue { path: Text, pointer: Text, equals: JsonText },
+    Process {
+        regex: Text,
+        running: bool,
+    },
+    JsonValue {
+        path: Text,
+        pointer: Text,
+        equals: JsonText,
+    },
     AnswerEquals(Text),
     AnswerNormalised(Text),
-    AnswerNumber { expected: Text, tolerance: Option<Text> },
+    AnswerNumber {
+        expected: Text,
+        tolerance: Option<Text>,
+    },
     AnswerMatches(Text),
     AnswerSchema(JsonText),
-    AnswerList { expected: JsonText, ordered: bool },
+    AnswerList {
+        expected: JsonText,
+        ordered: bool,
+    },
     AnswerCommand(CommandRow),
-    Called { call: CallRow, at_least: u32, at_most: Option<u32> },
+    Called {
+        call: CallRow,
+        at_least: u32,
+        at_most: Option<u32>,
+    },
     NotCalled(Text),
     CalledInOrder(Vec<CallRow>),
-    Stored { tool: Text, key: Text, equals: Option<Text> },
+    /// The arguments of a call are patterns, as written.
+    CallsMatch {
+        calls: Vec<CallRow>,
+        ordered: bool,
+        exactly: bool,
+    },
+    Stored {
+        tool: Text,
+        key: Text,
+        equals: Option<Text>,
+    },
 }
 
 #[derive(Debug)]
@@ -94,7 +141,9 @@ impl CheckKind {
             Self::AnswerSchema(json) | Self::AnswerList { expected: json, .. } => json.each_text(visit),
             Self::Called { call, .. } => call.each_text(visit),
             Self::NotCalled(_) => {}
-            Self::CalledInOrder(calls) => calls.iter().for_each(|call| call.each_text(visit)),
+            Self::CalledInOrder(calls) | Self::CallsMatch { calls, .. } => {
+                calls.iter().for_each(|call| call.each_text(visit))
+            }
             Self::Stored { key, equals, .. } => texts(std::iter::once(key).chain(equals), visit),
         }
     }
@@ -122,6 +171,7 @@ impl CheckKind {
             Self::Called { .. } => "called",
             Self::NotCalled(_) => "not_called",
             Self::CalledInOrder(_) => "called_in_order",
+            Self::CallsMatch { .. } => "calls_match",
             Self::Stored { .. } => "stored",
         }
     }
@@ -149,6 +199,7 @@ impl CheckKind {
             | Self::Called { .. }
             | Self::NotCalled(_)
             | Self::CalledInOrder(_)
+            | Self::CallsMatch { .. }
             | Self::Stored { .. } => Subject::Tools,
         }
     }

@@ -150,7 +150,7 @@ fn suites_that_cannot_be_read_are_explained() {
     folder.write("other/tasks.yaml", b"");
     folder.write("other/more.yml", b"");
     case("a folder with another file", folder.path().join("other"));
-    let large = folder.write("large.yaml", &vec![b'#'; (4 << 20) + 1]);
+    let large = folder.write("large.yaml", &vec![b'#'; (32 << 20) + 1]);
     case("too large", large);
     case("below a file", folder.path().join("suite.yaml/suite.yaml"));
     case("a device", PathBuf::from("/dev/null"));

@@ -6,4 +6,5 @@ mod examples;
 mod place;
 mod refusals_of_harbor;
 mod refusals_of_terminal_bench;
+mod rows;
 mod writing;

@@ -1,0 +1,258 @@
+//! BFCL's possible answers as patterns of calls.
+//!
+//! In a possible answer, each argument has a list of what is accepted, where an empty text says that it may be left out.
+//! What counts as equal depends on the type that the function declares: texts of a declared `string`, `any`, list or dict are
+//! compared loosely; where the first accepted value is of another type, it stands for a variable and is compared exactly.
+
+use serde_json::{Map, Value, json};
+
+use super::tool::fits;
+
+/// One argument: what it may be, as the suite says it, and what the oracle says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Argument {
+    pub(super) pattern: Value,
+    /// `None` where it may only be left out.
+    pub(super) value: Option<Value>,
+    /// Whether the schema of the argument lets none of them through.
+    pub(super) needs_any_type: bool,
+}
+
+/// An argument of the type that BFCL declares, with its schema.
+///
+/// # Errors
+/// Why no call passes.
+pub(super) fn argument(
+    declared: &Value,
+    schema: &Value,
+    accepted: &Value,
+    is_required: bool,
+) -> Result<Argument, &'static str> {
+    let accepted = accepted.as_array().ok_or("what is accepted is no list")?;
+    let may_miss = accepted.iter().any(is_empty_text);
+    let optional = may_miss && !is_required;
+    let kind = Kind::declared(declared);
+    let first = accepted.iter().find(|value| !is_empty_text(value));
+    let is_variable = first.is_some_and(|value| Kind::of(value) != kind.outer());
+    let mut pattern = match kind {
+        _ if is_variable => literal(accepted.iter().filter(|value| !is_empty_text(value)), false),
+        Kind::Dict => json!({ "any_object": objects(accepted.iter())? }),
+        Kind::ListOfDicts => json!({ "any_list": lists(accepted)? }),
+        Kind::List => {
+            // Python has nothing in the empty text, and so takes it for an empty list.
+            let values: Vec<Value> = accepted
+                .iter()
+                .map(|value| if is_empty_text(value) { json!([]) } else { value.clone() })
+                .collect();
+            literal(values.iter(), true)
+        }
+        Kind::Text => literal(accepted.iter().filter(|value| value.is_string()), true),
+        Kind::Other(_) => literal(accepted.iter().filter(|value| !is_empty_text(value)), false),
+    };
+    if optional {
+        pattern["optional"] = json!(true);
+    }
+    let mut candidates: Vec<Value> = match kind {
+        Kind::Dict if !is_variable => first.and_then(sample_of).into_iter().collect(),
+        Kind::ListOfDicts if !is_variable => first
+            .and_then(Value::as_array)
+            .and_then(|list| list.iter().map(sample_of).collect::<Option<Vec<_>>>())
+            .map(Value::Array)
+            .into_iter()
+            .collect(),
+        _ => pattern["any_of"].as_array().cloned().unwrap_or_default(),
+    };
+    // What says something goes before what says nothing.
+    candidates.sort_by_key(|value| is_empty_text(value) || value.as_array().is_some_and(Vec::is_empty));
+    if candidates.is_empty() {
+        return if optional {
+            Ok(Argument { pattern, value: None, needs_any_type: false })
+        } else {
+            Err("an argument has no accepted value, and may not be left out")
+        };
+    }
+    if let Some(value) = candidates.iter().find(|value| fits(schema, value)) {
+        return Ok(Argument { value: Some(value.clone()), pattern, needs_any_type: false });
+    }
+    // A schema may list the same text in other letters.
+    let listed = schema["enum"].as_array().into_iter().flatten();
+    let alike = |value: &&Value| {
+        let text = value.as_str().map(loose);
+        text.is_some() && candidates.iter().any(|candidate| candidate.as_str().map(loose) == text)
+    };
+    if pattern["text"] == json!("loose")
+        && let Some(value) = listed.into_iter().find(alike)
+        && let Some(any_of) = pattern["any_of"].as_array_mut()
+    {
+        any_of.insert(0, value.clone());
+        return Ok(Argument { value: Some(value.clone()), pattern, needs_any_type: false });
+    }
+    Ok(Argument { value: candidates.into_iter().next(), pattern, needs_any_type: true })
+}
+
+/// How a value of a declared type is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Dict,
+    List,
+    ListOfDicts,
+    Other(&'static str),
+}
+
+impl Kind {
+    fn declared(declared: &Value) -> Self {
+        match declared["type"].as_str().unwrap_or_default() {
+            "string" | "any" => Self::Text,
+            "dict" => Self::Dict,
+            "array" | "tuple" if declared["items"]["type"] == json!("dict") => Self::ListOfDicts,
+            "array" | "tuple" => Self::List,
+            "integer" => Self::Other("int"),
+            "float" => Self::Other("float"),
+            "boolean" => Self::Other("bool"),
+            _ => Self::Other("other"),
+        }
+    }
+
+    fn outer(self) -> Self {
+        if self == Self::ListOfDicts { Self::List } else { self }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::String(_) => Self::Text,
+            Value::Object(_) => Self::Dict,
+            Value::Array(_) => Self::List,
+            Value::Bool(_) => Self::Other("bool"),
+            Value::Number(number) if number.is_f64() => Self::Other("float"),
+            Value::Number(_) => Self::Other("int"),
+            Value::Null => Self::Other("none"),
+        }
+    }
+}
+
+fn is_empty_text(value: &Value) -> bool {
+    value.as_str() == Some("")
+}
+
+fn literal<'a>(values: impl Iterator<Item = &'a Value>, is_loose: bool) -> Value {
+    let any_of: Vec<&Value> = values.collect();
+    if is_loose { json!({ "any_of": any_of, "text": "loose" }) } else { json!({ "any_of": any_of }) }
+}
+
+/// Dicts of lists of what is accepted under each key.
+fn objects<'a>(accepted: impl Iterator<Item = &'a Value>) -> Result<Vec<Value>, &'static str> {
+    accepted.filter(|value| !is_empty_text(value)).map(object).collect()
+}
+
+fn object(accepted: &Value) -> Result<Value, &'static str> {
+    let accepted = accepted.as_object().ok_or("a dict is expected, and something else is accepted")?;
+    let mut keys = Map::new();
+    for (key, values) in accepted {
+        let values = values.as_array().ok_or("what is accepted under a key is no list")?;
+        // Lists under a key are compared exactly, texts are not.
+        let has_lists = values.iter().any(Value::is_array);
+        let mut pattern = literal(values.iter(), !has_lists);
+        if values.iter().any(is_empty_text) {
+            pattern["optional"] = json!(true);
+        }
+        keys.insert(key.clone(), pattern);
+    }
+    Ok(Value::Object(keys))
+}
+
+fn lists(accepted: &[Value]) -> Result<Vec<Value>, &'static str> {
+    let one = |value: &Value| {
+        let entries = match value {
+            Value::Array(entries) => entries.as_slice(),
+            value if is_empty_text(value) => &[],
+            _ => return Err("a list is expected, and something else is accepted"),
+        };
+        let entry = |entry: &Value| Ok(json!({ "any_object": [object(entry)?] }));
+        entries.iter().map(entry).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    };
+    accepted.iter().map(one).collect()
+}
+
+/// A dict that is accepted, with no key that may be left out.
+fn sample_of(accepted: &Value) -> Option<Value> {
+    let mut sample = Map::new();
+    for (key, values) in accepted.as_object()? {
+        let values = values.as_array()?;
+        if let Some(value) = values.iter().find(|value| !is_empty_text(value)) {
+            sample.insert(key.clone(), value.clone());
+        } else if values.is_empty() {
+            return None;
+        }
+    }
+    Some(Value::Object(sample))
+}
+
+fn loose(text: &str) -> String {
+    let kept = |character: &char| !" ,./-_*^".contains(*character);
+    text.chars().filter(kept).flat_map(char::to_lowercase).collect::<String>().replace('\'', "\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(declared: Value, accepted: Value, expected: Result<(Value, Option<Value>), &str>) {
+        let schema = super::super::tool::parameters(&json!({ "properties": { "a": declared } })).unwrap();
+        let found = argument(&declared, &schema["properties"]["a"], &accepted, false);
+        let found = found.map(|argument| (argument.pattern, argument.value));
+        assert_eq!(found, expected, "{declared} {accepted}");
+    }
+
+    #[test]
+    fn what_is_accepted_becomes_a_pattern() {
+        check(json!({ "type": "integer" }), json!([5]), Ok((json!({ "any_of": [5] }), Some(json!(5)))));
+        let loose = json!({ "any_of": ["", "New York"], "text": "loose", "optional": true });
+        check(json!({ "type": "string" }), json!(["", "New York"]), Ok((loose, Some(json!("New York")))));
+        check(
+            json!({ "type": "integer" }),
+            json!([""]),
+            Ok((json!({ "any_of": [], "optional": true }), None)),
+        );
+        check(
+            json!({ "type": "integer" }),
+            json!([]),
+            Err("an argument has no accepted value, and may not be left out"),
+        );
+        let list = json!({ "any_of": [[1, 2], []], "text": "loose", "optional": true });
+        check(
+            json!({ "type": "array", "items": { "type": "integer" } }),
+            json!([[1, 2], ""]),
+            Ok((list, Some(json!([1, 2])))),
+        );
+        let dict =
+            json!({ "any_object": [{ "k": { "any_of": [1, ""], "text": "loose", "optional": true } }] });
+        check(
+            json!({ "type": "dict" }),
+            json!([{ "k": [1, ""] }]),
+            Ok((dict.clone(), Some(json!({ "k": 1 })))),
+        );
+        let dicts = json!({ "any_list": [[dict]] });
+        let of_dicts = json!({ "type": "array", "items": { "type": "dict" } });
+        check(of_dicts, json!([[{ "k": [1, ""] }]]), Ok((dicts, Some(json!([{ "k": 1 }])))));
+    }
+
+    #[test]
+    fn a_value_of_another_type_stands_for_a_variable() {
+        check(
+            json!({ "type": "dict" }),
+            json!(["my_dict"]),
+            Ok((json!({ "any_of": ["my_dict"] }), Some(json!("my_dict")))),
+        );
+    }
+
+    #[test]
+    fn a_listed_value_in_other_letters_is_taken() {
+        let found = json!({ "any_of": ["Celsius", "celsius"], "text": "loose" });
+        check(
+            json!({ "type": "string", "enum": ["Celsius"] }),
+            json!(["celsius"]),
+            Ok((found, Some(json!("Celsius")))),
+        );
+    }
+}

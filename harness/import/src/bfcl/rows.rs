@@ -1,0 +1,149 @@
+//! The rows of BFCL's files, with their possible answers.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use clawrl_config::{Node, Problem};
+use serde_json::{Value, json};
+
+use super::category::{Asked, asked};
+use super::options::BfclOptions;
+use super::task::task;
+use crate::findings::Findings;
+use crate::questions::{BadRow, Chosen, Lines};
+
+/// Problems of rows that are told.
+const MOST_TOLD: usize = 12;
+
+/// What the files hold.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) ids: Vec<String>,
+    pub(crate) tasks: Vec<Node>,
+    pub(crate) records: Vec<Value>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the files of the categories. What is wrong is in the findings.
+pub(crate) fn import_rows(options: &BfclOptions, findings: &mut Findings) -> Rows {
+    let mut rows = Rows::default();
+    for (category, file) in files(options, findings) {
+        match asked(&category) {
+            Ok(asked) => read(options, &category, asked, &file, &mut rows, findings),
+            Err(problem) => findings.adopt(&problem.into()),
+        }
+    }
+    if findings.count() == 0 && rows.ids.is_empty() {
+        findings.adopt(
+            &Problem::new("there is no row to import", "name a category: `--category simple_python`").into(),
+        );
+    }
+    rows
+}
+
+/// Categories and their files.
+fn files(options: &BfclOptions, findings: &mut Findings) -> Vec<(String, PathBuf)> {
+    let data = &options.data;
+    if data.is_file() {
+        let stem = data.file_stem().unwrap_or_default().to_string_lossy();
+        let category = stem.strip_prefix("BFCL_v4_").unwrap_or(&stem).to_owned();
+        if options.categories.iter().any(|wanted| *wanted != category) {
+            let help = "name the folder, or leave `--category` out";
+            findings.refuse_path(data, format!("is the file of the category `{category}` alone"), help);
+        }
+        return vec![(category, data.clone())];
+    }
+    if options.categories.is_empty() {
+        let help = "say which: `--category simple_python --category multiple`";
+        findings.adopt(&Problem::new("no category is named", help).into());
+    }
+    let folders = [data.clone(), data.join("data"), data.join("bfcl_eval/data")];
+    let mut found = Vec::new();
+    for category in &options.categories {
+        if found.iter().any(|(known, _)| known == category) {
+            continue;
+        }
+        let name = format!("BFCL_v4_{category}.json");
+        match folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()) {
+            Some(path) => found.push((category.clone(), path)),
+            // A category that is none says so itself.
+            None if asked(category).is_err() => found.push((category.clone(), data.join(&name))),
+            None => {
+                let help = "name the folder `bfcl_eval/data` of the package `bfcl-eval`: `pip download --no-deps bfcl-eval`, then \
+                            `unzip`";
+                findings.refuse_path(data, format!("has no `{name}`"), help);
+            }
+        }
+    }
+    found
+}
+
+fn read(
+    options: &BfclOptions,
+    category: &str,
+    asked: Asked,
+    file: &Path,
+    rows: &mut Rows,
+    findings: &mut Findings,
+) {
+    let Some(lines) = Lines::read(file, findings) else { return };
+    let mut answers: HashMap<String, Value> = HashMap::new();
+    if asked == Asked::Calls {
+        let name = file.file_name().unwrap_or_default();
+        let path = file.parent().unwrap_or(Path::new(".")).join("possible_answer").join(name);
+        let Some(truth) = Lines::read(&path, findings) else { return };
+        for line in truth.lines {
+            if let (Some(Value::String(id)), Some(calls)) = (line.row.get("id"), line.row.get("ground_truth"))
+            {
+                answers.insert(id.clone(), calls.clone());
+            }
+        }
+    }
+    let mut chosen = Chosen::new(options.choice, lines.lines.len());
+    let (mut told, mut untold) = (0, 0);
+    let mut skipped = Vec::new();
+    for line in &lines.lines {
+        if !chosen.takes() {
+            continue;
+        }
+        let truth = line.row.get("id").and_then(Value::as_str).and_then(|id| answers.get(id));
+        let read = task(&line.row, truth, asked, options.max_turns).and_then(|task| {
+            if rows.ids.contains(&task.id) {
+                let message = format!("two rows have the id `{}`", task.id);
+                return Err(BadRow { key: "id".to_owned(), message, help: "remove one of them".to_owned() });
+            }
+            Ok(task)
+        });
+        match read {
+            Ok(task) => {
+                rows.ids.push(task.id);
+                rows.tasks.push(task.node);
+                rows.records.push(task.record);
+            }
+            Err(bad) if options.skip_unrepresentable => {
+                let id = line.row.get("id").and_then(Value::as_str).unwrap_or_default();
+                rows.notes.push(format!("{id} is left out: {}", bad.message));
+                skipped.push(json!({ "id": id, "reason": bad.message }));
+            }
+            Err(bad) if told < MOST_TOLD => {
+                told += 1;
+                findings.refuse(
+                    &lines.source,
+                    lines.place(line, &bad.key),
+                    "in this row",
+                    bad.message,
+                    bad.help,
+                );
+            }
+            Err(_) => untold += 1,
+        }
+    }
+    if untold > 0 {
+        let help = "leave such rows out with `--skip-unrepresentable`, which lists them";
+        let message = format!("{untold} more rows of `{category}` cannot be imported");
+        findings.adopt(&Problem::new(message, help).into());
+    }
+    if !skipped.is_empty() {
+        rows.records.push(json!({ "category": category, "left_out": skipped }));
+    }
+}

@@ -1,0 +1,62 @@
+//! Which rows take part.
+
+use clawrl_core::SplitMix64;
+
+use super::options::RowChoice;
+
+/// Asked for one row after another.
+pub(crate) struct Chosen {
+    at: usize,
+    wanted: Option<Vec<bool>>,
+    most: usize,
+}
+
+impl Chosen {
+    pub(crate) fn new(choice: RowChoice, total: usize) -> Self {
+        match choice {
+            RowChoice::All => Self { at: 0, wanted: None, most: usize::MAX },
+            RowChoice::First(most) => Self { at: 0, wanted: None, most },
+            RowChoice::Some { count, seed } => {
+                let mut places: Vec<usize> = (0..total).collect();
+                let mut stream = SplitMix64::new(seed);
+                let count = count.min(total);
+                let mut wanted = vec![false; total];
+                for index in 0..count {
+                    let other = index + stream.below((total - index) as u64) as usize;
+                    places.swap(index, other);
+                    wanted[places[index]] = true;
+                }
+                Self { at: 0, wanted: Some(wanted), most: usize::MAX }
+            }
+        }
+    }
+
+    pub(crate) fn takes(&mut self) -> bool {
+        let at = self.at;
+        self.at += 1;
+        at < self.most && self.wanted.as_ref().is_none_or(|wanted| wanted[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(choice: RowChoice, expected: usize) {
+        let taken = |choice| {
+            let mut chosen = Chosen::new(choice, 100);
+            (0..100).filter(|_| chosen.takes()).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(choice).len(), expected, "{choice:?}");
+        assert_eq!(taken(choice), taken(choice));
+    }
+
+    #[test]
+    fn rows_are_chosen() {
+        check(RowChoice::All, 100);
+        check(RowChoice::First(7), 7);
+        check(RowChoice::First(700), 100);
+        check(RowChoice::Some { count: 7, seed: 3 }, 7);
+        check(RowChoice::Some { count: 700, seed: 3 }, 100);
+    }
+}

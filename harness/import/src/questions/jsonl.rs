@@ -1,0 +1,189 @@
+//! JSONL files of questions, as families of a suite.
+//!
+//! J1. Ids are unique within a file. J2. A row that cannot be represented refuses the import at its place, or is left out
+//! and listed.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use clawrl_config::{Problem, Span};
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::chosen::Chosen;
+use super::keys::{self, BadRow, Keys};
+use super::lines::{Line, Lines};
+use super::options::JsonlOptions;
+use super::suite::{Family, Grading, Question};
+use crate::findings::Findings;
+use crate::import::slug;
+
+/// Problems of rows that are told.
+const MOST_TOLD: usize = 12;
+
+/// What the files hold, what is left out, and the records of both.
+pub(crate) struct Rows {
+    pub(crate) families: Vec<Family>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) records: Vec<Value>,
+}
+
+/// Reads the files. What is wrong is in the findings.
+pub(crate) fn import_rows(options: &JsonlOptions, findings: &mut Findings) -> Rows {
+    let mut rows = Rows { families: Vec::new(), notes: Vec::new(), records: Vec::new() };
+    let files: Vec<(&Path, Lines)> = options
+        .files
+        .iter()
+        .filter_map(|path| Some((path.as_path(), Lines::read(path, findings)?)))
+        .collect();
+    let total = files.iter().map(|(_, lines)| lines.lines.len()).sum();
+    let mut left = Left { told: 0, untold: 0 };
+    let mut chosen = Chosen::new(options.choice, total);
+    let mut names: Vec<String> = Vec::new();
+    for (path, lines) in &files {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = slug(&stem);
+        if names.contains(&name) {
+            let help = "rename one of the files, or import them into two suites";
+            findings.refuse_path(
+                path,
+                format!("its tasks would be called `{name}`, like those of another file"),
+                help,
+            );
+            continue;
+        }
+        names.push(name.clone());
+        file(options, &name, lines, &mut chosen, &mut left, &mut rows, findings);
+    }
+    if left.untold > 0 {
+        let message = format!("{} more rows cannot be imported", left.untold);
+        let help = "leave such rows out with `--skip-unrepresentable`, which lists them";
+        findings.adopt(&Problem::new(message, help).into());
+    }
+    if findings.count() == 0 && rows.families.is_empty() {
+        findings.adopt(&Problem::new("there is no row to import", "name files that have some").into());
+    }
+    rows
+}
+
+/// How many problems of rows were told, and how many not.
+struct Left {
+    told: usize,
+    untold: usize,
+}
+
+fn file(
+    options: &JsonlOptions,
+    name: &str,
+    lines: &Lines,
+    chosen: &mut Chosen,
+    left: &mut Left,
+    rows: &mut Rows,
+    findings: &mut Findings,
+) {
+    let Some(first) = lines.lines.first() else {
+        rows.notes.push(format!("{name}: the file has no rows"));
+        return;
+    };
+    let (question, answer) = (options.question_key.as_deref(), options.answer_key.as_deref());
+    let keys = match Keys::find(&first.row, question, answer, options.id_key.as_deref()) {
+        Ok(keys) => keys,
+        Err(bad) => return refuse(lines, first, bad, findings),
+    };
+    let mut ids: HashMap<String, Span> = HashMap::new();
+    let mut kinds: [Vec<Question>; 3] = Default::default();
+    let mut skipped = Vec::new();
+    for line in &lines.lines {
+        if !chosen.takes() {
+            continue;
+        }
+        let read = read_row(line, &keys, options.tolerance);
+        let question = match read {
+            Ok(question) => question,
+            Err(bad) if options.skip_unrepresentable => {
+                skipped.push(json!({ "line": line.number, "reason": bad.message }));
+                continue;
+            }
+            Err(bad) => {
+                if left.told < MOST_TOLD {
+                    left.told += 1;
+                    refuse(lines, line, bad, findings);
+                } else {
+                    left.untold += 1;
+                }
+                continue;
+            }
+        };
+        // J1.
+        if ids.insert(question.id.clone(), line.span).is_some() {
+            if left.told < MOST_TOLD {
+                left.told += 1;
+                let key = keys.id.as_deref().unwrap_or_default();
+                let message = format!("two rows have the id `{}`", question.id);
+                let help = "remove one of them, or name another key with `--id-key`";
+                refuse(lines, line, BadRow::new(key, message, help), findings);
+            } else {
+                left.untold += 1;
+            }
+            continue;
+        }
+        let kind = match question.grading {
+            Grading::Number { .. } => 0,
+            Grading::Pattern(_) => 1,
+            Grading::Text | Grading::Exact => 2,
+        };
+        kinds[kind].push(question);
+    }
+    let counts: Vec<usize> = kinds.iter().map(Vec::len).collect();
+    let several = counts.iter().filter(|count| **count > 0).count() > 1;
+    for (questions, word) in kinds.into_iter().zip(["number", "pattern", "text"]) {
+        if !questions.is_empty() {
+            let name = if several { format!("{name}-{word}") } else { name.to_owned() };
+            rows.families.push(Family { name, questions });
+        }
+    }
+    let mut by_reason: Vec<(String, usize)> = Vec::new();
+    for row in &skipped {
+        let reason = row["reason"].as_str().unwrap_or_default();
+        match by_reason.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, count)) => *count += 1,
+            None => by_reason.push((reason.to_owned(), 1)),
+        }
+    }
+    for (reason, count) in by_reason {
+        rows.notes.push(format!("{name}: {count} rows are left out: {reason}"));
+    }
+    let id = keys.id.as_deref().unwrap_or("(line)");
+    rows.records.push(json!({
+        "file": name,
+        "keys": { "question": keys.question, "answer": keys.answer, "id": id },
+        "rows": counts.iter().sum::<usize>(),
+        "left_out": skipped,
+    }));
+}
+
+fn refuse(lines: &Lines, line: &Line, bad: BadRow, findings: &mut Findings) {
+    findings.refuse(&lines.source, lines.place(line, &bad.key), "in this row", bad.message, bad.help);
+}
+
+fn read_row(line: &Line, keys: &Keys, tolerance: Option<f64>) -> Result<Question, BadRow> {
+    let question = keys::question(&line.row, &keys.question)?;
+    let written = keys::written_answer(&line.row, &keys.answer)?;
+    let id = match &keys.id {
+        Some(key) => keys::id(&line.row, key)?,
+        None => line.number.to_string(),
+    };
+    let answer = Answer::read(&written).map_err(|reason| {
+        let help =
+            "leave such rows out with `--skip-unrepresentable`, or write the answer as a number or as words";
+        BadRow::new(&keys.answer, reason, help)
+    })?;
+    let (answer, grading) = match answer {
+        Answer::Number { text, tolerance: own } => {
+            (text, Grading::Number { tolerance: tolerance.unwrap_or(own) })
+        }
+        Answer::Pattern { text, regex } => (text, Grading::Pattern(regex)),
+        Answer::Text(text) => (text, Grading::Text),
+    };
+    Ok(Question { id, question, answer, grading })
+}

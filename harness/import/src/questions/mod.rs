@@ -1,0 +1,16 @@
+//! Questions with an answer: rows of JSONL files and of data sets that are made, as tasks with a `python` tool.
+
+mod answer;
+mod chosen;
+mod jsonl;
+mod keys;
+mod lines;
+mod options;
+mod suite;
+
+pub(crate) use chosen::Chosen;
+pub(crate) use jsonl::import_rows;
+pub(crate) use keys::{BadRow, conversation};
+pub(crate) use lines::Lines;
+pub use options::{JsonlOptions, RowChoice};
+pub(crate) use suite::{Family, Grading, Question, QuestionsSuite, questions_suite};
