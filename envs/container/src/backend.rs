@@ -104,6 +104,7 @@ impl ContainerBackend {
             workdir: &workdir,
             limits: spec.limits,
             network: spec.network,
+            read_only: &spec.read_only,
             labels: labels::of(&shared.config.run),
             mark: &mark,
         };

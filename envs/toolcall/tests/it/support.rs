@@ -13,7 +13,7 @@ use clawrl_sandbox::{
     BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, WarmMarks, probe_host,
 };
 use clawrl_testkit::{ready, step_ctx, task};
-use clawrl_toolcall::{ToolcallConfig, ToolcallProvider};
+use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 use serde_json::{Value, json};
 
 /// A tool with the parameters of its kind, or with any.
@@ -41,7 +41,7 @@ pub(crate) fn command(name: &str, argv: &[&str]) -> ToolDecl {
 
 /// Tools that need no sandbox.
 pub(crate) fn in_process(tools: Vec<ToolDecl>) -> ToolcallSpec {
-    ToolcallSpec { tools, workspace: None, observation_chars: 2_000, max_parallel_calls: 8 }
+    ToolcallSpec { tools, mcp: Vec::new(), workspace: None, observation_chars: 2_000, max_parallel_calls: 8 }
 }
 
 /// Tools with a small sandbox.
@@ -88,6 +88,7 @@ pub(crate) fn bare_provider() -> ToolcallProvider {
         marks: WarmMarks { low: 0, high: 0 },
         expected: Vec::new(),
         determinism: Determinism::default(),
+        secrets: Secrets::default(),
     })
 }
 
@@ -104,6 +105,7 @@ pub(crate) fn provider(client: SpawnerClient, spec: &ToolcallSpec) -> ToolcallPr
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(spec.clone(), u32::MAX)],
         determinism: Determinism::default(),
+        secrets: Secrets::default(),
     })
 }
 

@@ -80,7 +80,8 @@ mod tests {
 
     fn toolcall(workspace: Option<WorkspaceSpec>) -> EnvSpec {
         let (tools, observation_chars, max_parallel_calls) = (Vec::new(), 400, 8);
-        EnvSpec::Toolcall(ToolcallSpec { tools, workspace, observation_chars, max_parallel_calls })
+        let mcp = Vec::new();
+        EnvSpec::Toolcall(ToolcallSpec { tools, mcp, workspace, observation_chars, max_parallel_calls })
     }
 
     fn check(envs: &[EnvSpec], expected: &[SandboxKind], expected_word: &str) {

@@ -8,6 +8,7 @@ mod checks;
 mod filler;
 mod image;
 mod schema;
+mod served;
 mod task;
 mod terminal;
 mod toolcall;

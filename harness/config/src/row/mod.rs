@@ -4,6 +4,7 @@
 
 mod check;
 mod script;
+mod served;
 mod task;
 mod terminal;
 mod text;
@@ -12,6 +13,7 @@ mod verifier;
 
 pub(crate) use check::{CallRow, CheckKind, CheckRow, CommandRow, Subject};
 pub(crate) use script::{ActionRow, ScriptRow};
+pub(crate) use served::{McpRow, McpTransportRow, SourceRow};
 pub(crate) use task::{EnvRow, Instances, Row, Settings};
 pub(crate) use terminal::{
     FileRow, FileSource, FilesRow, ImageRow, ImageSourceRow, TerminalRow, WorkspaceRow,
