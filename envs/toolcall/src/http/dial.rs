@@ -24,7 +24,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Makes connections within a reach.
 #[derive(Debug, Clone)]
-pub(super) struct Dialer {
+pub(crate) struct Dialer {
     reach: Arc<Reach>,
 }
 

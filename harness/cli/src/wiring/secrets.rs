@@ -33,7 +33,8 @@ pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, Failure> {
         Some(value) => Ok((name, value)),
         None => {
             let message = format!("the environment variable {name} is not set, and {place} needs it");
-            let help = format!("set it where you start `clawrl`: `export {name}=...`; its value is never recorded");
+            let help =
+                format!("set it where you start `clawrl`: `export {name}=...`; its value is never recorded");
             Err(Failure::with_help(Exit::Refused, message, help))
         }
     };
