@@ -432,9 +432,15 @@ choose_servers() {
 # --- All of it -------------------------------------------------------------------------------------------------
 
 case $purpose in
-engine) choose_engine && exit ;;
+engine)
+    choose_engine
+    exit
+    ;;
 mcp) exec ci/mcp/install.sh ;;
-servers) choose_servers && exit ;;
+servers)
+    choose_servers
+    exit
+    ;;
 esac
 choose_libtorch
 case $purpose in

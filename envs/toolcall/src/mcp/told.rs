@@ -31,7 +31,6 @@ fn part(block: &ContentBlock) -> String {
             _ => "[resource of an unknown kind]".to_owned(),
         },
         // Kinds that a later version of the protocol brings.
-        #[allow(unreachable_patterns)]
         _ => "[content of an unknown kind]".to_owned(),
     }
 }

@@ -119,7 +119,7 @@ fn an_agent_may_break_its_own_server() {
     let mut spec = small("good");
     spec.tools = vec![command("shell", &["sh", "-c", "{script}"])];
     with_env(spec, async |env| {
-        let script = "rm server.py; kill -9 $(ps -eo pid,args | grep '[s]erver.py' | cut -c1-8)";
+        let script = "rm *.py; for p in /proc/[0-9]*; do grep -qs 'serve[r].py' $p/cmdline && kill -9 ${p#/proc/}; done";
         shown(env, &[call("shell", json!({"script": script}))]).await;
         let mut told = shown(env, &[call("echo", json!({"text": "x"}))]).await;
         if told.contains("has ended") {
