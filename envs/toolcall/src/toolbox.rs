@@ -36,7 +36,7 @@ pub(crate) struct Tool {
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// It is in the task, at this index.
-    Declared { index: usize, http: Option<HttpTool> },
+    Declared { index: usize, http: Option<Box<HttpTool>> },
     /// A server of the task, at this index, has it under this name.
     Served { server: usize, own_name: String },
 }
@@ -70,7 +70,7 @@ impl Toolbox {
                     return Err(invalid(&tool.name, "it has no command"));
                 }
             }
-            let http = HttpTool::new(&tool.name, &tool.kind, secrets, clients)?;
+            let http = HttpTool::new(&tool.name, &tool.kind, secrets, clients)?.map(Box::new);
             let schema = schemas
                 .get(&tool.parameters)
                 .map_err(|error| invalid(&tool.name, &format!("its parameters: {error}")))?;

@@ -62,7 +62,7 @@ pub(crate) enum Job<'a> {
     },
     Http {
         tool: &'a HttpTool,
-        ask: Ask,
+        ask: Box<Ask>,
         limit: Duration,
     },
     /// A tool of a server, by its own name.
@@ -171,7 +171,7 @@ fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &m
         }
         Origin::Declared { http: Some(tool), .. } => {
             return match Ask::new(tool, arguments) {
-                Ok(ask) => Job::Http { tool, ask, limit },
+                Ok(ask) => Job::Http { tool, ask: Box::new(ask), limit },
                 Err(reason) => Job::Known(CallResult::refused(reason)),
             };
         }
@@ -246,7 +246,7 @@ async fn finish_one(job: Job<'_>, ground: Ground<'_>, deadline: Instant) -> Resu
             let text = format!("error: no answer, ended {}", allowance.when());
             Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
         }
-        Job::Http { tool, ask, limit } => tool.call(ask, Allowance::begin(limit, deadline)).await,
+        Job::Http { tool, ask, limit } => tool.call(*ask, Allowance::begin(limit, deadline)).await,
         Job::Served { server, own_name, arguments, limit } => {
             let Some(server) = ground.servers.get(server) else { return nowhere() };
             let sandbox = programs.map(|programs| programs.sandbox);

@@ -144,6 +144,7 @@ fn a_workspace_is_neither_the_whole_image_nor_in_a_volume() {
 fn folders_of_the_host_are_seen_and_cannot_be_written() {
     with_backend(|backend, _| async move {
         let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(folder.path().join("a"), "seen\n").unwrap();
         let showing = |path: &std::path::Path| clawrl_sandbox::SandboxSpec {
             read_only: vec![path.to_owned()],

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl};
@@ -48,15 +49,17 @@ pub(crate) struct Connection {
     /// Dropped before the rest: it holds the ends of the pipes.
     service: Mutex<RunningService<RoleClient, ClientConfig>>,
     other_side: OtherSide,
+    /// Nobody is to begin anything on it; what is under way goes on.
+    spent: AtomicBool,
 }
 
 /// What is at the other end.
 enum OtherSide {
     Program {
         /// Its life, and what it says.
-        running: Mutex<(ProgramHandle, Overheard)>,
+        running: Box<Mutex<(ProgramHandle, Overheard)>>,
         /// Of one that has a sandbox of its own.
-        home: Option<Place>,
+        home: Option<Box<Place>>,
     },
     Http(Arc<Trouble>),
 }
@@ -122,7 +125,7 @@ impl Connection {
                 return Err(hung(decl, &said));
             }
         };
-        let running = Mutex::new((handle, overheard));
+        let running = Box::new(Mutex::new((handle, overheard)));
         Self::agreed(decl, service, OtherSide::Program { running, home: None })
     }
 
@@ -173,13 +176,13 @@ impl Connection {
             );
             return Err(Fault::permanent(Boundary::Provider, "mcp-version", message));
         }
-        Ok(Self { peer: service.peer().clone(), service: Mutex::new(service), other_side })
+        Ok(Self { peer: service.peer().clone(), service: Mutex::new(service), other_side, spent: AtomicBool::new(false) })
     }
 
     /// Gives a program's sandbox to its connection.
     pub(super) fn at_home(mut self, place: Place) -> Self {
         if let OtherSide::Program { home, .. } = &mut self.other_side {
-            *home = Some(place);
+            *home = Some(Box::new(place));
         }
         self
     }
@@ -187,7 +190,12 @@ impl Connection {
     /// Whether nothing can be asked any more.
     pub(super) fn is_closed(&self) -> bool {
         let in_trouble = matches!(&self.other_side, OtherSide::Http(trouble) if trouble.known().is_some());
-        in_trouble || self.peer.is_transport_closed()
+        in_trouble || self.spent.load(Ordering::Acquire) || self.peer.is_transport_closed()
+    }
+
+    /// Has nobody begin anything on it: whoever asks next connects anew.
+    pub(super) fn spend(&self) {
+        self.spent.store(true, Ordering::Release);
     }
 
     /// The tools that the server lists.

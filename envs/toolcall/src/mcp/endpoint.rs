@@ -1,7 +1,8 @@
 //! Streamable HTTP for the SDK, over our own client.
 //!
-//! E1. A connection that breaks under a request is remembered: the SDK only waits for what will never come. E2. Memory is
-//! bounded by [`ANSWER_BYTES`] of one answer.
+//! E1. A request that fails is told to whoever made it, and to nobody else. E2. Events that break off are remembered, and so is
+//! a session that the server has forgotten: the SDK would only wait for what will never come. E3. Memory is bounded by
+//! [`ANSWER_BYTES`] of one answer.
 //!
 //! The stream that a server may use to speak unasked is not opened: tools are listed at every reset, and nothing else is
 //! waited for.
@@ -92,7 +93,7 @@ impl Endpoint {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Response<Incoming>, StreamableHttpError<io::Error>> {
         let invalid =
-            |reason: String| StreamableHttpError::Client(io::Error::other(self.trouble.note(reason)));
+            |reason: String| StreamableHttpError::Client(io::Error::other(reason));
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() =
@@ -122,7 +123,7 @@ impl Endpoint {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 let reason = format!("the answer breaks off: {}", root_cause(&error));
-                StreamableHttpError::Client(io::Error::other(self.trouble.note(reason)))
+                StreamableHttpError::Client(io::Error::other(reason))
             })?;
             bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
             if bytes.len() > most {
@@ -207,12 +208,12 @@ impl StreamableHttpClient for Endpoint {
             Err(_) if status.is_success() => {
                 let reason =
                     format!("an answer of the type {} is no message", kind.as_deref().unwrap_or("(none)"));
-                Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(self.trouble.note(reason))))
+                Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(reason)))
             }
             Err(_) => {
                 let text = String::from_utf8_lossy(&body);
                 let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                let reason = self.trouble.note(format!("status {}: {line}", status.as_u16()));
+                let reason = format!("status {}: {line}", status.as_u16());
                 Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(reason)))
             }
         }

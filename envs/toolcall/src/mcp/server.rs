@@ -66,7 +66,7 @@ impl Server {
         let by = deadline.checked_sub(LEFT_OVER).map_or(by, |last| last.min(by));
         let mut held = self.connection.lock().await;
         let connection = self.connect(on, by).await?;
-        let listed = connection.tools(&self.decl, by).await?;
+        let listed = connection.tools(&self.decl, by).await.inspect_err(|_| connection.spend())?;
         *held = Some(connection);
         chosen(&self.decl, listed)
     }
@@ -137,6 +137,7 @@ impl Server {
     }
 
     async fn forget(&self, connection: &Arc<Connection>) {
+        connection.spend();
         let mut held = self.connection.lock().await;
         if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
             *held = None;

@@ -74,7 +74,7 @@ async fn what_is_allowed_is_asked() {
         (json!({"url": "BASE/v1/head"}), "authorization: bearer [API_KEY]"),
         (json!({"url": "BASE/v1/gone"}), "[status 404]\ntext/plain\nno such thing"),
         (json!({"url": "BASE/v1/inside"}), "[status 200]\ntext/plain\nhello"),
-        (json!({"url": "BASE/v1/large"}), "characters with 1 line ends left out"),
+        (json!({"url": "BASE/v1/large"}), "characters with 0 line ends left out"),
         (json!({"url": "BASE/v1/large"}), "[... 5 bytes left out ...]"),
         (json!({"url": "BASE/v1/picture"}), "image/png\n[2 bytes that are no text]"),
     ])
