@@ -66,7 +66,7 @@ pub(crate) fn is_secret(value: &str) -> bool {
     let has_scheme = SCHEMES.iter().any(|scheme| {
         lower.strip_prefix(scheme).is_some_and(|rest| rest.len() >= LEAST_BEHIND && !rest.contains(' '))
     });
-    let mut words = value.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=')));
+    let mut words = value.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')));
     let has_key = |word: &str| {
         KEY_BEGINNINGS
             .iter()

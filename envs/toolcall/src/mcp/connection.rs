@@ -176,7 +176,12 @@ impl Connection {
             );
             return Err(Fault::permanent(Boundary::Provider, "mcp-version", message));
         }
-        Ok(Self { peer: service.peer().clone(), service: Mutex::new(service), other_side, spent: AtomicBool::new(false) })
+        Ok(Self {
+            peer: service.peer().clone(),
+            service: Mutex::new(service),
+            other_side,
+            spent: AtomicBool::new(false),
+        })
     }
 
     /// Gives a program's sandbox to its connection.

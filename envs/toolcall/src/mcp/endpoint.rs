@@ -92,8 +92,7 @@ impl Endpoint {
         session: Option<&str>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Response<Incoming>, StreamableHttpError<io::Error>> {
-        let invalid =
-            |reason: String| StreamableHttpError::Client(io::Error::other(reason));
+        let invalid = |reason: String| StreamableHttpError::Client(io::Error::other(reason));
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() =

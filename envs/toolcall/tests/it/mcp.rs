@@ -148,7 +148,7 @@ fn servers_that_do_not_serve_are_faults() {
             assert!(fault.message.contains(said), "{}", fault.message);
         });
     };
-    let died = "did not start: it ended before it answered (exit code 3; its standard error: there is no configuration)";
+    let died = "did not start: it ended before it answered (exit code 3); its standard error: there is no configuration";
     check(small("dies"), 20, "mcp-start", Retry::Never, died);
     check(small("hang"), 3, "mcp-hung", Retry::Sound, "did not answer `initialize` in time");
     check(small("garbage"), 3, "mcp-hung", Retry::Sound, "it wrote: I am no server");
