@@ -7,6 +7,9 @@
 #   ci/setup.sh run CMD  libtorch alone, and runs CMD with it: ci/setup.sh run cargo nextest run -p clawrl-torch
 #   ci/setup.sh engine   tries a container engine, and prints the features of the tests that need one; says why not,
 #                        prints nothing and succeeds where none can be started
+#   ci/setup.sh mcp      installs the MCP servers that tests run (ci/mcp/install.sh)
+#   ci/setup.sh servers  prints the features of the tests that need them; says why not, prints nothing and succeeds
+#                        where they are not installed. In CI it installs them first
 #
 # An engine is installed in CI alone (variable CI): on a machine that people use, `apt-get install docker.io` starts a
 # daemon, which nobody gets unasked.
@@ -46,8 +49,8 @@ die() {
 
 purpose=${1-test}
 case "$purpose:$#" in
-test:[01] | demo:1 | env:1 | engine:1 | run:[!1] | run:??*) ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
+test:[01] | demo:1 | env:1 | engine:1 | mcp:1 | servers:1 | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|mcp|servers], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
 readonly started_in=$PWD
@@ -410,9 +413,35 @@ choose_engine() {
     fi
 }
 
+# --- MCP servers -----------------------------------------------------------------------------------------------
+
+readonly SERVER_FEATURES=clawrl-toolcall/real-servers
+
+# Tells which features the tests may have.
+choose_servers() {
+    local output
+    if [[ ${CI-} == true ]] && may_download && ! output=$(ci/mcp/install.sh 2>&1); then
+        say 'tests of real MCP servers are left out:' "$output"
+    elif ! ci/mcp/install.sh check; then
+        say 'tests of real MCP servers are left out: they are not installed; ci/setup.sh mcp installs them'
+    else
+        printf ',%s\n' "$SERVER_FEATURES"
+    fi
+}
+
 # --- All of it -------------------------------------------------------------------------------------------------
 
-[[ $purpose != engine ]] || { choose_engine; exit; }
+case $purpose in
+engine)
+    choose_engine
+    exit
+    ;;
+mcp) exec ci/mcp/install.sh ;;
+servers)
+    choose_servers
+    exit
+    ;;
+esac
 choose_libtorch
 case $purpose in
 env | run)

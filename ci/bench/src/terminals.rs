@@ -184,5 +184,6 @@ pub(crate) fn sandbox(main: SandboxCommand) -> SandboxSpec {
         image: None,
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
+        read_only: Vec::new(),
     }
 }

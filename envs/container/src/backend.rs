@@ -93,6 +93,14 @@ impl ContainerBackend {
                 "`sandbox: container` needs an image: say `image: NAME`, or `image: { build: FOLDER }`";
             Fault::permanent(Boundary::Provider, "no-image", message)
         })?;
+        // The engine is on this machine; its own words for this name no way out.
+        if let Some(folder) = spec.read_only.iter().find(|folder| !folder.is_dir()) {
+            let message = format!(
+                "`read_only`: there is no folder {} on this machine: install what it is to hold, or correct the path",
+                folder.display()
+            );
+            return Err(Fault::permanent(Boundary::Provider, "read-only-missing", message));
+        }
         let facts = shared.images.ready(&image.source).await?;
         let workdir = facts.workspace(image, spec.workspace)?;
         let place = shared.requests.acquire().await.map_err(ended)?;
@@ -104,6 +112,7 @@ impl ContainerBackend {
             workdir: &workdir,
             limits: spec.limits,
             network: spec.network,
+            read_only: &spec.read_only,
             labels: labels::of(&shared.config.run),
             mark: &mark,
         };

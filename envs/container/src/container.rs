@@ -1,11 +1,14 @@
 //! One container: made, started, and removed when nobody needs it any more.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig};
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions, MountType,
+};
 use bollard::query_parameters::{
     InspectContainerOptions, InspectNetworkOptions, RemoveContainerOptions, StartContainerOptions,
 };
@@ -35,6 +38,8 @@ pub(crate) struct ContainerPlan<'a> {
     pub(crate) workdir: &'a str,
     pub(crate) limits: SandboxLimits,
     pub(crate) network: NetworkPolicy,
+    /// Folders of the host that are seen inside.
+    pub(crate) read_only: &'a [PathBuf],
     pub(crate) labels: HashMap<String, String>,
     /// Value of [`MARK`].
     pub(crate) mark: &'a str,
@@ -152,6 +157,7 @@ fn body(plan: &ContainerPlan<'_>) -> ContainerCreateBody {
         pids_limit: Some(i64::from(limits.pids) + 1),
         shm_size: Some(i64::from(limits.disk_mib) << 20),
         ipc_mode: Some("private".to_owned()),
+        mounts: Some(plan.read_only.iter().map(|folder| read_only(folder)).collect()),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
     };
@@ -170,6 +176,20 @@ fn body(plan: &ContainerPlan<'_>) -> ContainerCreateBody {
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(host),
         ..ContainerCreateBody::default()
+    }
+}
+
+/// A folder of the host at the same path, which the engine must not make where it is not there.
+fn read_only(folder: &Path) -> Mount {
+    let path = Some(folder.to_string_lossy().into_owned());
+    let options = MountBindOptions { create_mountpoint: Some(false), ..MountBindOptions::default() };
+    Mount {
+        target: path.clone(),
+        source: path,
+        typ: Some(MountType::BIND),
+        read_only: Some(true),
+        bind_options: Some(options),
+        ..Mount::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub struct SandboxSpec {
     pub workspace: WorkspaceStart,
     /// Folders beside the workspace.
     pub folders: Vec<SandboxFolder>,
+    /// Absolute paths of the host's folders that are seen inside at the same paths, where nothing can write to them.
+    pub read_only: Vec<PathBuf>,
 }
 
 /// What a workspace begins with.

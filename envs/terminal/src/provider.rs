@@ -1,6 +1,7 @@
 //! Provides terminals: sandboxes with a shell at its prompt, some of them made ahead.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,7 @@ pub(crate) struct TerminalKind {
     limits: SandboxLimits,
     network: NetworkPolicy,
     image: Option<ImageSpec>,
+    read_only: Vec<PathBuf>,
 }
 
 impl TerminalKind {
@@ -63,6 +65,7 @@ impl TerminalKind {
             limits: spec.limits,
             network: spec.network,
             image: spec.image.clone(),
+            read_only: spec.read_only.clone(),
         }
     }
 }
@@ -226,6 +229,7 @@ impl Shared {
             image: kind.image,
             workspace: WorkspaceStart::Image,
             folders,
+            read_only: kind.read_only,
         };
         let started = self.backend(kind.sandbox)?.start(spec).await?;
         let config = ShellConfig {

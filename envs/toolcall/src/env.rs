@@ -10,23 +10,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, StepCtx,
-    StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
+    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, Observation,
+    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, GradeRequest, grade};
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
 use crate::checks::{invalid, judge};
+use crate::mcp::{Server, Surroundings};
 use crate::observe::observation;
-use crate::place::{Place, interpreter_variables};
+use crate::place::{Place, PlaceKind, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
 use crate::result::Outcome;
-use crate::toolbox::{Toolbox, offered};
-use crate::turn::{Programs, State, finish, take_up};
+use crate::secret::Struck;
+use crate::toolbox::Toolbox;
+use crate::turn::{Ground, Programs, State, finish, take_up};
 
 /// The [`Env`] of kind `toolcall`.
 pub(crate) struct ToolcallEnv {
@@ -38,6 +42,10 @@ pub(crate) struct ToolcallEnv {
     place: Option<Place>,
     /// From reset on, where there is an interpreter.
     python: Option<Mutex<Python>>,
+    /// Of the task, connected from reset on.
+    servers: Vec<Server>,
+    /// What is struck out of everything that tools and servers say.
+    struck: Struck,
     /// Of commands, from reset on.
     environment: BTreeMap<String, String>,
     label: String,
@@ -71,6 +79,8 @@ impl ToolcallEnv {
             state: State::default(),
             place,
             python: None,
+            servers: Vec::new(),
+            struck: Struck::default(),
             environment: BTreeMap::new(),
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
@@ -100,17 +110,43 @@ impl ToolcallEnv {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
         self.state = State::new(spec);
-        if let Some(workspace) = &spec.workspace {
+        self.struck = self.shared.secrets.of(spec);
+        if spec.workspace.is_some() || !spec.mcp.is_empty() {
             let limit = task.timeouts.setup;
             tokio::select! {
                 biased;
                 () = ctx.cancel.cancelled() => Err(cancelled()),
-                furnished = tokio::time::timeout_at(ctx.deadline.into(), self.furnish(workspace)) => {
+                furnished = tokio::time::timeout_at(ctx.deadline.into(), self.set_up(spec, ctx.deadline)) => {
                     furnished.unwrap_or_else(|_| Err(Fault::limit(Boundary::Env, Limit::Setup, limit)))
                 }
-            }?;
+            }
+            .map_err(|fault| self.struck.fault(fault))?;
         }
-        Ok(Observation { tools: offered(spec), ..Observation::default() })
+        let mut tools = self.toolbox.offered();
+        tools.iter_mut().for_each(|tool| self.struck.clean(&mut tool.description));
+        Ok(Observation { tools, ..Observation::default() })
+    }
+
+    async fn set_up(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
+        if let Some(workspace) = &spec.workspace {
+            self.furnish(workspace).await?;
+        }
+        self.connect(spec, deadline).await
+    }
+
+    /// Connects to the servers of the task, all at the same time, and takes up their tools.
+    async fn connect(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
+        let place = PlaceKind::of(spec).map(PlaceKind::without_interpreter);
+        let server = |decl: &McpDecl| Server::new(decl.clone(), self.environment.clone(), place.clone());
+        self.servers = spec.mcp.iter().map(server).collect();
+        let sandbox = self.place.as_ref().map(|place| place.sandbox.as_ref());
+        let on = Surroundings { shared: &self.shared, sandbox };
+        let served = try_join_all(self.servers.iter().map(|server| server.begin(on, deadline))).await?;
+        self.toolbox.retain_declared();
+        for (index, (decl, served)) in spec.mcp.iter().zip(served).enumerate() {
+            self.toolbox.add(decl, index, served, &self.shared.schemas)?;
+        }
+        Ok(())
     }
 
     /// Lays the files in, and tells the interpreter what the episode holds fixed.
@@ -135,17 +171,21 @@ impl ToolcallEnv {
     async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
-        let taken = take_up(calls, spec, &self.toolbox, &mut self.state);
+        let taken = take_up(calls, spec, &self.toolbox, &self.servers, &mut self.state);
         let programs = self.place.as_ref().map(|place| Programs {
             sandbox: place.sandbox.as_ref(),
             python: self.python.as_ref(),
             environment: &self.environment,
         });
+        let ground = Ground { programs, servers: &self.servers, shared: &self.shared };
         let results = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => Err(cancelled()),
-            results = finish(taken.jobs, programs, ctx.deadline) => results,
-        }?;
+            results = finish(taken.jobs, ground, ctx.deadline) => results,
+        };
+        let mut results = results.map_err(|fault| self.struck.fault(fault))?;
+        // Before anything is cut: half a secret is still too much.
+        results.iter_mut().for_each(|(_, result)| self.struck.clean(&mut result.text));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
         let State { ledger, earnings, .. } = &mut self.state;
         let process_reward = earnings.step(&spec.step_rewards, ledger, refused);
@@ -217,6 +257,8 @@ impl Env for ToolcallEnv {
         Box::pin(async move {
             self.progress = Progress::Closed;
             let mut leftovers = Vec::new();
+            join_all(self.servers.iter().map(Server::end)).await;
+            self.servers.clear();
             if let Some(place) = self.place.take() {
                 if let Err(fault) = place.sandbox.kill().await {
                     leftovers.push(fault.message);

@@ -28,6 +28,11 @@ impl Ledger {
         self.calls.iter().filter(|call| call.name == tool).count()
     }
 
+    /// How often tools that are looked for were called.
+    pub(crate) fn count_of(&self, is_one: impl Fn(&str) -> bool) -> usize {
+        self.calls.iter().filter(|call| is_one(&call.name)).count()
+    }
+
     /// How many calls fit a pattern.
     pub(crate) fn matching(&self, pattern: &CallPattern) -> usize {
         self.calls.iter().filter(|call| fits(call, pattern)).count()

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,7 @@ pub(crate) struct PlaceKind {
     limits: SandboxLimits,
     network: NetworkPolicy,
     image: Option<ImageSpec>,
+    read_only: Vec<PathBuf>,
     /// The variables of the interpreter, where there is one.
     interpreter: Option<BTreeMap<String, String>>,
 }
@@ -43,8 +45,16 @@ impl PlaceKind {
             limits: workspace.limits,
             network: workspace.network,
             image: workspace.image.clone(),
+            read_only: workspace.read_only.clone(),
             interpreter: has_python.then(|| workspace.env.clone()),
         })
+    }
+}
+
+impl PlaceKind {
+    /// The same sandbox for a program alone.
+    pub(crate) fn without_interpreter(self) -> Self {
+        Self { interpreter: None, ..self }
     }
 }
 
@@ -84,6 +94,7 @@ pub(crate) async fn make(
         image: kind.image,
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
+        read_only: kind.read_only,
     };
     let started = backend.start(spec).await?;
     let interpreter = match kind.interpreter {

@@ -11,8 +11,11 @@ use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool};
 use clawrl_workspace::FixtureReader;
 
 use crate::env::ToolcallEnv;
+use crate::http::HttpClients;
+use crate::mcp::McpPool;
 use crate::place::{self, Place, PlaceKind};
 use crate::schema::SchemaCache;
+use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 
 /// What a provider is made of.
@@ -26,6 +29,8 @@ pub struct ToolcallConfig {
     pub expected: Vec<(ToolcallSpec, u32)>,
     /// What is held fixed.
     pub determinism: Determinism,
+    /// The values of the environment variables that tasks name.
+    pub secrets: Secrets,
 }
 
 /// What environments share with their provider.
@@ -33,7 +38,10 @@ pub(crate) struct Shared {
     backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
     pub(crate) determinism: Determinism,
     pub(crate) fixtures: Arc<FixtureReader>,
-    schemas: SchemaCache,
+    pub(crate) schemas: SchemaCache,
+    pub(crate) secrets: Secrets,
+    pub(crate) http: Arc<HttpClients>,
+    pub(crate) mcp: McpPool,
     /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
 }
@@ -55,6 +63,9 @@ impl ToolcallProvider {
             determinism: config.determinism,
             fixtures: Arc::default(),
             schemas: SchemaCache::default(),
+            secrets: config.secrets,
+            http: Arc::default(),
+            mcp: McpPool::default(),
             count: Arc::default(),
         });
         let making = Arc::clone(&shared);
@@ -94,7 +105,7 @@ impl EnvProvider for ToolcallProvider {
                 let message = format!("a provider of tools cannot provide `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
-            let toolbox = Toolbox::new(spec, &self.shared.schemas)?;
+            let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;
             let place = self.place(spec, &request).await?;
             let env: Box<dyn Env> =
                 Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request));
@@ -129,6 +140,7 @@ impl EnvProvider for ToolcallProvider {
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
             self.pool.close();
+            self.shared.mcp.close().await;
             let mut leftovers = Vec::new();
             for backend in self.shared.backends.values() {
                 leftovers.extend(backend.shutdown().await);

@@ -1,59 +1,163 @@
 //! The tools of a task: on offer, and ready to be called.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault, ToolDecl, ToolKind, ToolSpec, ToolcallSpec, command_pieces};
+use clawrl_core::{Boundary, Fault, McpDecl, ToolKind, ToolSpec, ToolcallSpec, command_pieces};
 use serde_json::{Value, json};
 
+use crate::http::{HttpClients, HttpTool};
+use crate::mcp::ServedTool;
 use crate::schema::{Schema, SchemaCache};
+use crate::secret::Secrets;
 
 /// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// What a call of a tool is held against.
-#[derive(Debug, Clone)]
+/// The tools of an episode.
+#[derive(Debug)]
 pub(crate) struct Toolbox {
-    /// In the order of the task's tools.
-    schemas: Vec<Arc<Schema>>,
+    /// Those of the task in its order, then those of its servers.
+    tools: Vec<Tool>,
     submit: Arc<Schema>,
+}
+
+/// A tool, and what a call of it is held against.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) offered: ToolSpec,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) timeout: Duration,
+    pub(crate) max_calls: Option<u32>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a tool comes from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It is in the task, at this index.
+    Declared { index: usize, http: Option<Box<HttpTool>> },
+    /// A server of the task, at this index, has it under this name.
+    Served { server: usize, own_name: String },
 }
 
 impl Toolbox {
     /// Readies the tools of a task.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`] for tools that no suite would have let through.
-    pub(crate) fn new(spec: &ToolcallSpec, schemas: &SchemaCache) -> Result<Self, Fault> {
+    /// A permanent provider [`Fault`] for tools that no suite would have let through, and for secrets that are not set.
+    pub(crate) fn new(
+        spec: &ToolcallSpec,
+        schemas: &SchemaCache,
+        secrets: &Secrets,
+        clients: &Arc<HttpClients>,
+    ) -> Result<Self, Fault> {
+        let mut tools = Vec::with_capacity(spec.tools.len());
         for (index, tool) in spec.tools.iter().enumerate() {
             let is_taken = spec.tools[..index].iter().any(|other| other.name == tool.name);
             if is_taken || tool.name == SUBMIT {
-                return Err(invalid(tool, "there is another tool of this name"));
+                return Err(invalid(&tool.name, "there is another tool of this name"));
             }
             if tool.kind.needs_sandbox() && spec.workspace.is_none() {
-                return Err(invalid(tool, "it runs programs, and the task has no workspace"));
+                return Err(invalid(&tool.name, "it runs programs, and the task has no workspace"));
             }
             if let ToolKind::Command { argv, stdin } = &tool.kind {
                 let broken = argv.iter().chain(stdin).find_map(|text| command_pieces(text).err());
                 if let Some(error) = broken {
-                    return Err(invalid(tool, &error.to_string()));
+                    return Err(invalid(&tool.name, &error.to_string()));
                 }
                 if argv.is_empty() {
-                    return Err(invalid(tool, "it has no command"));
+                    return Err(invalid(&tool.name, "it has no command"));
                 }
             }
+            let http = HttpTool::new(&tool.name, &tool.kind, secrets, clients)?.map(Box::new);
+            let schema = schemas
+                .get(&tool.parameters)
+                .map_err(|error| invalid(&tool.name, &format!("its parameters: {error}")))?;
+            tools.push(Tool {
+                offered: ToolSpec {
+                    name: tool.name.clone(),
+                    description: tool.description.clone(),
+                    parameters: tool.parameters.clone(),
+                    text_argument: tool.text_argument.clone(),
+                },
+                schema,
+                timeout: tool.timeout,
+                max_calls: tool.max_calls,
+                origin: Origin::Declared { index, http },
+            });
         }
-        let compile = |tool: &ToolDecl| {
-            schemas.get(&tool.parameters).map_err(|error| invalid(tool, &format!("its parameters: {error}")))
-        };
         let submit = schemas.get(&submit_parameters()).map_err(|error| {
             Fault::permanent(Boundary::Harness, "tool-invalid", format!("`{SUBMIT}`: {error}"))
         })?;
-        Ok(Self { schemas: spec.tools.iter().map(compile).collect::<Result<_, _>>()?, submit })
+        Ok(Self { tools, submit })
     }
 
-    /// The schema of the task's tool with this index.
-    pub(crate) fn schema(&self, index: usize) -> Option<&Schema> {
-        self.schemas.get(index).map(Arc::as_ref)
+    /// Adds what a server of the task offers.
+    ///
+    /// # Errors
+    /// A permanent provider [`Fault`] for a name that is taken and for parameters that are no schema.
+    pub(crate) fn add(
+        &mut self,
+        decl: &McpDecl,
+        server: usize,
+        served: Vec<ServedTool>,
+        schemas: &SchemaCache,
+    ) -> Result<(), Fault> {
+        for ServedTool { offered, own_name, timeout } in served {
+            let name = &offered.name;
+            if name == SUBMIT || self.find(name).is_some() {
+                let message = format!(
+                    "the MCP server `{}` has a tool `{name}`, and there is another of this name: set a `prefix:` for the \
+                     server, such as `{}_`, or leave the tool out by `tools: [...]`",
+                    decl.name, decl.name
+                );
+                return Err(Fault::permanent(Boundary::Provider, "mcp-tool-twice", message));
+            }
+            let schema = schemas.get(&offered.parameters).map_err(|error| {
+                let message = format!(
+                    "the MCP server `{}` has a tool `{name}` whose parameters are no schema that is known here: {error}; \
+                     leave it out by `tools: [...]`",
+                    decl.name
+                );
+                Fault::permanent(Boundary::Provider, "mcp-schema", message)
+            })?;
+            let origin = Origin::Served { server, own_name };
+            self.tools.push(Tool { offered, schema, timeout, max_calls: None, origin });
+        }
+        Ok(())
+    }
+
+    /// Forgets what servers offer.
+    pub(crate) fn retain_declared(&mut self) {
+        self.tools.retain(|tool| matches!(tool.origin, Origin::Declared { .. }));
+    }
+
+    /// The tool of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.offered.name == name)
+    }
+
+    /// Whether a server has the tool of this name.
+    pub(crate) fn is_of(&self, name: &str, server: usize) -> bool {
+        let of_it = |tool: &Tool| matches!(tool.origin, Origin::Served { server: own, .. } if own == server);
+        self.find(name).is_some_and(of_it)
+    }
+
+    /// The names of all that can be called.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.offered.name.as_str()).chain([SUBMIT])
+    }
+
+    /// What is on offer: the tools, then `submit`.
+    pub(crate) fn offered(&self) -> Vec<ToolSpec> {
+        let submit = ToolSpec {
+            name: SUBMIT.to_owned(),
+            description: "End the task with an answer; what was done is then checked.".to_owned(),
+            parameters: submit_parameters(),
+            text_argument: None,
+        };
+        self.tools.iter().map(|tool| tool.offered.clone()).chain([submit]).collect()
     }
 
     pub(crate) fn submit(&self) -> &Schema {
@@ -61,25 +165,8 @@ impl Toolbox {
     }
 }
 
-fn invalid(tool: &ToolDecl, reason: &str) -> Fault {
-    Fault::permanent(Boundary::Provider, "tool-invalid", format!("the tool `{}`: {reason}", tool.name))
-}
-
-/// The tools on offer: those of the task in their order, then `submit`.
-pub(crate) fn offered(spec: &ToolcallSpec) -> Vec<ToolSpec> {
-    let own = spec.tools.iter().map(|tool| ToolSpec {
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        parameters: tool.parameters.clone(),
-        text_argument: tool.text_argument.clone(),
-    });
-    let submit = ToolSpec {
-        name: SUBMIT.to_owned(),
-        description: "End the task with an answer; what was done is then checked.".to_owned(),
-        parameters: submit_parameters(),
-        text_argument: None,
-    };
-    own.chain([submit]).collect()
+fn invalid(name: &str, reason: &str) -> Fault {
+    Fault::permanent(Boundary::Provider, "tool-invalid", format!("the tool `{name}`: {reason}"))
 }
 
 /// The answer may be left out: a task may be done by calls alone.
@@ -93,7 +180,7 @@ fn submit_parameters() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use clawrl_core::ToolDecl;
 
     use super::*;
 
@@ -112,12 +199,13 @@ mod tests {
     fn check(tools: Vec<ToolDecl>, expected: &str) {
         let spec = ToolcallSpec {
             tools,
+            mcp: Vec::new(),
             workspace: None,
             observation_chars: 100,
             max_parallel_calls: 1,
             step_rewards: Vec::new(),
         };
-        let message = Toolbox::new(&spec, &SchemaCache::default())
+        let message = Toolbox::new(&spec, &SchemaCache::default(), &Secrets::default(), &Arc::default())
             .map_or_else(|fault| fault.message, |_| String::new());
         assert!(message.starts_with(expected) && message.is_empty() == expected.is_empty(), "{message}");
     }

@@ -9,19 +9,23 @@
 //! Cancellation: dropping the future of [`finish`] leaves programs to the end of the sandbox.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Fault, ToolCall, ToolDecl, ToolKind, ToolcallSpec};
+use clawrl_core::{Fault, ToolCall, ToolKind, ToolcallSpec};
 use clawrl_sandbox::Sandbox;
 use futures_util::future::try_join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use crate::http::{Ask, HttpTool};
 use crate::ledger::Ledger;
+use crate::mcp::{Server, Surroundings};
+use crate::provider::Shared;
 use crate::python::Python;
 use crate::result::{Allowance, CallResult, Outcome};
 use crate::step_reward::Earnings;
-use crate::toolbox::{SUBMIT, Toolbox};
+use crate::toolbox::{Origin, SUBMIT, Tool, Toolbox};
 use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
 
 /// What an episode keeps in this process.
@@ -58,6 +62,18 @@ pub(crate) enum Job<'a> {
         command: CommandCall,
         limit: Duration,
     },
+    Http {
+        tool: &'a HttpTool,
+        ask: Box<Ask>,
+        limit: Duration,
+    },
+    /// A tool of a server, by its own name.
+    Served {
+        server: usize,
+        own_name: &'a str,
+        arguments: &'a Map<String, Value>,
+        limit: Duration,
+    },
     Never {
         limit: Duration,
     },
@@ -75,7 +91,8 @@ pub(crate) struct Taken<'a> {
 pub(crate) fn take_up<'a>(
     calls: &'a [ToolCall],
     spec: &'a ToolcallSpec,
-    toolbox: &Toolbox,
+    toolbox: &'a Toolbox,
+    servers: &[Server],
     state: &mut State,
 ) -> Taken<'a> {
     let mut jobs = Vec::with_capacity(calls.len());
@@ -92,10 +109,10 @@ pub(crate) fn take_up<'a>(
             }
             continue;
         }
-        let job = match accept(call, run, spec, toolbox, &state.ledger) {
+        let job = match accept(call, run, spec, toolbox, servers, &state.ledger) {
             Err(reason) => Job::Known(CallResult::refused(reason)),
             Ok(tool) => {
-                let job = job(call, tool, state);
+                let job = job(call, tool, spec, state);
                 let is_refused = matches!(&job, Job::Known(result) if result.outcome == Outcome::Refused);
                 if !is_refused {
                     run += 1;
@@ -113,25 +130,30 @@ pub(crate) fn take_up<'a>(
 fn accept<'a>(
     call: &ToolCall,
     run: u32,
-    spec: &'a ToolcallSpec,
-    toolbox: &Toolbox,
+    spec: &ToolcallSpec,
+    toolbox: &'a Toolbox,
+    servers: &[Server],
     ledger: &Ledger,
-) -> Result<&'a ToolDecl, String> {
-    let found = spec.tools.iter().enumerate().find(|(_, tool)| tool.name == call.name);
-    let Some((index, tool)) = found else {
-        let known: Vec<&str> = spec.tools.iter().map(|tool| tool.name.as_str()).chain([SUBMIT]).collect();
+) -> Result<&'a Tool, String> {
+    let Some(tool) = toolbox.find(&call.name) else {
+        let known: Vec<&str> = toolbox.names().collect();
         return Err(format!("there is no such tool; tools: {}", known.join(", ")));
     };
-    if let Some(problem) = toolbox.schema(index).and_then(|schema| schema.problem(&call.arguments)) {
+    if let Some(problem) = tool.schema.problem(&call.arguments) {
         return Err(problem);
     }
     if run >= spec.max_parallel_calls {
         return Err(format!("not run: at most {} of one action", counted(spec.max_parallel_calls)));
     }
-    match tool.max_calls {
-        Some(most) if ledger.count(&tool.name) >= most as usize => {
-            Err(format!("not run: at most {} of this tool", counted(most)))
+    let (most, made, of) = match &tool.origin {
+        Origin::Declared { .. } => (tool.max_calls, ledger.count(&call.name), "this tool"),
+        Origin::Served { server, .. } => {
+            let most = servers.get(*server).and_then(Server::max_calls);
+            (most, ledger.count_of(|name| toolbox.is_of(name, *server)), "the tools of this server")
         }
+    };
+    match most {
+        Some(most) if made >= most as usize => Err(format!("not run: at most {} of {of}", counted(most))),
         _ => Ok(tool),
     }
 }
@@ -140,12 +162,24 @@ fn counted(number: u32) -> String {
     if number == 1 { "1 call".to_owned() } else { format!("{number} calls") }
 }
 
-fn job<'a>(call: &'a ToolCall, tool: &'a ToolDecl, state: &mut State) -> Job<'a> {
+fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &mut State) -> Job<'a> {
     let Some(arguments) = call.arguments.as_object() else {
         return Job::Known(CallResult::refused("the arguments must be a JSON object"));
     };
     let limit = tool.timeout;
-    match &tool.kind {
+    let index = match &tool.origin {
+        Origin::Served { server, own_name } => {
+            return Job::Served { server: *server, own_name, arguments, limit };
+        }
+        Origin::Declared { http: Some(tool), .. } => {
+            return match Ask::new(tool, arguments) {
+                Ok(ask) => Job::Http { tool, ask: Box::new(ask), limit },
+                Err(reason) => Job::Known(CallResult::refused(reason)),
+            };
+        }
+        Origin::Declared { index, .. } => *index,
+    };
+    match &spec.tools[index].kind {
         ToolKind::Python => match arguments.get("code").and_then(Value::as_str) {
             Some(code) => Job::Python { code, limit },
             None => Job::Known(CallResult::refused("`code` is missing, a string")),
@@ -156,7 +190,7 @@ fn job<'a>(call: &'a ToolCall, tool: &'a ToolDecl, state: &mut State) -> Job<'a>
         },
         ToolKind::Never => Job::Never { limit },
         ToolKind::Table { rows, missing } => Job::Known(look_up(rows, missing, arguments)),
-        ToolKind::Store { .. } => Job::Known(match state.stores.get_mut(&tool.name) {
+        ToolKind::Store { .. } => Job::Known(match state.stores.get_mut(&call.name) {
             Some(store) => store.call(arguments),
             None => CallResult::failed("there is no such store"),
         }),
@@ -179,26 +213,31 @@ pub(crate) struct Programs<'a> {
     pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
+/// What jobs are finished with.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) programs: Option<Programs<'a>>,
+    pub(crate) servers: &'a [Server],
+    pub(crate) shared: &'a Arc<Shared>,
+}
+
 /// Finishes all jobs at the same time.
 ///
 /// # Errors
 /// The first [`Fault`].
 pub(crate) async fn finish<'a>(
     jobs: Vec<(&'a ToolCall, Job<'a>)>,
-    programs: Option<Programs<'_>>,
+    ground: Ground<'_>,
     deadline: Instant,
 ) -> Result<Vec<(&'a ToolCall, CallResult)>, Fault> {
     let finished = jobs
         .into_iter()
-        .map(|(call, job)| async move { Ok((call, finish_one(job, programs, deadline).await?)) });
+        .map(|(call, job)| async move { Ok((call, finish_one(job, ground, deadline).await?)) });
     try_join_all(finished).await
 }
 
-async fn finish_one(
-    job: Job<'_>,
-    programs: Option<Programs<'_>>,
-    deadline: Instant,
-) -> Result<CallResult, Fault> {
+async fn finish_one(job: Job<'_>, ground: Ground<'_>, deadline: Instant) -> Result<CallResult, Fault> {
+    let programs = ground.programs;
     let nowhere = || Ok(CallResult::failed("there is nothing to run it in"));
     match job {
         Job::Known(result) => Ok(result),
@@ -208,6 +247,13 @@ async fn finish_one(
             tokio::time::sleep_until(allowance.until.into()).await;
             let text = format!("error: no answer, ended {}", allowance.when());
             Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
+        }
+        Job::Http { tool, ask, limit } => tool.call(*ask, Allowance::begin(limit, deadline)).await,
+        Job::Served { server, own_name, arguments, limit } => {
+            let Some(server) = ground.servers.get(server) else { return nowhere() };
+            let sandbox = programs.map(|programs| programs.sandbox);
+            let on = Surroundings { shared: ground.shared, sandbox };
+            server.call(own_name, arguments, limit, deadline, on).await
         }
         Job::Command { command, limit } => {
             let Some(programs) = programs else { return nowhere() };

@@ -52,6 +52,7 @@ impl CommandRunner for FreshSandboxes<'_> {
                 image: self.spec.image.clone(),
                 workspace: WorkspaceStart::Empty,
                 folders: Vec::new(),
+                read_only: self.spec.read_only.clone(),
             };
             let started = self.backend.start(spec).await?;
             let copied = copy_workspace(source, started.sandbox.as_ref(), self.spec).await??;

@@ -42,7 +42,8 @@ pub(crate) enum Variable {
 
 /// What is read besides, because people name it.
 pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
-                                of a policy file, and, by `clawrl import`, those that tasks name as ${NAME}.";
+                                of a policy file, by `from_env:` of a suite, and, by `clawrl import`, those that tasks \
+                                name as ${NAME}.";
 
 impl Variable {
     /// All, in the order in which they are explained.

@@ -13,6 +13,7 @@ use crate::environment;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::wiring::named_secrets;
 
 /// A name of an environment variable, as an argument.
 ///
@@ -28,11 +29,12 @@ pub(crate) fn variable_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What a run redacts: the variables that were asked for, and that of the policy's key. `None`: nothing.
+/// What a run redacts: the variables that were asked for, that of the policy's key, and those that tasks name. `None`:
+/// nothing.
 ///
 /// # Errors
 /// A variable that was asked for and is not set, or whose value cannot be told from other text.
-pub(crate) fn redactor(asked: &[String], policy: &PolicySpec) -> Result<Option<Arc<Redactor>>, Failure> {
+pub(crate) fn redactor(asked: &[String], plan: &RunPlan) -> Result<Option<Arc<Redactor>>, Failure> {
     let mut secrets: Vec<(String, String)> = Vec::new();
     for name in asked {
         let value = environment::named(name).ok_or_else(|| {
@@ -43,10 +45,11 @@ pub(crate) fn redactor(asked: &[String], policy: &PolicySpec) -> Result<Option<A
             secrets.push((name.clone(), value));
         }
     }
-    if let Some(name) = key_variable(policy)
-        && secrets.iter().all(|(known, _)| known != &name)
-        && let Some(value) = environment::named(&name)
-    {
+    for name in key_variable(&plan.policy).into_iter().chain(named_secrets(plan).into_keys()) {
+        if secrets.iter().any(|(known, _)| known == &name) {
+            continue;
+        }
+        let Some(value) = environment::named(&name) else { continue };
         let own = (name, value);
         // Servers without keys are given placeholders, which are words of ordinary texts.
         match Redactor::new([own.clone()]) {
@@ -69,7 +72,7 @@ pub(crate) fn redactor(asked: &[String], policy: &PolicySpec) -> Result<Option<A
 pub(crate) fn of_resumed(asked: &[String], found: &Run) -> Result<Option<Arc<Redactor>>, Failure> {
     let mut lock = found.lock_file()?;
     let names: Vec<String> = lock.redacted.iter().chain(asked).cloned().collect();
-    let redactor = redactor(&names, &found.plan().policy)?;
+    let redactor = redactor(&names, found.plan())?;
     if let Some(redactor) = &redactor {
         note(redactor, found.plan(), &mut lock)?;
     }

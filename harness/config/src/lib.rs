@@ -20,6 +20,7 @@
 mod bounds;
 mod capacity;
 mod check;
+mod credential;
 mod dialect;
 mod document;
 mod draw;

@@ -68,6 +68,42 @@ pub(crate) fn tool_name(text: &str) -> Result<(), BadValue> {
     )
 }
 
+/// Names of servers.
+pub(crate) fn server_name(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=64).contains(&text.len()) && text.chars().all(allowed) {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` is not a name for a server"),
+        "use 1 to 64 letters without accents, digits, `_` and `-`; a name is no template",
+    )
+}
+
+/// What stands before names of tools.
+pub(crate) fn tool_prefix(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if text.len() <= 32 && text.chars().all(allowed) {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` cannot stand before the name of a tool"),
+        "use up to 32 letters without accents, digits, `_` and `-`, such as `docs_`",
+    )
+}
+
+/// Names of HTTP headers.
+pub(crate) fn header_name(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if (1..=256).contains(&text.len()) && text.chars().all(allowed) {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` cannot be the name of a header"),
+        "use letters without accents, digits and `-`, such as `X-Request-Id`",
+    )
+}
+
 /// Numbers that are finite.
 pub(crate) fn finite(text: &str) -> Result<f64, BadValue> {
     match text.trim().parse::<f64>() {

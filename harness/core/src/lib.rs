@@ -7,12 +7,14 @@
 //! Units: time is [`std::time::Duration`], sizes carry `_bytes` or `_mib` in their names, seeds are `u64`.
 
 mod action;
+mod allowed_url;
 mod cancel;
 mod env;
 mod fault;
 mod id;
 mod ignored;
 mod image;
+mod mcp;
 mod message;
 mod outcome;
 mod placeholder;
@@ -22,10 +24,12 @@ mod remote;
 mod seed;
 mod sink;
 mod task;
+mod text_source;
 mod toolcall;
 mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
+pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
 pub use cancel::CancelToken;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
@@ -35,6 +39,7 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
+pub use mcp::{McpDecl, McpShare, McpTransport};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
@@ -54,6 +59,7 @@ pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
 };
+pub use text_source::TextSource;
 pub use toolcall::{
     AnswerCheck, CallPattern, ExpectedCall, StepEvent, StepReward, TextMatch, ToolDecl, ToolKind,
     ToolcallSpec, ValuePattern,

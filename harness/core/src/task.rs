@@ -101,6 +101,9 @@ pub struct TerminalSpec {
     /// The root file system. Without one: the host's programs, read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSpec>,
+    /// Absolute paths of the host's folders that are seen inside at the same paths, read-only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<PathBuf>,
 }
 
 /// A sandbox with a workspace, for programs without a terminal.
@@ -119,6 +122,9 @@ pub struct WorkspaceSpec {
     /// The root file system. Without one: the host's programs, read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSpec>,
+    /// Absolute paths of the host's folders that are seen inside at the same paths, read-only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<PathBuf>,
 }
 
 /// What of a terminal is graded.
@@ -131,6 +137,7 @@ impl From<&TerminalSpec> for WorkspaceSpec {
             limits: terminal.limits,
             network: terminal.network,
             image: terminal.image.clone(),
+            read_only: terminal.read_only.clone(),
         }
     }
 }
@@ -150,6 +157,7 @@ impl Default for TerminalSpec {
             limits: SandboxLimits::default(),
             network: NetworkPolicy::default(),
             image: None,
+            read_only: Vec::new(),
         }
     }
 }

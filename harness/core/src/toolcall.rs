@@ -8,13 +8,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::WorkspaceSpec;
+use crate::{McpDecl, TextSource, WorkspaceSpec};
 
 /// Settings of a tool-call environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolcallSpec {
     /// In the order in which they are offered; names are unique. `submit` is offered besides, and ends the episode.
     pub tools: Vec<ToolDecl>,
+    /// Servers whose tools are offered after these, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<McpDecl>,
     /// Where tools run that are programs. `None` where no tool and no check needs a sandbox: then none is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceSpec>,
@@ -47,6 +50,22 @@ pub enum StepEvent {
     RefusedCall,
     /// Each action.
     Turn,
+}
+
+impl ToolcallSpec {
+    /// Texts that may be secrets, each with its place in words, as in suite files.
+    pub fn sources(&self) -> impl Iterator<Item = (String, &TextSource)> {
+        let of_tools = self.tools.iter().flat_map(|tool| {
+            let headers = match &tool.kind {
+                ToolKind::Http { headers, .. } => Some(headers),
+                _ => None,
+            };
+            let named =
+                move |(name, source)| (format!("tools: {}: http: headers: {name}", tool.name), source);
+            headers.into_iter().flatten().map(named)
+        });
+        of_tools.chain(self.mcp.iter().flat_map(McpDecl::sources))
+    }
 }
 
 /// A tool of a task.
@@ -101,6 +120,20 @@ pub enum ToolKind {
     },
     /// Computes `left operator right`, numbers; the operator is one of `+ - * /`.
     Arithmetic,
+    /// Makes an HTTP request, from the harness. The arguments are `url`, `method`, `body` and, where some are allowed,
+    /// `headers`.
+    Http {
+        /// Beginnings of addresses that may be asked, as [`crate::AllowedUrl`] reads them.
+        allow: Vec<String>,
+        /// Methods that may be used, in capitals; the first one is the default.
+        methods: Vec<String>,
+        /// Sent with every request.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, TextSource>,
+        /// Names of headers that a call may set, in lower case.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow_headers: Vec<String>,
+    },
     /// Always this result.
     Returns {
         /// The result.
@@ -131,6 +164,7 @@ impl ToolKind {
             Self::Table { .. } => "table",
             Self::Store { .. } => "store",
             Self::Arithmetic => "arithmetic",
+            Self::Http { .. } => "http",
             Self::Returns { .. } => "returns",
             Self::Fails { .. } => "fails",
             Self::Never => "never",
@@ -166,6 +200,9 @@ impl ToolKind {
                 }),
                 json!(["left", "operator", "right"]),
             ),
+            Self::Http { allow, methods, allow_headers, .. } => {
+                (http_properties(allow, methods, allow_headers), json!(["url"]))
+            }
             Self::Command { .. } | Self::Returns { .. } | Self::Fails { .. } | Self::Never => return None,
         };
         Some(json!({
@@ -186,9 +223,33 @@ impl ToolKind {
             Self::Table { .. } => Some("Looks a key up in a table."),
             Self::Store { .. } => Some("Keeps texts by key: sets, gets, deletes or lists them."),
             Self::Arithmetic => Some("Computes with two numbers."),
+            Self::Http { .. } => {
+                Some("Makes an HTTP request, and shows the status, the type and the text of the answer.")
+            }
             Self::Command { .. } | Self::Returns { .. } | Self::Fails { .. } | Self::Never => None,
         }
     }
+}
+
+fn http_properties(allow: &[String], methods: &[String], allow_headers: &[String]) -> Value {
+    let begins = format!("Begins with {}", allow.join(" or "));
+    let mut properties = json!({
+        "url": { "type": "string", "description": begins },
+        "method": { "type": "string", "enum": methods },
+        "body": { "type": "string" },
+    });
+    if let Some(first) = methods.first() {
+        properties["method"]["description"] = format!("{first} unless said").into();
+    }
+    if !allow_headers.is_empty() {
+        let names = allow_headers.iter().map(|name| (name.clone(), json!({ "type": "string" })));
+        properties["headers"] = json!({
+            "type": "object",
+            "properties": names.collect::<serde_json::Map<_, _>>(),
+            "additionalProperties": false,
+        });
+    }
+    properties
 }
 
 /// What is asked of the answer, which is the text that `submit` was called with. No answer passes no check.

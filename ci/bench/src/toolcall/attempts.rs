@@ -91,6 +91,7 @@ fn provider(backend: &BubblewrapBackend, side: Side) -> ToolcallProvider {
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(spec(side), u32::MAX)],
         determinism: Determinism::default(),
+        secrets: Default::default(),
     })
 }
 

@@ -54,6 +54,7 @@ pub(super) fn spec(side: Side) -> ToolcallSpec {
     };
     ToolcallSpec {
         tools,
+        mcp: Vec::new(),
         workspace: Some(WorkspaceSpec::default()),
         observation_chars: 2_000,
         max_parallel_calls: 8,

@@ -168,6 +168,7 @@ pub(crate) fn waiting() -> SandboxSpec {
         image: Some(small()),
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
+        read_only: Vec::new(),
     }
 }
 

@@ -140,6 +140,26 @@ fn a_workspace_is_neither_the_whole_image_nor_in_a_volume() {
     });
 }
 
+#[test]
+fn folders_of_the_host_are_seen_and_cannot_be_written() {
+    with_backend(|backend, _| async move {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(folder.path().join("a"), "seen\n").unwrap();
+        let showing = |path: &std::path::Path| clawrl_sandbox::SandboxSpec {
+            read_only: vec![path.to_owned()],
+            ..waiting()
+        };
+        let started = backend.start(showing(folder.path())).await.unwrap();
+        let place = folder.path().display();
+        let script = format!("cat {place}/a; echo x 2>/dev/null >{place}/a || echo refused");
+        assert_eq!(text(&sh(started.sandbox.as_ref(), &script).await), "seen\nrefused\n");
+        drop(started);
+        let fault = backend.start(showing(&folder.path().join("none"))).await.err().unwrap();
+        assert_eq!((fault.code.as_str(), fault.retry), ("read-only-missing", Retry::Never), "{fault}");
+    });
+}
+
 /// A backend of another run, on a spawner of its own.
 async fn another(socket: &str) -> clawrl_container::ContainerBackend {
     let spawner = clawrl_sandbox::spawner::Spawner::start().unwrap();

@@ -190,10 +190,12 @@ impl List {
         let point = |path: &str, kind| MountPoint { path: path.into(), kind };
         let folders =
             ground.scratch().iter().copied().chain(spec.folders.iter().map(|folder| folder.path.as_str()));
+        let shown =
+            spec.read_only.iter().map(|path| MountPoint { path: path.clone(), kind: FileKind::Folder });
         let files = files.iter().map(|(path, _)| point(path, FileKind::Regular));
         let count = files.len();
         let folders = folders.chain([image.workdir.as_str()]).map(|path| point(path, FileKind::Folder));
-        let points: Vec<MountPoint> = files.chain(folders).collect();
+        let points: Vec<MountPoint> = files.chain(folders).chain(shown).collect();
         let view = view(image, &points)?;
         self.arguments.extend(view.arguments);
         Ok(view.present[..count].to_vec())
@@ -223,6 +225,11 @@ impl List {
         }
         let workspace = ground.workspace();
         self.add(&["--size", &size, "--perms", "0755", "--tmpfs", workspace]);
+        // After what may hold them: a folder of the host's `/tmp` lies in the sandbox's own.
+        for path in &spec.read_only {
+            let path = path.to_string_lossy();
+            self.add(&["--ro-bind", &path, &path]);
+        }
         self.add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace]);
     }
 }

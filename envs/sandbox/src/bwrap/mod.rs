@@ -11,6 +11,7 @@ mod host;
 mod image;
 mod place;
 mod running;
+mod shown;
 mod stage;
 mod start;
 mod view;

@@ -13,6 +13,7 @@ use super::host::HostReport;
 use super::image::Image;
 use super::place;
 use super::running::{Held, KillHandle, RunningSandbox};
+use super::shown;
 use super::stage::Staged;
 use crate::blocking::blocking;
 use crate::cgroup::{self, CgroupRoot};
@@ -109,7 +110,8 @@ impl BubblewrapBackend {
         // Counted before anything is waited for: `shutdown` waits for what is counted.
         let live = shared.count.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let Prepared { image, staged } = if spec.image.is_none() && spec.folders.is_empty() {
+        let is_bare = spec.image.is_none() && spec.folders.is_empty() && spec.read_only.is_empty();
+        let Prepared { image, staged } = if is_bare {
             Prepared::default()
         } else {
             let (shared, spec) = (Arc::clone(&shared), spec.clone());
@@ -193,6 +195,10 @@ impl Shared {
         if let Some(image) = &image {
             image.must_have("/bin/sh")?;
             image.must_have(&spec.main.program)?;
+        }
+        let workspace = Ground { image: image.as_deref(), staged: &[] }.workspace().to_owned();
+        for folder in &spec.read_only {
+            shown::examine(folder, &workspace, self.config.host.root)?;
         }
         let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
         let staged = spec.folders.iter().enumerate().map(|(index, folder)| {

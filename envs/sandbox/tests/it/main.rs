@@ -16,6 +16,7 @@ mod shell_outcomes;
 mod shell_output;
 mod shell_programs;
 mod shell_sandboxed;
+mod shown;
 mod support;
 mod traps;
 mod tree;

@@ -112,6 +112,7 @@ pub(crate) fn running(label: &str, script: &str) -> SandboxSpec {
         image: None,
         workspace: clawrl_sandbox::WorkspaceStart::Image,
         folders: Vec::new(),
+        read_only: Vec::new(),
     }
 }
 

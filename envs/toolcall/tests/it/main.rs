@@ -6,7 +6,13 @@ mod commands;
 mod conformance;
 mod grading;
 mod heavy;
+mod http;
 mod in_process;
+mod listener;
+mod mcp;
+mod mcp_http;
 mod python;
 mod python_lost;
+#[cfg(feature = "real-servers")]
+mod real_servers;
 mod support;

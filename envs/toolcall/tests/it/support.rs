@@ -13,7 +13,7 @@ use clawrl_sandbox::{
     BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, WarmMarks, probe_host,
 };
 use clawrl_testkit::{ready, step_ctx, task};
-use clawrl_toolcall::{ToolcallConfig, ToolcallProvider};
+use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 use serde_json::{Value, json};
 
 /// A tool with the parameters of its kind, or with any.
@@ -43,6 +43,7 @@ pub(crate) fn command(name: &str, argv: &[&str]) -> ToolDecl {
 pub(crate) fn in_process(tools: Vec<ToolDecl>) -> ToolcallSpec {
     ToolcallSpec {
         tools,
+        mcp: Vec::new(),
         workspace: None,
         observation_chars: 2_000,
         max_parallel_calls: 8,
@@ -89,16 +90,36 @@ pub(crate) async fn shown(env: &mut dyn Env, calls: &[ToolCall]) -> String {
 
 /// A provider without any sandboxes.
 pub(crate) fn bare_provider() -> ToolcallProvider {
+    bare_provider_with([])
+}
+
+/// The same, with secrets by the names of their variables.
+pub(crate) fn bare_provider_with(secrets: impl IntoIterator<Item = (String, String)>) -> ToolcallProvider {
     ToolcallProvider::new(ToolcallConfig {
         backends: HashMap::new(),
         marks: WarmMarks { low: 0, high: 0 },
         expected: Vec::new(),
         determinism: Determinism::default(),
+        secrets: Secrets::new(secrets),
     })
 }
 
 /// A provider of sandboxes for tasks like this one.
 pub(crate) fn provider(client: SpawnerClient, spec: &ToolcallSpec) -> ToolcallProvider {
+    provider_with(client, spec, [])
+}
+
+/// Lets the users of sandboxes into a folder that a test made.
+pub(crate) fn open_to_all(folder: &std::path::Path) {
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// The same, with secrets by the names of their variables.
+pub(crate) fn provider_with(
+    client: SpawnerClient,
+    spec: &ToolcallSpec,
+    secrets: impl IntoIterator<Item = (String, String)>,
+) -> ToolcallProvider {
     let config = BubblewrapConfig {
         host: probe_host(CgroupHost::detect()).unwrap(),
         run: RunId::new("test-toolcall").unwrap(),
@@ -110,6 +131,7 @@ pub(crate) fn provider(client: SpawnerClient, spec: &ToolcallSpec) -> ToolcallPr
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(spec.clone(), u32::MAX)],
         determinism: Determinism::default(),
+        secrets: Secrets::new(secrets),
     })
 }
 

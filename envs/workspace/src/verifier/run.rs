@@ -129,6 +129,8 @@ fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
             SandboxFolder { path: TESTS.to_owned(), files: Some(files) },
             SandboxFolder { path: "/logs".to_owned(), files: None },
         ],
+        // One apart has an image of its own, and what it needs in it.
+        read_only: if verifier.apart.is_some() { Vec::new() } else { grading.spec.read_only.clone() },
     }
 }
 

@@ -101,7 +101,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let policy = policy_of(&plan, &store)?;
     let machine = Machine::prepare(&[&plan], log)?;
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    let redactor = redaction::redactor(&arguments.redact_env, &plan.policy)?;
+    let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }

@@ -132,6 +132,7 @@ mod tests {
         };
         let toolcall = ToolcallSpec {
             tools: vec![tool],
+            mcp: Vec::new(),
             workspace: None,
             observation_chars: 400,
             max_parallel_calls: 8,

@@ -82,6 +82,7 @@ mod tests {
         let (tools, observation_chars, max_parallel_calls) = (Vec::new(), 400, 8);
         EnvSpec::Toolcall(ToolcallSpec {
             tools,
+            mcp: Vec::new(),
             workspace,
             observation_chars,
             max_parallel_calls,

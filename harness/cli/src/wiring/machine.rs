@@ -16,9 +16,9 @@ use clawrl_sandbox::{
     WarmMarks, probe_host, sweep_orphans,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
-use clawrl_toolcall::{ToolcallConfig, ToolcallProvider};
+use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 
-use super::isolation;
+use super::{isolation, secrets};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::{engine, facts, open_files};
@@ -44,6 +44,9 @@ impl Machine {
     /// # Errors
     /// [`Exit::Environment`] when something that the plan needs is missing.
     pub(crate) fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
+        for plan in plans {
+            secrets::of(plan)?;
+        }
         open_files::raise_limit();
         isolation::warn_of_openness(plans, log);
         let cgroups = CgroupHost::detect();
@@ -141,6 +144,7 @@ impl Workplace {
                 marks: marks(slots_of(&toolcalls, |toolcall| toolcall.workspace.is_some())),
                 expected: toolcalls,
                 determinism: plan.determinism.clone(),
+                secrets: Secrets::new(secrets::of(plan)?),
             });
             providers.insert("toolcall", Arc::new(provider));
         }

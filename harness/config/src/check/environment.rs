@@ -52,13 +52,19 @@ impl Checker {
 
     /// Refuses the name of a tool that the task does not have.
     pub(super) fn declared_tool(&mut self, name: &str, span: Span, toolcall: &ToolcallRow) -> bool {
-        if toolcall.tool(name).is_some() {
+        if toolcall.tool(name).is_some() || toolcall.may_be_served(name) {
             return true;
         }
-        let known = || toolcall.tools.iter().map(|tool| tool.name.value.as_str());
-        let help = match toolcall.tools.len() {
-            0 => "declare it under `env: toolcall: tools:`".to_owned(),
-            _ => format!("{}tools of this task are {}", did_you_mean(name, known()), listed(known())),
+        let served: Vec<String> =
+            toolcall.mcp.iter().flat_map(|server| server.names().map(|(_, name)| name)).collect();
+        let declared = toolcall.tools.iter().map(|tool| tool.name.value.as_str());
+        let known: Vec<&str> = declared.chain(served.iter().map(String::as_str)).collect();
+        let help = match known.as_slice() {
+            [] => "declare it under `env: toolcall: tools:`".to_owned(),
+            known => {
+                let names = listed(known.iter().copied());
+                format!("{}tools of this task are {names}", did_you_mean(name, known.iter().copied()))
+            }
         };
         self.problem(span, format!("there is no tool `{name}` in this task"), "not declared", help);
         false

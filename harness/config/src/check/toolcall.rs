@@ -22,9 +22,11 @@ impl Checker {
         let tools: Vec<ToolRow> =
             tools.into_iter().map(|(name, tool)| self.tool(name, tool, timeouts)).collect();
         self.one_takes_text(&tools);
+        let mcp = self.servers(file.mcp.unwrap_or_default().0, &tools, timeouts);
         let most = 1..=bounds::MAX_PARALLEL_CALLS;
         let row = ToolcallRow {
             tools,
+            mcp,
             workspace: file.workspace.map(|workspace| self.workspace(workspace)),
             needs_sandbox: false,
             observation_chars: self.observation_chars(file.observation_chars.as_ref()),
@@ -53,7 +55,7 @@ impl Checker {
     ) {
         let takes_text = toolcall.tools.iter().any(|tool| tool.text_argument.is_some());
         let is_text = matches!(format, ActionFormat::Raw | ActionFormat::Fenced);
-        if toolcall.tools.is_empty() || takes_text || !is_text {
+        if toolcall.tools.is_empty() && toolcall.mcp.is_empty() || takes_text || !is_text {
             return;
         }
         let Some(span) = given else {
@@ -102,6 +104,7 @@ impl Checker {
             file.table.map(|table| self.table(table)),
             file.store.map(|store| ToolKindRow::Store { initial: self.written_entries(store.initial) }),
             file.arithmetic.map(|_| ToolKindRow::Arithmetic),
+            file.http.map(|http| self.http_tool(http)),
             file.returns.map(ToolKindRow::Returns),
             file.fails.map(ToolKindRow::Fails),
             file.never.map(|_| ToolKindRow::Never),
@@ -117,7 +120,7 @@ impl Checker {
                 name.span,
                 format!("the tool `{}` has no kind", name.value),
                 "does nothing",
-                "name one: `python`, `command`, `table`, `store`, `arithmetic`, `returns`, `fails` or `never`",
+                "name one: `python`, `command`, `table`, `store`, `arithmetic`, `http`, `returns`, `fails` or `never`",
             ),
             (Some(one), Some(other)) => {
                 let message =
@@ -192,7 +195,7 @@ impl Checker {
         entries.0.into_iter().map(|(key, value)| (key, self.written(value))).collect()
     }
 
-    fn call_timeout(&mut self, number: Option<&Located<f64>>, timeouts: &Timeouts) -> Duration {
+    pub(super) fn call_timeout(&mut self, number: Option<&Located<f64>>, timeouts: &Timeouts) -> Duration {
         let given = self.seconds("timeout_secs", number, bounds::MAX_TIMEOUT_SECS);
         if let (Some(given), Some(number)) = (given, number)
             && given > timeouts.step
@@ -214,6 +217,7 @@ fn own_arguments(kind: &ToolKindRow) -> Option<&'static str> {
         ToolKindRow::Table { .. } => Some("its argument is `key`"),
         ToolKindRow::Store { .. } => Some("its arguments are `action`, `key` and `value`"),
         ToolKindRow::Arithmetic => Some("its arguments are `left`, `operator` and `right`"),
+        ToolKindRow::Http { .. } => Some("its arguments are `url`, `method`, `body` and `headers`"),
         ToolKindRow::Command { .. }
         | ToolKindRow::Returns(_)
         | ToolKindRow::Fails(_)

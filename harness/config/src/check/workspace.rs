@@ -47,13 +47,16 @@ impl Checker {
                 default.cpu_percent,
             ),
         };
+        let vars = file.vars.map(|vars| vars.0).unwrap_or_default();
+        self.no_secret_for_agents(&vars);
         WorkspaceRow {
             limits,
             sandbox,
             network: file.network.as_deref().map_or(NetworkPolicy::None, |&network| network.into()),
             image: file.image.and_then(|image| self.image(image, sandbox)),
             files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
-            vars: file.vars.map(|vars| vars.0).unwrap_or_default(),
+            read_only: self.read_only(file.read_only),
+            vars,
         }
     }
 

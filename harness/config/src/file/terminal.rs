@@ -51,6 +51,7 @@ impl TerminalFile {
             cpu_percent: self.cpu_percent.take(),
             network: self.network.take(),
             image: self.image.take(),
+            read_only: self.read_only.take(),
         }
     }
 }

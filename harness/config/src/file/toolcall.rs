@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::located::{Entries, Located, Scalar, Text, present_or_default};
+use super::served::{HttpFile, McpFile};
 use super::step_reward::StepRewardFile;
 use super::workspace::WorkspaceFile;
 use crate::bounds;
@@ -17,6 +18,9 @@ pub(crate) struct ToolcallFile {
     /// The tools by name, in the order in which they are offered. `submit` is offered besides. A task's own map
     /// replaces that of the defaults.
     pub(crate) tools: Option<Entries<Located<ToolFile>>>,
+    /// Servers of the Model Context Protocol by name. Their tools are listed when an attempt starts, and offered after
+    /// those above. A task's own map replaces that of the defaults.
+    pub(crate) mcp: Option<Entries<Located<McpFile>>>,
     /// Where tools run that are programs. A sandbox is started only where a tool or a check needs one.
     #[serde(default, deserialize_with = "workspace")]
     pub(crate) workspace: Option<WorkspaceFile>,
@@ -36,6 +40,7 @@ impl ToolcallFile {
         let below = defaults.clone();
         Self {
             tools: self.tools.or(below.tools),
+            mcp: self.mcp.or(below.mcp),
             workspace: match (self.workspace, below.workspace) {
                 (Some(own), Some(below)) => Some(own.or(&below)),
                 (own, below) => own.or(below),
@@ -69,6 +74,9 @@ pub(crate) struct ToolFile {
     /// Computes with two numbers. Its arguments are `left`, `operator` (+ - * /) and `right`.
     #[serde(default, deserialize_with = "nothing")]
     pub(crate) arithmetic: Option<NothingFile>,
+    /// Makes HTTP requests, from `clawrl` itself. Its arguments are `url`, `method`, `body` and, where `allow_headers`
+    /// names some, `headers`.
+    pub(crate) http: Option<HttpFile>,
     /// Always gives this result.
     pub(crate) returns: Option<Text>,
     /// Always gives this error.

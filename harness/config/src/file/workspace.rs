@@ -42,6 +42,9 @@ macro_rules! with_workspace {
             /// The root file system: the name of an image, or a map with `name`, `build` or `rootfs`. Default: the
             /// host's programs, read-only.
             pub(crate) image: Option<Located<ImageFile>>,
+            /// Folders of this machine that sandboxes see at the same paths, read-only: where programs are installed that
+            /// they need. Absolute, or from the suite's folder on.
+            pub(crate) read_only: Option<Located<Vec<Text>>>,
         }
 
         impl $name {
@@ -59,6 +62,7 @@ macro_rules! with_workspace {
                     cpu_percent: self.cpu_percent.or(below.cpu_percent),
                     network: self.network.or(below.network),
                     image: self.image.or(below.image),
+                    read_only: self.read_only.or(below.read_only),
                 }
             }
         }

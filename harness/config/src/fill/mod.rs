@@ -9,6 +9,7 @@ mod expected;
 mod filler;
 mod image;
 mod schema;
+mod served;
 mod step_reward;
 mod task;
 mod terminal;

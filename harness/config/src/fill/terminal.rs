@@ -14,7 +14,7 @@ impl<'s> Filler<'_, '_, 's> {
             None => Some("bash".to_owned()),
         };
         let setup: Vec<_> = row.setup.iter().map(|command| self.text(command, values)).collect();
-        let WorkspaceSpec { files, env, sandbox, limits, network, image } =
+        let WorkspaceSpec { files, env, sandbox, limits, network, image, read_only } =
             self.workspace(&row.workspace, values)?;
         Some(TerminalSpec {
             shell: shell?,
@@ -28,6 +28,7 @@ impl<'s> Filler<'_, '_, 's> {
             limits,
             network,
             image,
+            read_only,
         })
     }
 }

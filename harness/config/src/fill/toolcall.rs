@@ -21,6 +21,7 @@ const DEFAULT_MISSING: &str = "not found";
 impl<'s> Filler<'_, '_, 's> {
     pub(super) fn toolcall(&mut self, row: &'s ToolcallRow, values: &Value) -> Option<ToolcallSpec> {
         let tools: Vec<_> = row.tools.iter().map(|tool| self.tool(tool, values)).collect();
+        let mcp: Vec<_> = row.mcp.iter().map(|server| self.server(server, values)).collect();
         let workspace = match &row.workspace {
             Some(workspace) => self.workspace(workspace, values).map(Some),
             None => Some(None),
@@ -29,6 +30,7 @@ impl<'s> Filler<'_, '_, 's> {
         let step_rewards = self.step_rewards(&row.step_rewards, tools.as_deref(), values);
         Some(ToolcallSpec {
             tools: tools?,
+            mcp: mcp.into_iter().collect::<Option<_>>()?,
             // What was written for tasks that need one may stand in the defaults of tasks that do not.
             workspace: workspace?.filter(|_| row.needs_sandbox),
             observation_chars: row.observation_chars,
@@ -84,6 +86,12 @@ impl<'s> Filler<'_, '_, 's> {
             }
             ToolKindRow::Store { initial } => ToolKind::Store { initial: self.entries(initial, values)? },
             ToolKindRow::Arithmetic => ToolKind::Arithmetic,
+            ToolKindRow::Http { allow, methods, headers, allow_headers } => ToolKind::Http {
+                allow: allow.clone(),
+                methods: methods.clone(),
+                headers: self.sources(headers, values)?,
+                allow_headers: allow_headers.clone(),
+            },
             ToolKindRow::Returns(text) => ToolKind::Returns { text: self.text(text, values)? },
             ToolKindRow::Fails(text) => ToolKind::Fails { message: self.text(text, values)? },
             ToolKindRow::Never => ToolKind::Never,
@@ -207,7 +215,10 @@ impl<'s> Filler<'_, '_, 's> {
             Some(arguments) => self.json(arguments, values)?,
             None => Json::Object(Map::new()),
         };
-        let tool = tools?.iter().find(|tool| tool.name == name.value)?;
+        // What a server will turn out to have is not known here.
+        let Some(tool) = tools?.iter().find(|tool| tool.name == name.value) else {
+            return Some(ToolCall::new(&name.value, filled));
+        };
         if let Some((reason, pointer)) = self.misfit(&tool.parameters, &filled) {
             let message = format!("this call does not fit the tool `{}`: {reason}", name.value);
             let help = arguments_words(&argument_names(&tool.parameters));
@@ -233,7 +244,7 @@ impl<'s> Filler<'_, '_, 's> {
     ) -> Option<Map<String, Json>> {
         let Some(written) = arguments else { return Some(Map::new()) };
         let Json::Object(filled) = self.json(written, values)? else { return None };
-        let decl = tools?.iter().find(|decl| decl.name == tool.value)?;
+        let Some(decl) = tools?.iter().find(|decl| decl.name == tool.value) else { return Some(filled) };
         let known = argument_names(&decl.parameters);
         if let Some(name) = filled.keys().find(|name| !known.contains(&name.as_str())) {
             let message = format!("the tool `{}` has no argument `{name}`", tool.value);

@@ -31,6 +31,7 @@ impl<'s> Filler<'_, '_, 's> {
             limits: row.limits,
             network: row.network,
             image: image?,
+            read_only: row.read_only.clone(),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod check;
 mod script;
+mod served;
 mod step_reward;
 mod task;
 mod terminal;
@@ -13,6 +14,7 @@ mod verifier;
 
 pub(crate) use check::{CallRow, CheckKind, CheckRow, CommandRow, Subject};
 pub(crate) use script::{ActionRow, ScriptRow};
+pub(crate) use served::{McpRow, McpTransportRow, SourceRow};
 pub(crate) use step_reward::{StepEventRow, StepRewardRow};
 pub(crate) use task::{EnvRow, Instances, Row, Settings};
 pub(crate) use terminal::{

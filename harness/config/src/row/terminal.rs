@@ -30,6 +30,8 @@ pub(crate) struct WorkspaceRow {
     pub(crate) limits: SandboxLimits,
     pub(crate) network: NetworkPolicy,
     pub(crate) image: Option<ImageRow>,
+    /// Never templates.
+    pub(crate) read_only: Vec<PathBuf>,
 }
 
 /// A root file system.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::served::{McpRow, SourceRow, sources};
 use super::step_reward::{StepEventRow, StepRewardRow};
 use super::terminal::WorkspaceRow;
 use super::text::{JsonText, Visit, pairs, texts};
@@ -11,6 +12,7 @@ use crate::file::Text;
 #[derive(Debug)]
 pub(crate) struct ToolcallRow {
     pub(crate) tools: Vec<ToolRow>,
+    pub(crate) mcp: Vec<McpRow>,
     /// What was written, or the default where a sandbox is needed.
     pub(crate) workspace: Option<WorkspaceRow>,
     /// Whether a sandbox is started at all.
@@ -37,10 +39,25 @@ pub(crate) struct ToolRow {
 #[derive(Debug)]
 pub(crate) enum ToolKindRow {
     Python,
-    Command { argv: Vec<Text>, stdin: Option<Text> },
-    Table { rows: Vec<(Text, Text)>, missing: Option<Text> },
-    Store { initial: Vec<(Text, Text)> },
+    Command {
+        argv: Vec<Text>,
+        stdin: Option<Text>,
+    },
+    Table {
+        rows: Vec<(Text, Text)>,
+        missing: Option<Text>,
+    },
+    Store {
+        initial: Vec<(Text, Text)>,
+    },
     Arithmetic,
+    /// No templates but in headers.
+    Http {
+        allow: Vec<String>,
+        methods: Vec<String>,
+        headers: Vec<(Text, SourceRow)>,
+        allow_headers: Vec<String>,
+    },
     Returns(Text),
     Fails(Text),
     Never,
@@ -56,11 +73,17 @@ impl ToolcallRow {
     pub(crate) fn runs_programs(&self) -> bool {
         let programs =
             |tool: &ToolRow| matches!(tool.kind, ToolKindRow::Python | ToolKindRow::Command { .. });
-        self.tools.iter().any(programs)
+        self.tools.iter().any(programs) || self.mcp.iter().any(McpRow::is_program)
+    }
+
+    /// Whether a server may turn out to have a tool of this name.
+    pub(crate) fn may_be_served(&self, name: &str) -> bool {
+        self.mcp.iter().any(|server| server.may_offer(name))
     }
 
     pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
         self.tools.iter().for_each(|tool| tool.each_text(visit));
+        self.mcp.iter().for_each(|server| server.each_text(visit));
         self.workspace.iter().for_each(|workspace| workspace.each_text(visit));
         for entry in &self.step_rewards {
             if let StepEventRow::Called(call) = &entry.event {
@@ -81,6 +104,7 @@ impl ToolRow {
                 texts(missing, visit);
             }
             ToolKindRow::Store { initial } => pairs(initial, visit),
+            ToolKindRow::Http { headers, .. } => sources(headers, visit),
             ToolKindRow::Returns(text) | ToolKindRow::Fails(text) => texts([text], visit),
             ToolKindRow::Python | ToolKindRow::Arithmetic | ToolKindRow::Never => {}
         }
@@ -96,6 +120,7 @@ impl ToolKindRow {
             Self::Table { .. } => "table",
             Self::Store { .. } => "store",
             Self::Arithmetic => "arithmetic",
+            Self::Http { .. } => "http",
             Self::Returns(_) => "returns",
             Self::Fails(_) => "fails",
             Self::Never => "never",

@@ -45,6 +45,7 @@ fn every_key_of_tools_arrives_in_the_plan() {
     let plan = plan(&suites, &options());
     insta::assert_snapshot!("toolcall_looked_up_0", pretty(task(&plan, "looked-up#0")));
     insta::assert_snapshot!("toolcall_computed", pretty(task(&plan, "computed")));
+    insta::assert_snapshot!("toolcall_served_0", pretty(task(&plan, "served#0")));
     insta::assert_snapshot!("toolcall_asked", pretty(task(&plan, "asked")));
 }
 
@@ -75,6 +76,35 @@ fn there_is_a_sandbox_only_where_something_needs_one() {
 ",
     );
     assert!(plan.tasks.iter().all(|task| spec(task).workspace.is_some()), "checks that need one");
+}
+
+#[test]
+fn folders_of_this_machine_are_shown_where_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (suite, shown) = (folder.path().join("suites"), folder.path().join("venv"));
+    std::fs::create_dir(&suite).expect("a folder");
+    std::fs::create_dir(&shown).expect("a folder");
+    let path = suite.join("suite.yaml");
+    let write = |entry: &str| {
+        let text = format!(
+            "format: 1\nsuite: shown\ntasks:\n  - id: one\n    instruction: Do it.\n    env: {{ toolcall: {{ tools: {{ python: \
+             {{ python: }} }}, workspace: {{ read_only: [{entry}] }} }} }}\n    checks: [{{ answer_equals: x }}]\n"
+        );
+        std::fs::write(&path, text).expect("a file");
+    };
+    for entry in ["../venv", "./../suites/../venv/", &shown.display().to_string()] {
+        write(entry);
+        let suites = [load_suite(&path).expect("a suite")];
+        let plan = plan(&suites, &options());
+        let workspace = spec(&plan.tasks[0]).workspace.as_ref().expect("python");
+        assert_eq!(workspace.read_only, [shown.as_path()], "{entry}");
+    }
+    // Whatever its name is, a folder of keys is one.
+    std::fs::create_dir(shown.join(".ssh")).expect("a folder");
+    assert!(rendered(&crate::diagnostics::failure(&path)).contains("holds `.ssh`, where secrets are kept"));
+    std::os::unix::fs::symlink("/etc", folder.path().join("link")).expect("a link");
+    write("../link");
+    assert!(rendered(&crate::diagnostics::failure(&path)).contains("is in `/etc`"));
 }
 
 #[test]
@@ -204,7 +234,10 @@ fn misfits(task: &TaskSpec) -> Vec<String> {
         if call.name == "submit" {
             continue;
         }
-        let tool = tools.iter().find(|tool| tool.name == call.name).expect("a tool that is declared");
+        let Some(tool) = tools.iter().find(|tool| tool.name == call.name) else {
+            assert!(!spec(task).mcp.is_empty(), "{} is neither declared nor served", call.name);
+            continue;
+        };
         if !jsonschema::is_valid(&tool.parameters, &call.arguments) {
             misfits.push(format!("{}: {}", call.name, call.arguments));
         }

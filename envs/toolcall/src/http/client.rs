@@ -1,0 +1,110 @@
+//! The HTTP client of tools.
+//!
+//! HTTP/1.1 alone; redirects are not followed here and proxies not used, so a secret goes to the host that was named and
+//! nowhere else. TLS trusts what the machine trusts. Nothing is asked for compressed.
+//!
+//! Cancellation: dropping a response closes its connection.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::dial::{DialError, Dialer};
+use super::reach::Reach;
+
+/// Idle connections are closed before servers do it: a request that meets a closing connection is lost.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// What is sent as the name of the program.
+pub(crate) const USER_AGENT: &str = concat!("clawrl/", env!("CARGO_PKG_VERSION"));
+
+/// A client; clones share its connections.
+#[derive(Debug, Clone)]
+pub(crate) enum HttpClient {
+    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    Open(Client<Dialer, Full<Bytes>>),
+    /// For `https://`.
+    Secure(Client<HttpsConnector<Dialer>, Full<Bytes>>),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// The request must not be made.
+    Refused(String),
+    /// The other side, or what is in between, failed.
+    Failed(String),
+}
+
+impl HttpClient {
+    fn new(is_secure: bool, reach: Reach) -> Result<Self, std::io::Error> {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
+        let dialer = Dialer::new(reach);
+        if !is_secure {
+            return Ok(Self::Open(builder.build(dialer)));
+        }
+        let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1();
+        Ok(Self::Secure(builder.build(connector.wrap_connector(dialer))))
+    }
+
+    /// Sends it; ready with the head of the answer.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
+        let sent = match self {
+            Self::Open(client) => client.request(request).await,
+            Self::Secure(client) => client.request(request).await,
+        };
+        sent.map_err(|error| trouble_of(&error))
+    }
+}
+
+fn trouble_of(error: &Error) -> SendError {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = source {
+        match current.downcast_ref::<DialError>() {
+            Some(DialError::Refused(reason)) => return SendError::Refused(reason.clone()),
+            Some(DialError::Unreachable(reason)) => return SendError::Failed(reason.clone()),
+            None => source = current.source(),
+        }
+    }
+    SendError::Failed(root_cause(error))
+}
+
+/// The innermost error: the outer ones say only which layer it came through.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// The clients of a run: reading the machine's certificates takes longer than a request.
+#[derive(Debug, Default)]
+pub(crate) struct HttpClients {
+    made: Mutex<HashMap<(bool, Reach), HttpClient>>,
+}
+
+impl HttpClients {
+    /// The client for a scheme, within a reach.
+    ///
+    /// # Errors
+    /// Certificates of this machine that cannot be read.
+    pub(crate) fn get(self: &Arc<Self>, scheme: &str, reach: &Reach) -> Result<HttpClient, std::io::Error> {
+        let key = (scheme == "https", reach.clone());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = made.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = HttpClient::new(key.0, key.1.clone())?;
+        made.insert(key, client.clone());
+        Ok(client)
+    }
+}

@@ -1,0 +1,132 @@
+//! Which addresses of the network are reached.
+//!
+//! R1. A name leads to public addresses alone, whatever a name server says, unless the very address it leads to is allowed.
+//! R2. An address inside another one, as IPv6 has IPv4 addresses in several ways, counts as what it is.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use clawrl_core::AllowedUrl;
+
+/// What may be connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Reach {
+    /// Whatever the author of a suite named.
+    Anything,
+    /// Public addresses, and these.
+    Public {
+        besides: BTreeSet<IpAddr>,
+        /// This machine, by the name that it has for itself.
+        localhost: bool,
+    },
+}
+
+impl Reach {
+    /// That of a list of what is allowed.
+    pub(crate) fn of(allowed: &[AllowedUrl]) -> Self {
+        Self::Public {
+            besides: allowed.iter().filter_map(AllowedUrl::address).collect(),
+            localhost: allowed.iter().any(AllowedUrl::is_localhost),
+        }
+    }
+
+    /// Whether an address may be connected to.
+    pub(crate) fn allows(&self, address: IpAddr, is_localhost: bool) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Public { besides, localhost } => {
+                let by_name = *localhost && is_localhost && address.is_loopback();
+                by_name || besides.contains(&address) || is_public(address)
+            }
+        }
+    }
+}
+
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        || a == 0
+        || a >= 240
+        // Shared by customers of one provider; protocol assignments; benchmarks.
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (b == 18 || b == 19));
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let parts = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match parts {
+        // Mapped, compatible (with them the unspecified address and loopback), and translated.
+        [0, 0, 0, 0, 0, 0xffff, high, low] => embedded(high, low),
+        [0, 0, 0, 0, 0, 0, _, _] => false,
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
+        [0x2002, high, low, ..] => embedded(high, low),
+        // What is routed is in 2000::/3; Teredo and documentation are there, too.
+        [0x2001, 0 | 0xdb8, ..] => false,
+        [first, ..] => (0x2000..0x4000).contains(&first),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(allowed: &[&str], address: &str, is_localhost: bool, expected: bool) {
+        let allowed: Vec<_> = allowed.iter().map(|text| AllowedUrl::parse(text).unwrap()).collect();
+        let found = Reach::of(&allowed).allows(address.parse().unwrap(), is_localhost);
+        assert_eq!(found, expected, "{address}");
+    }
+
+    #[test]
+    fn r1_r2_private_addresses_are_named_or_not_reached() {
+        let names = ["https://api.example.com/"];
+        for address in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "172.16.1.1",
+            "192.168.0.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "224.0.0.1",
+            "100.64.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001:db8::1",
+        ] {
+            check(&names, address, false, false);
+        }
+        for address in ["93.184.215.14", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"] {
+            check(&names, address, false, true);
+        }
+        check(&["http://127.0.0.1:8000/"], "127.0.0.1", false, true);
+        check(&["http://127.0.0.1:8000/"], "127.0.0.2", false, false);
+        check(&["http://localhost:8000/"], "127.0.0.1", true, true);
+        check(&["http://localhost:8000/"], "127.0.0.1", false, false);
+        check(&["http://localhost:8000/"], "10.0.0.1", true, false);
+    }
+}

@@ -1,0 +1,287 @@
+//! The tool `http`: requests to what is allowed, by this process.
+//!
+//! H1. Every request, also each that a redirect leads to, is to an address that begins as one that is allowed, on a public
+//! address or one that is named. H2. Memory is bounded: [`TEXT_BYTES`] of an answer are kept, the rest is counted. H3. That
+//! nobody answers is a fault of the machine's surroundings and never a result, so it is never scored: which hosts are asked
+//! is the suite's choice, not the agent's. That an answer takes too long is a result, as with every tool.
+//!
+//! Cancellation: dropping the future closes the connection.
+
+use std::sync::Arc;
+
+use clawrl_core::{AllowedUrl, Boundary, Fault, ToolKind, requested_url};
+use http::header::{CONTENT_TYPE, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use url::Url;
+
+use super::ask::Ask;
+use super::client::{self, HttpClients, SendError, root_cause};
+use super::reach::Reach;
+use crate::result::{Allowance, CallResult, Outcome};
+use crate::secret::Secrets;
+
+/// Bytes of an answer that are kept.
+const TEXT_BYTES: usize = 1 << 20;
+
+/// Bytes of an answer that are counted; more are not read.
+const COUNTED_BYTES: u64 = 64 << 20;
+
+/// Redirects that are followed.
+const MOST_REDIRECTS: usize = 5;
+
+/// A tool that makes requests.
+#[derive(Debug)]
+pub(crate) struct HttpTool {
+    clients: Arc<HttpClients>,
+    allowed: Vec<AllowedUrl>,
+    reach: Reach,
+    methods: Vec<String>,
+    headers: HeaderMap,
+    allow_headers: Vec<String>,
+}
+
+/// What came of one request.
+enum Answer {
+    Redirected(Url, StatusCode),
+    Whole(String),
+}
+
+impl HttpTool {
+    /// A tool of this kind; `None` for other kinds.
+    ///
+    /// # Errors
+    /// A permanent provider [`Fault`]: a secret that is not set, or what no suite would have let through.
+    pub(crate) fn new(
+        name: &str,
+        kind: &ToolKind,
+        secrets: &Secrets,
+        clients: &Arc<HttpClients>,
+    ) -> Result<Option<Self>, Fault> {
+        let ToolKind::Http { allow, methods, headers, allow_headers } = kind else { return Ok(None) };
+        let invalid = |reason: String| {
+            Fault::permanent(Boundary::Provider, "tool-invalid", format!("the tool `{name}`: {reason}"))
+        };
+        let allowed: Vec<AllowedUrl> =
+            allow.iter().map(|text| AllowedUrl::parse(text)).collect::<Result<_, _>>().map_err(invalid)?;
+        let mut sent = header_map(&format!("tools: {name}: http"), headers, secrets)?;
+        sent.entry(USER_AGENT).or_insert(HeaderValue::from_static(client::USER_AGENT));
+        Ok(Some(Self {
+            clients: Arc::clone(clients),
+            reach: Reach::of(&allowed),
+            allowed,
+            methods: methods.clone(),
+            headers: sent,
+            allow_headers: allow_headers.clone(),
+        }))
+    }
+
+    pub(super) fn allows(&self, url: &Url) -> bool {
+        self.allowed.iter().any(|allowed| allowed.allows(url))
+    }
+
+    pub(super) fn beginnings(&self) -> String {
+        self.allowed.iter().map(AllowedUrl::as_str).collect::<Vec<_>>().join(" or ")
+    }
+
+    pub(super) fn methods(&self) -> &[String] {
+        &self.methods
+    }
+
+    pub(super) fn default_method(&self) -> &str {
+        self.methods.first().map_or("GET", String::as_str)
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub(super) fn may_set(&self, lower: &str) -> bool {
+        self.allow_headers.iter().any(|name| name == lower)
+    }
+
+    /// Makes the request, and those that it is sent on to.
+    ///
+    /// # Errors
+    /// A [`Fault`] when nobody answers (H3).
+    pub(crate) async fn call(&self, mut ask: Ask, allowance: Allowance) -> Result<CallResult, Fault> {
+        let asked = async {
+            for _ in 0..=MOST_REDIRECTS {
+                match self.once(&ask).await? {
+                    Err(refused) => return Ok(CallResult::failed(refused)),
+                    Ok(Answer::Whole(text)) => return Ok(CallResult::done(text)),
+                    Ok(Answer::Redirected(url, status)) => {
+                        if !self.allows(&url) {
+                            let reason = format!("{} sends on to {url}, which is not allowed", ask.url);
+                            return Ok(CallResult::failed(reason));
+                        }
+                        ask = sent_on(ask, url, status);
+                    }
+                }
+            }
+            Ok(CallResult::failed(format_args!("sent on more than {MOST_REDIRECTS} times")))
+        };
+        match tokio::time::timeout_at(allowance.until.into(), asked).await {
+            Ok(result) => result,
+            Err(_) => {
+                let text = format!("error: no answer, ended {}", allowance.when());
+                Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
+            }
+        }
+    }
+
+    /// One request; the inner error is why it may not be made.
+    async fn once(&self, ask: &Ask) -> Result<Result<Answer, String>, Fault> {
+        let client = self.clients.get(ask.url.scheme(), &self.reach).map_err(|error| {
+            let message = format!("the certificates of this machine cannot be read: {error}");
+            Fault::permanent(Boundary::Env, "http-certificates", message)
+        })?;
+        let mut request = Request::new(Full::new(ask.body.clone()));
+        *request.method_mut() = ask.method.clone();
+        *request.headers_mut() = ask.headers.clone();
+        *request.uri_mut() = match ask.url.as_str().parse() {
+            Ok(uri) => uri,
+            Err(error) => return Ok(Err(format!("{} cannot be asked: {error}", ask.url))),
+        };
+        match client.send(request).await {
+            Ok(response) => self.read(ask, response).await.map(Ok),
+            Err(SendError::Refused(reason)) => Ok(Err(reason)),
+            Err(SendError::Failed(reason)) => Err(unanswered(&ask.url, &reason)),
+        }
+    }
+
+    async fn read(&self, ask: &Ask, response: Response<Incoming>) -> Result<Answer, Fault> {
+        let status = response.status();
+        if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+            && let Some(to) = response.headers().get(LOCATION).and_then(|value| value.to_str().ok())
+            && let Ok(url) = ask.url.join(to)
+            // Read anew: a server may write what no call could.
+            && let Ok(mut url) = requested_url(url.as_str())
+        {
+            url.set_fragment(None);
+            return Ok(Answer::Redirected(url, status));
+        }
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (kept, left_out) =
+            body(response.into_body()).await.map_err(|reason| unanswered(&ask.url, &reason))?;
+        Ok(Answer::Whole(told(status, kind.as_deref(), &kept, left_out)))
+    }
+}
+
+/// Headers of a suite, with secrets in them.
+///
+/// # Errors
+/// A permanent provider [`Fault`]
+pub(crate) fn header_map(
+    place: &str,
+    headers: &std::collections::BTreeMap<String, clawrl_core::TextSource>,
+    secrets: &Secrets,
+) -> Result<HeaderMap, Fault> {
+    let mut map = HeaderMap::new();
+    for (name, source) in headers {
+        let place = format!("{place}: headers: {name}");
+        let text = secrets.text(&place, source)?;
+        let invalid = || {
+            Fault::permanent(
+                Boundary::Provider,
+                "header-invalid",
+                format!("{place}: no header can hold this"),
+            )
+        };
+        let mut value = HeaderValue::from_str(text.trim()).map_err(|_| invalid())?;
+        value.set_sensitive(source.variable().is_some());
+        map.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?, value);
+    }
+    Ok(map)
+}
+
+fn unanswered(url: &Url, reason: &str) -> Fault {
+    let host = url.host_str().unwrap_or_default();
+    let message = format!("the `http` tool got no answer from {host}: {reason}");
+    Fault::transient(Boundary::Env, "http-unanswered", message)
+}
+
+/// As browsers do it: only 307 and 308 keep the method and the body.
+fn sent_on(mut ask: Ask, url: Url, status: StatusCode) -> Ask {
+    if !matches!(status.as_u16(), 307 | 308) {
+        ask.body = Bytes::new();
+        if ask.method != Method::HEAD {
+            ask.method = Method::GET;
+        }
+    }
+    ask.url = url;
+    ask
+}
+
+/// What is kept of a body, and how many bytes are left out; `None` for more than are counted.
+async fn body(mut body: Incoming) -> Result<(Vec<u8>, Option<u64>), String> {
+    let (mut kept, mut left_out) = (Vec::new(), 0u64);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the answer breaks off: {}", root_cause(&error)))?;
+        let Ok(bytes) = frame.into_data() else { continue };
+        let fits = bytes.len().min(TEXT_BYTES - kept.len());
+        kept.extend_from_slice(&bytes[..fits]);
+        left_out += (bytes.len() - fits) as u64;
+        if left_out > COUNTED_BYTES {
+            return Ok((kept, None));
+        }
+    }
+    Ok((kept, Some(left_out)))
+}
+
+fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u64>) -> String {
+    let mut text = format!("[status {}]\n", status.as_u16());
+    if let Some(kind) = kind {
+        text.push_str(&format!("{kind}\n"));
+    }
+    // A character that is cut in two makes no text binary.
+    let is_text = match std::str::from_utf8(body) {
+        Ok(text) => !text.contains('\0'),
+        Err(error) => {
+            left_out != Some(0) && error.error_len().is_none()
+                || kind.is_some_and(|kind| kind.starts_with("text/"))
+        }
+    };
+    if is_text {
+        text.push_str(&String::from_utf8_lossy(body));
+    } else {
+        text.push_str(&format!("[{} bytes that are no text]", body.len()));
+    }
+    match left_out {
+        Some(0) => {}
+        Some(count) => text.push_str(&format!("\n[... {count} bytes left out ...]")),
+        None => text.push_str(&format!("\n[... more than {COUNTED_BYTES} bytes left out ...]")),
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_with_status_type_and_text() {
+        let check = |kind: Option<&str>, body: &[u8], left_out: Option<u64>, expected: &str| {
+            assert_eq!(told(StatusCode::OK, kind, body, left_out), expected);
+        };
+        check(Some("text/plain"), b"a\n", Some(0), "[status 200]\ntext/plain\na\n");
+        check(None, b"", Some(0), "[status 200]\n");
+        check(
+            Some("image/png"),
+            b"\x89PNG\0",
+            Some(0),
+            "[status 200]\nimage/png\n[5 bytes that are no text]",
+        );
+        check(Some("text/html"), b"\xff", Some(0), "[status 200]\ntext/html\n\u{fffd}");
+        check(
+            None,
+            "aé".as_bytes().split_at(2).0,
+            Some(1),
+            "[status 200]\na\u{fffd}\n[... 1 bytes left out ...]",
+        );
+        check(None, b"a", None, "[status 200]\na\n[... more than 67108864 bytes left out ...]");
+    }
+}

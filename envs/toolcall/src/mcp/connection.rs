@@ -1,0 +1,394 @@
+//! One connection to a server, from its start to its end.
+//!
+//! Cancellation: a start or a call may be dropped. A dropped start ends what it began; a dropped call is cancelled on the
+//! other side by `notifications/cancelled`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, Fault, McpDecl};
+use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
+use http::{HeaderMap, HeaderName};
+use rmcp::ServiceError;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+    ProtocolVersion, Tool,
+};
+use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, serve_client};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::endpoint::{Endpoint, Trouble};
+use super::listing::MOST_TOOLS;
+use super::overheard::Overheard;
+use super::told::told;
+use crate::http::HttpClient;
+use crate::place::Place;
+use crate::result::{Allowance, CallResult};
+
+/// Bytes of one message of a program.
+const LINE_BYTES: usize = 16 << 20;
+
+/// Pages of a list of tools.
+const MOST_PAGES: usize = 64;
+
+/// How long the end of a program is waited for once its output is closed.
+const END_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a server over HTTP has to take the end of its session.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// A server that has answered `initialize`.
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    /// Dropped before the rest: it holds the ends of the pipes.
+    service: Mutex<RunningService<RoleClient, ClientConfig>>,
+    other_side: OtherSide,
+    /// Nobody is to begin anything on it; what is under way goes on.
+    spent: AtomicBool,
+}
+
+/// What is at the other end.
+enum OtherSide {
+    Program {
+        /// Its life, and what it says.
+        running: Box<Mutex<(ProgramHandle, Overheard)>>,
+        /// Of one that has a sandbox of its own.
+        home: Option<Box<Place>>,
+    },
+    Http(Arc<Trouble>),
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(super) enum Called {
+    Answered(CallResult),
+    Late,
+    /// There is no server any more; why, in words.
+    Lost(String),
+}
+
+/// What we are, to servers. No version that has no `initialize` is offered: servers of today speak these.
+fn ourselves() -> ClientConfig {
+    let name = Implementation::new("clawrl", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), name)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}
+
+impl Connection {
+    /// Starts a program and waits until it has answered `initialize`.
+    ///
+    /// # Errors
+    /// A provider [`Fault`] with what it said on standard error.
+    pub(super) async fn of_program(
+        decl: &McpDecl,
+        argv: &[String],
+        environment: BTreeMap<String, String>,
+        sandbox: &dyn Sandbox,
+        by: Instant,
+    ) -> Result<Self, Fault> {
+        let mut argv = argv.iter().cloned();
+        let command = SandboxCommand {
+            program: argv.next().unwrap_or_default(),
+            arguments: argv.collect(),
+            environment,
+        };
+        let opened = sandbox.open(ProgramSpec { command, user: None }).await;
+        let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
+        let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
+        let (mut overheard, tap) = Overheard::listen(output, errors);
+        let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(LINE_BYTES);
+        let started = tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await;
+        let service = match started {
+            Ok(Ok(service)) => service,
+            Ok(Err(
+                ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. },
+            )) => {
+                return Err(match end_of(&mut handle, &mut overheard).await {
+                    Ok(how) => {
+                        start_fault(decl, &format!("it ended before it answered ({how}){}", overheard.told()))
+                    }
+                    Err(error) => not_run(decl, error),
+                });
+            }
+            Ok(Err(error)) => {
+                return Err(start_fault(decl, &format!("{}{}", reason(&error), overheard.told())));
+            }
+            Err(_) => {
+                let said = overheard.told();
+                handle.kill().await;
+                return Err(hung(decl, &said));
+            }
+        };
+        let running = Box::new(Mutex::new((handle, overheard)));
+        Self::agreed(decl, service, OtherSide::Program { running, home: None })
+    }
+
+    /// Connects to a server over HTTP, and waits until it has answered `initialize`.
+    ///
+    /// # Errors
+    /// A provider [`Fault`]
+    pub(super) async fn of_endpoint(
+        decl: &McpDecl,
+        url: &str,
+        headers: HeaderMap,
+        client: HttpClient,
+        by: Instant,
+    ) -> Result<Self, Fault> {
+        let (endpoint, trouble) = Endpoint::new(client);
+        let headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+        let config = StreamableHttpClientTransportConfig::with_uri(url)
+            .custom_headers(headers.collect::<std::collections::HashMap<HeaderName, _>>())
+            // A session that is forgotten has lost what it kept, which nobody may hide.
+            .reinit_on_expired_session(false);
+        let transport = StreamableHttpClientTransport::with_client(endpoint, config);
+        match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
+            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble)),
+            Ok(Err(error)) => {
+                let reason = trouble.known().unwrap_or_else(|| reason(&error));
+                let message =
+                    format!("the MCP server `{}` at {url} did not answer `initialize`: {reason}", decl.name);
+                Err(Fault::transient(Boundary::Provider, "mcp-unreachable", message))
+            }
+            Err(_) => Err(hung(decl, "")),
+        }
+    }
+
+    fn agreed(
+        decl: &McpDecl,
+        service: RunningService<RoleClient, ClientConfig>,
+        other_side: OtherSide,
+    ) -> Result<Self, Fault> {
+        let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
+        let known = || ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| version.has_initialize());
+        if known().all(|known| *known != version) {
+            let known: Vec<&str> = known().map(ProtocolVersion::as_str).collect();
+            let message = format!(
+                "the MCP server `{}` speaks version {:?} of the protocol, and known are {}; install another version of it",
+                decl.name,
+                version.as_str(),
+                known.join(", ")
+            );
+            return Err(Fault::permanent(Boundary::Provider, "mcp-version", message));
+        }
+        Ok(Self {
+            peer: service.peer().clone(),
+            service: Mutex::new(service),
+            other_side,
+            spent: AtomicBool::new(false),
+        })
+    }
+
+    /// Gives a program's sandbox to its connection.
+    pub(super) fn at_home(mut self, place: Place) -> Self {
+        if let OtherSide::Program { home, .. } = &mut self.other_side {
+            *home = Some(Box::new(place));
+        }
+        self
+    }
+
+    /// Whether nothing can be asked any more.
+    pub(super) fn is_closed(&self) -> bool {
+        let in_trouble = matches!(&self.other_side, OtherSide::Http(trouble) if trouble.known().is_some());
+        in_trouble || self.spent.load(Ordering::Acquire) || self.peer.is_transport_closed()
+    }
+
+    /// Has nobody begin anything on it: whoever asks next connects anew.
+    pub(super) fn spend(&self) {
+        self.spent.store(true, Ordering::Release);
+    }
+
+    /// The tools that the server lists.
+    ///
+    /// # Errors
+    /// A provider [`Fault`]
+    pub(super) async fn tools(&self, decl: &McpDecl, by: Instant) -> Result<Vec<Tool>, Fault> {
+        match tokio::time::timeout_at(by.into(), self.listed(decl)).await {
+            Ok(listed) => listed,
+            Err(_) => {
+                let message = format!(
+                    "the MCP server `{}` did not list its tools in time{}",
+                    decl.name,
+                    self.said().await
+                );
+                Err(Fault::transient(Boundary::Provider, "mcp-hung", message))
+            }
+        }
+    }
+
+    async fn listed(&self, decl: &McpDecl) -> Result<Vec<Tool>, Fault> {
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = match self.peer.list_tools(Some(page)).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let said = self.said().await;
+                    let message =
+                        format!("the MCP server `{}` did not list its tools: {error}{said}", decl.name);
+                    return Err(Fault::transient(Boundary::Provider, "mcp-list", message));
+                }
+            };
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if tools.len() > MOST_TOOLS {
+                break;
+            }
+            if cursor.is_none() {
+                return Ok(tools);
+            }
+        }
+        let message = format!(
+            "the MCP server `{}` lists more than {MOST_TOOLS} tools, or lists them without an end",
+            decl.name
+        );
+        Err(Fault::permanent(Boundary::Provider, "mcp-list", message))
+    }
+
+    /// Calls a tool. What is sent is sent once.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        allowance: Allowance,
+    ) -> Called {
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+        let asked = async {
+            let trouble = async {
+                match &self.other_side {
+                    OtherSide::Http(trouble) => trouble.comes().await,
+                    OtherSide::Program { .. } => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                answered = self.peer.call_tool(request) => answered.map_err(Some),
+                _ = trouble => Err(None),
+            }
+        };
+        // Dropped, a request tells the server that nobody waits any more.
+        match tokio::time::timeout_at(allowance.until.into(), asked).await {
+            Err(_) => Called::Late,
+            Ok(Ok(result)) => Called::Answered(told(&result)),
+            Ok(Err(Some(ServiceError::McpError(error)))) => {
+                Called::Answered(CallResult::failed(error.message))
+            }
+            Ok(Err(Some(ServiceError::UnexpectedResponse))) => {
+                Called::Answered(CallResult::failed("the server answered what is no result of a tool"))
+            }
+            Ok(Err(error)) => Called::Lost(self.why_lost(error.as_ref()).await),
+        }
+    }
+
+    async fn why_lost(&self, error: Option<&ServiceError>) -> String {
+        match &self.other_side {
+            OtherSide::Http(trouble) => {
+                trouble.known().or(error.map(ToString::to_string)).unwrap_or_else(|| "no answer".to_owned())
+            }
+            OtherSide::Program { running, .. } => {
+                let mut running = running.lock().await;
+                let (handle, overheard) = &mut *running;
+                let how = end_of(handle, overheard).await;
+                format!("{}{}", how.unwrap_or_else(|error| not_run_text(&error)), overheard.told())
+            }
+        }
+    }
+
+    /// What a program says besides.
+    async fn said(&self) -> String {
+        match &self.other_side {
+            OtherSide::Http(trouble) => {
+                trouble.known().map(|reason| format!(": {reason}")).unwrap_or_default()
+            }
+            OtherSide::Program { running, .. } => running.lock().await.1.told(),
+        }
+    }
+
+    /// Ends it, and tells a server over HTTP that the session is over.
+    pub(super) async fn close(&self) {
+        // What is not done by then is done in the background, by the service's own end.
+        let _ = self.service.lock().await.close_with_timeout(CLOSE_LIMIT).await;
+        if let OtherSide::Program { running, home } = &self.other_side {
+            running.lock().await.0.kill().await;
+            if let Some(home) = home
+                && let Err(fault) = home.sandbox.kill().await
+            {
+                tracing::error!(%fault, "the sandbox of an MCP server did not end");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("is_closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// How a program ended whose output is closed.
+async fn end_of(handle: &mut ProgramHandle, overheard: &mut Overheard) -> Result<String, ExecError> {
+    let ended = tokio::time::timeout(END_LIMIT, handle.ended()).await;
+    let Ok(code) = ended else {
+        handle.kill().await;
+        return Ok("it closed its output".to_owned());
+    };
+    let how = match code? {
+        Some(code @ 129..) => format!("signal {}", code - 128),
+        Some(code) => format!("exit code {code}"),
+        None => "killed".to_owned(),
+    };
+    let _ = tokio::time::timeout(END_LIMIT, overheard.end()).await;
+    Ok(how)
+}
+
+fn reason(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => format!("it refused `initialize`: {}", error.message),
+        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
+            "it did not answer `initialize` as the protocol has it".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+fn start_fault(decl: &McpDecl, reason: &str) -> Fault {
+    let message = format!("the MCP server `{}` did not start: {reason}", decl.name);
+    Fault::permanent(Boundary::Provider, "mcp-start", message)
+}
+
+/// A machine under load may be slow once.
+fn hung(decl: &McpDecl, said: &str) -> Fault {
+    let message = format!("the MCP server `{}` did not answer `initialize` in time{said}", decl.name);
+    Fault::transient(Boundary::Provider, "mcp-hung", message)
+}
+
+fn not_run(decl: &McpDecl, error: ExecError) -> Fault {
+    match error {
+        ExecError::Fault(fault) => fault,
+        ExecError::NotRun { obstacle: NotRun::Program, message } => {
+            let message = format!(
+                "the MCP server `{}` cannot be run: {message}; a sandbox sees the system's programs, and folders under \
+                 `workspace: read_only:`",
+                decl.name
+            );
+            Fault::permanent(Boundary::Provider, "mcp-missing", message)
+        }
+        ExecError::NotRun { message, .. } => {
+            let message = format!("the MCP server `{}` did not start: {message}", decl.name);
+            Fault::transient(Boundary::Provider, "mcp-start", message)
+        }
+    }
+}
+
+fn not_run_text(error: &ExecError) -> String {
+    match error {
+        ExecError::NotRun { message, .. } => message.clone(),
+        ExecError::Fault(fault) => fault.message.clone(),
+    }
+}

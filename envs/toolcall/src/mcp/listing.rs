@@ -1,0 +1,118 @@
+//! The tools that a server lists: which of them are offered, and under which names.
+
+use std::time::Duration;
+
+use clawrl_core::{Boundary, Fault, McpDecl, ToolSpec};
+use rmcp::model::Tool;
+use serde_json::Value;
+
+/// Most tools of one server. More would fill any policy's context.
+pub(super) const MOST_TOOLS: usize = 512;
+
+/// Longest name of a tool that servers of models take.
+const NAME_CHARS: usize = 64;
+
+/// A tool of a server, as it is offered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ServedTool {
+    pub(crate) offered: ToolSpec,
+    /// As the server knows it.
+    pub(crate) own_name: String,
+    pub(crate) timeout: Duration,
+}
+
+/// Those that the task asks for, in the server's order.
+///
+/// # Errors
+/// A permanent provider [`Fault`]: a tool that is not listed, or a name that cannot be one.
+pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>) -> Result<Vec<ServedTool>, Fault> {
+    let refused = |code: &str, message: String| {
+        Fault::permanent(Boundary::Provider, code, format!("the MCP server `{}` {message}", decl.name))
+    };
+    if let Some(missing) =
+        decl.tools.iter().flatten().find(|name| listed.iter().all(|tool| tool.name.as_ref() != name.as_str()))
+    {
+        let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+        let message = format!("has no tool `{missing}`; it lists {}", words(&names));
+        return Err(refused("mcp-no-such-tool", message));
+    }
+    let is_wanted =
+        |tool: &Tool| decl.tools.as_ref().is_none_or(|names| names.iter().any(|name| *name == tool.name));
+    let mut chosen: Vec<ServedTool> = Vec::new();
+    for tool in listed.into_iter().filter(is_wanted) {
+        let name = format!("{}{}", decl.prefix, tool.name);
+        if !is_name(&name) {
+            let message =
+                format!("lists `{name}`, which cannot be the name of a tool; leave it out by `tools: [...]`");
+            return Err(refused("mcp-tool-name", message));
+        }
+        if chosen.iter().any(|other| other.offered.name == name) {
+            return Err(refused(
+                "mcp-tool-twice",
+                format!("lists two tools `{name}`; choose others by `tools: [...]`"),
+            ));
+        }
+        let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        chosen.push(ServedTool {
+            offered: ToolSpec {
+                description: description.to_owned(),
+                parameters: Value::Object(tool.input_schema.as_ref().clone()),
+                text_argument: None,
+                name,
+            },
+            own_name: tool.name.into_owned(),
+            timeout: decl.timeout,
+        });
+    }
+    Ok(chosen)
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    (1..=NAME_CHARS).contains(&name.len()) && name.chars().all(allowed)
+}
+
+fn words(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{McpShare, McpTransport};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(tools: Option<&[&str]>, prefix: &str, listed: &[&str], expected: Result<&[&str], &str>) {
+        let decl = McpDecl {
+            name: "docs".to_owned(),
+            transport: McpTransport::Http { url: String::new(), headers: Default::default() },
+            tools: tools.map(|names| names.iter().map(|&name| name.to_owned()).collect()),
+            prefix: prefix.to_owned(),
+            share: McpShare::Attempt,
+            timeout: Duration::from_secs(1),
+            max_calls: None,
+        };
+        let tool = |name: &&str| {
+            serde_json::from_value(json!({"name": name, "inputSchema": {"type": "object"}})).unwrap()
+        };
+        let found = chosen(&decl, listed.iter().map(tool).collect());
+        let names = found.map(|tools| tools.into_iter().map(|tool| tool.offered.name).collect::<Vec<_>>());
+        let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(names.map_err(|fault| fault.message), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn the_task_chooses_and_names() {
+        check(None, "", &["a", "b"], Ok(&["a", "b"]));
+        check(Some(&["b"]), "docs_", &["a", "b", "c"], Ok(&["docs_b"]));
+        check(None, "", &[], Ok(&[]));
+        let missing = "the MCP server `docs` has no tool `x`; it lists a, b";
+        check(Some(&["a", "x"]), "", &["a", "b"], Err(missing));
+        let odd = "the MCP server `docs` lists `a b`, which cannot be the name of a tool; leave it out by `tools: [...]`";
+        check(None, "", &["a b"], Err(odd));
+        check(Some(&["a"]), "", &["a b", "a"], Ok(&["a"]));
+        let twice = "the MCP server `docs` lists two tools `a`; choose others by `tools: [...]`";
+        check(None, "", &["a", "a"], Err(twice));
+    }
+}

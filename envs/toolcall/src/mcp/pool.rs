@@ -1,0 +1,66 @@
+//! Connections that all attempts of a run share.
+//!
+//! P1. Of many attempts that ask at once, one connects and the others wait for it. P2. A connection that was lost is made
+//! anew by whoever asks next.
+//!
+//! Cancellation: dropping the future of [`McpPool::get`] lets the next one that waits connect.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clawrl_core::{BoxFuture, Fault, McpTransport};
+
+use super::connection::Connection;
+use crate::place::PlaceKind;
+
+/// What two attempts have in common that share a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub(super) transport: McpTransport,
+    /// Of a program.
+    pub(super) place: Option<PlaceKind>,
+    pub(super) environment: BTreeMap<String, String>,
+}
+
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
+
+/// The shared connections of a provider.
+#[derive(Debug, Default)]
+pub(crate) struct McpPool {
+    slots: Mutex<HashMap<PoolKey, Slot>>,
+}
+
+impl McpPool {
+    /// The connection, made if there is none that lives.
+    pub(super) async fn get(
+        &self,
+        key: PoolKey,
+        connect: impl FnOnce() -> BoxFuture<'static, Result<Connection, Fault>>,
+    ) -> Result<Arc<Connection>, Fault> {
+        let slot = Arc::clone(self.lock().entry(key).or_default());
+        let mut held = slot.lock().await;
+        if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
+            return Ok(Arc::clone(connection));
+        }
+        // Whoever still waits for the old one holds it to the end of that.
+        *held = None;
+        let connection = Arc::new(connect().await?);
+        *held = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// Ends all of them.
+    pub(crate) async fn close(&self) {
+        let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
+        let closed = slots.iter().map(|slot| async move {
+            if let Some(connection) = slot.lock().await.take() {
+                connection.close().await;
+            }
+        });
+        futures_util::future::join_all(closed).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PoolKey, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

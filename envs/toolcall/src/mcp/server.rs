@@ -1,0 +1,267 @@
+//! A server of an episode: its connection, made at reset and, where it was lost, anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, Fault, McpDecl, McpShare, McpTransport};
+use clawrl_sandbox::Sandbox;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::connection::{Called, Connection};
+use super::listing::{ServedTool, chosen};
+use super::pool::PoolKey;
+use crate::http::{Reach, header_map};
+use crate::place::{self, PlaceKind};
+use crate::provider::Shared;
+use crate::result::{Allowance, CallResult, Outcome};
+
+/// A server that has not answered `initialize` by then is given up.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// Left of the time for a reset, to say why it failed.
+const LEFT_OVER: Duration = Duration::from_millis(250);
+
+const RESTARTED: &str = "[the MCP server was restarted; what it kept is lost]\n";
+
+/// A server of an episode.
+#[derive(Debug)]
+pub(crate) struct Server {
+    decl: McpDecl,
+    /// Without the secrets of the server.
+    environment: BTreeMap<String, String>,
+    place: Option<PlaceKind>,
+    connection: Mutex<Option<Arc<Connection>>>,
+}
+
+/// What a server of an episode stands on.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    /// Of the attempt.
+    pub(crate) sandbox: Option<&'a dyn Sandbox>,
+}
+
+impl Server {
+    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox.
+    pub(crate) fn new(
+        decl: McpDecl,
+        environment: BTreeMap<String, String>,
+        place: Option<PlaceKind>,
+    ) -> Self {
+        Self { decl, environment, place, connection: Mutex::new(None) }
+    }
+
+    /// Connects, and lists what is offered.
+    ///
+    /// # Errors
+    /// A provider [`Fault`]
+    pub(crate) async fn begin(
+        &self,
+        on: Surroundings<'_>,
+        deadline: Instant,
+    ) -> Result<Vec<ServedTool>, Fault> {
+        let by = Instant::now() + START_LIMIT;
+        let by = deadline.checked_sub(LEFT_OVER).map_or(by, |last| last.min(by));
+        let mut held = self.connection.lock().await;
+        let connection = self.connect(on, by).await?;
+        let listed = connection.tools(&self.decl, by).await.inspect_err(|_| connection.spend())?;
+        *held = Some(connection);
+        chosen(&self.decl, listed)
+    }
+
+    /// Calls a tool by the server's own name.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the server is lost and no agent can have done that (M5).
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        limit: Duration,
+        deadline: Instant,
+        on: Surroundings<'_>,
+    ) -> Result<CallResult, Fault> {
+        let (connection, before) = match self.connected(on, deadline).await? {
+            Ok(found) => found,
+            Err(reason) => return Ok(CallResult { outcome: Outcome::Lost, ..CallResult::failed(reason) }),
+        };
+        let allowance = Allowance::begin(limit, deadline);
+        let result = match connection.call(tool, arguments, allowance).await {
+            Called::Answered(result) => result,
+            Called::Late => {
+                let text = format!("error: no answer, ended {}", allowance.when());
+                CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) }
+            }
+            Called::Lost(reason) => {
+                self.forget(&connection).await;
+                self.blame(on, &reason).await?;
+                let text = format!("the MCP server has ended ({reason}); the next call starts it again");
+                CallResult { outcome: Outcome::Lost, ..CallResult::failed(text) }
+            }
+        };
+        Ok(CallResult { text: format!("{before}{}", result.text), ..result })
+    }
+
+    /// The connection, made anew if it was lost, with what the policy is told of that. The inner error is why there is none,
+    /// where the agent may have seen to that.
+    async fn connected(
+        &self,
+        on: Surroundings<'_>,
+        deadline: Instant,
+    ) -> Result<Result<(Arc<Connection>, &'static str), String>, Fault> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
+            return Ok(Ok((Arc::clone(connection), "")));
+        }
+        *held = None;
+        if !self.is_own_program() {
+            // Of a shared one, another attempt may have noticed.
+            let by = deadline.min(Instant::now() + START_LIMIT);
+            let connection = self.connect(on, by).await.map_err(lost)?;
+            *held = Some(Arc::clone(&connection));
+            return Ok(Ok((connection, "")));
+        }
+        let by = deadline.min(Instant::now() + START_LIMIT);
+        match self.connect(on, by).await {
+            Ok(connection) => {
+                *held = Some(Arc::clone(&connection));
+                Ok(Ok((connection, RESTARTED)))
+            }
+            Err(fault) => {
+                self.blame(on, &fault.message).await?;
+                Ok(Err(format!("the MCP server could not be started again: {}", fault.message)))
+            }
+        }
+    }
+
+    async fn forget(&self, connection: &Arc<Connection>) {
+        connection.spend();
+        let mut held = self.connection.lock().await;
+        if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
+            *held = None;
+        }
+    }
+
+    /// A fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
+    async fn blame(&self, on: Surroundings<'_>, reason: &str) -> Result<(), Fault> {
+        if !self.is_own_program() {
+            let message = format!("the MCP server `{}` is lost: {reason}", self.decl.name);
+            return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
+        }
+        match on.sandbox {
+            Some(sandbox) => sandbox.lost().await.map_or(Ok(()), Err),
+            None => Ok(()),
+        }
+    }
+
+    fn is_own_program(&self) -> bool {
+        self.decl.is_program() && self.decl.share == McpShare::Attempt
+    }
+
+    async fn connect(&self, on: Surroundings<'_>, by: Instant) -> Result<Arc<Connection>, Fault> {
+        let shared = on.shared;
+        match (self.decl.share, &self.decl.transport) {
+            (McpShare::Attempt, McpTransport::Stdio { argv, .. }) => {
+                let sandbox = on.sandbox.ok_or_else(|| self.no_sandbox())?;
+                let environment = self.variables(shared)?;
+                Connection::of_program(&self.decl, argv, environment, sandbox, by).await.map(Arc::new)
+            }
+            (McpShare::Attempt, McpTransport::Http { .. }) => {
+                connect_http(self.decl.clone(), Arc::clone(shared), by).await.map(Arc::new)
+            }
+            (McpShare::Run, transport) => {
+                let place = if self.decl.is_program() {
+                    Some(self.place.clone().ok_or_else(|| self.no_sandbox())?)
+                } else {
+                    None
+                };
+                let key = PoolKey {
+                    transport: transport.clone(),
+                    place: place.clone(),
+                    environment: self.environment.clone(),
+                };
+                let (decl, own) = (self.decl.clone(), Arc::clone(shared));
+                let environment = self.variables(shared)?;
+                let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
+                    match place {
+                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, by)),
+                        None => Box::pin(connect_http(decl, own, by)),
+                    }
+                };
+                let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
+                connected.unwrap_or_else(|_| {
+                    let message = format!("the MCP server `{}` was not there in time", self.decl.name);
+                    Err(Fault::transient(Boundary::Provider, "mcp-hung", message))
+                })
+            }
+        }
+    }
+
+    /// Those of the workspace, and its own, secrets among them.
+    fn variables(&self, shared: &Shared) -> Result<BTreeMap<String, String>, Fault> {
+        let mut environment = self.environment.clone();
+        if let McpTransport::Stdio { env, .. } = &self.decl.transport {
+            for (name, source) in env {
+                let place = format!("mcp: {}: vars: {name}", self.decl.name);
+                environment.insert(name.clone(), shared.secrets.text(&place, source)?);
+            }
+        }
+        Ok(environment)
+    }
+
+    fn no_sandbox(&self) -> Fault {
+        let message =
+            format!("the MCP server `{}` is a program, and there is no sandbox for it", self.decl.name);
+        Fault::permanent(Boundary::Harness, "no-sandbox", message)
+    }
+
+    /// Ends a connection of its own; one that is shared stays.
+    pub(crate) async fn end(&self) {
+        let connection = self.connection.lock().await.take();
+        if let (Some(connection), McpShare::Attempt) = (connection, self.decl.share) {
+            connection.close().await;
+        }
+    }
+
+    /// Most calls of its tools in an episode.
+    pub(crate) fn max_calls(&self) -> Option<u32> {
+        self.decl.max_calls
+    }
+}
+
+/// In the middle of an episode, a server that cannot be reached is lost.
+fn lost(fault: Fault) -> Fault {
+    Fault::transient(Boundary::Env, "mcp-lost", fault.message)
+}
+
+async fn connect_http(decl: McpDecl, shared: Arc<Shared>, by: Instant) -> Result<Connection, Fault> {
+    let McpTransport::Http { url, headers } = &decl.transport else {
+        return Err(Fault::permanent(Boundary::Harness, "not-http", "a program has no address"));
+    };
+    let headers = header_map(&format!("mcp: {}", decl.name), headers, &shared.secrets)?;
+    let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    let client = shared.http.get(&scheme, &Reach::Anything).map_err(|error| {
+        let message = format!("the certificates of this machine cannot be read: {error}");
+        Fault::permanent(Boundary::Provider, "http-certificates", message)
+    })?;
+    Connection::of_endpoint(&decl, url, headers, client, by).await
+}
+
+/// In a sandbox of its own.
+async fn connect_apart(
+    decl: McpDecl,
+    environment: BTreeMap<String, String>,
+    kind: PlaceKind,
+    shared: Arc<Shared>,
+    by: Instant,
+) -> Result<Connection, Fault> {
+    let McpTransport::Stdio { argv, .. } = &decl.transport else {
+        return Err(Fault::permanent(Boundary::Harness, "not-a-program", "an address needs no sandbox"));
+    };
+    let backend = Arc::clone(shared.backend(kind.sandbox)?);
+    let place = place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
+    let connection = Connection::of_program(&decl, argv, environment, place.sandbox.as_ref(), by).await?;
+    Ok(connection.at_home(place))
+}

@@ -1,0 +1,80 @@
+//! From what a server answers to what the policy is told.
+//!
+//! Texts are joined by line ends. What is no text is named in brackets; a structured result is told where there is no text.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use crate::result::CallResult;
+
+/// The result of a call.
+pub(super) fn told(result: &CallToolResult) -> CallResult {
+    let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
+    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    if let Some(structured) = result.structured_content.as_ref().filter(|_| !has_text) {
+        parts.push(structured.to_string());
+    }
+    let text = parts.join("\n");
+    if result.is_error == Some(true) { CallResult::failed(text) } else { CallResult::done(text) }
+}
+
+fn part(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => format!("[image: {}, {} bytes]", image.mime_type, decoded(&image.data)),
+        ContentBlock::Audio(audio) => format!("[audio: {}, {} bytes]", audio.mime_type, decoded(&audio.data)),
+        ContentBlock::ResourceLink(link) => format!("[resource: {}]", link.uri),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource: {uri}]\n{text}"),
+            ResourceContents::BlobResourceContents { uri, blob, .. } => {
+                format!("[resource: {uri}, {} bytes]", decoded(blob))
+            }
+            _ => "[resource of an unknown kind]".to_owned(),
+        },
+        // Kinds that a later version of the protocol brings.
+        _ => "[content of an unknown kind]".to_owned(),
+    }
+}
+
+/// Bytes of what is written in base64.
+fn decoded(text: &str) -> usize {
+    let digits = text.trim_end_matches('=').len();
+    digits * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::result::Outcome;
+
+    fn check(result: Value, outcome: Outcome, expected: &str) {
+        let result: CallToolResult = serde_json::from_value(result).unwrap();
+        let found = told(&result);
+        assert_eq!((found.outcome, found.text.as_str()), (outcome, expected));
+    }
+
+    #[test]
+    fn texts_are_joined_and_the_rest_is_named() {
+        let done = Outcome::Done;
+        check(
+            json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+            done,
+            "a\nb",
+        );
+        let text = json!({"content": [{"type": "text", "text": "a"}], "structuredContent": {"n": 1}});
+        check(text, done, "a");
+        check(json!({"content": [], "structuredContent": {"n": 1}}), done, r#"{"n":1}"#);
+        let image = json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]});
+        check(image, done, "[image: image/png, 3 bytes]");
+        let link = json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "a"}]});
+        check(link, done, "[resource: file:///a]");
+        let inner = json!({"content": [{"type": "resource", "resource": {"uri": "x:/a", "text": "t"}}]});
+        check(inner, done, "[resource: x:/a]\nt");
+        check(
+            json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
+            Outcome::Failed,
+            "error: no",
+        );
+    }
+}

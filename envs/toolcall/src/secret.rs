@@ -1,0 +1,137 @@
+//! Secrets of tools: looked up before a run, sent where they belong, and struck out of everything that comes back.
+//!
+//! I1. `Debug` shows names of variables, never a value. I2. What a tool or a server says, and what is told of its faults, is
+//! cleaned of every secret of the task before it is cut, kept or shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use clawrl_core::{Boundary, Fault, TextSource, ToolcallSpec};
+
+/// Shorter values are placeholders that services without keys are given; striking such a word out of every text would
+/// damage the texts.
+const LEAST_STRUCK: usize = 8;
+
+/// The values of environment variables that tasks name.
+#[derive(Clone, Default)]
+pub struct Secrets(BTreeMap<String, String>);
+
+impl Secrets {
+    /// From names of variables and their values.
+    pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    /// A text, with the secret in it that it names.
+    ///
+    /// # Errors
+    /// A permanent provider [`Fault`] when there is no such variable.
+    pub(crate) fn text(&self, place: &str, source: &TextSource) -> Result<String, Fault> {
+        source.text(|name| self.0.get(name).cloned()).ok_or_else(|| {
+            let message = format!(
+                "{place}: the environment variable {} is not set",
+                source.variable().unwrap_or_default()
+            );
+            Fault::permanent(Boundary::Provider, "secret-missing", message)
+        })
+    }
+
+    /// What is struck out of the texts of a task.
+    pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
+        let named = spec.sources().filter_map(|(_, source)| source.variable());
+        let mut values: Vec<(String, String)> = named
+            .filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone())))
+            .filter(|(_, value)| value.trim().len() >= LEAST_STRUCK)
+            .collect();
+        // One that holds another goes first.
+        values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Struck(values)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secrets").field(&self.0.keys()).finish()
+    }
+}
+
+/// What is struck out, by the names of the variables.
+#[derive(Clone, Default)]
+pub(crate) struct Struck(Vec<(String, String)>);
+
+impl Struck {
+    /// Strikes secrets out of a text.
+    pub(crate) fn clean(&self, text: &mut String) {
+        for (name, value) in &self.0 {
+            if text.contains(value.as_str()) {
+                *text = text.replace(value.as_str(), &format!("[{name}]"));
+            }
+        }
+    }
+
+    /// Strikes secrets out of what is told of a fault.
+    pub(crate) fn fault(&self, mut fault: Fault) -> Fault {
+        self.clean(&mut fault.message);
+        fault
+    }
+}
+
+impl fmt::Debug for Struck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clawrl_core::{McpDecl, McpShare, McpTransport};
+
+    use super::*;
+
+    fn spec(names: &[&str]) -> ToolcallSpec {
+        let source = |name: &&str| {
+            let source = TextSource::FromEnv { name: (*name).to_owned(), prefix: "Bearer ".to_owned() };
+            ((*name).to_owned(), source)
+        };
+        let headers = names.iter().map(source).collect();
+        let server = McpDecl {
+            name: "docs".to_owned(),
+            transport: McpTransport::Http { url: "http://127.0.0.1/".to_owned(), headers },
+            tools: None,
+            prefix: String::new(),
+            share: McpShare::Attempt,
+            timeout: Duration::from_secs(1),
+            max_calls: None,
+        };
+        ToolcallSpec {
+            tools: Vec::new(),
+            mcp: vec![server],
+            workspace: None,
+            observation_chars: 100,
+            max_parallel_calls: 1,
+            step_rewards: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn i1_i2_nothing_shows_a_secret() {
+        let secrets = Secrets::new([
+            ("KEY".to_owned(), "abcdefgh".to_owned()),
+            ("LONG".to_owned(), "abcdefgh-and-more".to_owned()),
+            ("SHORT".to_owned(), "EMPTY".to_owned()),
+        ]);
+        let struck = secrets.of(&spec(&["KEY", "LONG", "SHORT"]));
+        let mut text = "said abcdefgh, abcdefgh-and-more, EMPTY".to_owned();
+        struck.clean(&mut text);
+        assert_eq!(text, "said [KEY], [LONG], EMPTY");
+        assert_eq!(format!("{secrets:?} {struck:?}"), r#"Secrets(["KEY", "LONG", "SHORT"]) ["LONG", "KEY"]"#);
+        let fault = struck.fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
+        assert_eq!(fault.message, "[KEY]");
+        let missing = TextSource::FromEnv { name: "NONE".to_owned(), prefix: String::new() };
+        let fault = secrets.text("mcp: docs: headers: A", &missing).unwrap_err();
+        assert_eq!(fault.message, "mcp: docs: headers: A: the environment variable NONE is not set");
+    }
+}

@@ -1,0 +1,118 @@
+//! MCP servers over streamable HTTP.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clawrl_core::{Boundary, EnvProvider, McpDecl, McpShare, McpTransport, Retry, TextSource, ToolcallSpec};
+use clawrl_testkit::{lease_request, ready, step_ctx};
+use serde_json::{Value, json};
+
+use crate::listener::{Asked, Listener, answer};
+use crate::support::{bare_provider_with, call, in_process, shown, toolcall_task};
+
+const KEY: &str = "s3cr3t-s3cr3t";
+
+fn spec(url: String, share: McpShare) -> ToolcallSpec {
+    let source = TextSource::FromEnv { name: "DOCS_TOKEN".to_owned(), prefix: "Bearer ".to_owned() };
+    let docs = McpDecl {
+        name: "docs".to_owned(),
+        transport: McpTransport::Http {
+            url,
+            headers: BTreeMap::from([("Authorization".to_owned(), source)]),
+        },
+        tools: None,
+        prefix: String::new(),
+        share,
+        timeout: Duration::from_secs(20),
+        max_calls: None,
+    };
+    ToolcallSpec { mcp: vec![docs], ..in_process(Vec::new()) }
+}
+
+fn secrets() -> [(String, String); 1] {
+    [("DOCS_TOKEN".to_owned(), KEY.to_owned())]
+}
+
+/// A server that answers by JSON, or by events.
+fn docs(asked: &Asked, by_events: bool) -> Vec<u8> {
+    if !asked.head.contains(&format!("authorization: bearer {KEY}")) {
+        return answer("401 Unauthorized", "", "who are you?");
+    }
+    let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "docs", "version": "1"},
+        }),
+        Some("tools/list") => json!({"tools": [{"name": "find", "inputSchema": {"type": "object"}}]}),
+        Some("tools/call") if message["params"]["arguments"]["crash"] == json!(true) => return Vec::new(),
+        Some("tools/call") => json!({"content": [{"type": "text", "text": format!("found by {KEY}")}]}),
+        _ => return answer("202 Accepted", "", ""),
+    };
+    let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+    if by_events {
+        answer("200 OK", "content-type: text/event-stream\r\n", &format!("event: message\ndata: {reply}\n\n"))
+    } else {
+        answer("200 OK", "content-type: application/json\r\nmcp-session-id: s1\r\n", &reply)
+    }
+}
+
+#[tokio::test]
+async fn servers_that_answer_by_json_and_by_events_are_called() {
+    for by_events in [false, true] {
+        let listener = Listener::start(move |asked| docs(asked, by_events)).await;
+        let provider = bare_provider_with(secrets());
+        let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Attempt), Vec::new());
+        let mut env = ready(&provider, &task).await;
+        assert_eq!(shown(env.as_mut(), &[call("find", json!({}))]).await, "[find] found by [DOCS_TOKEN]");
+        assert!(env.close().await.leftovers.is_empty());
+        let ended = listener.asked().iter().any(|asked| asked.line.starts_with("DELETE"));
+        assert_eq!(ended, !by_events, "a session is ended");
+    }
+}
+
+#[tokio::test]
+async fn attempts_share_a_connection_and_a_lost_one_is_a_fault() {
+    let listener = Listener::start(|asked| docs(asked, false)).await;
+    let provider = bare_provider_with(secrets());
+    let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Run), Vec::new());
+    let (mut one, mut other) = tokio::join!(ready(&provider, &task), ready(&provider, &task));
+    let initialized =
+        || listener.asked().iter().filter(|asked| asked.body.contains("\"initialize\"")).count();
+    assert_eq!(initialized(), 1);
+    assert!(one.close().await.leftovers.is_empty());
+    let fault = other.step(&[call("find", json!({"crash": true}))], step_ctx(1)).await.unwrap_err();
+    assert_eq!((fault.boundary, fault.code.as_str(), fault.retry), (Boundary::Env, "mcp-lost", Retry::Sound));
+    other.close().await;
+    let mut next = ready(&provider, &task).await;
+    assert_eq!(shown(next.as_mut(), &[call("find", json!({}))]).await, "[find] found by [DOCS_TOKEN]");
+    assert_eq!(initialized(), 2, "connected anew");
+    listener.stop().await;
+    let fault = next.step(&[call("find", json!({}))], step_ctx(1)).await.unwrap_err();
+    assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "mcp-lost"));
+    next.close().await;
+    assert!(provider.shutdown().await.leftovers.is_empty());
+}
+
+#[tokio::test]
+async fn servers_that_do_not_serve_are_faults() {
+    let cases: [(&str, fn(&Asked) -> Vec<u8>, &str); 4] = [
+        ("refuses", |_| answer("401 Unauthorized", "", "who are you?"), "status 401: who are you?"),
+        (
+            "no server",
+            |_| answer("200 OK", "content-type: text/html\r\n", "<html>"),
+            "text/html is no message",
+        ),
+        ("echoes", |asked| answer("500 Oops", "", &asked.head), "[DOCS_TOKEN]"),
+        ("hangs up", |_| Vec::new(), "did not answer `initialize`"),
+    ];
+    for (name, site, said) in cases {
+        let listener = Listener::start(site).await;
+        let provider = bare_provider_with(secrets());
+        let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Attempt), Vec::new());
+        let mut env = provider.lease(lease_request(&task)).await.unwrap();
+        let fault = env.reset(step_ctx(0)).await.unwrap_err();
+        assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Provider, "mcp-unreachable"), "{name}");
+        assert!(fault.message.contains(said) && !fault.message.contains(KEY), "{name}: {}", fault.message);
+    }
+}

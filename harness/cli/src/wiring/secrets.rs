@@ -1,0 +1,42 @@
+//! The secrets that tasks name: read once, before anything is started.
+//!
+//! I1. No message shows a value, only the name of a variable and the place that asks for it.
+
+use std::collections::BTreeMap;
+
+use clawrl_core::{EnvSpec, RunPlan};
+
+use crate::environment;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// The variables that tasks of a plan name, each with the first place that does.
+pub(crate) fn named(plan: &RunPlan) -> BTreeMap<String, String> {
+    let mut named = BTreeMap::new();
+    for task in &plan.tasks {
+        let EnvSpec::Toolcall(toolcall) = &task.env else { continue };
+        for (place, source) in toolcall.sources() {
+            if let Some(variable) = source.variable() {
+                named.entry(variable.to_owned()).or_insert_with(|| format!("task {}: {place}", task.id.0));
+            }
+        }
+    }
+    named
+}
+
+/// The values of those variables.
+///
+/// # Errors
+/// [`Exit::Refused`] for one that is not set, with its name and its place.
+pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, Failure> {
+    let value = |(name, place): (String, String)| match environment::named(&name) {
+        Some(value) => Ok((name, value)),
+        None => {
+            let message = format!("the environment variable {name} is not set, and {place} needs it");
+            let help =
+                format!("set it where you start `clawrl`: `export {name}=...`; its value is never recorded");
+            Err(Failure::with_help(Exit::Refused, message, help))
+        }
+    };
+    named(plan).into_iter().map(value).collect()
+}

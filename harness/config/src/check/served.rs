@@ -1,0 +1,323 @@
+//! Tools that are elsewhere: servers of the Model Context Protocol, and HTTP; and that no secret is written out.
+
+use std::collections::HashSet;
+
+use clawrl_core::{AllowedUrl, McpShare, Timeouts, requested_url};
+
+use super::checker::Checker;
+use crate::bounds;
+use crate::credential::{is_secret, names_secret, suspicion};
+use crate::file::{Entries, HttpFile, Located, McpFile, ShareFile, SourceTextFile, Text};
+use crate::problem::Problem;
+use crate::row::{McpRow, McpTransportRow, SourceRow, ToolKindRow, ToolRow};
+use crate::source::Span;
+use crate::value::{self, BadValue};
+
+/// Headers that belong to the connection.
+const OWN_HEADERS: [&str; 10] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "te",
+    "trailer",
+    "upgrade",
+    "accept-encoding",
+    "expect",
+    "proxy-authorization",
+];
+
+/// Headers that the protocol sets itself.
+const MCP_HEADERS: [&str; 5] =
+    ["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+
+type Written = Option<Located<Entries<Located<SourceTextFile>>>>;
+
+impl Checker {
+    pub(super) fn servers(
+        &mut self,
+        servers: Vec<(Text, Located<McpFile>)>,
+        tools: &[ToolRow],
+        timeouts: &Timeouts,
+    ) -> Vec<McpRow> {
+        let rows: Vec<McpRow> =
+            servers.into_iter().filter_map(|(name, file)| self.server(name, file, timeouts)).collect();
+        self.one_of_each_name(&rows, tools);
+        rows
+    }
+
+    fn server(&mut self, name: Text, file: Located<McpFile>, timeouts: &Timeouts) -> Option<McpRow> {
+        self.named(&name, value::server_name);
+        let file = file.value;
+        let timeout = self.call_timeout(file.timeout_secs.as_ref(), timeouts);
+        let max_calls =
+            file.max_calls.map(|most| self.whole("max_calls", Some(&most), 1..=bounds::MAX_CALLS, 1));
+        if let Some(prefix) = &file.prefix {
+            self.named(prefix, value::tool_prefix);
+        }
+        if let Some(tools) = &file.tools
+            && tools.is_empty()
+        {
+            let help = "name some, or remove `tools:` to offer all that it lists";
+            self.problem(tools.span, format!("the server `{}` offers nothing", name.value), "no tools", help);
+        }
+        let transport = match (file.command, file.url) {
+            (Some(command), None) => {
+                if let Some(headers) = &file.headers {
+                    self.belongs_to(headers.span, "headers", "url");
+                }
+                let span = command.value.first().map_or(command.span, |program| program.span);
+                if command.value.first().is_none_or(|program| program.trim().is_empty()) {
+                    let help = "name a program and its arguments: `command: [mcp-server-time]`";
+                    self.problem(span, "the command is empty", "nothing to run", help);
+                }
+                for argument in command.value.iter().filter(|argument| is_secret(argument)) {
+                    self.problem(
+                        argument.span,
+                        "an argument of this command looks like a secret",
+                        "in every plan and record",
+                        "give it as a variable: `vars: { NAME: { from_env: NAME } }`",
+                    );
+                }
+                let vars = self.sources(file.vars, value::env_name);
+                McpTransportRow::Stdio { argv: command.value, vars }
+            }
+            (None, Some(url)) => {
+                if let Some(vars) = &file.vars {
+                    self.belongs_to(vars.span, "vars", "command");
+                }
+                let good = self.plain(&url, "the address of a server") && self.address(&url);
+                let headers = self.headers(file.headers, &MCP_HEADERS);
+                if !good {
+                    return None;
+                }
+                McpTransportRow::Http { url: url.value, headers }
+            }
+            (command, _) => {
+                let message = match command {
+                    None => format!("the server `{}` has no `command` and no `url`", name.value),
+                    Some(_) => format!("the server `{}` has a `command` and a `url`", name.value),
+                };
+                self.problem(
+                    name.span,
+                    message,
+                    "exactly one is needed",
+                    "write `command: [mcp-server-time]` for a program in the sandbox, or `url: http://127.0.0.1:8080/mcp` \
+                     for a server that runs already",
+                );
+                return None;
+            }
+        };
+        Some(McpRow {
+            transport,
+            tools: file.tools.map(|tools| tools.value),
+            prefix: file.prefix.map(|prefix| prefix.value).unwrap_or_default(),
+            share: match file.share.as_deref() {
+                Some(ShareFile::Run) => McpShare::Run,
+                Some(ShareFile::Attempt) | None => McpShare::Attempt,
+            },
+            timeout,
+            max_calls,
+            name,
+        })
+    }
+
+    fn belongs_to(&mut self, span: Span, key: &str, owner: &str) {
+        let message = format!("`{key}` belongs to `{owner}`, which is not given");
+        self.problem(span, message, "nothing reads it", format!("remove it, or write `{owner}:`"));
+    }
+
+    /// Tools are called by their names, so there is one of each.
+    fn one_of_each_name(&mut self, servers: &[McpRow], tools: &[ToolRow]) {
+        let mut known: Vec<(String, Span, String)> = tools
+            .iter()
+            .map(|tool| (tool.name.value.clone(), tool.name.span, "`tools:`".to_owned()))
+            .collect();
+        for server in servers {
+            let mut twice = HashSet::new();
+            for (tool, name) in server.names() {
+                if !twice.insert(&tool.value) {
+                    self.problem(
+                        tool.span,
+                        format!("`{}` is named twice", tool.value),
+                        "the second one",
+                        "remove it",
+                    );
+                    continue;
+                }
+                if let Err(bad) = value::tool_name(&name) {
+                    self.bad_value(tool.span, bad, "this name");
+                    continue;
+                }
+                if let Some((_, first, whose)) = known.iter().find(|(other, ..)| *other == name) {
+                    let help = format!(
+                        "give the tools of the server a prefix: `prefix: {}_`; the other one is of {whose}",
+                        server.name.value
+                    );
+                    let problem = Problem::new(format!("two tools are called `{name}`"), help)
+                        .at(&self.findings.source, tool.span, "the second one")
+                        .and_at(*first, "the first one");
+                    self.findings.push(problem);
+                }
+                known.push((name, tool.span, format!("the server `{}`", server.name.value)));
+            }
+        }
+    }
+
+    pub(super) fn http_tool(&mut self, file: HttpFile) -> ToolKindRow {
+        if file.allow.is_empty() {
+            let help = "name beginnings of addresses: `allow: [\"https://api.example.com/v1/\"]`";
+            self.problem(file.allow.span, "no address may be asked", "an empty list", help);
+        }
+        for entry in &file.allow.value {
+            if self.plain(entry, "an address")
+                && self.address(entry)
+                && let Err(reason) = AllowedUrl::parse(entry)
+            {
+                self.wrong_address(entry, &reason);
+            }
+        }
+        if let Some(methods) = &file.methods
+            && methods.is_empty()
+        {
+            let help = "remove `methods:` for GET alone, or name some: `methods: [GET, POST]`";
+            self.problem(methods.span, "no method may be used", "an empty list", help);
+        }
+        let mut methods: Vec<String> = Vec::new();
+        for method in file.methods.into_iter().flat_map(|methods| methods.value) {
+            let name = method.value.name().to_owned();
+            if !methods.contains(&name) {
+                methods.push(name);
+            }
+        }
+        if methods.is_empty() {
+            methods.push("GET".to_owned());
+        }
+        let headers = self.headers(file.headers, &[]);
+        let mut allow_headers = Vec::new();
+        for name in file.allow_headers.into_iter().flatten() {
+            self.header_name(&name, &[]);
+            if headers.iter().any(|(own, _): &(Text, SourceRow)| own.eq_ignore_ascii_case(&name)) {
+                let help = "remove it here or under `headers:`";
+                self.problem(
+                    name.span,
+                    format!("`{}` is settled already", name.value),
+                    "in `headers:` too",
+                    help,
+                );
+            }
+            allow_headers.push(name.to_ascii_lowercase());
+        }
+        ToolKindRow::Http {
+            allow: file.allow.value.into_iter().map(|entry| entry.value).collect(),
+            methods,
+            headers,
+            allow_headers,
+        }
+    }
+
+    /// Whether an address can be asked and has no secret in it.
+    fn address(&mut self, text: &Text) -> bool {
+        let url = match requested_url(text) {
+            Ok(url) => url,
+            Err(reason) => {
+                self.wrong_address(text, &reason);
+                return false;
+            }
+        };
+        let secret = url.query_pairs().find(|(name, value)| names_secret(name) || is_secret(value));
+        if let Some((name, _)) = secret {
+            let message = format!("the parameter `{name}` of this address looks like a secret");
+            let help = "take it out of the address; a header can hold it: `headers: { Authorization: { from_env: NAME } }`";
+            self.problem(text.span, message, "in every plan and record", help);
+            return false;
+        }
+        true
+    }
+
+    fn wrong_address(&mut self, text: &Text, reason: &str) {
+        let help = "write it as in \"https://api.example.com/v1/\"; a secret goes into a header: `headers: { Authorization: \
+                    { from_env: NAME } }`";
+        self.problem(text.span, format!("this address {reason}"), "not accepted", help);
+    }
+
+    fn headers(&mut self, written: Written, own: &[&str]) -> Vec<(Text, SourceRow)> {
+        for (name, _) in written.iter().flat_map(|headers| &headers.value.0) {
+            self.header_name(name, own);
+        }
+        self.sources(written, |_| Ok(()))
+    }
+
+    fn header_name(&mut self, name: &Text, own: &[&str]) {
+        let lower = name.to_ascii_lowercase();
+        if OWN_HEADERS.contains(&lower.as_str()) || own.contains(&lower.as_str()) {
+            let message = format!("the header `{}` is set by the connection itself", name.value);
+            self.problem(name.span, message, "not yours to set", "remove it");
+        } else {
+            self.named(name, value::header_name);
+        }
+    }
+
+    /// Texts, none of them a secret that is written out.
+    fn sources(
+        &mut self,
+        written: Written,
+        rule: fn(&str) -> Result<(), BadValue>,
+    ) -> Vec<(Text, SourceRow)> {
+        let mut rows = Vec::new();
+        for (name, source) in written.into_iter().flat_map(|written| written.value.0) {
+            self.named(&name, rule);
+            let span = source.span;
+            let row = match source.value {
+                SourceTextFile::Literal(value) => {
+                    self.no_secret(&name, &value, span);
+                    SourceRow::Literal(Text { value, span })
+                }
+                SourceTextFile::FromEnv(fields) => {
+                    self.named(&fields.from_env, value::env_name);
+                    if let Some(prefix) = fields.prefix.as_ref().filter(|prefix| is_secret(prefix)) {
+                        let help = "leave the kind of secret alone, such as `prefix: \"Bearer \"`";
+                        self.problem(
+                            prefix.span,
+                            "the prefix looks like a secret itself",
+                            "written out",
+                            help,
+                        );
+                    }
+                    let prefix = fields.prefix.map(|prefix| prefix.value).unwrap_or_default();
+                    SourceRow::FromEnv { name: fields.from_env.value, prefix }
+                }
+            };
+            rows.push((name, row));
+        }
+        rows
+    }
+
+    fn no_secret(&mut self, name: &Text, value: &str, span: Span) {
+        let Some(reason) = suspicion(name, value) else { return };
+        let message = format!("`{}` {reason}, and is written out", name.value);
+        let variable: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
+        let prefix = match value.split_once(' ') {
+            Some((scheme @ ("Bearer" | "Basic" | "Token"), _)) => format!(", prefix: \"{scheme} \""),
+            _ => String::new(),
+        };
+        let help = format!(
+            "write `{{ from_env: {variable}{prefix} }}`, and set that variable where `clawrl` runs: a suite is in every \
+             plan and record"
+        );
+        self.problem(span, message, "a secret does not belong here", help);
+    }
+
+    /// Refuses a secret among the variables of a workspace: they are the agent's to see.
+    pub(super) fn no_secret_for_agents(&mut self, vars: &[(Text, Text)]) {
+        for (name, text) in vars.iter().filter(|(_, text)| is_secret(text)) {
+            let message = format!("`{}` looks like a secret, and is written out", name.value);
+            let help = "an agent sees its variables, and a suite is in every plan and record: give the secret to an MCP \
+                        server or to a header of the `http` tool, and write `{ from_env: NAME }` there";
+            self.problem(text.span, message, "a secret does not belong here", help);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What looks like a secret, so that none is written into a file.
+//!
+//! C1. A name of a secret refuses whatever stands beside it; a value that has the form of one refuses itself, whatever its
+//! name is. C2. Ordinary values pass: names of hosts, versions, paths, words.
+
+use std::collections::HashMap;
+
+/// Beginnings of keys that services hand out.
+const KEY_BEGINNINGS: [&str; 15] = [
+    "sk-",
+    "sk_",
+    "pk_live_",
+    "rk_live_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "hf_",
+    "AIza",
+];
+
+/// Least characters behind such a beginning.
+const LEAST_BEHIND: usize = 12;
+
+/// Schemes of the header Authorization that carry a secret.
+const SCHEMES: [&str; 3] = ["bearer ", "basic ", "token "];
+
+/// Least characters of a value that is judged by its letters.
+const LEAST_RANDOM: usize = 32;
+
+/// Bits a character has in random texts and not in words.
+const RANDOM_BITS: f64 = 3.9;
+
+/// Parts of names that stand for secrets; whole words of a name.
+const SECRET_WORDS: [&str; 8] =
+    ["authorization", "token", "secret", "password", "passwd", "apikey", "credential", "credentials"];
+
+/// What is secret about it, as the end of a sentence; `None` for what may be written out.
+pub(crate) fn suspicion(name: &str, value: &str) -> Option<&'static str> {
+    if value.trim().is_empty() {
+        return None;
+    }
+    if names_secret(name) {
+        return Some("has the name of a secret");
+    }
+    is_secret(value).then_some("looks like a secret")
+}
+
+/// Whether something of this name is a secret.
+pub(crate) fn names_secret(name: &str) -> bool {
+    let words: Vec<String> =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect();
+    let is_key = |at: usize, word: &str| word == "key" && (at > 0 || words.len() == 1);
+    words.iter().enumerate().any(|(at, word)| SECRET_WORDS.contains(&word.as_str()) || is_key(at, word))
+}
+
+/// Whether a value has the form of a secret.
+pub(crate) fn is_secret(value: &str) -> bool {
+    let value = value.trim();
+    let lower = value.to_ascii_lowercase();
+    let has_scheme = SCHEMES.iter().any(|scheme| {
+        lower.strip_prefix(scheme).is_some_and(|rest| rest.len() >= LEAST_BEHIND && !rest.contains(' '))
+    });
+    let mut words = value.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')));
+    let has_key = |word: &str| {
+        KEY_BEGINNINGS
+            .iter()
+            .any(|begin| word.strip_prefix(begin).is_some_and(|rest| rest.len() >= LEAST_BEHIND))
+    };
+    has_scheme || words.any(|word| has_key(word) || is_random(word))
+}
+
+/// A long word of letters of both kinds and digits, none of them often.
+fn is_random(word: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(|byte| kind(byte));
+    word.len() >= LEAST_RANDOM
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && bits(word) >= RANDOM_BITS
+}
+
+/// Bits of information of a character, by how often each occurs.
+fn bits(word: &str) -> f64 {
+    let mut counts: HashMap<u8, u32> = HashMap::new();
+    for byte in word.bytes() {
+        *counts.entry(byte).or_default() += 1;
+    }
+    let length = word.len() as f64;
+    counts.values().map(|&count| f64::from(count) / length).map(|part| -part * part.log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, value: &str, expected: bool) {
+        assert_eq!(suspicion(name, value).is_some(), expected, "{name}: {value}");
+    }
+
+    #[test]
+    fn c1_names_and_forms_of_secrets_are_known() {
+        for name in [
+            "Authorization",
+            "API_KEY",
+            "X-Api-Key",
+            "DOCS_TOKEN",
+            "client-secret",
+            "PASSWORD",
+            "apikey",
+            "key",
+        ] {
+            check(name, "anything", true);
+        }
+        for value in [
+            "sk-abcdefghijklmnop",
+            "ghp_0123456789abcdef",
+            "Bearer abcdefghijklmnop",
+            "--token=ghp_0123456789abcdef",
+            "q7Zt0VxKc3RmW9uYb2NfE5hJp8LsDa1G",
+        ] {
+            check("X", value, true);
+        }
+    }
+
+    #[test]
+    fn c2_ordinary_values_pass() {
+        for (name, value) in [
+            ("Accept", "application/json"),
+            ("X-Keyboard", "qwerty"),
+            ("KEYS_FILE", "/etc/x"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin:/opt/Some/Long/Path1"),
+            ("TZ", "Europe/Berlin"),
+            ("UUID", "123e4567-e89b-12d3-a456-426614174000"),
+            ("HASH", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+            ("X", "Bearer of news"),
+            ("SENTENCE", "Thirty2 characters and More are here, in words"),
+            ("API_KEY", ""),
+        ] {
+            check(name, value, false);
+        }
+    }
+}
