@@ -5,7 +5,6 @@
 //! interpreter that lives as long as the episode, run in a sandbox.
 
 mod checks;
-mod cut;
 mod env;
 mod ledger;
 mod observe;

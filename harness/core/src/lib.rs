@@ -8,6 +8,8 @@
 
 mod action;
 mod cancel;
+mod custom;
+mod cut;
 mod env;
 mod fault;
 mod id;
@@ -27,6 +29,8 @@ mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use cancel::CancelToken;
+pub use custom::{CustomLink, CustomSpec, StepRewards};
+pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, ImageSpec, TaskId, ToolCall, ToolcallSpec, VerifierSpec,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ImageSpec, TaskId, ToolCall, ToolcallSpec, VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.
@@ -61,6 +61,8 @@ pub enum EnvSpec {
     Terminal(TerminalSpec),
     /// Tools that are called with arguments.
     Toolcall(ToolcallSpec),
+    /// A program or a server that somebody else wrote.
+    Custom(CustomSpec),
 }
 
 impl EnvSpec {
@@ -70,6 +72,7 @@ impl EnvSpec {
         match self {
             Self::Terminal(_) => "terminal",
             Self::Toolcall(_) => "toolcall",
+            Self::Custom(custom) => custom.kind(),
         }
     }
 }

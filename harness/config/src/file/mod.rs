@@ -5,6 +5,7 @@
 
 mod check;
 mod choice;
+mod custom;
 mod files;
 mod image;
 mod located;
@@ -20,6 +21,7 @@ pub(crate) use check::{
     ProcessFile, StoredFile,
 };
 pub(crate) use choice::{ChoiceFile, InstancesFile, NamedListFile};
+pub(crate) use custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};
