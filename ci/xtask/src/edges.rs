@@ -19,6 +19,7 @@ enum Users {
 /// To add an edge is a design decision: say why in ARCHITECTURE.md, then run `cargo xtask generate`.
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
+    ("conformance", Users::These(&["testkit", "cli"])),
     ("testkit", Users::Tests),
     ("sandbox", Users::These(&["workspace", "terminal", "toolcall", "custom", "container", "cli", "bench"])),
     ("workspace", Users::These(&["terminal", "toolcall", "custom", "cli", "bench"])),

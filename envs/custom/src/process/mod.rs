@@ -5,4 +5,4 @@ mod tail;
 mod talk;
 
 pub(crate) use place::{Place, PlaceKind, make};
-pub(crate) use talk::{Talk, too_large};
+pub(crate) use talk::too_large;
