@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, CustomSpec, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation,
-    StepCtx, StepResult, StopReason, TaskSpec, ToolCall,
+    Boundary, BoxFuture, CloseReport, CustomSpec, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit,
+    Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall,
 };
 use clawrl_sandbox::Live;
 
@@ -228,7 +228,8 @@ fn spec_of(task: &TaskSpec) -> Result<&CustomSpec, Fault> {
     match &task.env {
         EnvSpec::Custom(spec) => Ok(spec),
         other => {
-            let message = format!("an environment of somebody else was leased for a task of kind `{}`", other.kind());
+            let message =
+                format!("an environment of somebody else was leased for a task of kind `{}`", other.kind());
             Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
         }
     }

@@ -54,7 +54,9 @@ mod tests {
     fn check(answer: Value, expected: Result<(f64, bool, usize), &str>) {
         let answer = serde_json::from_value(answer).unwrap();
         match (grade(answer), expected) {
-            (Ok(grade), Ok(expected)) => assert_eq!((grade.score, grade.passed, grade.checks.len()), expected),
+            (Ok(grade), Ok(expected)) => {
+                assert_eq!((grade.score, grade.passed, grade.checks.len()), expected)
+            }
             (Err(Trouble::Wrong { message, .. }), Err(part)) => assert!(message.contains(part), "{message}"),
             (found, expected) => panic!("{found:?}, not {expected:?}"),
         }
@@ -77,6 +79,9 @@ mod tests {
         assert_eq!(end(Some(DoneAnswer::Plain(false))), None);
         assert_eq!(end(Some(DoneAnswer::Plain(true))), Some(StopReason::Ended("done".to_owned())));
         assert_eq!(end(Some(DoneAnswer::Reason("submitted".to_owned()))), Some(StopReason::Submitted));
-        assert_eq!(end(Some(DoneAnswer::Reason("fell".to_owned()))), Some(StopReason::Ended("fell".to_owned())));
+        assert_eq!(
+            end(Some(DoneAnswer::Reason("fell".to_owned()))),
+            Some(StopReason::Ended("fell".to_owned()))
+        );
     }
 }

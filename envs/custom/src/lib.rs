@@ -9,6 +9,7 @@ mod grading;
 mod http;
 mod message;
 mod observe;
+mod openenv;
 mod peer;
 mod process;
 mod provider;

@@ -217,7 +217,8 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
         (Some(result), None) => Ok(result),
         (None, Some(error)) => Err(said(&error, name)),
         _ => {
-            let message = format!("an answer has one of `result` and `error`, but this one is {}", shown(bytes));
+            let message =
+                format!("an answer has one of `result` and `error`, but this one is {}", shown(bytes));
             return Err(Trouble::protocol(message));
         }
     };
@@ -229,7 +230,8 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
 }
 
 fn said(error: &ErrorObject, method: &str) -> Trouble {
-    let message = format!("`{method}` was answered with error {}: {}", error.code, cut(&error.message, 1_000));
+    let message =
+        format!("`{method}` was answered with error {}: {}", error.code, cut(&error.message, 1_000));
     match error.data.get("retryable").and_then(Value::as_bool) {
         Some(true) => Trouble::sound("env-error", message),
         _ => Trouble::lasting("env-error", message),
@@ -242,7 +244,10 @@ fn said(error: &ErrorObject, method: &str) -> Trouble {
 /// [`Trouble`] that names what is missing.
 pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, Trouble> {
     T::deserialize(result).map_err(|error| {
-        Trouble::protocol(format!("the result of `{}` is not what the protocol asks for: {error}", method.name()))
+        Trouble::protocol(format!(
+            "the result of `{}` is not what the protocol asks for: {error}",
+            method.name()
+        ))
     })
 }
 
@@ -254,8 +259,9 @@ pub(crate) fn same_version(result: &Value) -> Result<(), Trouble> {
     match result.get("protocol").and_then(Value::as_u64) {
         Some(version) if version == u64::from(PROTOCOL) => Ok(()),
         Some(version) => {
-            let message =
-                format!("the environment speaks version {version} of the protocol, and this program {PROTOCOL}");
+            let message = format!(
+                "the environment speaks version {version} of the protocol, and this program {PROTOCOL}"
+            );
             Err(Trouble::lasting("protocol-version", message))
         }
         None => {
@@ -313,7 +319,8 @@ mod tests {
     fn what_is_no_answer_is_repeated_in_part() {
         let one_of = "protocol an answer has one of `result` and `error`, but this one is";
         check(r#"{"id":3}"#, &format!("{one_of} `{{\"id\":3}}`"));
-        let garbage = "protocol instead of an answer to `step` came `hello` (expected value at line 1 column 1)";
+        let garbage =
+            "protocol instead of an answer to `step` came `hello` (expected value at line 1 column 1)";
         check("hello", garbage);
         let nothing = "protocol instead of an answer to `step` came an empty line (EOF while parsing a value at line 1 column 0)";
         check("", nothing);
@@ -330,7 +337,10 @@ mod tests {
         assert_eq!(same_version(&json!({ "protocol": 1 })), Ok(()));
         for result in [json!({}), json!({ "protocol": 2 }), json!({ "protocol": "1" }), json!(7)] {
             let wrong = same_version(&result);
-            assert!(matches!(wrong, Err(Trouble::Wrong { code: "protocol-version", retry: Retry::Never, .. })));
+            assert!(matches!(
+                wrong,
+                Err(Trouble::Wrong { code: "protocol-version", retry: Retry::Never, .. })
+            ));
         }
     }
 

@@ -9,7 +9,9 @@ pub(crate) fn observation(answer: TextAnswer, budget: usize) -> Observation {
     let TextAnswer { text, full_text } = answer;
     match fit_texts(&[&text], budget).pop().flatten() {
         Some(cut) => Observation { full_text: full_text.or(Some(text)), ..Observation::from_text(cut) },
-        None => Observation { full_text: full_text.filter(|full| *full != text), ..Observation::from_text(text) },
+        None => {
+            Observation { full_text: full_text.filter(|full| *full != text), ..Observation::from_text(text) }
+        }
     }
 }
 

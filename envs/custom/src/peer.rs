@@ -12,12 +12,13 @@ use tokio::time::timeout_at;
 use crate::grading::{end, grade};
 use crate::http::HttpSession;
 use crate::message::{
-    CloseParams, GradeAnswer, GradeParams, Method, PROTOCOL, ResetAnswer, ResetParams, StepAnswer, StepParams,
-    TaskParams, request, same_version, shaped,
+    CloseParams, GradeAnswer, GradeParams, Method, PROTOCOL, ResetAnswer, ResetParams, StepAnswer,
+    StepParams, TaskParams, TextAnswer, ToolAnswer, request, same_version, shaped,
 };
 use crate::observe::observation;
+use crate::openenv::OpenenvSession;
 use crate::process::Place;
-use crate::tools::offer;
+use crate::tools::{Offer, offer};
 use crate::trouble::Trouble;
 
 /// How long a peer may take to answer that it has closed a session. It is closed anyway.
@@ -30,6 +31,7 @@ const SEED_MASK: u64 = (1 << 53) - 1;
 pub(crate) enum Peer {
     Process(Box<Place>),
     Http(HttpSession),
+    Openenv(Box<OpenenvSession>),
 }
 
 /// What an episode begins with.
@@ -51,6 +53,11 @@ pub(crate) struct Opened {
 
 impl Peer {
     pub(crate) async fn reset(&mut self, opening: &Opening<'_>, until: Instant) -> Result<Opened, Trouble> {
+        if let Self::Openenv(session) = self {
+            let reset = session.reset(opening.session, opening.config, opening.seed & SEED_MASK);
+            let (text, tools) = timeout_at(until.into(), reset).await.unwrap_or(Err(Trouble::Late))?;
+            return begun(text, tools, opening.budget);
+        }
         let params = ResetParams {
             protocol: PROTOCOL,
             session: opening.session,
@@ -64,10 +71,7 @@ impl Peer {
         let result = self.ask(Method::Reset, &params, until).await?;
         same_version(&result)?;
         let answer: ResetAnswer = shaped(result, Method::Reset)?;
-        let offer = offer(answer.tools)?;
-        let observation =
-            Observation { tools: offer.tools, ..observation(answer.observation, opening.budget) };
-        Ok(Opened { observation, own_submit: offer.own_submit })
+        begun(answer.observation, answer.tools, opening.budget)
     }
 
     pub(crate) async fn step(
@@ -78,6 +82,10 @@ impl Peer {
         budget: usize,
         until: Instant,
     ) -> Result<StepResult, Trouble> {
+        if let Self::Openenv(session) = self {
+            let step = timeout_at(until.into(), session.step(calls, budget)).await;
+            return step.unwrap_or(Err(Trouble::Late));
+        }
         let params = StepParams { session, seq, calls: calls.iter().map(Into::into).collect() };
         let result = self.ask(Method::Step, &params, until).await?;
         let answer: StepAnswer = shaped(result, Method::Step)?;
@@ -97,6 +105,9 @@ impl Peer {
         answer: Option<&str>,
         until: Instant,
     ) -> Result<Grade, Trouble> {
+        if let Self::Openenv(session) = self {
+            return Ok(session.grade());
+        }
         let result = self.ask(Method::Grade, &GradeParams { session, answer }, until).await?;
         let answer: GradeAnswer = shaped(result, Method::Grade)?;
         grade(answer)
@@ -105,6 +116,10 @@ impl Peer {
     /// Says that a session is over. Whether it is heard does not matter.
     pub(crate) async fn close(&mut self, session: &str) {
         let until = Instant::now() + CLOSING;
+        if let Self::Openenv(session) = self {
+            let _ = timeout_at(until.into(), session.close()).await;
+            return;
+        }
         let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
     }
 
@@ -112,11 +127,16 @@ impl Peer {
     pub(crate) fn last_words(&mut self) -> Option<String> {
         match self {
             Self::Process(place) => Some(place.talk.last_words()),
-            Self::Http(_) => None,
+            Self::Http(_) | Self::Openenv(_) => None,
         }
     }
 
-    async fn ask(&mut self, method: Method, params: &impl Serialize, until: Instant) -> Result<Value, Trouble> {
+    async fn ask(
+        &mut self,
+        method: Method,
+        params: &impl Serialize,
+        until: Instant,
+    ) -> Result<Value, Trouble> {
         match self {
             Self::Process(place) => {
                 let text = request(place.talk.next_id(), method, params);
@@ -127,6 +147,13 @@ impl Peer {
                 let asked = timeout_at(until.into(), session.ask(text, method)).await;
                 asked.unwrap_or(Err(Trouble::Late))
             }
+            // It speaks otherwise, and every operation has asked it above.
+            Self::Openenv(_) => Err(Trouble::protocol("a server of OpenEnv has no such methods")),
         }
     }
+}
+
+fn begun(text: TextAnswer, tools: Vec<ToolAnswer>, budget: usize) -> Result<Opened, Trouble> {
+    let Offer { tools, own_submit } = offer(tools)?;
+    Ok(Opened { observation: Observation { tools, ..observation(text, budget) }, own_submit })
 }

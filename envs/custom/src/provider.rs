@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::env::CustomEnv;
 use crate::http::{HttpClient, HttpSession};
+use crate::openenv::OpenenvSession;
 use crate::peer::Peer;
 use crate::process::{self, Place, PlaceKind};
 
@@ -72,7 +73,8 @@ impl CustomProvider {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox())?);
-                process::make(backend.as_ref(), kind, &shared.fixtures, &shared.determinism, &shared.count).await
+                process::make(backend.as_ref(), kind, &shared.fixtures, &shared.determinism, &shared.count)
+                    .await
             })
         };
         let expected: Vec<_> =
@@ -88,6 +90,10 @@ impl CustomProvider {
             CustomLink::Http { base_url } => {
                 Ok(Peer::Http(HttpSession::new(self.shared.client(base_url)?, base_url, most)))
             }
+            CustomLink::Openenv { base_url, score } => {
+                let client = self.shared.client(base_url)?;
+                Ok(Peer::Openenv(Box::new(OpenenvSession::new(client, base_url, most, *score))))
+            }
             other => {
                 let message = format!("a provider of custom environments cannot provide {other:?}");
                 Err(Fault::permanent(Boundary::Harness, "wrong-provider", message))
@@ -97,7 +103,11 @@ impl CustomProvider {
 
     async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<Place, Fault> {
         let kind = PlaceKind::of(spec).ok_or_else(|| {
-            Fault::permanent(Boundary::Harness, "no-program", "an environment without a program needs no sandbox")
+            Fault::permanent(
+                Boundary::Harness,
+                "no-program",
+                "an environment without a program needs no sandbox",
+            )
         })?;
         tokio::select! {
             biased;

@@ -55,7 +55,8 @@ fn tool(answer: ToolAnswer) -> Result<ToolSpec, Trouble> {
     }
     let parameters = parameters.unwrap_or_else(|| json!({ "type": "object" }));
     if parameters["type"] != "object" {
-        let message = format!("`parameters` of the tool `{name}` are a JSON schema with `\"type\": \"object\"`");
+        let message =
+            format!("`parameters` of the tool `{name}` are a JSON schema with `\"type\": \"object\"`");
         return Err(Trouble::protocol(message));
     }
     if let Some(argument) = &text_argument

@@ -72,7 +72,8 @@ impl Trouble {
             Self::Fault(fault) => fault,
         };
         if let Some(errors) = errors.filter(|errors| !errors.trim().is_empty()) {
-            fault.message = format!("{}; its standard error ends with:\n{}", fault.message, errors.trim_end());
+            fault.message =
+                format!("{}; its standard error ends with:\n{}", fault.message, errors.trim_end());
         }
         fault
     }
@@ -91,12 +92,18 @@ mod tests {
 
     #[test]
     fn faults_are_typed_and_have_the_last_words() {
-        let late = "grader fault `limit`: no result within 3.0 s; raise `grade_timeout_secs` if it needs longer";
+        let late =
+            "grader fault `limit`: no result within 3.0 s; raise `grade_timeout_secs` if it needs longer";
         check(Trouble::Late, Some(" \n"), late, Retry::Sound);
         let told = "grader fault `protocol`: no; its standard error ends with:\nTraceback\n  boom";
         check(Trouble::protocol("no"), Some("Traceback\n  boom\n"), told, Retry::Sound);
         let missing = "provider fault `program-missing`: no `x`";
         check(Trouble::Missing("no `x`".to_owned()), None, missing, Retry::Never);
-        check(Trouble::lasting("protocol-version", "2"), None, "grader fault `protocol-version`: 2", Retry::Never);
+        check(
+            Trouble::lasting("protocol-version", "2"),
+            None,
+            "grader fault `protocol-version`: 2",
+            Retry::Never,
+        );
     }
 }

@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, env, help, import, ls, man, new, plan, policy, report, run, show, train, validate,
+    clean, completions, doctor, env, help, import, ls, man, new, plan, policy, report, run, show, train,
+    validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;

@@ -49,7 +49,11 @@ impl Subject {
         usage.live - usage.warm
     }
 
-    pub(crate) async fn in_time<T>(&self, what: &str, operation: impl Future<Output = T>) -> Result<T, String> {
+    pub(crate) async fn in_time<T>(
+        &self,
+        what: &str,
+        operation: impl Future<Output = T>,
+    ) -> Result<T, String> {
         let patience = self.case.patience;
         let late = |_| format!("{what} did not return within {patience:?}");
         timeout(patience, operation).await.map_err(late)
@@ -68,7 +72,12 @@ impl Subject {
         Ok(env)
     }
 
-    pub(crate) async fn step(&self, env: &mut dyn Env, calls: &[ToolCall], seq: u32) -> Result<StepResult, String> {
+    pub(crate) async fn step(
+        &self,
+        env: &mut dyn Env,
+        calls: &[ToolCall],
+        seq: u32,
+    ) -> Result<StepResult, String> {
         let stepped = self.in_time("step", env.step(calls, self.ctx(seq))).await?;
         stepped.map_err(|fault| format!("step: {fault}"))
     }

@@ -20,7 +20,8 @@ pub(crate) async fn stray_calls(subject: &Subject) -> Checked {
     ];
     for (seq, (what, call)) in (1..).zip(calls) {
         let stepped = subject.step(&mut *env, &[call], seq).await;
-        let result = stepped.map_err(|wrong| format!("{what} is answered by an observation, but: {wrong}"))?;
+        let result =
+            stepped.map_err(|wrong| format!("{what} is answered by an observation, but: {wrong}"))?;
         if result.end.is_some() {
             break;
         }

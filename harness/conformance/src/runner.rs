@@ -65,7 +65,9 @@ impl fmt::Display for Report {
         for Verdict { number, check, meaning, finding } in &self.verdicts {
             match finding {
                 Finding::Passed => writeln!(f, "pass  {number:<3} {check}: {meaning}")?,
-                Finding::Failed(wrong) => writeln!(f, "FAIL  {number:<3} {check}: {meaning}\n          {wrong}")?,
+                Finding::Failed(wrong) => {
+                    writeln!(f, "FAIL  {number:<3} {check}: {meaning}\n          {wrong}")?
+                }
                 Finding::NotApplicable(why) => writeln!(f, "n/a   {number:<3} {check}: {why}")?,
             }
         }
@@ -102,17 +104,25 @@ impl Needs {
 type Check = (&'static str, &'static str, &'static str, Needs, Run);
 
 const OF_ALL: [Check; 13] = [
-    ("C1", "order", "lease, reset, step, grade and close work, and what lives is counted", Needs::Nothing, |s| {
-        Box::pin(checks::order(s))
+    (
+        "C1",
+        "order",
+        "lease, reset, step, grade and close work, and what lives is counted",
+        Needs::Nothing,
+        |s| Box::pin(checks::order(s)),
+    ),
+    ("C2", "close-twice", "closing twice is closing once", Needs::Nothing, |s| {
+        Box::pin(checks::close_twice(s))
     }),
-    ("C2", "close-twice", "closing twice is closing once", Needs::Nothing, |s| Box::pin(checks::close_twice(s))),
     ("C3", "dropped-step", "after a dropped step it can only be closed", Needs::LongCalls, |s| {
         Box::pin(checks::dropped_step(s))
     }),
     ("C4", "drop-without-close", "dropped without a close it leaves nothing", Needs::Nothing, |s| {
         Box::pin(checks::drop_without_close(s))
     }),
-    ("C5", "deadline", "a long step returns by its deadline", Needs::LongCalls, |s| Box::pin(checks::deadline(s))),
+    ("C5", "deadline", "a long step returns by its deadline", Needs::LongCalls, |s| {
+        Box::pin(checks::deadline(s))
+    }),
     ("C6", "cancel", "a cancelled step returns early", Needs::LongCalls, |s| Box::pin(checks::cancel(s))),
     ("C7", "dropped-lease", "a dropped lease leaves nothing", Needs::Nothing, |s| {
         Box::pin(checks::dropped_lease(s))

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ImageSpec, TaskId, ToolCall, ToolcallSpec, VerifierSpec,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ImageSpec, TaskId, ToolCall, ToolcallSpec,
+    VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.

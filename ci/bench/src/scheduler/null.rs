@@ -81,7 +81,11 @@ impl Env for NullEnv {
         Box::pin(async move {
             give_way().await;
             let end = calls.iter().any(|call| call.name == "submit").then_some(StopReason::Submitted);
-            Ok(StepResult { observation: Observation::from_text("input.txt  notes.txt  out"), end, process_reward: None })
+            Ok(StepResult {
+                observation: Observation::from_text("input.txt  notes.txt  out"),
+                end,
+                process_reward: None,
+            })
         })
     }
 

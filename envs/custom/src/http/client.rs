@@ -80,9 +80,9 @@ impl HttpClient {
     }
 
     async fn send(&self, method: Method, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
-        let uri: Uri = url
-            .parse()
-            .map_err(|error| Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}")))?;
+        let uri: Uri = url.parse().map_err(|error| {
+            Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}"))
+        })?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -135,8 +135,9 @@ impl Answered {
 fn unsent(error: &Error, url: &str) -> Trouble {
     let cause = root_cause(error);
     if error.is_connect() {
-        let message =
-            format!("no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`");
+        let message = format!(
+            "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
+        );
         return Trouble::sound("server-unreachable", message);
     }
     Trouble::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))

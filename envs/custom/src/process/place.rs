@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use clawrl_core::{Boundary, CustomLink, CustomSpec, Determinism, Fault, SandboxKind, WorkspaceSpec};
 use clawrl_sandbox::{
-    Announcer, Live, LiveCount, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, WorkspaceStart,
+    Announcer, Live, LiveCount, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    WorkspaceStart,
 };
 use clawrl_workspace::FixtureReader;
 

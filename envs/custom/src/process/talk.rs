@@ -91,7 +91,12 @@ impl Talk {
     }
 
     /// Sends the request of the last id and waits for its result.
-    pub(crate) async fn ask(&mut self, mut request: String, method: Method, until: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(
+        &mut self,
+        mut request: String,
+        method: Method,
+        until: Instant,
+    ) -> Result<Value, Trouble> {
         let id = self.last_id;
         // What is there now came before anybody asked.
         self.ear.take_available();
@@ -146,7 +151,11 @@ impl Talk {
     }
 
     /// The result, of an answer to the open request; nothing, of one to an abandoned one.
-    fn settle(&mut self, answer: Answer, open: Option<u64>) -> Result<Option<Result<Value, Trouble>>, Trouble> {
+    fn settle(
+        &mut self,
+        answer: Answer,
+        open: Option<u64>,
+    ) -> Result<Option<Result<Value, Trouble>>, Trouble> {
         let Answer { id, result } = answer;
         match id {
             AnswerId::Null => match open {
@@ -158,9 +167,10 @@ impl Talk {
             AnswerId::Number(id) if (1..self.last_id).contains(&id) => {
                 Err(Trouble::sound("answer-twice", format!("request {id} was answered a second time")))
             }
-            AnswerId::Number(id) => {
-                Err(Trouble::sound("answer-unasked", format!("request {id} was answered, which was not made")))
-            }
+            AnswerId::Number(id) => Err(Trouble::sound(
+                "answer-unasked",
+                format!("request {id} was answered, which was not made"),
+            )),
             AnswerId::Other(id) => {
                 let message = format!("an answer has the id {id}, and ids of requests are whole numbers");
                 Err(Trouble::sound("answer-unasked", message))
@@ -174,8 +184,9 @@ impl Talk {
             Heard::Late | Heard::Line(_) => Trouble::Late,
             Heard::TooLong => too_large(self.ear.most),
             Heard::Closed => {
-                let message =
-                    format!("`{name}` closed its standard input or output before it answered `{method}`, and lives on");
+                let message = format!(
+                    "`{name}` closed its standard input or output before it answered `{method}`, and lives on"
+                );
                 Trouble::sound("pipe-closed", message)
             }
             Heard::Ended(Ok(code)) => {
@@ -184,8 +195,11 @@ impl Talk {
             }
             Heard::Ended(Err(ExecError::Fault(fault))) => Trouble::Fault(fault),
             Heard::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
-                let help = "name a program that its sandbox has, or give the task an `image` or `files` with it";
-                Trouble::Missing(format!("the environment's program `{name}` cannot be run: {message}; {help}"))
+                let help =
+                    "name a program that its sandbox has, or give the task an `image` or `files` with it";
+                Trouble::Missing(format!(
+                    "the environment's program `{name}` cannot be run: {message}; {help}"
+                ))
             }
             Heard::Ended(Err(ExecError::NotRun { message, .. })) => {
                 Trouble::sound("program-ended", format!("`{name}` was not run: {message}"))
@@ -202,7 +216,8 @@ impl Talk {
 
 /// A message that is larger than the task allows.
 pub(crate) fn too_large(most: usize) -> Trouble {
-    let message = format!("a message is larger than {} KiB; raise `message_kib` if it has to be", most / 1024);
+    let message =
+        format!("a message is larger than {} KiB; raise `message_kib` if it has to be", most / 1024);
     Trouble::lasting("message-too-large", message)
 }
 

@@ -43,7 +43,11 @@ struct Expected<'a> {
 async fn check(provider: &CustomProvider, at: &str, what: &str, expected: Expected<'_>) {
     let fault = played(provider, at, what).await.expect_err(what);
     let Expected { boundary, code, retry, parts } = expected;
-    assert_eq!((fault.boundary, fault.code.as_str(), fault.retry), (boundary, code, retry), "{what}: {fault}");
+    assert_eq!(
+        (fault.boundary, fault.code.as_str(), fault.retry),
+        (boundary, code, retry),
+        "{what}: {fault}"
+    );
     for part in parts.iter().chain(&[format!("about to {what} at {at}").as_str()]) {
         // A flood of errors has washed the beginning away.
         assert!(what == "flood-errors" || fault.message.contains(part), "{what} at {at}: {fault}");
@@ -66,9 +70,11 @@ fn grader(code: &'static str, parts: &'static [&'static str]) -> Expected<'stati
 fn programs_that_end() {
     with_provider(&python(ROGUE, json!(null)), |provider| async move {
         let provider = provider.as_ref();
-        check(provider, "reset", "exit", env("program-ended", &["before it answered `reset`: exit code 3"])).await;
+        check(provider, "reset", "exit", env("program-ended", &["before it answered `reset`: exit code 3"]))
+            .await;
         check(provider, "step", "kill", env("program-ended", &["`step`: signal 9"])).await;
-        check(provider, "step", "throw", env("program-ended", &["exit code 1", "RuntimeError: out of luck"])).await;
+        check(provider, "step", "throw", env("program-ended", &["exit code 1", "RuntimeError: out of luck"]))
+            .await;
         check(provider, "grade", "exit", grader("program-ended", &["exit code 3"])).await;
         check(provider, "step", "fork", env("program-ended", &["exit code 5"])).await;
         check(provider, "step", "flood-errors", env("program-ended", &["exit code 4", "last words"])).await;
@@ -91,10 +97,19 @@ fn programs_that_say_what_they_must_not() {
         check(provider, "step", "wrong-id", env("answer-unasked", &["which was not made"])).await;
         check(provider, "step", "text-id", env("answer-unasked", &["an answer has the id \"seven\""])).await;
         check(provider, "step", "early", env("answer-unasked", &["request 3 was answered"])).await;
-        check(provider, "step", "previous-id", env("answer-twice", &["request 1 was answered a second time"])).await;
-        check(provider, "step", "twice", env("answer-twice", &["request 2 was answered a second time"])).await;
-        check(provider, "reset", "twice", env("answer-twice", &["request 1 was answered a second time"])).await;
-        check(provider, "reset", "version", lasting("protocol-version", &["version 2 of the protocol"])).await;
+        check(
+            provider,
+            "step",
+            "previous-id",
+            env("answer-twice", &["request 1 was answered a second time"]),
+        )
+        .await;
+        check(provider, "step", "twice", env("answer-twice", &["request 2 was answered a second time"]))
+            .await;
+        check(provider, "reset", "twice", env("answer-twice", &["request 1 was answered a second time"]))
+            .await;
+        check(provider, "reset", "version", lasting("protocol-version", &["version 2 of the protocol"]))
+            .await;
         check(provider, "reset", "shape", env("protocol", &["the result of `reset`"])).await;
         check(provider, "step", "shape", env("protocol", &["the result of `step`"])).await;
         check(provider, "grade", "shape", grader("protocol", &["the result of `grade`"])).await;
@@ -142,7 +157,8 @@ fn i3_what_ran_out_of_time_is_still_graded() {
     let spec = python(ROGUE, json!(null));
     with_provider(&spec.clone(), |provider| async move {
         let (mut env, _) = begun(provider.as_ref(), &custom_task(spec)).await;
-        let late = env.step(&[call("wait", json!({}))], ctx(1, Duration::from_millis(200))).await.unwrap_err();
+        let late =
+            env.step(&[call("wait", json!({}))], ctx(1, Duration::from_millis(200))).await.unwrap_err();
         assert_eq!(late.limit, Some(Limit::Step));
         assert_eq!(env.grade(ctx(2, LIMIT)).await.unwrap().score, 1.0);
         env.close().await;

@@ -5,4 +5,5 @@
 mod conformance;
 mod faults;
 mod over_http;
+mod over_openenv;
 mod support;

@@ -1,14 +1,13 @@
 //! Tasks of custom environments, providers for them, and servers.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
-    CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Observation, RunId, SandboxKind, SandboxLimits,
-    StepCtx, TaskSpec, Timeouts, ToolCall, WorkspaceSpec,
+    CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Observation, RunId, SandboxKind,
+    SandboxLimits, StepCtx, StepRewards, TaskSpec, Timeouts, ToolCall, WorkspaceSpec,
 };
 use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -48,6 +47,11 @@ pub(crate) fn process(command: &[&str], files: Vec<(&str, &str)>, config: Value)
 
 pub(crate) fn http(base_url: &str, config: Value) -> CustomSpec {
     let link = CustomLink::Http { base_url: base_url.to_owned() };
+    CustomSpec { link, ..process(&["none"], Vec::new(), config) }
+}
+
+pub(crate) fn openenv(base_url: &str, score: StepRewards, config: Value) -> CustomSpec {
+    let link = CustomLink::Openenv { base_url: base_url.to_owned(), score };
     CustomSpec { link, ..process(&["none"], Vec::new(), config) }
 }
 
@@ -141,9 +145,4 @@ pub(crate) async fn serve(source: &str) -> (Child, String) {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
     let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
     (child, address)
-}
-
-/// Of the repository.
-pub(crate) fn repository() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

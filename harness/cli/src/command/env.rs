@@ -11,7 +11,8 @@ use clap::Subcommand;
 use clawrl_config::{PlanOptions, resolve_plan};
 use clawrl_conformance::{Case, Finding, Report, check_custom, check_provider};
 use clawrl_core::{
-    EnvProvider, EnvSpec, PolicySpec, RunId, RunPlan, SlotId, SlotSpec, TaskIndex, TaskSpec, ToolCall, ToolKind,
+    EnvProvider, EnvSpec, PolicySpec, RunId, RunPlan, SlotId, SlotSpec, TaskIndex, TaskSpec, ToolCall,
+    ToolKind,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -42,7 +43,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Hold the environments of suites against what every environment must pass: one task of each kind.
-    #[command(after_help = "Example:\n  clawrl env check tasks/custom-python\n  clawrl env check suite.yaml --task my-task")]
+    #[command(
+        after_help = "Example:\n  clawrl env check tasks/custom-python\n  clawrl env check suite.yaml --task my-task"
+    )]
     Check(CheckArguments),
 }
 
@@ -116,7 +119,8 @@ fn chosen(plan: &RunPlan, all: bool) -> Vec<Arc<TaskSpec>> {
 }
 
 fn check(executor: &Executor, plan: &RunPlan, task: &Arc<TaskSpec>) -> Result<Checked, Failure> {
-    let slot = plan.slots.first().copied().ok_or_else(|| Failure::new(Exit::Internal, "a plan without slots"))?;
+    let slot =
+        plan.slots.first().copied().ok_or_else(|| Failure::new(Exit::Internal, "a plan without slots"))?;
     let plan = RunPlan {
         tasks: vec![Arc::clone(task)],
         slots: vec![SlotSpec { id: SlotId(0), task: TaskIndex(0), ..slot }],
@@ -147,16 +151,17 @@ fn check(executor: &Executor, plan: &RunPlan, task: &Arc<TaskSpec>) -> Result<Ch
 /// A fresh one; where that cannot be made, one that says why.
 fn provider(workplace: &Workplace, plan: &RunPlan, kind: &'static str) -> Arc<dyn EnvProvider> {
     match workplace.providers(plan, ProviderSettings { open_slots: 1, cast_bytes: 0 }) {
-        Ok(mut providers) => {
-            providers.remove(kind).unwrap_or_else(|| Arc::new(Unprovided(format!("nothing provides `{kind}`"))))
-        }
+        Ok(mut providers) => providers
+            .remove(kind)
+            .unwrap_or_else(|| Arc::new(Unprovided(format!("nothing provides `{kind}`")))),
         Err(failure) => Arc::new(Unprovided(failure.to_string())),
     }
 }
 
 /// What the task's own oracle does first.
 fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
-    let first = task.oracle.as_ref().and_then(|oracle| oracle.calls.iter().find(|call| call.name != "submit"));
+    let first =
+        task.oracle.as_ref().and_then(|oracle| oracle.calls.iter().find(|call| call.name != "submit"));
     match (first, &task.env) {
         (Some(call), _) => Ok(call.clone()),
         (None, EnvSpec::Terminal(_)) => Ok(ToolCall::new("run", json!({ "command": "true" }))),

@@ -288,7 +288,13 @@ impl Checker {
         }
         // Without one environment, nothing can be said to need another.
         let known = is_known.then_some(&env);
-        let checks = self.checks(&task.id, task.checks, verifier.is_some() || grades_itself, known, &settings.timeouts);
+        let checks = self.checks(
+            &task.id,
+            task.checks,
+            verifier.is_some() || grades_itself,
+            known,
+            &settings.timeouts,
+        );
         let oracle = task.oracle.and_then(|script| self.script(script, "oracle", known));
         if let Some(oracle) = &oracle {
             self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);

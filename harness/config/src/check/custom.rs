@@ -90,7 +90,13 @@ impl Checker {
         command.value
     }
 
-    fn given_base_url(&mut self, kind: &str, example: &str, given: Option<Text>, place: Span) -> Option<Text> {
+    fn given_base_url(
+        &mut self,
+        kind: &str,
+        example: &str,
+        given: Option<Text>,
+        place: Span,
+    ) -> Option<Text> {
         if given.is_none() {
             let help = format!("say where the server is: `base_url: {example}`");
             self.problem(place, format!("`{kind}` has no `base_url`"), "which server?", help);

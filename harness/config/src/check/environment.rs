@@ -1,9 +1,7 @@
 //! The environment of a task: exactly one kind, with the defaults of that kind laid below.
 
 use super::checker::Checker;
-use crate::file::{
-    EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, TerminalFile, ToolcallFile,
-};
+use crate::file::{EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, TerminalFile, ToolcallFile};
 use crate::row::ToolcallRow;
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};

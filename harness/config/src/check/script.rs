@@ -73,8 +73,10 @@ impl Checker {
                 (EnvRow::Custom(custom), other)
                     if !matches!(other, ActionRow::Call { .. } | ActionRow::Submit(_)) =>
                 {
-                    let message =
-                        format!("this action needs a terminal, and this task has an environment of kind `{}`", custom.key());
+                    let message = format!(
+                        "this action needs a terminal, and this task has an environment of kind `{}`",
+                        custom.key()
+                    );
                     self.problem(
                         *span,
                         message,

@@ -90,22 +90,12 @@ impl<'s> Filler<'_, '_, 's> {
         })
     }
 
-    fn script(
-        &mut self,
-        script: &'s ScriptRow,
-        tools: Tools<'_>,
-        values: &Value,
-    ) -> Option<Script> {
+    fn script(&mut self, script: &'s ScriptRow, tools: Tools<'_>, values: &Value) -> Option<Script> {
         let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, tools, values)).collect();
         Some(Script { calls: calls.into_iter().collect::<Option<_>>()? })
     }
 
-    fn call(
-        &mut self,
-        action: &'s ActionRow,
-        tools: Tools<'_>,
-        values: &Value,
-    ) -> Option<ToolCall> {
+    fn call(&mut self, action: &'s ActionRow, tools: Tools<'_>, values: &Value) -> Option<ToolCall> {
         let (name, arguments) = match action {
             ActionRow::Run(command) => ("run", json!({ "command": self.text(command, values)? })),
             ActionRow::Type(text) => ("text", json!({ "text": self.text(text, values)? })),
