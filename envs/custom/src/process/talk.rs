@@ -39,6 +39,8 @@ pub(crate) struct Talk {
     last_id: u64,
     /// Requests that were given up.
     abandoned: BTreeSet<u64>,
+    /// A part of a request was not taken when its time was up.
+    is_stuck: bool,
 }
 
 /// Our ends of what it writes, and its life.
@@ -81,7 +83,7 @@ impl Talk {
             tail: Tail::default(),
             most,
         };
-        Some(Self { name: name.to_owned(), input: input?, ear, last_id: 0, abandoned: BTreeSet::new() })
+        Some(Self { name: name.to_owned(), input: input?, ear, last_id: 0, abandoned: BTreeSet::new(), is_stuck: false })
     }
 
     /// The id of the next request.
@@ -97,6 +99,10 @@ impl Talk {
         method: Method,
         until: Instant,
     ) -> Result<Value, Trouble> {
+        if self.is_stuck {
+            let message = format!("`{}` did not read a request to its end, so no other one can be made", self.name);
+            return Err(Trouble::sound("pipe-closed", message));
+        }
         let id = self.last_id;
         // What is there now came before anybody asked.
         self.ear.take_available();
@@ -105,40 +111,31 @@ impl Talk {
             self.settle(answer, None)?;
         }
         request.push('\n');
-        let mut written = false;
+        let mut unsent = request.as_bytes();
         loop {
-            let heard = if written {
-                self.ear.hear(until).await
-            } else {
-                let Self { input, ear, .. } = self;
-                // It may write so much that it does not read on before that is taken.
-                let write = async {
-                    let result = input.write_all(request.as_bytes()).await;
-                    written = true;
-                    match result {
-                        Ok(()) => std::future::pending::<()>().await,
-                        // It has closed its input or ended, which of both is told below.
-                        Err(_) => {}
+            let Self { input, ear, .. } = self;
+            let heard = tokio::select! {
+                heard = ear.hear(until) => heard,
+                // At the same time: it may write so much that it does not read on before that is taken.
+                wrote = input.write(unsent), if !unsent.is_empty() => match wrote {
+                    Ok(count @ 1..) => {
+                        unsent = &unsent[count..];
+                        continue;
                     }
-                };
-                let broken = tokio::select! {
-                    heard = ear.hear(until) => Ok(heard),
-                    () = write => Err(()),
-                };
-                match broken {
-                    Ok(heard) => heard,
-                    Err(()) => match self.ear.hear(until.min(Instant::now() + LINGER)).await {
+                    // It has closed its input or ended, which of both is told now.
+                    _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
                         Heard::Late => Heard::Closed,
                         heard => heard,
                     },
-                }
+                },
             };
             let line = match heard {
                 Heard::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
-                    if trouble == Trouble::Late && written {
+                    if trouble == Trouble::Late {
                         self.abandoned.insert(id);
+                        self.is_stuck = !unsent.is_empty();
                     }
                     return Err(trouble);
                 }
