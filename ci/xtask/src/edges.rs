@@ -19,9 +19,10 @@ enum Users {
 /// To add an edge is a design decision: say why in ARCHITECTURE.md, then run `cargo xtask generate`.
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
+    ("conformance", Users::These(&["testkit", "cli"])),
     ("testkit", Users::Tests),
-    ("sandbox", Users::These(&["workspace", "terminal", "toolcall", "container", "cli", "bench"])),
-    ("workspace", Users::These(&["terminal", "toolcall", "cli", "bench"])),
+    ("sandbox", Users::These(&["workspace", "terminal", "toolcall", "custom", "container", "cli", "bench"])),
+    ("workspace", Users::These(&["terminal", "toolcall", "custom", "cli", "bench"])),
     ("config", Users::These(&["cli", "xtask", "import"])),
     ("scheduler", Users::These(&["cli", "bench"])),
     ("import", Users::These(&["cli"])),
@@ -30,6 +31,7 @@ const EDGES: &[(&str, Users)] = &[
     ("report", Users::These(&["cli"])),
     ("terminal", Users::These(&["container", "cli", "bench"])),
     ("toolcall", Users::These(&["cli", "bench"])),
+    ("custom", Users::These(&["cli"])),
     ("container", Users::These(&["cli", "bench"])),
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),

@@ -6,7 +6,6 @@
 //! programs. Requests over HTTP are made by this process, to what a suite allows.
 
 mod checks;
-mod cut;
 mod env;
 mod http;
 mod ledger;

@@ -3,10 +3,9 @@
 //! Each result begins with its tool's name in brackets, and the call's id if it has one; results are in the order of the
 //! calls. A result of one line stands behind the name, a longer one below it.
 
-use clawrl_core::{Observation, ToolCall};
+use clawrl_core::{Observation, ToolCall, fit_texts};
 use serde_json::{Value, json};
 
-use crate::cut::fit;
 use crate::result::{CallResult, Outcome};
 
 /// Characters of a call's id that are shown; it is the policy's own text.
@@ -18,7 +17,7 @@ const NOTHING: &str = "(no output)";
 /// What the policy sees of these results, at most `budget` characters of them.
 pub(crate) fn observation(results: &[(&ToolCall, CallResult)], budget: usize) -> Observation {
     let texts: Vec<&str> = results.iter().map(|(_, result)| shown_text(result)).collect();
-    let cut = fit(&texts, budget);
+    let cut = fit_texts(&texts, budget);
     let joined = |text_of: &dyn Fn(usize) -> String| {
         let lines = results.iter().enumerate().map(|(index, (call, _))| titled(call, &text_of(index)));
         lines.collect::<Vec<_>>().join("\n")

@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, help, import, ls, man, new, plan, policy, report, run, show, train, validate,
+    clean, completions, doctor, env, help, import, ls, man, new, plan, policy, report, run, show, train,
+    validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -34,6 +35,7 @@ enum Verb {
     Train(train::Arguments),
     Policy(policy::Arguments),
     Validate(validate::Arguments),
+    Env(env::Arguments),
     Plan(Box<plan::Arguments>),
     New(new::Arguments),
     Import(import::Arguments),
@@ -70,6 +72,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Train(arguments) => train::run(&arguments, log),
         Verb::Policy(arguments) => policy::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
+        Verb::Env(arguments) => env::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),
         Verb::New(arguments) => new::run(&arguments, log),
         Verb::Import(arguments) => import::run(&arguments, log),

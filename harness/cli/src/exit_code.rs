@@ -72,7 +72,8 @@ impl Exit {
             }
             Self::Refused => "Arguments or suites were refused. Nothing was started.",
             Self::ValidationFailed => {
-                "`validate` found a task that the no-op passes, or that its oracle does not."
+                "`validate` found a task that the no-op passes, or that its oracle does not; or `env check` an environment \
+                 that does not conform."
             }
             Self::Faulted => {
                 "The run ended, and something broke in some of its attempts. `run --resume RUN --retry-faulted`."

@@ -42,6 +42,8 @@ pub(crate) const MAX_UID: i64 = 65_534;
 pub(crate) const MAX_CALLS: i64 = 10_000;
 /// Calls of one action: each may hold a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
+/// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.
+pub(crate) const MAX_MESSAGE_KIB: i64 = 65_536;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 

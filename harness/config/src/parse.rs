@@ -16,7 +16,7 @@ use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
 /// Kinds of environment that the design names and this version does not have.
-const LATER_KINDS: [&str; 4] = ["gui", "swe", "process", "http"];
+const LATER_KINDS: [&str; 2] = ["gui", "swe"];
 
 /// Reads the types. One problem at most.
 pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
@@ -153,7 +153,7 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
 }
 
 fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
-    if expected == ["terminal", "toolcall"] {
+    if expected == ["terminal", "toolcall", "process", "http", "openenv"] {
         let message = if LATER_KINDS.contains(&field) {
             format!("environments of kind `{field}` are not in this version")
         } else {
@@ -161,8 +161,8 @@ fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
         };
         let near = did_you_mean(field, expected.iter().copied());
         let help = format!(
-            "{near}this version has `terminal` and `toolcall`: write `env: {{ terminal: {{}} }}` or `env: {{ toolcall: \
-             {{ tools: {{...}} }} }}`"
+            "{near}this version has {}: write `env: {{ terminal: {{}} }}` or `env: {{ toolcall: {{ tools: {{...}} }} }}`",
+            listed(expected.iter().copied())
         );
         return words(message, "not available", help);
     }

@@ -21,6 +21,11 @@ pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
             limits: workspace.limits,
             network: workspace.network,
         }),
+        EnvSpec::Custom(custom) => custom.workspace().map(|workspace| Sandbox {
+            kind: workspace.sandbox,
+            limits: workspace.limits,
+            network: workspace.network,
+        }),
         _ => None,
     }
 }

@@ -9,6 +9,8 @@
 mod action;
 mod allowed_url;
 mod cancel;
+mod custom;
+mod cut;
 mod env;
 mod fault;
 mod id;
@@ -31,6 +33,8 @@ mod usage;
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
 pub use cancel::CancelToken;
+pub use custom::{CustomLink, CustomSpec, StepRewards};
+pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, ExpectedCall, ImageSpec, TaskId, ToolCall, ToolcallSpec,
-    VerifierSpec,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, ImageSpec, TaskId, ToolCall,
+    ToolcallSpec, VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.
@@ -62,6 +62,8 @@ pub enum EnvSpec {
     Terminal(TerminalSpec),
     /// Tools that are called with arguments.
     Toolcall(ToolcallSpec),
+    /// A program or a server that somebody else wrote.
+    Custom(CustomSpec),
 }
 
 impl EnvSpec {
@@ -71,6 +73,7 @@ impl EnvSpec {
         match self {
             Self::Terminal(_) => "terminal",
             Self::Toolcall(_) => "toolcall",
+            Self::Custom(custom) => custom.kind(),
         }
     }
 }

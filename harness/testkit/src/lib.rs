@@ -1,6 +1,7 @@
 //! What tests of the workspace share. A dev-dependency only.
 //!
-//! - [`conformance`]: what every `EnvProvider` must pass, whatever it provides.
+//! - [`conformance`]: what every `EnvProvider` must pass, whatever it provides; a crate of its own, since `clawrl env check`
+//!   asks it, too.
 //! - Fakes for tests of the harness itself: environments that do nothing ([`NullProvider`]) or fail as
 //!   scripted ([`FaultyProvider`]), a policy from a closure ([`ScriptedPolicy`]), a sink in memory that checks
 //!   the sink's contract ([`MemorySink`]), and small plans ([`PlanShape`]).
@@ -10,7 +11,6 @@
 //!
 //! Fakes are for what is under test around them. What an environment does is tested with the real one.
 
-pub mod conformance;
 mod faulty;
 mod memory_sink;
 mod null;
@@ -19,6 +19,7 @@ mod policy;
 mod terminal;
 mod unpack_image;
 
+pub use clawrl_conformance as conformance;
 pub use faulty::{FaultyProvider, Mishap, MishapRates, Script, Site};
 pub use memory_sink::{MemorySink, SinkFailure};
 pub use null::{NullProvider, NullSettings};

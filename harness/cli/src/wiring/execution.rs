@@ -84,7 +84,8 @@ pub(crate) fn execute(
 /// A runtime with signals and a spawner, for one run after another.
 pub(crate) struct Executor {
     runtime: Runtime,
-    workplace: Workplace,
+    /// Shared with whoever makes providers of its own, and gives it back before the end.
+    workplace: Arc<Workplace>,
     limits_not_set: Vec<LimitNotSet>,
     machine_facts: BTreeMap<String, String>,
     interrupts: watch::Receiver<Interrupt>,
@@ -103,7 +104,7 @@ impl Executor {
         let (limits_not_set, machine_facts) = (machine.limits_not_set(), machine.facts());
         let runtime = runtime()?;
         let entered = runtime.enter();
-        let workplace = machine.attach()?;
+        let workplace = Arc::new(machine.attach()?);
         let signals = Signals::register()
             .map_err(|error| Failure::new(Exit::Environment, format!("cannot listen to signals: {error}")))?;
         let (wanted, interrupts) = watch::channel(Interrupt::None);
@@ -131,6 +132,11 @@ impl Executor {
     /// What was asked for by signals so far.
     pub(crate) fn interrupt(&self) -> Interrupt {
         *self.interrupts.borrow()
+    }
+
+    /// Where providers are made.
+    pub(crate) fn workplace(&self) -> Arc<Workplace> {
+        Arc::clone(&self.workplace)
     }
 
     /// One run to its end: its providers are shut down when this returns. Blocks.

@@ -22,6 +22,10 @@ pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
             let workspace = toolcall.workspace.as_ref()?;
             (workspace.sandbox, workspace.network)
         }
+        EnvSpec::Custom(custom) => {
+            let workspace = custom.workspace()?;
+            (workspace.sandbox, workspace.network)
+        }
         _ => return None,
     };
     Some(Isolation { sandbox, network })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
 use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
+use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -140,13 +141,29 @@ impl Workplace {
         });
         if !toolcalls.is_empty() {
             let provider = ToolcallProvider::new(ToolcallConfig {
-                backends,
+                backends: backends.clone(),
                 marks: marks(slots_of(&toolcalls, |toolcall| toolcall.workspace.is_some())),
                 expected: toolcalls,
                 determinism: plan.determinism.clone(),
                 secrets: Secrets::new(secrets::of(plan)?),
             });
             providers.insert("toolcall", Arc::new(provider));
+        }
+        for kind in ["process", "http", "openenv"] {
+            let customs = expected(plan, |task| match &task.env {
+                EnvSpec::Custom(custom) if custom.kind() == kind => Some(custom.clone()),
+                _ => None,
+            });
+            if !customs.is_empty() {
+                let provider = CustomProvider::new(CustomConfig {
+                    backends: backends.clone(),
+                    marks: marks(slots_of(&customs, |custom| custom.workspace().is_some())),
+                    expected: customs,
+                    determinism: plan.determinism.clone(),
+                    run: plan.run.clone(),
+                });
+                providers.insert(kind, Arc::new(provider));
+            }
         }
         Ok(providers)
     }

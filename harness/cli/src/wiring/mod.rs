@@ -8,10 +8,12 @@ mod metrics;
 mod policy;
 mod remote;
 mod secrets;
+mod unprovided;
 
 pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::policy_of;
 pub(crate) use secrets::named as named_secrets;
+pub(crate) use unprovided::Unprovided;

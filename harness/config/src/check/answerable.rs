@@ -10,6 +10,12 @@ impl Checker {
     pub(super) fn answerable(&mut self, kind: &CheckKind, span: Span, env: &EnvRow) {
         let key = kind.key();
         match (env, kind.subject()) {
+            (EnvRow::Custom(custom), _) => self.problem(
+                span,
+                format!("`{key}` is not known to environments of kind `{}`, which grade themselves", custom.key()),
+                "never looked at",
+                "remove the check, and have `grade` answer with what it found: `{\"score\": 1, \"checks\": [...]}`",
+            ),
             (EnvRow::Terminal(_), Subject::Tools) => self.problem(
                 span,
                 format!("`{key}` needs a tool-call environment, and this task has a terminal"),

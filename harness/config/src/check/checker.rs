@@ -206,7 +206,7 @@ impl Checker {
         let mut settings = self.settings(written);
         let template = self.template(&task);
         let place = task.env.as_ref().map_or(task.id.span, |env| env.span);
-        let is_one = task.env.as_ref().is_none_or(|env| env.terminal.is_none() || env.toolcall.is_none());
+        let is_one = task.env.as_ref().is_none_or(|env| env.kinds() < 2);
         let own = task.env.take().and_then(|env| self.named_environment(env));
         let named = match (own, &defaults.env) {
             (Some(own), Some(defaults)) => Some(own.or(defaults)),
@@ -235,14 +235,27 @@ impl Checker {
                 self.format_fits(&toolcall, format_given, &mut settings.action_format);
                 (EnvRow::Toolcall(toolcall), None)
             }
+            Named::Process(file) => (EnvRow::Custom(self.process_env(*file, place)), None),
+            Named::Http(file) => (EnvRow::Custom(self.http_env(*file, place)), None),
+            Named::Openenv(file) => (EnvRow::Custom(self.openenv(*file, place)), None),
         };
+        let grades_itself = matches!(env, EnvRow::Custom(_));
+        if grades_itself {
+            self.format_of_custom(format_given.is_some(), &mut settings.action_format);
+        }
         if task.instruction.trim().is_empty() {
             let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
             self.problem(task.instruction.span, "the instruction is empty", "no words here", help);
         }
         // Without one environment, nothing can be said to need another.
         let known = is_known.then_some(&env);
-        let checks = self.checks(&task.id, task.checks, verifier.is_some(), known, &settings.timeouts);
+        let checks = self.checks(
+            &task.id,
+            task.checks,
+            verifier.is_some() || grades_itself,
+            known,
+            &settings.timeouts,
+        );
         let oracle = task.oracle.and_then(|script| self.script(script, "oracle", known));
         if let Some(oracle) = &oracle {
             self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);

@@ -28,11 +28,11 @@ impl Checker {
         &mut self,
         id: &Text,
         checks: Option<Located<Vec<Located<CheckFile>>>>,
-        has_verifier: bool,
+        graded_otherwise: bool,
         env: Option<&EnvRow>,
         timeouts: &Timeouts,
     ) -> Vec<CheckRow> {
-        if !has_verifier && checks.as_ref().is_none_or(|checks| checks.is_empty()) {
+        if !graded_otherwise && checks.as_ref().is_none_or(|checks| checks.is_empty()) {
             let help = match env {
                 Some(EnvRow::Toolcall(_)) => "add at least one, such as `- answer_equals: \"42\"`",
                 _ => {

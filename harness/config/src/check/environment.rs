@@ -1,7 +1,7 @@
 //! The environment of a task: exactly one kind, with the defaults of that kind laid below.
 
 use super::checker::Checker;
-use crate::file::{EnvFile, Located, TerminalFile, ToolcallFile};
+use crate::file::{EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, TerminalFile, ToolcallFile};
 use crate::row::ToolcallRow;
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
@@ -11,6 +11,9 @@ use crate::suggest::{did_you_mean, listed};
 pub(super) enum Named {
     Terminal(Box<TerminalFile>),
     Toolcall(Box<ToolcallFile>),
+    Process(Box<ProcessEnvFile>),
+    Http(Box<HttpEnvFile>),
+    Openenv(Box<OpenenvFile>),
 }
 
 impl Named {
@@ -19,7 +22,20 @@ impl Named {
         match (self, defaults) {
             (Self::Terminal(own), Self::Terminal(below)) => Self::Terminal(Box::new(own.or(below))),
             (Self::Toolcall(own), Self::Toolcall(below)) => Self::Toolcall(Box::new(own.or(below))),
+            (Self::Process(own), Self::Process(below)) => Self::Process(Box::new(own.or(below))),
+            (Self::Http(own), Self::Http(below)) => Self::Http(Box::new(own.or(below))),
+            (Self::Openenv(own), Self::Openenv(below)) => Self::Openenv(Box::new(own.or(below))),
             (own, _) => own,
+        }
+    }
+
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Terminal(_) => "terminal",
+            Self::Toolcall(_) => "toolcall",
+            Self::Process(_) => "process",
+            Self::Http(_) => "http",
+            Self::Openenv(_) => "openenv",
         }
     }
 }
@@ -27,18 +43,23 @@ impl Named {
 impl Checker {
     /// The kind that is named, if any.
     pub(super) fn named_environment(&mut self, env: Located<EnvFile>) -> Option<Named> {
-        let Located { value: EnvFile { terminal, toolcall }, span } = env;
-        if terminal.is_some() && toolcall.is_some() {
-            self.problem(
-                span,
-                "`env:` names two environments, `terminal` and `toolcall`",
-                "two in one",
-                "keep one of them; another task may have the other",
-            );
+        let Located { value: EnvFile { terminal, toolcall, process, http, openenv }, span } = env;
+        let mut named = [
+            terminal.map(|file| Named::Terminal(Box::new(file))),
+            toolcall.map(|file| Named::Toolcall(Box::new(file))),
+            process.map(|file| Named::Process(Box::new(file))),
+            http.map(|file| Named::Http(Box::new(file))),
+            openenv.map(|file| Named::Openenv(Box::new(file))),
+        ]
+        .into_iter()
+        .flatten();
+        let first = named.next();
+        if let (Some(first), Some(second)) = (&first, named.next()) {
+            let message = format!("`env:` names two environments, `{}` and `{}`", first.key(), second.key());
+            let help = "keep one of them; another task may have the other";
+            self.problem(span, message, "two in one", help);
         }
-        terminal
-            .map(|file| Named::Terminal(Box::new(file)))
-            .or(toolcall.map(|file| Named::Toolcall(Box::new(file))))
+        first
     }
 
     pub(super) fn no_environment(&mut self, span: Span, message: &str) {

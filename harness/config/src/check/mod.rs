@@ -7,6 +7,7 @@
 mod answerable;
 mod checker;
 mod checks;
+mod custom;
 mod environment;
 mod image;
 mod lists;

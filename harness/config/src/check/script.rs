@@ -67,6 +67,23 @@ impl Checker {
                 (EnvRow::Toolcall(toolcall), ActionRow::Call { name, .. }) => {
                     self.called_tool(name, toolcall)
                 }
+                (EnvRow::Custom(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                    self.submit_by_name(name);
+                }
+                (EnvRow::Custom(custom), other)
+                    if !matches!(other, ActionRow::Call { .. } | ActionRow::Submit(_)) =>
+                {
+                    let message = format!(
+                        "this action needs a terminal, and this task has an environment of kind `{}`",
+                        custom.key()
+                    );
+                    self.problem(
+                        *span,
+                        message,
+                        "no shell here",
+                        "write `{ actions: [{ call: { name: TOOL, arguments: {...} } }, { submit: ANSWER }] }`",
+                    );
+                }
                 (EnvRow::Toolcall(toolcall), other) if !matches!(other, ActionRow::Submit(_)) => {
                     let what = match other {
                         ActionRow::Run(_) => "a command".to_owned(),
@@ -82,16 +99,19 @@ impl Checker {
 
     fn called_tool(&mut self, name: &Text, toolcall: &ToolcallRow) {
         if name.value == "submit" && toolcall.tool("submit").is_none() {
-            let message = "the end of an episode is an action of its own";
-            self.problem(
-                name.span,
-                message,
-                "not called by name",
-                "write `submit:` or `submit: ANSWER` instead of `call:`",
-            );
+            self.submit_by_name(name);
             return;
         }
         self.declared_tool(name, name.span, toolcall);
+    }
+
+    fn submit_by_name(&mut self, name: &Text) {
+        self.problem(
+            name.span,
+            "the end of an episode is an action of its own",
+            "not called by name",
+            "write `submit:` or `submit: ANSWER` instead of `call:`",
+        );
     }
 
     fn action(&mut self, action: Located<ActionFile>) -> Option<(ActionRow, Span)> {

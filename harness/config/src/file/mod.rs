@@ -5,6 +5,7 @@
 
 mod check;
 mod choice;
+mod custom;
 mod files;
 mod image;
 mod located;
@@ -23,6 +24,7 @@ pub(crate) use check::{
     ExpectedCallFile, JsonValueFile, ProcessFile, StoredFile,
 };
 pub(crate) use choice::{ChoiceFile, InstancesFile, ListFields, NamedListFile};
+pub(crate) use custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};

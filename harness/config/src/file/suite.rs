@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::CheckFile;
 use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
+use super::custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 use super::located::{Entries, Located, Text, present_or_default};
 use super::script::ScriptFile;
 use super::terminal::TerminalFile;
@@ -48,7 +49,8 @@ macro_rules! with_settings {
             /// Turns before an attempt is truncated. Default: 30.
             #[schemars(range(min = 1, max = bounds::MAX_TURNS))]
             pub(crate) max_turns: Option<Located<i64>>,
-            /// How replies are read. Default: raw; hermes for tools of which none takes plain text.
+            /// How replies are read. Default: raw; hermes for tools of which none takes plain
+            /// text, and for environments of your own.
             pub(crate) action_format: Option<Located<ActionFormatFile>>,
             /// From score to reward.
             pub(crate) reward: Option<RewardFile>,
@@ -165,7 +167,8 @@ with_settings! {
         instances: Option<Located<InstancesFile>>,
         /// What the policy is asked to do.
         instruction: Text,
-        /// How success is established; the score is the weighted mean. At least one, unless a verifier grades.
+        /// How success is established; the score is the weighted mean. At least one, unless a verifier or the
+        /// environment itself grades.
         checks: Option<Located<Vec<Located<CheckFile>>>>,
         /// Actions that solve the task. A submit is added.
         oracle: Option<Located<ScriptFile>>,
@@ -219,6 +222,38 @@ pub(crate) struct EnvFile {
     /// Tools that are called with arguments, and an answer.
     #[serde(default, deserialize_with = "toolcall")]
     pub(crate) toolcall: Option<ToolcallFile>,
+    /// A program of your own that answers `reset`, `step` and `grade`.
+    #[serde(default, deserialize_with = "process")]
+    pub(crate) process: Option<ProcessEnvFile>,
+    /// A server of your own that answers the same.
+    #[serde(default, deserialize_with = "http")]
+    pub(crate) http: Option<HttpEnvFile>,
+    /// A server of OpenEnv.
+    #[serde(default, deserialize_with = "openenv")]
+    pub(crate) openenv: Option<OpenenvFile>,
+}
+
+fn process<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProcessEnvFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn http<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HttpEnvFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn openenv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OpenenvFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+impl EnvFile {
+    /// How many kinds it names.
+    pub(crate) fn kinds(&self) -> usize {
+        let Self { terminal, toolcall, process, http, openenv } = self;
+        [terminal.is_some(), toolcall.is_some(), process.is_some(), http.is_some(), openenv.is_some()]
+            .into_iter()
+            .filter(|&named| named)
+            .count()
+    }
 }
 
 fn terminal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TerminalFile>, D::Error> {

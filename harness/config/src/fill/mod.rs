@@ -5,6 +5,7 @@
 
 mod answers;
 mod checks;
+mod custom;
 mod expected;
 mod filler;
 mod image;

@@ -8,6 +8,25 @@ use super::filler::Filler;
 use crate::row::{ActionRow, EnvRow, Row, ScriptRow};
 use crate::value;
 
+/// What is known of a task's tools before it runs.
+#[derive(Clone, Copy)]
+enum Tools<'a> {
+    Declared(&'a [ToolDecl]),
+    /// The environment tells them when an episode begins.
+    ToldAtReset,
+    /// There are none, or they could not be filled.
+    Unknown,
+}
+
+impl<'a> Tools<'a> {
+    fn declared(self) -> Option<&'a [ToolDecl]> {
+        match self {
+            Self::Declared(tools) => Some(tools),
+            Self::ToldAtReset | Self::Unknown => None,
+        }
+    }
+}
+
 impl<'s> Filler<'_, '_, 's> {
     /// What the policy is asked to do, by itself: a split looks at nothing else.
     pub(crate) fn instruction(&mut self, row: &'s Row, values: &Value) -> Option<String> {
@@ -26,13 +45,15 @@ impl<'s> Filler<'_, '_, 's> {
         let env = match &row.env {
             EnvRow::Terminal(terminal) => self.terminal(terminal, values).map(EnvSpec::Terminal),
             EnvRow::Toolcall(toolcall) => self.toolcall(toolcall, values).map(EnvSpec::Toolcall),
+            EnvRow::Custom(custom) => self.custom(custom, values).map(EnvSpec::Custom),
         };
         let tools = match &env {
-            Some(EnvSpec::Toolcall(toolcall)) => Some(toolcall.tools.as_slice()),
-            _ => None,
+            Some(EnvSpec::Toolcall(toolcall)) => Tools::Declared(&toolcall.tools),
+            _ if matches!(row.env, EnvRow::Custom(_)) => Tools::ToldAtReset,
+            _ => Tools::Unknown,
         };
         let checks: Vec<Option<CheckSpec>> =
-            row.checks.iter().map(|check| self.check(check, tools, values)).collect();
+            row.checks.iter().map(|check| self.check(check, tools.declared(), values)).collect();
         let verifier = match (&row.verifier, &row.env) {
             (Some(verifier), EnvRow::Terminal(terminal)) => {
                 let image = match &env {
@@ -69,22 +90,12 @@ impl<'s> Filler<'_, '_, 's> {
         })
     }
 
-    fn script(
-        &mut self,
-        script: &'s ScriptRow,
-        tools: Option<&[ToolDecl]>,
-        values: &Value,
-    ) -> Option<Script> {
+    fn script(&mut self, script: &'s ScriptRow, tools: Tools<'_>, values: &Value) -> Option<Script> {
         let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, tools, values)).collect();
         Some(Script { calls: calls.into_iter().collect::<Option<_>>()? })
     }
 
-    fn call(
-        &mut self,
-        action: &'s ActionRow,
-        tools: Option<&[ToolDecl]>,
-        values: &Value,
-    ) -> Option<ToolCall> {
+    fn call(&mut self, action: &'s ActionRow, tools: Tools<'_>, values: &Value) -> Option<ToolCall> {
         let (name, arguments) = match action {
             ActionRow::Run(command) => ("run", json!({ "command": self.text(command, values)? })),
             ActionRow::Type(text) => ("text", json!({ "text": self.text(text, values)? })),
@@ -94,7 +105,10 @@ impl<'s> Filler<'_, '_, 's> {
                 ("signal", json!({ "name": self.ruled(name, values, value::signal)? }))
             }
             ActionRow::Call { name, arguments } => {
-                return self.tool_call(name, arguments.as_ref(), tools, values);
+                return match tools {
+                    Tools::ToldAtReset => self.any_call(name, arguments.as_ref(), values),
+                    tools => self.tool_call(name, arguments.as_ref(), tools.declared(), values),
+                };
             }
             ActionRow::Submit(None) => ("submit", json!({})),
             ActionRow::Submit(Some(answer)) => ("submit", json!({ "answer": self.text(answer, values)? })),

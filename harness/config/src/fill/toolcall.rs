@@ -234,6 +234,20 @@ impl<'s> Filler<'_, '_, 's> {
         Some(ToolCall::new(&name.value, filled))
     }
 
+    /// A call of a script whose tools are not known yet.
+    pub(super) fn any_call(
+        &mut self,
+        name: &Text,
+        arguments: Option<&'s JsonText>,
+        values: &Value,
+    ) -> Option<ToolCall> {
+        let filled = match arguments {
+            Some(arguments) => self.json(arguments, values)?,
+            None => Json::Object(Map::new()),
+        };
+        Some(ToolCall::new(&name.value, filled))
+    }
+
     /// Arguments that a call is looked for by.
     pub(super) fn looked_for(
         &mut self,

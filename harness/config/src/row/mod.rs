@@ -3,6 +3,7 @@
 //! I1. Every string that may be a template is visited by [`Row::each_text`]: what it leaves out is never rendered.
 
 mod check;
+mod custom;
 mod script;
 mod served;
 mod step_reward;
@@ -13,6 +14,7 @@ mod toolcall;
 mod verifier;
 
 pub(crate) use check::{CallRow, CheckKind, CheckRow, CommandRow, Subject};
+pub(crate) use custom::{CustomLinkRow, CustomRow};
 pub(crate) use script::{ActionRow, ScriptRow};
 pub(crate) use served::{McpRow, McpTransportRow, SourceRow};
 pub(crate) use step_reward::{StepEventRow, StepRewardRow};

@@ -3,6 +3,7 @@
 use clawrl_core::{ActionFormat, RewardMap, Timeouts};
 
 use super::check::CheckRow;
+use super::custom::CustomRow;
 use super::script::ScriptRow;
 use super::terminal::TerminalRow;
 use super::text::texts;
@@ -33,6 +34,7 @@ pub(crate) struct Row {
 pub(crate) enum EnvRow {
     Terminal(TerminalRow),
     Toolcall(ToolcallRow),
+    Custom(CustomRow),
 }
 
 /// How many tasks a row makes.
@@ -72,6 +74,7 @@ impl Row {
         match &self.env {
             EnvRow::Terminal(terminal) => terminal.each_text(visit),
             EnvRow::Toolcall(toolcall) => toolcall.each_text(visit),
+            EnvRow::Custom(custom) => custom.each_text(visit),
         }
         self.verifier.iter().for_each(|verifier| verifier.each_text(visit));
         self.oracle.iter().chain(&self.mistakes).for_each(|script| script.each_text(visit));

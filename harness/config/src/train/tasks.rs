@@ -115,6 +115,8 @@ fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<
     let weight = train.rl.as_ref().map_or(0.0, |rl| rl.process_weight);
     let gives_none = |task: &Arc<TaskSpec>| match &task.env {
         EnvSpec::Toolcall(toolcall) => toolcall.step_rewards.is_empty(),
+        // Whether they do is seen when they run.
+        EnvSpec::Custom(_) => false,
         _ => true,
     };
     if weight == 0.0 || !families.iter().flat_map(|family| &family.train).all(gives_none) {

@@ -9,12 +9,17 @@
 //! C11 neighbours do not disturb each other. C12 warming up leaves only ready environments. C13 an episode
 //! ends when its ending calls are made, where given.
 //!
+//! Of environments that somebody else wrote more is asked, because nobody here has read them. C14 calls that make no sense
+//! are answered by an observation. C15 an episode without a step is graded, and does not pass. C16 two sessions that take
+//! turns show what each of them shows alone.
+//!
 //! "Nothing" is `usage()`: after each check the provider is shut down and must count no live environment.
 //! What the provider calls gone but is not (processes, mounts) is for the provider's own tests.
 
 mod case;
 mod checks;
+mod custom;
 mod runner;
 
 pub use case::Case;
-pub use runner::{Report, Verdict, check_provider};
+pub use runner::{Finding, Report, Verdict, check_custom, check_provider};

@@ -12,15 +12,15 @@ use clawrl_core::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::Case;
+use crate::Case;
 
 /// What a check says.
-pub(super) type Checked = Result<(), String>;
+pub(crate) type Checked = Result<(), String>;
 
 /// A provider under check.
-pub(super) struct Subject {
-    pub(super) case: Arc<Case>,
-    pub(super) provider: Arc<dyn EnvProvider>,
+pub(crate) struct Subject {
+    pub(crate) case: Arc<Case>,
+    pub(crate) provider: Arc<dyn EnvProvider>,
 }
 
 impl Subject {
@@ -35,7 +35,7 @@ impl Subject {
         }
     }
 
-    fn ctx(&self, seq: u32) -> StepCtx {
+    pub(crate) fn ctx(&self, seq: u32) -> StepCtx {
         StepCtx {
             seq,
             deadline: (Instant::now() + self.case.patience).into_std(),
@@ -49,31 +49,40 @@ impl Subject {
         usage.live - usage.warm
     }
 
-    async fn in_time<T>(&self, what: &str, operation: impl Future<Output = T>) -> Result<T, String> {
+    pub(crate) async fn in_time<T>(
+        &self,
+        what: &str,
+        operation: impl Future<Output = T>,
+    ) -> Result<T, String> {
         let patience = self.case.patience;
         let late = |_| format!("{what} did not return within {patience:?}");
         timeout(patience, operation).await.map_err(late)
     }
 
-    async fn lease(&self, number: u32) -> Result<Box<dyn Env>, String> {
+    pub(crate) async fn lease(&self, number: u32) -> Result<Box<dyn Env>, String> {
         let leased = self.in_time("lease", self.provider.lease(self.request(number))).await?;
         leased.map_err(|fault| format!("lease: {fault}"))
     }
 
     /// Leases and resets.
-    async fn ready(&self, number: u32) -> Result<Box<dyn Env>, String> {
+    pub(crate) async fn ready(&self, number: u32) -> Result<Box<dyn Env>, String> {
         let mut env = self.lease(number).await?;
         let reset = self.in_time("reset", env.reset(self.ctx(0))).await?;
         reset.map_err(|fault| format!("reset: {fault}"))?;
         Ok(env)
     }
 
-    async fn step(&self, env: &mut dyn Env, calls: &[ToolCall], seq: u32) -> Result<StepResult, String> {
+    pub(crate) async fn step(
+        &self,
+        env: &mut dyn Env,
+        calls: &[ToolCall],
+        seq: u32,
+    ) -> Result<StepResult, String> {
         let stepped = self.in_time("step", env.step(calls, self.ctx(seq))).await?;
         stepped.map_err(|fault| format!("step: {fault}"))
     }
 
-    async fn close(&self, env: &mut dyn Env) -> Checked {
+    pub(crate) async fn close(&self, env: &mut dyn Env) -> Checked {
         let report = self.in_time("close", env.close()).await?;
         ensure(report.leftovers.is_empty(), || format!("close left {:?}", report.leftovers))
     }
@@ -92,12 +101,12 @@ impl Subject {
     }
 }
 
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
 /// C1.
-pub(super) async fn order(subject: &Subject) -> Checked {
+pub(crate) async fn order(subject: &Subject) -> Checked {
     let mut env = subject.lease(0).await?;
     ensure(subject.in_use() == 1, || format!("{} in use after one lease", subject.in_use()))?;
     let observation = subject.in_time("reset", env.reset(subject.ctx(0))).await?;
@@ -112,7 +121,7 @@ pub(super) async fn order(subject: &Subject) -> Checked {
 }
 
 /// C2.
-pub(super) async fn close_twice(subject: &Subject) -> Checked {
+pub(crate) async fn close_twice(subject: &Subject) -> Checked {
     let mut env = subject.ready(0).await?;
     subject.close(&mut *env).await?;
     subject.close(&mut *env).await?;
@@ -125,7 +134,7 @@ pub(super) async fn close_twice(subject: &Subject) -> Checked {
 }
 
 /// C3.
-pub(super) async fn dropped_step(subject: &Subject) -> Checked {
+pub(crate) async fn dropped_step(subject: &Subject) -> Checked {
     let Some(calls) = subject.long_calls() else { return Ok(()) };
     let mut env = subject.ready(0).await?;
     let begun = begin(env.step(calls, subject.ctx(1)), Duration::from_millis(50)).await;
@@ -141,7 +150,7 @@ pub(super) async fn dropped_step(subject: &Subject) -> Checked {
 }
 
 /// C4.
-pub(super) async fn drop_without_close(subject: &Subject) -> Checked {
+pub(crate) async fn drop_without_close(subject: &Subject) -> Checked {
     let fresh = subject.lease(0).await?;
     let ready = subject.ready(1).await?;
     let mut busy = subject.ready(2).await?;
@@ -153,7 +162,7 @@ pub(super) async fn drop_without_close(subject: &Subject) -> Checked {
 }
 
 /// C5.
-pub(super) async fn deadline(subject: &Subject) -> Checked {
+pub(crate) async fn deadline(subject: &Subject) -> Checked {
     let Some(calls) = subject.long_calls() else { return Ok(()) };
     let mut env = subject.ready(0).await?;
     let ctx =
@@ -172,7 +181,7 @@ pub(super) async fn deadline(subject: &Subject) -> Checked {
 }
 
 /// C6.
-pub(super) async fn cancel(subject: &Subject) -> Checked {
+pub(crate) async fn cancel(subject: &Subject) -> Checked {
     let Some(calls) = subject.long_calls() else { return Ok(()) };
     let mut env = subject.ready(0).await?;
     let token = CancelToken::new();
@@ -190,7 +199,7 @@ pub(super) async fn cancel(subject: &Subject) -> Checked {
 }
 
 /// C7.
-pub(super) async fn dropped_lease(subject: &Subject) -> Checked {
+pub(crate) async fn dropped_lease(subject: &Subject) -> Checked {
     // At the first poll, and at a few later points of its way.
     for (number, millis) in [(0, 0), (1, 1), (2, 3), (3, 10)] {
         let lease = subject.provider.lease(subject.request(number));
@@ -202,7 +211,7 @@ pub(super) async fn dropped_lease(subject: &Subject) -> Checked {
 }
 
 /// C8.
-pub(super) async fn cancelled_lease(subject: &Subject) -> Checked {
+pub(crate) async fn cancelled_lease(subject: &Subject) -> Checked {
     let request = subject.request(0);
     request.cancel.cancel();
     if let Ok(mut env) = subject.in_time("a cancelled lease", subject.provider.lease(request)).await? {
@@ -212,7 +221,7 @@ pub(super) async fn cancelled_lease(subject: &Subject) -> Checked {
 }
 
 /// C9.
-pub(super) async fn shutdown(subject: &Subject) -> Checked {
+pub(crate) async fn shutdown(subject: &Subject) -> Checked {
     let mut env = subject.ready(0).await?;
     let fresh = subject.lease(1).await?;
     let report = subject.in_time("shutdown", subject.provider.shutdown()).await?;
@@ -224,7 +233,7 @@ pub(super) async fn shutdown(subject: &Subject) -> Checked {
 }
 
 /// C10.
-pub(super) async fn deterministic(subject: &Subject) -> Checked {
+pub(crate) async fn deterministic(subject: &Subject) -> Checked {
     if !subject.case.deterministic {
         return Ok(());
     }
@@ -234,7 +243,11 @@ pub(super) async fn deterministic(subject: &Subject) -> Checked {
         let reset = subject.in_time("reset", env.reset(subject.ctx(0))).await?;
         let mut parts = vec![reset.map_err(|fault| format!("reset: {fault}"))?.parts];
         for seq in 1..4 {
-            parts.push(subject.step(&mut *env, &subject.case.quick_calls, seq).await?.observation.parts);
+            let result = subject.step(&mut *env, &subject.case.quick_calls, seq).await?;
+            parts.push(result.observation.parts);
+            if result.end.is_some() {
+                break;
+            }
         }
         subject.close(&mut *env).await?;
         seen.push(parts);
@@ -243,7 +256,7 @@ pub(super) async fn deterministic(subject: &Subject) -> Checked {
 }
 
 /// C11.
-pub(super) async fn neighbours(subject: &Subject) -> Checked {
+pub(crate) async fn neighbours(subject: &Subject) -> Checked {
     let mut envs = Vec::new();
     for number in 0..subject.case.at_once {
         envs.push(subject.ready(number).await?);
@@ -267,7 +280,7 @@ pub(super) async fn neighbours(subject: &Subject) -> Checked {
 }
 
 /// C12.
-pub(super) async fn warm_up(subject: &Subject) -> Checked {
+pub(crate) async fn warm_up(subject: &Subject) -> Checked {
     let warmed = subject.in_time("warming up", subject.provider.warm_up(2)).await?;
     warmed.map_err(|fault| format!("warming up: {fault}"))?;
     ensure(subject.in_use() == 0, || format!("{} in use after warming up", subject.in_use()))?;
@@ -276,7 +289,7 @@ pub(super) async fn warm_up(subject: &Subject) -> Checked {
 }
 
 /// C13.
-pub(super) async fn ending(subject: &Subject) -> Checked {
+pub(crate) async fn ending(subject: &Subject) -> Checked {
     let Some(calls) = &subject.case.ending_calls else { return Ok(()) };
     let mut env = subject.ready(0).await?;
     let result = subject.step(&mut *env, calls, 1).await?;

@@ -7,7 +7,8 @@
 //! Units: characters (Unicode scalar values). Pure; nothing to cancel.
 
 /// The texts that have to be cut, cut; `None` where one stays whole.
-pub(crate) fn fit(texts: &[&str], budget: usize) -> Vec<Option<String>> {
+#[must_use]
+pub fn fit_texts(texts: &[&str], budget: usize) -> Vec<Option<String>> {
     let lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
     let share = largest_share(&lengths, budget);
     let one = |(text, length): (&&str, &usize)| (*length > share).then(|| cut(text, *length, share));
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     fn check(texts: &[&str], budget: usize, expected: &[Option<&str>]) {
-        let found = fit(texts, budget);
+        let found = fit_texts(texts, budget);
         let found: Vec<Option<&str>> = found.iter().map(Option::as_deref).collect();
         assert_eq!(found, expected, "{texts:?} in {budget}");
     }
@@ -86,7 +87,7 @@ mod tests {
         #[test]
         fn f1_f2_f3(texts in prop::collection::vec("[aé\n]{0,200}", 0..6), budget in 0usize..600) {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let found = fit(&texts, budget);
+            let found = fit_texts(&texts, budget);
             let length = |text: &str| text.chars().count();
             let shown: Vec<usize> =
                 texts.iter().zip(&found).map(|(whole, cut)| length(cut.as_deref().unwrap_or(whole))).collect();

@@ -1,0 +1,240 @@
+//! One episode of an environment that somebody else wrote.
+//!
+//! I1. No request is sent twice (I7 of the architecture). I2. A step future that was dropped poisons the environment. I3. An
+//! operation whose time was up leaves it as it is: an attempt that has used up its time is still graded, if it answers that.
+//! I4. A session that was opened is closed, whatever happened to it.
+//!
+//! Cancellation: `ctx.cancel` ends an operation early; after that the environment can only be closed. Dropping the
+//! environment kills its sandbox, or tells its server in the background.
+
+use std::sync::Arc;
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, CustomSpec, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit,
+    Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall,
+};
+use clawrl_sandbox::Live;
+
+use crate::peer::{Opening, Peer};
+use crate::provider::Shared;
+use crate::tools::SUBMIT;
+use crate::trouble::{Operation, Trouble};
+
+/// The [`Env`] of the kinds `process`, `http` and `openenv`.
+pub(crate) struct CustomEnv {
+    shared: Arc<Shared>,
+    task: Arc<TaskSpec>,
+    /// `None` after `close`.
+    peer: Option<Peer>,
+    session: String,
+    seed: u64,
+    /// Whether a reset was sent, so that there is a session to be closed.
+    opened: bool,
+    own_submit: bool,
+    /// What was submitted.
+    answer: Option<String>,
+    progress: Progress,
+    /// Counts an environment without a sandbox; one with a sandbox is counted with that.
+    live: Option<Live>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Idle,
+    /// An operation runs; or one was dropped, or failed: nothing else finds it so.
+    Busy,
+    Closed,
+}
+
+impl CustomEnv {
+    pub(crate) fn new(shared: Arc<Shared>, peer: Peer, request: &LeaseRequest) -> Self {
+        let live = (!matches!(peer, Peer::Process(_))).then(|| shared.count.begin());
+        let session = format!("{}.{}.{}", shared.run, request.attempt, request.epoch.0);
+        Self {
+            shared,
+            task: Arc::clone(&request.task),
+            peer: Some(peer),
+            session,
+            seed: request.seed,
+            opened: false,
+            own_submit: false,
+            answer: None,
+            progress: Progress::Idle,
+            live,
+        }
+    }
+
+    /// Starts an operation: refuses after a dropped one and after `close`.
+    fn begin(&mut self) -> Result<(), Fault> {
+        match self.progress {
+            Progress::Idle => {
+                self.progress = Progress::Busy;
+                Ok(())
+            }
+            Progress::Busy => {
+                let message = "an operation was dropped or failed; the environment can only be closed";
+                Err(Fault::permanent(Boundary::Harness, "poisoned", message))
+            }
+            Progress::Closed => Err(closed()),
+        }
+    }
+
+    /// Ends an operation, and says in words of faults why it gave nothing.
+    fn end<T>(&mut self, result: Result<T, Trouble>, operation: Operation) -> Result<T, Fault> {
+        if matches!(result, Ok(_) | Err(Trouble::Late)) {
+            self.progress = Progress::Idle;
+        }
+        result.map_err(|trouble| {
+            let words = self.peer.as_mut().and_then(Peer::last_words);
+            trouble.fault(operation, words)
+        })
+    }
+
+    async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, Trouble> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task).map_err(Trouble::Fault)?;
+        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+        let opening = Opening {
+            session: &self.session,
+            task: &task,
+            config: &spec.config,
+            seed: self.seed,
+            budget: spec.observation_chars as usize,
+        };
+        self.opened = true;
+        let opened = unless_cancelled(ctx, peer.reset(&opening, ctx.deadline)).await?;
+        self.own_submit = opened.own_submit;
+        Ok(opened.observation)
+    }
+
+    async fn act(&mut self, calls: &[ToolCall], ctx: &StepCtx) -> Result<StepResult, Trouble> {
+        let spec = spec_of(&self.task).map_err(Trouble::Fault)?;
+        let submit = if self.own_submit { None } else { calls.iter().position(|call| call.name == SUBMIT) };
+        let asked = &calls[..submit.unwrap_or(calls.len())];
+        let mut result = StepResult { observation: Observation::default(), end: None, process_reward: None };
+        if submit.is_none() || !asked.is_empty() {
+            let budget = spec.observation_chars as usize;
+            let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+            let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
+            result = unless_cancelled(ctx, step).await?;
+        }
+        // The environment may have ended the episode by a call before it.
+        if let (Some(at), None) = (submit, &result.end) {
+            self.answer = calls[at].str_argument("answer").map(str::to_owned);
+            result.end = Some(StopReason::Submitted);
+        }
+        Ok(result)
+    }
+
+    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Trouble> {
+        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+        let grade = peer.grade(&self.session, self.answer.as_deref(), ctx.deadline);
+        unless_cancelled(ctx, grade).await
+    }
+
+    fn operation(&self, limit: Limit) -> Operation {
+        let timeouts = &self.task.timeouts;
+        let (boundary, length) = match limit {
+            Limit::Grade => (Boundary::Grader, timeouts.grade),
+            Limit::Setup => (Boundary::Env, timeouts.setup),
+            _ => (Boundary::Env, timeouts.step),
+        };
+        Operation { boundary, limit, length }
+    }
+}
+
+async fn unless_cancelled<T>(
+    ctx: &StepCtx,
+    operation: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => Err(Trouble::Cancelled),
+        result = operation => result,
+    }
+}
+
+impl Env for CustomEnv {
+    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.prepare(&ctx).await;
+            self.end(result, self.operation(Limit::Setup))
+        })
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        calls: &'a [ToolCall],
+        ctx: StepCtx,
+    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.act(calls, &ctx).await;
+            self.end(result, self.operation(Limit::Step))
+        })
+    }
+
+    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
+        Box::pin(async move {
+            self.begin()?;
+            let result = self.judged(&ctx).await;
+            self.end(result, self.operation(Limit::Grade))
+        })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            let is_idle = self.progress == Progress::Idle;
+            self.progress = Progress::Closed;
+            let mut leftovers = Vec::new();
+            if let Some(mut peer) = self.peer.take() {
+                // A server keeps a session that nobody closes; a program that is stuck ends with its sandbox.
+                if self.opened && (is_idle || !matches!(peer, Peer::Process(_))) {
+                    peer.close(&self.session).await;
+                }
+                if let Peer::Process(place) = peer {
+                    if let Err(fault) = place.sandbox.kill().await {
+                        leftovers.push(fault.message);
+                    }
+                    drop(place);
+                }
+            }
+            self.live = None;
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}
+
+/// Tells the server in the background; the provider's end waits for that.
+impl Drop for CustomEnv {
+    fn drop(&mut self) {
+        let Some(mut peer) = self.peer.take() else { return };
+        if matches!(peer, Peer::Process(_)) || !self.opened {
+            return;
+        }
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let (session, live) = (std::mem::take(&mut self.session), self.live.take());
+            self.shared.farewells.spawn(async move {
+                peer.close(&session).await;
+                drop(live);
+            });
+        }
+    }
+}
+
+fn spec_of(task: &TaskSpec) -> Result<&CustomSpec, Fault> {
+    match &task.env {
+        EnvSpec::Custom(spec) => Ok(spec),
+        other => {
+            let message =
+                format!("an environment of somebody else was leased for a task of kind `{}`", other.kind());
+            Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
+        }
+    }
+}
+
+fn closed() -> Fault {
+    Fault::permanent(Boundary::Harness, "closed", "the environment was closed")
+}

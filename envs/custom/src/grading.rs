@@ -1,0 +1,87 @@
+//! From what an environment says about an episode to a grade.
+
+use clawrl_core::{CheckReport, Grade, StopReason};
+
+use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, cut};
+use crate::trouble::Trouble;
+
+/// Characters of a reason for an end.
+const REASON_CHARS: usize = 64;
+
+/// The grade. It is passed where the score and every check are 1.
+///
+/// # Errors
+/// [`Trouble`] for numbers that are no scores.
+pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
+    let score = score_of(answer.score, "score")?;
+    let mut checks: Vec<CheckReport> = answer.checks.into_iter().map(check).collect::<Result<_, _>>()?;
+    let passed = score >= 1.0 && checks.iter().all(|check| check.score >= 1.0);
+    if checks.is_empty() {
+        let (label, message) = ("grade".to_owned(), "as the environment says".to_owned());
+        checks.push(CheckReport { label, score, weight: 1.0, message });
+    }
+    Ok(Grade { score, passed, checks, flags: Vec::new() })
+}
+
+fn check(answer: CheckAnswer) -> Result<CheckReport, Trouble> {
+    let score = score_of(answer.score, &format!("score of the check `{}`", cut(&answer.name, 80)))?;
+    Ok(CheckReport { label: answer.name, score, weight: 1.0, message: answer.message })
+}
+
+fn score_of(score: f64, what: &str) -> Result<f64, Trouble> {
+    if (0.0..=1.0).contains(&score) {
+        return Ok(score);
+    }
+    Err(Trouble::protocol(format!("`grade` was answered with {score} as {what}, which is not from 0 to 1")))
+}
+
+/// Why an environment ended an episode, if it did.
+pub(crate) fn end(done: Option<DoneAnswer>) -> Option<StopReason> {
+    match done? {
+        DoneAnswer::Plain(false) => None,
+        DoneAnswer::Plain(true) => Some(StopReason::Ended("done".to_owned())),
+        DoneAnswer::Reason(reason) if reason == "submitted" => Some(StopReason::Submitted),
+        DoneAnswer::Reason(reason) => Some(StopReason::Ended(cut(&reason, REASON_CHARS))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(answer: Value, expected: Result<(f64, bool, usize), &str>) {
+        let answer = serde_json::from_value(answer).unwrap();
+        match (grade(answer), expected) {
+            (Ok(grade), Ok(expected)) => {
+                assert_eq!((grade.score, grade.passed, grade.checks.len()), expected)
+            }
+            (Err(Trouble::Wrong { message, .. }), Err(part)) => assert!(message.contains(part), "{message}"),
+            (found, expected) => panic!("{found:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn grades() {
+        check(json!({ "score": 1 }), Ok((1.0, true, 1)));
+        check(json!({ "score": 0.5 }), Ok((0.5, false, 1)));
+        let half = json!({ "name": "a", "score": 0.5 });
+        check(json!({ "score": 1, "checks": [half] }), Ok((1.0, false, 1)));
+        check(json!({ "score": 1.5 }), Err("1.5 as score"));
+        check(json!({ "score": -1e300 }), Err("not from 0 to 1"));
+        check(json!({ "score": 1, "checks": [{ "name": "a", "score": 2 }] }), Err("score of the check `a`"));
+    }
+
+    #[test]
+    fn ends() {
+        assert_eq!(end(None), None);
+        assert_eq!(end(Some(DoneAnswer::Plain(false))), None);
+        assert_eq!(end(Some(DoneAnswer::Plain(true))), Some(StopReason::Ended("done".to_owned())));
+        assert_eq!(end(Some(DoneAnswer::Reason("submitted".to_owned()))), Some(StopReason::Submitted));
+        assert_eq!(
+            end(Some(DoneAnswer::Reason("fell".to_owned()))),
+            Some(StopReason::Ended("fell".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The HTTP client that the attempts of a run share.
+//!
+//! HTTP/1.1 alone. Redirects are not followed and proxies not used: what is asked goes to the host that was named. TLS trusts
+//! what the machine trusts.
+//!
+//! I1. A request of which anything may have reached the server is never sent again.
+//!
+//! Cancellation: dropping a request closes its connection.
+
+use std::time::Duration;
+
+use clawrl_core::Retry;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::message::shown;
+use crate::process::too_large;
+use crate::trouble::Trouble;
+
+/// A connection has to stand by then.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request that meets a closing
+/// connection is lost.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// A peer that is gone without a word is noticed, even if an answer would be waited for longer.
+const PROBE: Duration = Duration::from_secs(30);
+
+/// Clones share the connections.
+#[derive(Debug, Clone)]
+pub(crate) enum HttpClient {
+    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    Open(Client<HttpConnector, Full<Bytes>>),
+    /// For `https://`.
+    Secure(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+/// An answer: the body of a success, or why there is none.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Vec<u8>,
+}
+
+impl HttpClient {
+    /// A client for servers at such an address.
+    ///
+    /// # Errors
+    /// Certificates of this machine that cannot be read.
+    pub(crate) fn new(base_url: &str) -> Result<Self, std::io::Error> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(CONNECT));
+        tcp.set_keepalive(Some(PROBE));
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
+        if base_url.starts_with("http://") {
+            return Ok(Self::Open(builder.build(tcp)));
+        }
+        let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1();
+        Ok(Self::Secure(builder.build(connector.wrap_connector(tcp))))
+    }
+
+    /// Sends JSON and reads the whole answer, at most so many bytes of it.
+    pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+        self.send(Method::POST, url, body, most).await
+    }
+
+    /// Reads a document.
+    pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, Trouble> {
+        self.send(Method::GET, url, String::new(), most).await
+    }
+
+    async fn send(&self, method: Method, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+        let uri: Uri = url.parse().map_err(|error| {
+            Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}"))
+        })?;
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("clawrl/", env!("CARGO_PKG_VERSION"))));
+        let sent = match self {
+            Self::Open(client) => client.request(request).await,
+            Self::Secure(client) => client.request(request).await,
+        };
+        let response = sent.map_err(|error| unsent(&error, url))?;
+        let status = response.status();
+        let body = whole(response.into_body(), url, most).await?;
+        Ok(Answered { status, body })
+    }
+}
+
+async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let message = format!("the answer of {url} broke off ({})", root_cause(&error));
+            Trouble::sound("connection-lost", message)
+        })?;
+        // Trailers carry nothing that is needed.
+        if let Ok(data) = frame.into_data() {
+            if bytes.len() + data.len() > most {
+                return Err(too_large(most));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
+}
+
+impl Answered {
+    /// What a status that is no success means.
+    pub(crate) fn refusal(&self, url: &str) -> Trouble {
+        let status = self.status;
+        let message = format!("{url} answered with HTTP {} and {}", status.as_u16(), shown(&self.body));
+        let again = status.is_server_error()
+            || status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::REQUEST_TIMEOUT;
+        let retry = if again { Retry::Sound } else { Retry::Never };
+        Trouble::Wrong { code: "http-status", message, retry }
+    }
+}
+
+fn unsent(error: &Error, url: &str) -> Trouble {
+    let cause = root_cause(error);
+    if error.is_connect() {
+        let message = format!(
+            "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
+        );
+        return Trouble::sound("server-unreachable", message);
+    }
+    Trouble::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
+}
+
+/// The innermost error: the outer ones say only which layer it came through.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

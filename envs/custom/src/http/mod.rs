@@ -1,0 +1,7 @@
+//! An environment that is a server, asked over HTTP.
+
+mod client;
+mod session;
+
+pub(crate) use client::HttpClient;
+pub(crate) use session::HttpSession;

@@ -1,0 +1,57 @@
+//! One attempt's session with a server that has many.
+//!
+//! P1. A request is sent once and never again. P2. Every request has the attempt's session, so that a server tells attempts
+//! apart. P3. An answer is to the request of its own exchange, or a fault.
+//!
+//! Cancellation: dropping the future of [`HttpSession::ask`] closes its connection.
+
+use serde_json::Value;
+
+use super::client::HttpClient;
+use crate::message::{Answer, AnswerId, Method, read};
+use crate::trouble::Trouble;
+
+/// A session with a server.
+#[derive(Debug)]
+pub(crate) struct HttpSession {
+    client: HttpClient,
+    /// Without a slash at its end.
+    base_url: String,
+    most: usize,
+    last_id: u64,
+}
+
+impl HttpSession {
+    pub(crate) fn new(client: HttpClient, base_url: &str, most: usize) -> Self {
+        Self { client, base_url: base_url.trim_end_matches('/').to_owned(), most, last_id: 0 }
+    }
+
+    /// The id of the next request.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Sends the request of the last id and waits for its result.
+    pub(crate) async fn ask(&self, request: String, method: Method) -> Result<Value, Trouble> {
+        let url = format!("{}/{}", self.base_url, method.name());
+        let answered = self.client.post(&url, request, self.most).await?;
+        let answer = match read(&answered.body, method) {
+            Ok(answer) => answer,
+            Err(trouble) if answered.status.is_success() => return Err(trouble),
+            Err(_) => return Err(answered.refusal(&url)),
+        };
+        match answer {
+            Answer { id: AnswerId::Number(id), result } if id == self.last_id => result,
+            Answer { id: AnswerId::Null, result } => result,
+            Answer { id: AnswerId::Number(id), .. } => {
+                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
+                Err(Trouble::sound("answer-unasked", message))
+            }
+            Answer { id: AnswerId::Other(id), .. } => {
+                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
+                Err(Trouble::sound("answer-unasked", message))
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The messages of the protocol, version 1: JSON-RPC 2.0, one request at a time.
+//!
+//! M1. What is read is bounded before it is parsed, and nested no deeper than serde_json allows (128). M2. Every number that
+//! is taken is finite. M3. Nothing that is missing or of another type is guessed at, but keys that are not known are passed
+//! over, so that a later version can have more.
+
+use clawrl_core::ToolCall;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::trouble::Trouble;
+
+/// The version of the protocol that is spoken.
+pub const PROTOCOL: u32 = 1;
+
+/// Characters of a wrong message that are repeated.
+const SHOWN: usize = 200;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Reset,
+    Step,
+    Grade,
+    Close,
+}
+
+impl Method {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Step => "step",
+            Self::Grade => "grade",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// A request, as text without an end of line.
+pub(crate) fn request(id: u64, method: Method, params: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Request<'a, P> {
+        jsonrpc: &'static str,
+        id: u64,
+        method: &'static str,
+        params: &'a P,
+    }
+    // Strings, numbers and JSON values: nothing that could fail.
+    serde_json::to_string(&Request { jsonrpc: "2.0", id, method: method.name(), params }).unwrap_or_default()
+}
+
+/// Of `reset`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResetParams<'a> {
+    pub(crate) protocol: u32,
+    pub(crate) session: &'a str,
+    pub(crate) task: TaskParams<'a>,
+    /// Below 2^53, which every JSON reader keeps.
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskParams<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) instruction: &'a str,
+    pub(crate) config: &'a Value,
+}
+
+/// Of `step`.
+#[derive(Debug, Serialize)]
+pub(crate) struct StepParams<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) seq: u32,
+    pub(crate) calls: Vec<CallParams<'a>>,
+}
+
+/// A call. Its id is there even where the policy gave none.
+#[derive(Debug, Serialize)]
+pub(crate) struct CallParams<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a Value,
+}
+
+impl<'a> From<&'a ToolCall> for CallParams<'a> {
+    fn from(call: &'a ToolCall) -> Self {
+        Self { id: &call.id, name: &call.name, arguments: &call.arguments }
+    }
+}
+
+/// Of `grade`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GradeParams<'a> {
+    pub(crate) session: &'a str,
+    /// What was submitted, if anything was.
+    pub(crate) answer: Option<&'a str>,
+}
+
+/// Of `close`.
+#[derive(Debug, Serialize)]
+pub(crate) struct CloseParams<'a> {
+    pub(crate) session: &'a str,
+}
+
+/// Result of `reset`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ResetAnswer {
+    pub(crate) observation: TextAnswer,
+    #[serde(default)]
+    pub(crate) tools: Vec<ToolAnswer>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TextAnswer {
+    pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) full_text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ToolAnswer {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) description: String,
+    #[serde(default)]
+    pub(crate) parameters: Option<Value>,
+    #[serde(default)]
+    pub(crate) text_argument: Option<String>,
+}
+
+/// Result of `step`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StepAnswer {
+    pub(crate) observation: TextAnswer,
+    #[serde(default)]
+    pub(crate) done: Option<DoneAnswer>,
+    #[serde(default)]
+    pub(crate) reward: Option<f64>,
+    /// Where they changed.
+    #[serde(default)]
+    pub(crate) tools: Vec<ToolAnswer>,
+}
+
+/// Whether the episode is over, and why.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum DoneAnswer {
+    Plain(bool),
+    Reason(String),
+}
+
+/// Result of `grade`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct GradeAnswer {
+    pub(crate) score: f64,
+    #[serde(default)]
+    pub(crate) checks: Vec<CheckAnswer>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct CheckAnswer {
+    pub(crate) name: String,
+    pub(crate) score: f64,
+    #[serde(default)]
+    pub(crate) message: String,
+}
+
+/// What came back, without its result being looked at.
+#[derive(Debug, Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<ErrorObject>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ErrorObject {
+    #[serde(default)]
+    code: i64,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    data: Value,
+}
+
+/// Which request a message answers, and how.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) id: AnswerId,
+    pub(crate) result: Result<Value, Trouble>,
+}
+
+/// What a message says it answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AnswerId {
+    Number(u64),
+    /// An error of whoever could not read the request's id.
+    Null,
+    /// Anything else, as it was written.
+    Other(String),
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// [`Trouble`] for what is none.
+pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
+    let name = method.name();
+    let envelope: Envelope = serde_json::from_slice(bytes).map_err(|error| {
+        Trouble::protocol(format!("instead of an answer to `{name}` came {} ({error})", shown(bytes)))
+    })?;
+    let result = match (envelope.result, envelope.error) {
+        (Some(result), None) => Ok(result),
+        (None, Some(error)) => Err(said(&error, name)),
+        _ => {
+            let message =
+                format!("an answer has one of `result` and `error`, but this one is {}", shown(bytes));
+            return Err(Trouble::protocol(message));
+        }
+    };
+    let id = match &envelope.id {
+        Value::Null if result.is_err() => AnswerId::Null,
+        id => id.as_u64().map_or_else(|| AnswerId::Other(id.to_string()), AnswerId::Number),
+    };
+    Ok(Answer { id, result })
+}
+
+fn said(error: &ErrorObject, method: &str) -> Trouble {
+    let message =
+        format!("`{method}` was answered with error {}: {}", error.code, cut(&error.message, 1_000));
+    match error.data.get("retryable").and_then(Value::as_bool) {
+        Some(true) => Trouble::sound("env-error", message),
+        _ => Trouble::lasting("env-error", message),
+    }
+}
+
+/// The result of a method, which has to have its shape.
+///
+/// # Errors
+/// [`Trouble`] that names what is missing.
+pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, Trouble> {
+    T::deserialize(result).map_err(|error| {
+        Trouble::protocol(format!(
+            "the result of `{}` is not what the protocol asks for: {error}",
+            method.name()
+        ))
+    })
+}
+
+/// The version is looked at first: of another one, nothing else can be said.
+///
+/// # Errors
+/// [`Trouble`] for another version, and for none.
+pub(crate) fn same_version(result: &Value) -> Result<(), Trouble> {
+    match result.get("protocol").and_then(Value::as_u64) {
+        Some(version) if version == u64::from(PROTOCOL) => Ok(()),
+        Some(version) => {
+            let message = format!(
+                "the environment speaks version {version} of the protocol, and this program {PROTOCOL}"
+            );
+            Err(Trouble::lasting("protocol-version", message))
+        }
+        None => {
+            let message = format!("the answer to `reset` does not say `\"protocol\": {PROTOCOL}`");
+            Err(Trouble::lasting("protocol-version", message))
+        }
+    }
+}
+
+/// A message that is wrong, as far as it is repeated.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.trim().is_empty() { "an empty line".to_owned() } else { format!("`{}`", cut(text.trim(), SHOWN)) }
+}
+
+/// The beginning of a text.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::Retry;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let found = match read(text.as_bytes(), Method::Step) {
+            Ok(Answer { id, result: Ok(result) }) => format!("{id:?} {result}"),
+            Ok(Answer { id, result: Err(Trouble::Wrong { code, message, retry }) }) => {
+                format!("{id:?} {code} {retry:?} {message}")
+            }
+            Err(Trouble::Wrong { code, message, .. }) => format!("{code} {message}"),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn an_answer_is_a_result_or_an_error() {
+        check(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, "Number(3) {}");
+        check(r#"{"id":"3","result":1}"#, r#"Other("\"3\"") 1"#);
+        let error = r#"{"id":3,"error":{"code":-32602,"message":"no such level"}}"#;
+        check(error, "Number(3) env-error Never `step` was answered with error -32602: no such level");
+        let busy = r#"{"id":null,"error":{"code":1,"message":"busy","data":{"retryable":true}}}"#;
+        check(busy, "Null env-error Sound `step` was answered with error 1: busy");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_repeated_in_part() {
+        let one_of = "protocol an answer has one of `result` and `error`, but this one is";
+        check(r#"{"id":3}"#, &format!("{one_of} `{{\"id\":3}}`"));
+        let garbage =
+            "protocol instead of an answer to `step` came `hello` (expected value at line 1 column 1)";
+        check("hello", garbage);
+        let nothing = "protocol instead of an answer to `step` came an empty line (EOF while parsing a value at line 1 column 0)";
+        check("", nothing);
+        let long = "x".repeat(1_000);
+        let shown = format!("instead of an answer to `step` came `{}…`", "x".repeat(SHOWN));
+        assert!(matches!(read(long.as_bytes(), Method::Step),
+            Err(Trouble::Wrong { message, .. }) if message.starts_with(&shown)));
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(read(format!(r#"{{"id":1,"result":{deep}}}"#).as_bytes(), Method::Step).is_err());
+    }
+
+    #[test]
+    fn versions_are_compared() {
+        assert_eq!(same_version(&json!({ "protocol": 1 })), Ok(()));
+        for result in [json!({}), json!({ "protocol": 2 }), json!({ "protocol": "1" }), json!(7)] {
+            let wrong = same_version(&result);
+            assert!(matches!(
+                wrong,
+                Err(Trouble::Wrong { code: "protocol-version", retry: Retry::Never, .. })
+            ));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn m3_nothing_panics(text in ".{0,200}", id in any::<u64>()) {
+            let _ = read(text.as_bytes(), Method::Reset);
+            let answer = read(json!({ "id": id, "result": text }).to_string().as_bytes(), Method::Grade);
+            prop_assert_eq!(answer.ok().map(|answer| answer.id), Some(AnswerId::Number(id)));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! One attempt's session with a server of OpenEnv: one WebSocket, on which messages are answered in order.
+//!
+//! P1. A message is sent once and never again. P2. Messages have no ids, so after one whose time was up nothing is asked any
+//! more: what would be heard could be its answer. Grading needs no message. P3. An action that the server's schema refuses
+//! is answered by an observation, for it is the policy's.
+//!
+//! The score is what the rewards come to, held within [0, 1]; one that was outside is flagged `reward-out-of-range`.
+//!
+//! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
+//! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
+
+use clawrl_core::{CheckReport, Grade, StepResult, StepRewards, StopReason, ToolCall};
+use futures_util::{SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use super::action::{Acting, act_tool, acting, listed_tools, step};
+use super::text::text;
+use crate::http::HttpClient;
+use crate::message::{Method, TextAnswer, ToolAnswer, cut, shaped, shown};
+use crate::observe::observation;
+use crate::process::too_large;
+use crate::trouble::Trouble;
+
+/// A session with a server.
+#[derive(Debug)]
+pub(crate) struct OpenenvSession {
+    client: HttpClient,
+    base_url: String,
+    most: usize,
+    score: StepRewards,
+    /// From the first message on.
+    socket: Option<WebSocketStream<MaybeTlsStream<TcpStream>>>,
+    acting: Acting,
+    /// Of the steps that had one.
+    rewards: Vec<f64>,
+}
+
+/// What the server says of a state.
+#[derive(Debug, Deserialize)]
+struct StateAnswer {
+    observation: Value,
+    #[serde(default)]
+    reward: Option<Reward>,
+    #[serde(default)]
+    done: bool,
+}
+
+/// Some servers reward by truth values.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Reward {
+    Truth(bool),
+    Number(f64),
+}
+
+impl Reward {
+    fn number(self) -> f64 {
+        match self {
+            Self::Truth(truth) => f64::from(u8::from(truth)),
+            Self::Number(number) => number,
+        }
+    }
+}
+
+/// What a message was answered with.
+enum Told {
+    State(StateAnswer),
+    /// It does not fit the server's schema.
+    Refused(String),
+}
+
+impl OpenenvSession {
+    pub(crate) fn new(client: HttpClient, base_url: &str, most: usize, score: StepRewards) -> Self {
+        Self {
+            client,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            most,
+            score,
+            socket: None,
+            acting: Acting::default(),
+            rewards: Vec::new(),
+        }
+    }
+
+    /// Begins an episode: its first text, and its tools.
+    pub(crate) async fn reset(
+        &mut self,
+        session: &str,
+        config: &Value,
+        seed: u64,
+    ) -> Result<(TextAnswer, Vec<ToolAnswer>), Trouble> {
+        let schema = self.action_schema().await?;
+        self.acting = acting(&schema);
+        self.connect().await?;
+        let mut data = config.as_object().cloned().unwrap_or_default();
+        data.entry("seed").or_insert_with(|| json!(seed));
+        data.entry("episode_id").or_insert_with(|| json!(session));
+        let state = self.state(&json!({ "type": "reset", "data": data }), Method::Reset).await?;
+        let tools = match self.acting {
+            Acting::Plain => vec![act_tool(schema)],
+            Acting::Tools => {
+                let listed = json!({ "type": "step", "data": { "type": "list_tools" } });
+                listed_tools(&self.state(&listed, Method::Reset).await?.observation)
+            }
+        };
+        let answer = TextAnswer { text: text(&state.observation), full_text: None };
+        Ok((answer, tools))
+    }
+
+    /// Carries calls out, one after another, until the episode is over.
+    pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, Trouble> {
+        let (mut texts, mut reward, mut end) = (Vec::new(), None, None);
+        for call in calls {
+            match self.told(&step(self.acting, call), Method::Step).await? {
+                Told::Refused(why) => texts.push(format!("error: {why}")),
+                Told::State(state) => {
+                    texts.push(text(&state.observation));
+                    if let Some(of_step) = state.reward.map(Reward::number) {
+                        self.rewards.push(of_step);
+                        reward = Some(reward.unwrap_or(0.0) + of_step);
+                    }
+                    if state.done {
+                        end = Some(StopReason::Ended("done".to_owned()));
+                        break;
+                    }
+                }
+            }
+        }
+        let answer = TextAnswer { text: texts.join("\n"), full_text: None };
+        Ok(StepResult { observation: observation(answer, budget), end, process_reward: reward })
+    }
+
+    /// What the rewards come to.
+    pub(crate) fn grade(&self) -> Grade {
+        let (what, raw) = match self.score {
+            StepRewards::Sum => ("sum", self.rewards.iter().sum()),
+            StepRewards::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
+        };
+        let score = f64::clamp(raw, 0.0, 1.0);
+        let message = format!("{what} of {} rewards: {raw}", self.rewards.len());
+        let check = CheckReport { label: "rewards".to_owned(), score, weight: 1.0, message };
+        let flags = if score == raw { Vec::new() } else { vec!["reward-out-of-range".to_owned()] };
+        Grade { score, passed: score >= 1.0, checks: vec![check], flags }
+    }
+
+    /// Ends the server's environment.
+    pub(crate) async fn close(&mut self) {
+        if let Some(mut socket) = self.socket.take() {
+            let _ = socket.send(Message::text(json!({ "type": "close" }).to_string())).await;
+            let _ = socket.close(None).await;
+        }
+    }
+
+    /// What actions look like; `null` of a server that does not say.
+    async fn action_schema(&self) -> Result<Value, Trouble> {
+        let url = format!("{}/schema", self.base_url);
+        let answered = self.client.get(&url, self.most).await?;
+        if answered.status.as_u16() == 404 {
+            return Ok(Value::Null);
+        }
+        if !answered.status.is_success() {
+            return Err(answered.refusal(&url));
+        }
+        let schemas: Value = serde_json::from_slice(&answered.body).map_err(|error| {
+            Trouble::protocol(format!("{url} answered with {} ({error})", shown(&answered.body)))
+        })?;
+        Ok(schemas["action"].clone())
+    }
+
+    async fn connect(&mut self) -> Result<(), Trouble> {
+        // The address was looked at when the suite was checked: it begins with `http`.
+        let url = format!("ws{}/ws", self.base_url.trim_start_matches("http"));
+        let config =
+            WebSocketConfig::default().max_message_size(Some(self.most)).max_frame_size(Some(self.most));
+        let connected = connect_async_with_config(url.as_str(), Some(config), true).await;
+        let (socket, _) = connected.map_err(|error| {
+            let help = "check that the server runs, and the host and port of `base_url`";
+            Trouble::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
+        })?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    async fn state(&mut self, message: &Value, method: Method) -> Result<StateAnswer, Trouble> {
+        match self.told(message, method).await? {
+            Told::State(state) => Ok(state),
+            Told::Refused(why) => {
+                Err(Trouble::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
+            }
+        }
+    }
+
+    /// Sends a message and takes its answer.
+    async fn told(&mut self, message: &Value, method: Method) -> Result<Told, Trouble> {
+        // Put back when the answer is there: one that is dropped half-way is not used again (P2).
+        let mut socket = self
+            .socket
+            .take()
+            .ok_or_else(|| Trouble::sound("connection-lost", "the session has no connection"))?;
+        socket.send(Message::text(message.to_string())).await.map_err(|error| self.lost(&error))?;
+        let told = loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => break self.read(text.as_bytes(), method)?,
+                Some(Ok(Message::Binary(bytes))) => break self.read(&bytes, method)?,
+                Some(Ok(Message::Close(_))) | None => {
+                    let message =
+                        format!("the server ended the session before it answered `{}`", method.name());
+                    return Err(Trouble::sound("connection-lost", message));
+                }
+                // Pings are answered by the library.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(self.lost(&error)),
+            }
+        };
+        self.socket = Some(socket);
+        Ok(told)
+    }
+
+    fn read(&self, bytes: &[u8], method: Method) -> Result<Told, Trouble> {
+        let name = method.name();
+        let answer: Value = serde_json::from_slice(bytes).map_err(|error| {
+            Trouble::protocol(format!("instead of an answer to `{name}` came {} ({error})", shown(bytes)))
+        })?;
+        let data = &answer["data"];
+        match answer["type"].as_str() {
+            Some("observation") => {
+                let state: StateAnswer = shaped(data.clone(), method)?;
+                if state.reward.is_some_and(|reward| !reward.number().is_finite()) {
+                    return Err(Trouble::protocol("the reward of a step is not finite"));
+                }
+                Ok(Told::State(state))
+            }
+            Some("error") => self.refused(data, name),
+            _ => Err(Trouble::protocol(format!("instead of an answer to `{name}` came {}", shown(bytes)))),
+        }
+    }
+
+    fn refused(&self, data: &Value, method: &str) -> Result<Told, Trouble> {
+        let code = data["code"].as_str().unwrap_or("no code");
+        let words = cut(data["message"].as_str().unwrap_or("no message"), 1_000);
+        let message = format!("`{method}` was answered with error {code}: {words}");
+        match code {
+            "VALIDATION_ERROR" => {
+                let errors = data["errors"].as_array().into_iter().flatten();
+                let told: Vec<_> = errors
+                    .filter_map(|error| {
+                        let place: Vec<_> = error["loc"].as_array()?.iter().map(Value::to_string).collect();
+                        Some(format!("{}: {}", place.join(".").replace('"', ""), error["msg"].as_str()?))
+                    })
+                    .collect();
+                Ok(Told::Refused(if told.is_empty() { words } else { told.join("; ") }))
+            }
+            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(Trouble::sound("env-error", message)),
+            _ => Err(Trouble::lasting("env-error", message)),
+        }
+    }
+
+    fn lost(&self, error: &Error) -> Trouble {
+        match error {
+            Error::Capacity(_) => too_large(self.most),
+            error => {
+                Trouble::sound("connection-lost", format!("the WebSocket of the session broke ({error})"))
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Whoever plays the environment, behind one set of operations.
+//!
+//! Cancellation: dropping the future of an operation leaves a peer that can only be closed.
+
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Grade, Observation, StepResult, TaskSpec, ToolCall};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::timeout_at;
+
+use crate::grading::{end, grade};
+use crate::http::HttpSession;
+use crate::message::{
+    CloseParams, GradeAnswer, GradeParams, Method, PROTOCOL, ResetAnswer, ResetParams, StepAnswer,
+    StepParams, TaskParams, TextAnswer, ToolAnswer, request, same_version, shaped,
+};
+use crate::observe::observation;
+use crate::openenv::OpenenvSession;
+use crate::process::Place;
+use crate::tools::{Offer, offer};
+use crate::trouble::Trouble;
+
+/// How long a peer may take to answer that it has closed a session. It is closed anyway.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// JSON readers of other languages keep whole numbers up to here.
+const SEED_MASK: u64 = (1 << 53) - 1;
+
+/// Whoever plays the environment.
+pub(crate) enum Peer {
+    Process(Box<Place>),
+    Http(HttpSession),
+    Openenv(Box<OpenenvSession>),
+}
+
+/// What an episode begins with.
+pub(crate) struct Opening<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) task: &'a TaskSpec,
+    pub(crate) config: &'a Value,
+    pub(crate) seed: u64,
+    pub(crate) budget: usize,
+}
+
+/// A begun episode.
+pub(crate) struct Opened {
+    /// With the tools on offer.
+    pub(crate) observation: Observation,
+    /// Whether `submit` is the environment's own tool.
+    pub(crate) own_submit: bool,
+}
+
+impl Peer {
+    pub(crate) async fn reset(&mut self, opening: &Opening<'_>, until: Instant) -> Result<Opened, Trouble> {
+        if let Self::Openenv(session) = self {
+            let reset = session.reset(opening.session, opening.config, opening.seed & SEED_MASK);
+            let (text, tools) = timeout_at(until.into(), reset).await.unwrap_or(Err(Trouble::Late))?;
+            return begun(text, tools, opening.budget);
+        }
+        let params = ResetParams {
+            protocol: PROTOCOL,
+            session: opening.session,
+            task: TaskParams {
+                id: &opening.task.id.0,
+                instruction: &opening.task.instruction,
+                config: opening.config,
+            },
+            seed: opening.seed & SEED_MASK,
+        };
+        let result = self.ask(Method::Reset, &params, until).await?;
+        same_version(&result)?;
+        let answer: ResetAnswer = shaped(result, Method::Reset)?;
+        begun(answer.observation, answer.tools, opening.budget)
+    }
+
+    pub(crate) async fn step(
+        &mut self,
+        session: &str,
+        seq: u32,
+        calls: &[ToolCall],
+        budget: usize,
+        until: Instant,
+    ) -> Result<StepResult, Trouble> {
+        if let Self::Openenv(session) = self {
+            let step = timeout_at(until.into(), session.step(calls, budget)).await;
+            return step.unwrap_or(Err(Trouble::Late));
+        }
+        let params = StepParams { session, seq, calls: calls.iter().map(Into::into).collect() };
+        let result = self.ask(Method::Step, &params, until).await?;
+        let answer: StepAnswer = shaped(result, Method::Step)?;
+        if answer.reward.is_some_and(|reward| !reward.is_finite()) {
+            return Err(Trouble::protocol("the reward of a step is not finite"));
+        }
+        let mut observation = observation(answer.observation, budget);
+        if !answer.tools.is_empty() {
+            observation.tools = offer(answer.tools)?.tools;
+        }
+        Ok(StepResult { observation, end: end(answer.done), process_reward: answer.reward })
+    }
+
+    pub(crate) async fn grade(
+        &mut self,
+        session: &str,
+        answer: Option<&str>,
+        until: Instant,
+    ) -> Result<Grade, Trouble> {
+        if let Self::Openenv(session) = self {
+            return Ok(session.grade());
+        }
+        let result = self.ask(Method::Grade, &GradeParams { session, answer }, until).await?;
+        let answer: GradeAnswer = shaped(result, Method::Grade)?;
+        grade(answer)
+    }
+
+    /// Says that a session is over. Whether it is heard does not matter.
+    pub(crate) async fn close(&mut self, session: &str) {
+        let until = Instant::now() + CLOSING;
+        if let Self::Openenv(session) = self {
+            let _ = timeout_at(until.into(), session.close()).await;
+            return;
+        }
+        let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
+    }
+
+    /// What it wrote besides.
+    pub(crate) fn last_words(&mut self) -> Option<String> {
+        match self {
+            Self::Process(place) => Some(place.talk.last_words()),
+            Self::Http(_) | Self::Openenv(_) => None,
+        }
+    }
+
+    async fn ask(
+        &mut self,
+        method: Method,
+        params: &impl Serialize,
+        until: Instant,
+    ) -> Result<Value, Trouble> {
+        match self {
+            Self::Process(place) => {
+                let text = request(place.talk.next_id(), method, params);
+                place.talk.ask(text, method, until).await
+            }
+            Self::Http(session) => {
+                let text = request(session.next_id(), method, params);
+                let asked = timeout_at(until.into(), session.ask(text, method)).await;
+                asked.unwrap_or(Err(Trouble::Late))
+            }
+            // It speaks otherwise, and every operation has asked it above.
+            Self::Openenv(_) => Err(Trouble::protocol("a server of OpenEnv has no such methods")),
+        }
+    }
+}
+
+fn begun(text: TextAnswer, tools: Vec<ToolAnswer>, budget: usize) -> Result<Opened, Trouble> {
+    let Offer { tools, own_submit } = offer(tools)?;
+    Ok(Opened { observation: Observation { tools, ..observation(text, budget) }, own_submit })
+}

@@ -1,0 +1,119 @@
+//! The sandbox of a program: what two tasks must have in common to share a pool of them, and how one is made.
+//!
+//! The main program of such a sandbox is idle; the environment's runs beside it, started ahead with its files. It does not
+//! know yet which task it will have. Nobody knows by then which seed it will have either, so Python's hashes are seeded
+//! with 0 unless the plan fixes a number: they are the same in every episode.
+
+use std::hash::{Hash, Hasher};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use clawrl_core::{Boundary, CustomLink, CustomSpec, Determinism, Fault, SandboxKind, WorkspaceSpec};
+use clawrl_sandbox::{
+    Announcer, Live, LiveCount, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    WorkspaceStart,
+};
+use clawrl_workspace::FixtureReader;
+
+use super::talk::Talk;
+
+/// What two tasks must have in common to share a pool of programs: all that the program is started with.
+#[derive(Debug, Clone)]
+pub(crate) struct PlaceKind {
+    command: Arc<[String]>,
+    workspace: Arc<WorkspaceSpec>,
+    message_bytes: u32,
+    /// All of it, as text.
+    key: Arc<str>,
+}
+
+impl PartialEq for PlaceKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for PlaceKind {}
+
+impl Hash for PlaceKind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+    }
+}
+
+impl PlaceKind {
+    /// `None` where there is no program.
+    pub(crate) fn of(spec: &CustomSpec) -> Option<Self> {
+        let CustomLink::Process { command, workspace } = &spec.link else { return None };
+        // Plain data, as it stands in the plan.
+        let key = serde_json::to_string(&(command, workspace, spec.message_bytes)).ok()?;
+        Some(Self {
+            command: command.as_slice().into(),
+            workspace: Arc::new(workspace.clone()),
+            message_bytes: spec.message_bytes,
+            key: key.into(),
+        })
+    }
+
+    pub(crate) fn sandbox(&self) -> SandboxKind {
+        self.workspace.sandbox
+    }
+}
+
+/// A sandbox with a program that waits for a request.
+pub(crate) struct Place {
+    /// Declared first, so dropped first: the program then ends with it, and nobody has to look for what it started.
+    pub(crate) sandbox: Box<dyn Sandbox>,
+    pub(crate) talk: Talk,
+    /// A terminal that is hung up would end the main program, and the sandbox with it.
+    _terminal: OwnedFd,
+    _live: Live,
+}
+
+/// Makes a sandbox, lays its files in, and starts the program.
+///
+/// # Errors
+/// A provider [`Fault`] that says what is missing. That the program itself cannot be run is told when it is asked.
+pub(crate) async fn make(
+    backend: &dyn SandboxBackend,
+    kind: PlaceKind,
+    fixtures: &Arc<FixtureReader>,
+    determinism: &Determinism,
+    count: &Arc<LiveCount>,
+) -> Result<Place, Fault> {
+    let live = count.begin();
+    let workspace = kind.workspace.as_ref();
+    let files = fixtures.read(workspace.files.clone()).await?;
+    let spec = SandboxSpec {
+        label: "process".to_owned(),
+        main: SandboxCommand {
+            program: "sleep".to_owned(),
+            arguments: vec!["infinity".to_owned()],
+            ..SandboxCommand::default()
+        },
+        announced_by: Announcer::Wrapper,
+        size: (80, 24),
+        support_files: Vec::new(),
+        limits: workspace.limits,
+        network: workspace.network,
+        image: workspace.image.clone(),
+        read_only: workspace.read_only.clone(),
+        workspace: WorkspaceStart::Image,
+        folders: Vec::new(),
+    };
+    let started = backend.start(spec).await?;
+    started.sandbox.put(files).await?;
+    let mut environment = workspace.env.clone();
+    if determinism.python_hash_seed.is_none() {
+        environment.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| "0".to_owned());
+    }
+    let (program, arguments) = kind.command.split_first().ok_or_else(no_command)?;
+    let command = SandboxCommand { program: program.clone(), arguments: arguments.to_vec(), environment };
+    let opened = started.sandbox.open(ProgramSpec { command, user: None }).await?;
+    let talk = Talk::new(opened, program, kind.message_bytes as usize).ok_or_else(no_command)?;
+    Ok(Place { sandbox: started.sandbox, talk, _terminal: started.terminal, _live: live })
+}
+
+fn no_command() -> Fault {
+    Fault::permanent(Boundary::Harness, "no-command", "a plan has an environment without a program")
+}

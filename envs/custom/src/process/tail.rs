@@ -1,0 +1,60 @@
+//! The end of what a program writes to its standard error.
+//!
+//! I1. Memory is bounded, whatever it writes.
+
+use std::collections::VecDeque;
+
+/// Bytes that are kept.
+const KEPT: usize = 4 * 1024;
+
+/// The last bytes.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    kept: VecDeque<u8>,
+    left_out: u64,
+}
+
+impl Tail {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let fresh = &bytes[bytes.len().saturating_sub(KEPT)..];
+        let surplus = (self.kept.len() + fresh.len()).saturating_sub(KEPT);
+        self.kept.drain(..surplus);
+        self.kept.extend(fresh);
+        self.left_out += (surplus + bytes.len() - fresh.len()) as u64;
+    }
+
+    /// As text; a first line that is not whole is left out, where others follow.
+    pub(super) fn text(&self) -> String {
+        let bytes: Vec<u8> = self.kept.iter().copied().collect();
+        let whole = match bytes.iter().position(|&byte| byte == b'\n') {
+            Some(end) if self.left_out > 0 && end + 1 < bytes.len() => &bytes[end + 1..],
+            _ => &bytes,
+        };
+        // Control characters of a hostile program do nothing to the terminal of whoever reads this.
+        let printable = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+        String::from_utf8_lossy(whole).chars().map(printable).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(written: &[&str], expected: &str) {
+        let mut tail = Tail::default();
+        written.iter().for_each(|text| tail.push(text.as_bytes()));
+        assert_eq!(tail.text(), expected);
+        assert!(tail.kept.len() <= KEPT, "I1");
+    }
+
+    #[test]
+    fn i1_the_end_is_kept() {
+        check(&[], "");
+        check(&["one\n", "two"], "one\ntwo");
+        check(&["\u{1b}[31mred"], " [31mred");
+        let long = "x".repeat(KEPT);
+        check(&["lost\n", &long, "\nlast\n"], "last\n");
+        check(&[&long, "y"], &format!("{}y", "x".repeat(KEPT - 1)));
+        check(&[&"ab".repeat(KEPT)], &"ab".repeat(KEPT / 2));
+    }
+}

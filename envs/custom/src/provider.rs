@@ -1,0 +1,228 @@
+//! Provides environments that somebody else wrote: sessions with servers at once, programs each in a sandbox of its own,
+//! some of them started ahead.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Fault,
+    LeaseRequest, Limit, ProviderUsage, RunId, SandboxKind,
+};
+use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool};
+use clawrl_workspace::FixtureReader;
+use tokio_util::task::TaskTracker;
+
+use crate::env::CustomEnv;
+use crate::http::{HttpClient, HttpSession};
+use crate::openenv::OpenenvSession;
+use crate::peer::Peer;
+use crate::process::{self, Place, PlaceKind};
+
+/// What a provider is made of.
+pub struct CustomConfig {
+    /// One backend for each isolation that may be asked for.
+    pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    /// When to start programs ahead.
+    pub marks: WarmMarks,
+    /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
+    /// ahead.
+    pub expected: Vec<(CustomSpec, u32)>,
+    /// What is held fixed.
+    pub determinism: Determinism,
+    /// Begins the name of every session, so that one server can serve several runs.
+    pub run: RunId,
+}
+
+/// What environments share with their provider.
+pub(crate) struct Shared {
+    backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    determinism: Determinism,
+    fixtures: Arc<FixtureReader>,
+    pub(crate) run: RunId,
+    /// Environments, leased or warm.
+    pub(crate) count: Arc<LiveCount>,
+    /// Sessions that are closed after their environments were dropped.
+    pub(crate) farewells: TaskTracker,
+    /// By whether they speak TLS; made when one is needed.
+    clients: Mutex<HashMap<bool, HttpClient>>,
+}
+
+/// The [`EnvProvider`] of the kinds `process`, `http` and `openenv`.
+pub struct CustomProvider {
+    shared: Arc<Shared>,
+    pool: WarmPool<PlaceKind, Place>,
+    /// `None` stands for those that are no programs.
+    expected: Vec<(Option<PlaceKind>, u32)>,
+}
+
+impl CustomProvider {
+    /// A provider with an empty pool.
+    #[must_use]
+    pub fn new(config: CustomConfig) -> Self {
+        let shared = Arc::new(Shared {
+            backends: config.backends,
+            determinism: config.determinism,
+            fixtures: Arc::default(),
+            run: config.run,
+            count: Arc::default(),
+            farewells: TaskTracker::new(),
+            clients: Mutex::default(),
+        });
+        let making = Arc::clone(&shared);
+        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+            let shared = Arc::clone(&making);
+            Box::pin(async move {
+                let backend = Arc::clone(shared.backend(kind.sandbox())?);
+                process::make(backend.as_ref(), kind, &shared.fixtures, &shared.determinism, &shared.count)
+                    .await
+            })
+        };
+        let expected: Vec<_> =
+            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+        let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
+        Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
+    }
+
+    async fn peer(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<Peer, Fault> {
+        let most = spec.message_bytes as usize;
+        match &spec.link {
+            CustomLink::Process { .. } => Ok(Peer::Process(Box::new(self.place(spec, request).await?))),
+            CustomLink::Http { base_url } => {
+                Ok(Peer::Http(HttpSession::new(self.shared.client(base_url)?, base_url, most)))
+            }
+            CustomLink::Openenv { base_url, score } => {
+                let client = self.shared.client(base_url)?;
+                Ok(Peer::Openenv(Box::new(OpenenvSession::new(client, base_url, most, *score))))
+            }
+            other => {
+                let message = format!("a provider of custom environments cannot provide {other:?}");
+                Err(Fault::permanent(Boundary::Harness, "wrong-provider", message))
+            }
+        }
+    }
+
+    async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<Place, Fault> {
+        let kind = PlaceKind::of(spec).ok_or_else(|| {
+            Fault::permanent(
+                Boundary::Harness,
+                "no-program",
+                "an environment without a program needs no sandbox",
+            )
+        })?;
+        tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => {
+                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
+            }
+            leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
+                let limit = request.task.timeouts.lease;
+                leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, Limit::Lease, limit)))
+            }
+        }
+    }
+}
+
+impl EnvProvider for CustomProvider {
+    fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
+        Box::pin(async move {
+            let EnvSpec::Custom(spec) = &request.task.env else {
+                let message =
+                    format!("a provider of custom environments cannot provide `{}`", request.task.env.kind());
+                return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
+            };
+            let peer = self.peer(spec, &request).await?;
+            let env: Box<dyn Env> = Box::new(CustomEnv::new(Arc::clone(&self.shared), peer, &request));
+            Ok(env)
+        })
+    }
+
+    fn usage(&self) -> ProviderUsage {
+        ProviderUsage {
+            live: self.shared.count.live(),
+            warm: self.pool.ready(),
+            peak: self.shared.count.peak(),
+        }
+    }
+
+    fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let shares = divided(count, &self.expected);
+            // All are started before the first is awaited.
+            let fills: Vec<_> = shares
+                .iter()
+                .filter_map(|(kind, count)| Some(self.pool.fill(kind.as_ref()?, *count)))
+                .collect();
+            let mut first_fault = Ok(());
+            for fill in fills {
+                first_fault = first_fault.and(fill.await);
+            }
+            first_fault
+        })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.pool.close();
+            let mut leftovers = Vec::new();
+            for backend in self.shared.backends.values() {
+                leftovers.extend(backend.shutdown().await);
+            }
+            // Each of them has a limit of its own.
+            self.shared.farewells.close();
+            self.shared.farewells.wait().await;
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}
+
+/// Divides a number among kinds by how often they are expected, rounded down; what is left over is not made ahead.
+fn divided<K: Clone + PartialEq>(count: u32, expected: &[(K, u32)]) -> Vec<(K, u32)> {
+    let mut kinds: Vec<(K, u64)> = Vec::new();
+    for (kind, leases) in expected {
+        match kinds.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, number)) => *number += u64::from(*leases),
+            None => kinds.push((kind.clone(), u64::from(*leases))),
+        }
+    }
+    let total: u64 = kinds.iter().map(|(_, number)| number).sum::<u64>().max(1);
+    // A share is at most the whole.
+    kinds.into_iter().map(|(kind, number)| (kind, (u64::from(count) * number / total) as u32)).collect()
+}
+
+impl Shared {
+    fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
+            Fault::permanent(Boundary::Harness, "no-backend", message)
+        })
+    }
+
+    fn client(&self, base_url: &str) -> Result<HttpClient, Fault> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let secure = base_url.starts_with("https://");
+        if let Some(client) = clients.get(&secure) {
+            return Ok(client.clone());
+        }
+        let client = HttpClient::new(base_url).map_err(|error| {
+            let message = format!("the certificates that this machine trusts cannot be read: {error}");
+            Fault::permanent(Boundary::Provider, "certificates", message)
+        })?;
+        clients.insert(secure, client.clone());
+        Ok(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_ones_are_divided_by_occurrence() {
+        let check = |count: u32, expected: &[(&'static str, u32)], shares: &[(&str, u32)]| {
+            assert_eq!(divided(count, expected), shares, "{count} over {expected:?}");
+        };
+        check(10, &[("a", 1), ("b", 1), ("a", 2)], &[("a", 7), ("b", 2)]);
+        check(10, &[("a", 0)], &[("a", 0)]);
+        check(10, &[], &[]);
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with an environment that somebody else wrote, as typed faults.
+//!
+//! | code | boundary | retried | what happened |
+//! | --- | --- | --- | --- |
+//! | `program-missing` | provider | no | there is no such program |
+//! | `program-ended` | of the operation | yes | it ended before it answered |
+//! | `pipe-closed` | of the operation | yes | it closed its standard input or output |
+//! | `protocol` | of the operation | yes | what it wrote is no answer, or not one to this request |
+//! | `answer-unasked` | of the operation | yes | it answered a request that was never made |
+//! | `answer-twice` | of the operation | yes | it answered a request again |
+//! | `message-too-large` | of the operation | no | a message is larger than `message_kib` |
+//! | `protocol-version` | of the operation | no | it speaks another version |
+//! | `env-error` | of the operation | as it says | it answered with an error |
+//! | `server-unreachable`, `connection-lost` | of the operation | yes | the network, or the server's end |
+//! | `http-status` | of the operation | 5xx, 408, 429 | the server refuses |
+//! | `limit` | of the operation | yes | no answer in time; names the limit |
+//!
+//! The boundary of an operation is `env`, and `grader` while grading.
+
+use std::time::Duration;
+
+use clawrl_core::{Boundary, Fault, Limit, Retry};
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Trouble {
+    /// Its time is up. What was asked may still be answered.
+    Late,
+    /// The attempt was given up.
+    Cancelled,
+    /// It did something that it must not.
+    Wrong { code: &'static str, message: String, retry: Retry },
+    /// There is no such program.
+    Missing(String),
+    /// The machine failed.
+    Fault(Fault),
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) boundary: Boundary,
+    pub(crate) limit: Limit,
+    pub(crate) length: Duration,
+}
+
+impl Trouble {
+    /// One that a fresh environment may cure.
+    pub(crate) fn sound(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Wrong { code, message: message.into(), retry: Retry::Sound }
+    }
+
+    /// One that would come back.
+    pub(crate) fn lasting(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Wrong { code, message: message.into(), retry: Retry::Never }
+    }
+
+    /// What was said is not what the protocol asks for.
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::sound("protocol", message)
+    }
+
+    /// As a fault of an operation, with what a program wrote to its standard error.
+    pub(crate) fn fault(self, operation: Operation, errors: Option<String>) -> Fault {
+        let mut fault = match self {
+            Self::Late => Fault::limit(operation.boundary, operation.limit, operation.length),
+            Self::Cancelled => Fault::transient(Boundary::Env, "cancelled", "the attempt was given up"),
+            Self::Wrong { code, message, retry } => {
+                Fault { retry, ..Fault::transient(operation.boundary, code, message) }
+            }
+            Self::Missing(message) => Fault::permanent(Boundary::Provider, "program-missing", message),
+            Self::Fault(fault) => fault,
+        };
+        if let Some(errors) = errors.filter(|errors| !errors.trim().is_empty()) {
+            fault.message =
+                format!("{}; its standard error ends with:\n{}", fault.message, errors.trim_end());
+        }
+        fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(trouble: Trouble, errors: Option<&str>, expected: &str, retry: Retry) {
+        let length = Duration::from_secs(3);
+        let operation = Operation { boundary: Boundary::Grader, limit: Limit::Grade, length };
+        let fault = trouble.fault(operation, errors.map(str::to_owned));
+        assert_eq!((fault.to_string().as_str(), fault.retry), (expected, retry));
+    }
+
+    #[test]
+    fn faults_are_typed_and_have_the_last_words() {
+        let late =
+            "grader fault `limit`: no result within 3.0 s; raise `grade_timeout_secs` if it needs longer";
+        check(Trouble::Late, Some(" \n"), late, Retry::Sound);
+        let told = "grader fault `protocol`: no; its standard error ends with:\nTraceback\n  boom";
+        check(Trouble::protocol("no"), Some("Traceback\n  boom\n"), told, Retry::Sound);
+        let missing = "provider fault `program-missing`: no `x`";
+        check(Trouble::Missing("no `x`".to_owned()), None, missing, Retry::Never);
+        check(
+            Trouble::lasting("protocol-version", "2"),
+            None,
+            "grader fault `protocol-version`: 2",
+            Retry::Never,
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! Environments that somebody else wrote: real programs in real sandboxes, and real servers.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod faults;
+mod over_http;
+mod over_openenv;
+mod support;

@@ -1,0 +1,174 @@
+//! Environments of somebody else through the command line: examples, checks, a run with one that misbehaves.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clawrl_core::{Outcome, Trajectory};
+use regex::Regex;
+
+use crate::place::Place;
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(name).canonicalize().unwrap()
+}
+
+/// Validates an example and checks its environment.
+fn check(place: &Place, suite: &Path, tasks: usize) {
+    let suite = suite.to_str().unwrap();
+    let said = place.clawrl(&["validate", suite, "--mistakes", "--quiet"]).ends(0);
+    assert!(said.out.contains(&format!("{tasks} of {tasks} tasks are valid")), "{}", said.out);
+    let said = place.clawrl(&["env", "check", suite]).ends(0);
+    assert!(said.out.contains("pass  C16 two-sessions"), "{}", said.out);
+    assert!(said.out.ends_with("1 of 1 environments conform\n"), "{}", said.out);
+}
+
+#[test]
+fn the_example_in_python_is_good() {
+    check(&Place::new(), &example("custom-python"), 16);
+}
+
+#[test]
+fn the_example_in_shell_is_good() {
+    check(&Place::new(), &example("custom-shell"), 6);
+}
+
+#[test]
+fn the_example_in_rust_is_built_and_good() {
+    let place = Place::new();
+    let folder = place.path().join("custom-rust");
+    std::fs::create_dir_all(folder.join("build")).unwrap();
+    std::fs::copy(example("custom-rust").join("suite.yaml"), folder.join("suite.yaml")).unwrap();
+    let built = Command::new("rustc")
+        .arg("-o")
+        .arg(folder.join("build/env"))
+        .arg(example("custom-rust").join("env.rs"))
+        .status()
+        .unwrap();
+    assert!(built.success());
+    check(&place, &folder, 5);
+}
+
+/// Ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The trajectories of a run, by slot, without their times.
+fn timeless(place: &Place, run: &str) -> Vec<String> {
+    let times = Regex::new(r#""(policy|step)_time":\{[^}]*\}"#).unwrap();
+    let run = place.run(run);
+    let records = run.trajectories().unwrap().map(|record| record.unwrap());
+    let mut told: Vec<_> = records
+        .map(|record| {
+            let text = serde_json::to_string::<Trajectory>(&record.trajectory).unwrap();
+            (record.attempt.to_string(), times.replace_all(&text, "").into_owned())
+        })
+        .collect();
+    told.sort();
+    told.into_iter().map(|(attempt, text)| format!("{attempt} {text}")).collect()
+}
+
+#[test]
+fn the_same_suite_over_process_and_http_gives_equal_trajectories() {
+    let place = Place::new();
+    let folder = example("custom-python");
+    let mut child = Command::new("python3")
+        .arg(folder.join("env/env.py"))
+        .args(["--http", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _server = Server(child);
+    let address = line.trim().strip_prefix("listening on ").unwrap();
+    let suite = std::fs::read_to_string(folder.join("http.yaml")).unwrap();
+    let path = place.path().join("http.yaml");
+    std::fs::write(&path, suite.replace("http://127.0.0.1:9000", address)).unwrap();
+    for policy in ["oracle", "demonstrator:0"] {
+        for (name, suite) in [("process", folder.as_path()), ("http", path.as_path())] {
+            let run = format!("{name}-{}", &policy[..4]);
+            let arguments = ["run", suite.to_str().unwrap(), "--name", &run, "--policy", policy, "--quiet"];
+            place.clawrl(&arguments).ends(0);
+        }
+        let of_process = timeless(&place, &format!("process-{}", &policy[..4]));
+        assert_eq!(of_process.len(), 16);
+        assert_eq!(of_process, timeless(&place, &format!("http-{}", &policy[..4])));
+    }
+    let said = place.clawrl(&["env", "check", path.to_str().unwrap(), "--json"]).ends(0).json();
+    assert_eq!((&said[0]["kind"], &said[0]["passed"]), (&"http".into(), &true.into()));
+}
+
+/// Its second task's program breaks at its first step.
+const SHAKY: &str = r#"
+format: 1
+suite: shaky
+defaults:
+  env: { process: { command: [python3, env.py], files: { env.py: "SOURCE" } } }
+tasks:
+  - id: good
+    template: { word: [river, stone, cloud] }
+    instruction: Say {{ word }}
+    env: { process: { config: { word: "{{ word }}" } } }
+    oracle: { actions: [{ call: { name: say, arguments: { word: "{{ word }}" } } }] }
+  - id: bad
+    instruction: Say nothing
+    env: { process: { config: { word: BREAK } } }
+    oracle: { actions: [{ call: { name: say, arguments: { word: it } } }] }
+"#;
+
+const SHAKY_PROGRAM: &str = r#"
+import json, sys
+for line in sys.stdin:
+    r = json.loads(line)
+    m, p = r['method'], r['params']
+    if m == 'reset':
+        word, said = p['task']['config']['word'], []
+        result = {'protocol': 1, 'observation': {'text': 'go'}, 'tools': [{'name': 'say'}]}
+    elif m == 'step':
+        if word == 'BREAK':
+            raise RuntimeError('the floor gave way')
+        said += [c['arguments'].get('word') for c in p['calls']]
+        result = {'observation': {'text': 'heard'}}
+    elif m == 'grade':
+        result = {'score': float(word in said)}
+    else:
+        result = {}
+    print(json.dumps({'jsonrpc': '2.0', 'id': r['id'], 'result': result}), flush=True)
+"#;
+
+#[test]
+fn one_environment_that_breaks_leaves_the_others_alone() {
+    let place = Place::new();
+    place.suite("shaky", &SHAKY.replace("SOURCE", &SHAKY_PROGRAM.replace('\n', "\\n").replace('"', "\\\"")));
+    let said = place.clawrl(&["run", "shaky", "--name", "one", "--json", "--quiet"]).ends(4).json();
+    let total = &said["summary"]["total"];
+    assert_eq!((&total["slots"], &total["passed"]), (&4.into(), &3.into()), "{said}");
+    let run = place.run("one");
+    let records = run.trajectories().unwrap().map(|record| record.unwrap());
+    let faults: Vec<String> = records
+        .filter_map(|record| match record.outcome {
+            Outcome::Faulted(fault) => Some(fault.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert!(!faults.is_empty());
+    for fault in faults {
+        assert!(fault.starts_with("env fault `program-ended`"), "{fault}");
+        assert!(
+            fault.contains("exit code 1") && fault.contains("RuntimeError: the floor gave way"),
+            "{fault}"
+        );
+    }
+    let said = place.clawrl(&["env", "check", "shaky", "--task", "bad"]).ends(3);
+    assert!(said.out.contains("FAIL  C1  order"), "{}", said.out);
+    assert!(said.out.contains("the floor gave way"), "{}", said.out);
+    let said = place.clawrl(&["env", "check", "shaky", "--task", "none"]).ends(2);
+    assert!(!said.err.is_empty());
+}

@@ -1,0 +1,139 @@
+//! Settings of environments that somebody else wrote, as written.
+
+use clawrl_core::StepRewards;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::files::FilesFile;
+use super::image::ImageFile;
+use super::located::{Entries, Located, Text};
+use super::workspace::{NetworkFile, SandboxFile, WorkspaceFile, with_workspace};
+use crate::bounds;
+
+with_workspace! {
+    /// A program that answers `reset`, `step` and `grade`, a message a line; one in a sandbox for each attempt.
+    #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "ProcessEnv")]
+    struct ProcessEnvFile {
+        /// Program and arguments, run in the workspace without a shell. Required.
+        command: Option<Located<Vec<Text>>>,
+        /// Any JSON, handed to every reset. Default: nothing.
+        config: Option<Located<Value>>,
+        /// Most characters of its text that an observation shows. Default: 4000.
+        #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
+        observation_chars: Option<Located<i64>>,
+        /// Largest message that it may send. Default: 1024.
+        #[schemars(range(min = 1, max = bounds::MAX_MESSAGE_KIB))]
+        message_kib: Option<Located<i64>>,
+        /// Whether the same seed and the same calls give the same observations; `clawrl env check` tries it. Default:
+        /// false.
+        deterministic: Option<bool>,
+    }
+}
+
+/// A server that answers `reset`, `step` and `grade` of many attempts at once, each by POST.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HttpEnv")]
+pub(crate) struct HttpEnvFile {
+    /// Address of the server, such as `http://127.0.0.1:9000`. Required.
+    pub(crate) base_url: Option<Text>,
+    /// Any JSON, handed to every reset. Default: nothing.
+    pub(crate) config: Option<Located<Value>>,
+    /// Most characters of its text that an observation shows. Default: 4000.
+    #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
+    pub(crate) observation_chars: Option<Located<i64>>,
+    /// Largest message that it may send. Default: 1024.
+    #[schemars(range(min = 1, max = bounds::MAX_MESSAGE_KIB))]
+    pub(crate) message_kib: Option<Located<i64>>,
+    /// Whether the same seed and the same calls give the same observations; `clawrl env check` tries it. Default: false.
+    pub(crate) deterministic: Option<bool>,
+}
+
+/// A server of OpenEnv.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Openenv")]
+pub(crate) struct OpenenvFile {
+    /// Address of the server without `/ws`, such as `http://127.0.0.1:8000`. Required.
+    pub(crate) base_url: Option<Text>,
+    /// What the rewards of the steps come to as a score, which is held within 0 and 1. Default: sum.
+    pub(crate) score: Option<Located<StepRewardsFile>>,
+    /// A map of further arguments of its reset. Default: nothing.
+    pub(crate) config: Option<Located<Value>>,
+    /// Most characters of its observation that are shown. Default: 4000.
+    #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
+    pub(crate) observation_chars: Option<Located<i64>>,
+    /// Largest message that it may send. Default: 1024.
+    #[schemars(range(min = 1, max = bounds::MAX_MESSAGE_KIB))]
+    pub(crate) message_kib: Option<Located<i64>>,
+    /// Whether the same seed and the same calls give the same observations; `clawrl env check` tries it. Default: false.
+    pub(crate) deterministic: Option<bool>,
+}
+
+/// What rewards come to.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum StepRewardsFile {
+    Sum,
+    Last,
+}
+
+impl From<StepRewardsFile> for StepRewards {
+    fn from(rewards: StepRewardsFile) -> Self {
+        match rewards {
+            StepRewardsFile::Sum => Self::Sum,
+            StepRewardsFile::Last => Self::Last,
+        }
+    }
+}
+
+impl ProcessEnvFile {
+    /// Takes out what describes the sandbox.
+    pub(crate) fn take_workspace(&mut self) -> WorkspaceFile {
+        WorkspaceFile {
+            files: self.files.take(),
+            vars: self.vars.take(),
+            sandbox: self.sandbox.take(),
+            memory_mib: self.memory_mib.take(),
+            disk_mib: self.disk_mib.take(),
+            pids: self.pids.take(),
+            cpu_percent: self.cpu_percent.take(),
+            network: self.network.take(),
+            image: self.image.take(),
+            read_only: self.read_only.take(),
+        }
+    }
+}
+
+impl HttpEnvFile {
+    /// This one, with what it leaves open taken from the defaults, key by key.
+    pub(crate) fn or(self, defaults: &Self) -> Self {
+        let below = defaults.clone();
+        Self {
+            base_url: self.base_url.or(below.base_url),
+            config: self.config.or(below.config),
+            observation_chars: self.observation_chars.or(below.observation_chars),
+            message_kib: self.message_kib.or(below.message_kib),
+            deterministic: self.deterministic.or(below.deterministic),
+        }
+    }
+}
+
+impl OpenenvFile {
+    /// This one, with what it leaves open taken from the defaults, key by key.
+    pub(crate) fn or(self, defaults: &Self) -> Self {
+        let below = defaults.clone();
+        Self {
+            base_url: self.base_url.or(below.base_url),
+            score: self.score.or(below.score),
+            config: self.config.or(below.config),
+            observation_chars: self.observation_chars.or(below.observation_chars),
+            message_kib: self.message_kib.or(below.message_kib),
+            deterministic: self.deterministic.or(below.deterministic),
+        }
+    }
+}
