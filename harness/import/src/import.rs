@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clawrl_config::{ConfigError, Problem};
-use serde_json::json;
 
 use crate::bfcl::{self, BfclOptions};
 use crate::document::Document;
@@ -16,7 +15,7 @@ use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suit
 use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
 use crate::rootfs::RootfsTable;
 use crate::terminal_bench;
-use crate::write::{self, SuiteDraft};
+use crate::write::{self, Origin, SuiteDraft};
 
 /// A foreign format.
 struct Format {
@@ -92,7 +91,7 @@ pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
         head,
         tasks,
         fixtures,
-        records: rows.records,
+        records: rows.records.into_iter().map(Origin::Rows).collect(),
         links: Vec::new(),
     };
     let path = write::write(&suite, &options.output, options.force)?;
@@ -118,7 +117,7 @@ pub fn import_reasoning_gym(options: &ReasoningGymOptions) -> Result<Imported, C
         head,
         tasks,
         fixtures,
-        records: rows.records,
+        records: rows.records.into_iter().map(Origin::Rows).collect(),
         links: Vec::new(),
     };
     let path = write::write(&suite, &options.output, options.force)?;
@@ -150,7 +149,7 @@ pub fn import_bfcl(options: &BfclOptions) -> Result<Imported, ConfigError> {
         head: Vec::new(),
         tasks: rows.tasks,
         fixtures: Vec::new(),
-        records: rows.records,
+        records: rows.records.into_iter().map(Origin::Rows).collect(),
         links: Vec::new(),
     };
     let path = write::write(&suite, &options.output, options.force)?;
@@ -219,7 +218,7 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
         head: Vec::new(),
         tasks: tasks.iter().map(TaskDraft::node).collect(),
         fixtures: tasks.iter().flat_map(|task| task.fixtures.clone()).collect(),
-        records: tasks.iter().map(|task| json!(task.record)).collect(),
+        records: tasks.iter().map(|task| Origin::Folder(task.record.clone())).collect(),
         links,
     };
     let path = write::write(&suite, &options.output, options.force)?;

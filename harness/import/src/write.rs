@@ -13,7 +13,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::draft::{Fixture, FixtureSource};
+use crate::draft::{Fixture, FixtureSource, TaskRecord};
 
 /// The record of an import, beside the suite.
 pub(crate) const RECORD: &str = "import.json";
@@ -31,7 +31,7 @@ pub(crate) struct SuiteDraft {
     pub(crate) tasks: Vec<Node>,
     pub(crate) fixtures: Vec<Fixture>,
     /// What the record says of the tasks, or of the files that they came from.
-    pub(crate) records: Vec<Value>,
+    pub(crate) records: Vec<Origin>,
     /// Links to root file systems: their paths in the suite's folder, and where they lead.
     pub(crate) links: Vec<(String, PathBuf)>,
 }
@@ -40,7 +40,17 @@ pub(crate) struct SuiteDraft {
 struct Record<'a> {
     format: u32,
     from: &'a str,
-    tasks: &'a [Value],
+    tasks: &'a [Origin],
+}
+
+/// What tasks came from.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Origin {
+    /// A folder, which is one task.
+    Folder(TaskRecord),
+    /// Rows of a file, or a category of them.
+    Rows(Value),
 }
 
 /// Writes the suite. Returns the path of its file.

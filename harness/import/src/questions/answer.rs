@@ -336,11 +336,11 @@ fn words(text: &str) -> Option<String> {
     let inner = text.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text).trim();
     let plain = |c: char| c.is_alphanumeric() || c == ' ' || "'’\"-.,;:!?&()".contains(c);
     let is_plain = inner.chars().all(plain) && inner.chars().any(char::is_alphabetic);
-    // `2x` and `f(x)` are formulas; `A`, `(B)` and `24th of May` are not.
+    // `2x`, `5 pi` and `f(x)` are formulas; `A`, `(B)` and `24th of May` are not.
     let words = || inner.split([' ', '-', ',', '(', ')']).filter(|word| !word.is_empty());
     let mixes = |word: &str| {
         let letters = word.chars().filter(|c| c.is_alphabetic()).count();
-        letters == 1 && word.chars().any(|c| c.is_ascii_digit())
+        word == "pi" || (letters == 1 && word.chars().any(|c| c.is_ascii_digit()))
     };
     let is_call = inner.char_indices().any(|(at, c)| c == '(' && at > 0 && !inner[..at].ends_with(' '));
     (inner.len() <= MOST_TEXT && is_plain && !words().any(mixes) && !is_call).then(|| inner.to_owned())

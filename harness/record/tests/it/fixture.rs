@@ -31,6 +31,7 @@ fn task(suite: &str, family: &str) -> Arc<TaskSpec> {
             limits: SandboxLimits::default(),
             network: NetworkPolicy::None,
             image: None,
+            read_only: Vec::new(),
         }),
         checks: Vec::new(),
         verifier: None,
