@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bfcl;
 mod commands;
 mod conformance;
 mod grading;
