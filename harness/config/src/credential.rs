@@ -77,7 +77,7 @@ pub(crate) fn is_secret(value: &str) -> bool {
 
 /// A long word of letters of both kinds and digits, none of them often.
 fn is_random(word: &str) -> bool {
-    let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(|byte| kind(byte));
+    let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
     word.len() >= LEAST_RANDOM
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_uppercase)

@@ -79,6 +79,8 @@ pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
         "ChoiceMap" => Some("a variable of `template:`"),
         "Action" => Some("an entry of `actions:`"),
         "CallAction" => Some("`call:`"),
+        "CallsMatch" => Some("`calls_match:`"),
+        "ExpectedCall" => Some("an entry of `calls:`"),
         "StepReward" => Some("an entry of `step_rewards:`"),
         "Called" => Some("`called:`"),
         "Stored" => Some("`stored:`"),

@@ -32,7 +32,7 @@ pub enum CustomLink {
         /// Program and arguments, without a shell.
         command: Vec<String>,
         /// Its sandbox, with its files.
-        workspace: WorkspaceSpec,
+        workspace: Box<WorkspaceSpec>,
     },
     /// A server for many attempts at once, asked by POST.
     Http {
@@ -44,14 +44,14 @@ pub enum CustomLink {
         /// Address without the `/ws`.
         base_url: String,
         /// What the rewards of its steps come to.
-        score: StepRewards,
+        score: RewardTotal,
     },
 }
 
 /// What the rewards of an episode's steps come to as its score, which is held within [0, 1].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StepRewards {
+pub enum RewardTotal {
     /// All together.
     #[default]
     Sum,

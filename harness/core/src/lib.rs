@@ -33,7 +33,7 @@ mod usage;
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
 pub use cancel::CancelToken;
-pub use custom::{CustomLink, CustomSpec, StepRewards};
+pub use custom::{CustomLink, CustomSpec, RewardTotal};
 pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};

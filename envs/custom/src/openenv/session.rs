@@ -9,7 +9,7 @@
 //! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
 //! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
-use clawrl_core::{CheckReport, Grade, StepResult, StepRewards, StopReason, ToolCall};
+use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall};
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(crate) struct OpenenvSession {
     client: HttpClient,
     base_url: String,
     most: usize,
-    score: StepRewards,
+    score: RewardTotal,
     /// From the first message on.
     socket: Option<WebSocketStream<MaybeTlsStream<TcpStream>>>,
     acting: Acting,
@@ -75,7 +75,7 @@ enum Told {
 }
 
 impl OpenenvSession {
-    pub(crate) fn new(client: HttpClient, base_url: &str, most: usize, score: StepRewards) -> Self {
+    pub(crate) fn new(client: HttpClient, base_url: &str, most: usize, score: RewardTotal) -> Self {
         Self {
             client,
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -138,8 +138,8 @@ impl OpenenvSession {
     /// What the rewards come to.
     pub(crate) fn grade(&self) -> Grade {
         let (what, raw) = match self.score {
-            StepRewards::Sum => ("sum", self.rewards.iter().sum()),
-            StepRewards::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
+            RewardTotal::Sum => ("sum", self.rewards.iter().sum()),
+            RewardTotal::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
         };
         let score = f64::clamp(raw, 0.0, 1.0);
         let message = format!("{what} of {} rewards: {raw}", self.rewards.len());

@@ -49,7 +49,7 @@ impl PlaceKind {
         let key = serde_json::to_string(&(command, workspace, spec.message_bytes)).ok()?;
         Some(Self {
             command: command.as_slice().into(),
-            workspace: Arc::new(workspace.clone()),
+            workspace: Arc::new(*workspace.clone()),
             message_bytes: spec.message_bytes,
             key: key.into(),
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{EnvProvider, Retry, StepRewards, StopReason};
+use clawrl_core::{EnvProvider, Retry, RewardTotal, StopReason};
 use clawrl_testkit::conformance::{Case, check_provider};
 use clawrl_testkit::lease_request;
 use futures_util::{SinkExt, StreamExt};
@@ -94,7 +94,7 @@ fn say(message: &str) -> clawrl_core::ToolCall {
 async fn an_episode_is_played_and_graded_by_its_rewards() {
     let address = server(plain()).await;
     let provider = bare_provider();
-    let task = custom_task(openenv(&address, StepRewards::Sum, json!({ "word": "stone" })));
+    let task = custom_task(openenv(&address, RewardTotal::Sum, json!({ "word": "stone" })));
     let (mut env, observation) = begun(&provider, &task).await;
     assert_eq!(observation.joined_text(), "say stone 7");
     let names: Vec<_> = observation.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -119,7 +119,7 @@ async fn an_episode_is_played_and_graded_by_its_rewards() {
 async fn tools_of_mcp_are_tools() {
     let address = server(json!({ "properties": { "type": {}, "tool_name": {}, "arguments": {} } })).await;
     let provider = bare_provider();
-    for (score, expected) in [(StepRewards::Sum, 0.5), (StepRewards::Last, 0.25)] {
+    for (score, expected) in [(RewardTotal::Sum, 0.5), (RewardTotal::Last, 0.25)] {
         let (mut env, observation) =
             begun(&provider, &custom_task(openenv(&address, score, Value::Null))).await;
         assert_eq!(observation.tools[0].name, "say");
@@ -136,7 +136,7 @@ async fn tools_of_mcp_are_tools() {
 async fn servers_that_break_are_faults() {
     let address = server(plain()).await;
     let provider = bare_provider();
-    let task = custom_task(openenv(&address, StepRewards::Sum, Value::Null));
+    let task = custom_task(openenv(&address, RewardTotal::Sum, Value::Null));
     let (mut env, _) = begun(&provider, &task).await;
     let fault = env.step(&[say("break")], ctx(1, LIMIT)).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("env-error", Retry::Never), "{fault}");
@@ -145,7 +145,7 @@ async fn servers_that_break_are_faults() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
-    let task = custom_task(openenv(&nobody, StepRewards::Sum, Value::Null));
+    let task = custom_task(openenv(&nobody, RewardTotal::Sum, Value::Null));
     let mut env = provider.lease(lease_request(&task)).await.unwrap();
     let fault = env.reset(ctx(0, LIMIT)).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("server-unreachable", Retry::Sound), "{fault}");
@@ -156,7 +156,7 @@ async fn servers_of_openenv_conform() {
     let address = server(plain()).await;
     let case = Case {
         make_provider: Box::new(|| std::sync::Arc::new(bare_provider()) as std::sync::Arc<dyn EnvProvider>),
-        task: custom_task(openenv(&address, StepRewards::Sum, Value::Null)),
+        task: custom_task(openenv(&address, RewardTotal::Sum, Value::Null)),
         quick_calls: vec![say("it")],
         long_calls: Some(vec![say("hang")]),
         ending_calls: Some(vec![say("river")]),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
-    CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Observation, RunId, SandboxKind,
-    SandboxLimits, StepCtx, StepRewards, TaskSpec, Timeouts, ToolCall, WorkspaceSpec,
+    CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Observation, RewardTotal, RunId,
+    SandboxKind, SandboxLimits, StepCtx, TaskSpec, Timeouts, ToolCall, WorkspaceSpec,
 };
 use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -36,7 +36,7 @@ pub(crate) fn process(command: &[&str], files: Vec<(&str, &str)>, config: Value)
     CustomSpec {
         link: CustomLink::Process {
             command: command.iter().map(|&entry| entry.to_owned()).collect(),
-            workspace: WorkspaceSpec { files, limits, ..WorkspaceSpec::default() },
+            workspace: Box::new(WorkspaceSpec { files, limits, ..WorkspaceSpec::default() }),
         },
         config,
         observation_chars: 2_000,
@@ -50,7 +50,7 @@ pub(crate) fn http(base_url: &str, config: Value) -> CustomSpec {
     CustomSpec { link, ..process(&["none"], Vec::new(), config) }
 }
 
-pub(crate) fn openenv(base_url: &str, score: StepRewards, config: Value) -> CustomSpec {
+pub(crate) fn openenv(base_url: &str, score: RewardTotal, config: Value) -> CustomSpec {
     let link = CustomLink::Openenv { base_url: base_url.to_owned(), score };
     CustomSpec { link, ..process(&["none"], Vec::new(), config) }
 }

@@ -146,7 +146,7 @@ mod tests {
 
     fn check(check: Check, expected: Option<(f64, &str)>) {
         let spec = CheckSpec { label: "l".to_owned(), weight: 2.0, check };
-        let reports = judge(&[spec.clone()], &state()).unwrap();
+        let reports = judge(std::slice::from_ref(&spec), &state()).unwrap();
         let found = reports.get(&0).map(|report| (report.score, report.message.as_str()));
         assert_eq!(found, expected, "{:?}", spec.check);
     }

@@ -17,7 +17,10 @@ fn tools() -> Vec<ToolDecl> {
     ]
 }
 
-fn check(calls: &'static [(&'static str, fn() -> Value, &'static str)]) {
+/// A tool, its arguments, and what is shown.
+type Case = (&'static str, fn() -> Value, &'static str);
+
+fn check(calls: &'static [Case]) {
     with_env(sandboxed(tools()), async |env| {
         for (name, arguments, expected) in calls {
             assert_eq!(&shown(env, &[call(name, arguments())]).await, expected, "{name}");

@@ -110,7 +110,9 @@ async fn names_that_lead_to_private_addresses_are_refused() {
     let provider = bare_provider_with([("API_KEY".to_owned(), KEY.to_owned())]);
     // A name of this machine in many resolvers, and no address of its own in the list.
     let named = format!("http://localhost:{}/", listener.port);
-    let mut env = ready(&provider, &toolcall_task(in_process(vec![api(&[named.clone()])]), Vec::new())).await;
+    let mut env =
+        ready(&provider, &toolcall_task(in_process(vec![api(std::slice::from_ref(&named))]), Vec::new()))
+            .await;
     let told = shown(env.as_mut(), &[call("api", json!({"url": format!("{named}v1/hello")}))]).await;
     assert!(told.contains("[status 200]"), "{told}");
     let told = shown(env.as_mut(), &[call("api", json!({"url": listener.url("/v1/hello")}))]).await;

@@ -94,9 +94,12 @@ async fn attempts_share_a_connection_and_a_lost_one_is_a_fault() {
     assert!(provider.shutdown().await.leftovers.is_empty());
 }
 
+/// A name, what the server answers, and what the fault says.
+type Case = (&'static str, fn(&Asked) -> Vec<u8>, &'static str);
+
 #[tokio::test]
 async fn servers_that_do_not_serve_are_faults() {
-    let cases: [(&str, fn(&Asked) -> Vec<u8>, &str); 4] = [
+    let cases: [Case; 4] = [
         ("refuses", |_| answer("401 Unauthorized", "", "who are you?"), "status 401: who are you?"),
         (
             "no server",

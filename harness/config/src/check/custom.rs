@@ -2,7 +2,7 @@
 //!
 //! Their tools are known when an episode begins, so the calls of scripts are held against nothing here.
 
-use clawrl_core::{ActionFormat, StepRewards};
+use clawrl_core::{ActionFormat, RewardTotal};
 use serde_json::Value;
 
 use super::checker::Checker;
@@ -30,7 +30,7 @@ impl Checker {
             message_kib: file.message_kib.as_ref(),
             deterministic: file.deterministic,
         };
-        self.custom(CustomLinkRow::Process { command, workspace }, shared)
+        self.custom(CustomLinkRow::Process { command, workspace: Box::new(workspace) }, shared)
     }
 
     pub(super) fn http_env(&mut self, file: HttpEnvFile, place: Span) -> CustomRow {
@@ -56,7 +56,7 @@ impl Checker {
                 "write `config: { name: value }`; the server's reset takes them by name",
             );
         }
-        let score = file.score.as_deref().map_or(StepRewards::default(), |&score| score.into());
+        let score = file.score.as_deref().map_or(RewardTotal::default(), |&score| score.into());
         let shared = Shared {
             config: file.config,
             observation_chars: file.observation_chars.as_ref(),

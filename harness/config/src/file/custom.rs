@@ -1,6 +1,6 @@
 //! Settings of environments that somebody else wrote, as written.
 
-use clawrl_core::StepRewards;
+use clawrl_core::RewardTotal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub(crate) struct OpenenvFile {
     /// Address of the server without `/ws`, such as `http://127.0.0.1:8000`. Required.
     pub(crate) base_url: Option<Text>,
     /// What the rewards of the steps come to as a score, which is held within 0 and 1. Default: sum.
-    pub(crate) score: Option<Located<StepRewardsFile>>,
+    pub(crate) score: Option<Located<RewardTotalFile>>,
     /// A map of further arguments of its reset. Default: nothing.
     pub(crate) config: Option<Located<Value>>,
     /// Most characters of its observation that are shown. Default: 4000.
@@ -77,16 +77,16 @@ pub(crate) struct OpenenvFile {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum StepRewardsFile {
+pub(crate) enum RewardTotalFile {
     Sum,
     Last,
 }
 
-impl From<StepRewardsFile> for StepRewards {
-    fn from(rewards: StepRewardsFile) -> Self {
+impl From<RewardTotalFile> for RewardTotal {
+    fn from(rewards: RewardTotalFile) -> Self {
         match rewards {
-            StepRewardsFile::Sum => Self::Sum,
-            StepRewardsFile::Last => Self::Last,
+            RewardTotalFile::Sum => Self::Sum,
+            RewardTotalFile::Last => Self::Last,
         }
     }
 }

@@ -23,7 +23,7 @@ impl<'s> Filler<'_, '_, 's> {
                 let command: Vec<_> = command.iter().map(|entry| self.text(entry, values)).collect();
                 CustomLink::Process {
                     command: command.into_iter().collect::<Option<_>>()?,
-                    workspace: workspace?,
+                    workspace: Box::new(workspace?),
                 }
             }
             CustomLinkRow::Http { base_url } => {

@@ -1,6 +1,6 @@
 //! Environments that somebody else wrote.
 
-use clawrl_core::StepRewards;
+use clawrl_core::RewardTotal;
 
 use super::terminal::WorkspaceRow;
 use super::text::{JsonText, Visit, texts};
@@ -19,9 +19,9 @@ pub(crate) struct CustomRow {
 /// Where it is. An address is missing only where that was a problem.
 #[derive(Debug)]
 pub(crate) enum CustomLinkRow {
-    Process { command: Vec<Text>, workspace: WorkspaceRow },
+    Process { command: Vec<Text>, workspace: Box<WorkspaceRow> },
     Http { base_url: Option<Text> },
-    Openenv { base_url: Option<Text>, score: StepRewards },
+    Openenv { base_url: Option<Text>, score: RewardTotal },
 }
 
 impl CustomRow {

@@ -250,6 +250,18 @@ fn parser_and_schema_know_the_same_keys() {
         ("AnswerCommand", check("answer_command")),
         ("Called", check("called")),
         ("CallMap", task("zzz: 1").replace("checks: []", "checks: [{ called_in_order: [{ zzz: 1 }] }]")),
+        ("CallsMatch", check("calls_match")),
+        (
+            "ExpectedCall",
+            task("zzz: 1").replace("checks: []", "checks: [{ calls_match: { calls: [{ zzz: 1 }] } }]"),
+        ),
+        (
+            "ValuePatternMap",
+            task("zzz: 1").replace(
+                "checks: []",
+                "checks: [{ calls_match: { calls: [{ tool: t, arguments: { a: { zzz: 1 } } }] } }]",
+            ),
+        ),
         ("Stored", check("stored")),
     ];
     let refused = |path: &std::path::Path| load_suite(path).expect_err("an unknown key");

@@ -189,7 +189,7 @@ impl Decimal {
     fn regex(&self) -> String {
         let mut regex = if self.negative { "[-−]\\s*\\$?" } else { "\\+?\\$?" }.to_owned();
         for (at, digit) in self.whole.chars().enumerate() {
-            if at > 0 && (self.whole.len() - at) % 3 == 0 {
+            if at > 0 && (self.whole.len() - at).is_multiple_of(3) {
                 regex.push_str(",?");
             }
             regex.push(digit);
