@@ -26,7 +26,7 @@ fn overview_and_topics() {
     }
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
-      help: topics: exit-codes, environment, run, train, policy, validate, plan, new, import, ls, show, report, clean, doctor, completions, man, help
+      help: topics: exit-codes, environment, run, train, policy, validate, env, plan, new, import, ls, show, report, clean, doctor, completions, man, help
     ");
 }
 
