@@ -117,7 +117,9 @@ impl CustomEnv {
             let budget = spec.observation_chars as usize;
             let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
             let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
-            result = unless_cancelled(ctx, step).await?;
+            let stepped = unless_cancelled(ctx, step).await?;
+            self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
+            result = stepped.result;
         }
         // The environment may have ended the episode by a call before it.
         if let (Some(at), None) = (submit, &result.end) {

@@ -51,6 +51,13 @@ pub(crate) struct Opened {
     pub(crate) own_submit: bool,
 }
 
+/// A step that was made.
+pub(crate) struct Stepped {
+    pub(crate) result: StepResult,
+    /// Whether `submit` is the environment's own tool from now on; `None` where the tools are the same.
+    pub(crate) own_submit: Option<bool>,
+}
+
 impl Peer {
     pub(crate) async fn reset(&mut self, opening: &Opening<'_>, until: Instant) -> Result<Opened, Trouble> {
         if let Self::Openenv(session) = self {
@@ -81,10 +88,10 @@ impl Peer {
         calls: &[ToolCall],
         budget: usize,
         until: Instant,
-    ) -> Result<StepResult, Trouble> {
+    ) -> Result<Stepped, Trouble> {
         if let Self::Openenv(session) = self {
             let step = timeout_at(until.into(), session.step(calls, budget)).await;
-            return step.unwrap_or(Err(Trouble::Late));
+            return step.unwrap_or(Err(Trouble::Late)).map(|result| Stepped { result, own_submit: None });
         }
         let params = StepParams { session, seq, calls: calls.iter().map(Into::into).collect() };
         let result = self.ask(Method::Step, &params, until).await?;
@@ -93,10 +100,14 @@ impl Peer {
             return Err(Trouble::protocol("the reward of a step is not finite"));
         }
         let mut observation = observation(answer.observation, budget);
+        let mut own_submit = None;
         if !answer.tools.is_empty() {
-            observation.tools = offer(answer.tools)?.tools;
+            let offer = offer(answer.tools)?;
+            observation.tools = offer.tools;
+            own_submit = Some(offer.own_submit);
         }
-        Ok(StepResult { observation, end: end(answer.done), process_reward: answer.reward })
+        let result = StepResult { observation, end: end(answer.done), process_reward: answer.reward };
+        Ok(Stepped { result, own_submit })
     }
 
     pub(crate) async fn grade(

@@ -8,7 +8,7 @@ use clawrl_core::{
     Boundary, BoxFuture, CloseReport, CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Fault,
     LeaseRequest, Limit, ProviderUsage, RunId, SandboxKind,
 };
-use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool};
+use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
 use clawrl_workspace::FixtureReader;
 use tokio_util::task::TaskTracker;
 
@@ -146,7 +146,7 @@ impl EnvProvider for CustomProvider {
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            let shares = divided(count, &self.expected);
+            let shares = warm_shares(count, &self.expected);
             // All are started before the first is awaited.
             let fills: Vec<_> = shares
                 .iter()
@@ -175,20 +175,6 @@ impl EnvProvider for CustomProvider {
     }
 }
 
-/// Divides a number among kinds by how often they are expected, rounded down; what is left over is not made ahead.
-fn divided<K: Clone + PartialEq>(count: u32, expected: &[(K, u32)]) -> Vec<(K, u32)> {
-    let mut kinds: Vec<(K, u64)> = Vec::new();
-    for (kind, leases) in expected {
-        match kinds.iter_mut().find(|(known, _)| known == kind) {
-            Some((_, number)) => *number += u64::from(*leases),
-            None => kinds.push((kind.clone(), u64::from(*leases))),
-        }
-    }
-    let total: u64 = kinds.iter().map(|(_, number)| number).sum::<u64>().max(1);
-    // A share is at most the whole.
-    kinds.into_iter().map(|(kind, number)| (kind, (u64::from(count) * number / total) as u32)).collect()
-}
-
 impl Shared {
     fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
@@ -209,20 +195,5 @@ impl Shared {
         })?;
         clients.insert(secure, client.clone());
         Ok(client)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warm_ones_are_divided_by_occurrence() {
-        let check = |count: u32, expected: &[(&'static str, u32)], shares: &[(&str, u32)]| {
-            assert_eq!(divided(count, expected), shares, "{count} over {expected:?}");
-        };
-        check(10, &[("a", 1), ("b", 1), ("a", 2)], &[("a", 7), ("b", 2)]);
-        check(10, &[("a", 0)], &[("a", 0)]);
-        check(10, &[], &[]);
     }
 }

@@ -30,6 +30,7 @@ mod ready;
 mod safe_dir;
 mod screen;
 mod seccomp;
+mod shares;
 mod shell;
 pub mod spawner;
 mod sweep;
@@ -52,6 +53,7 @@ pub use program::{Program, ProgramHandle};
 pub use pty::{LineMode, Pty, PtyRead};
 pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError};
 pub use screen::ScreenView;
+pub use shares::warm_shares;
 pub use shell::{
     CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce,
     ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput,

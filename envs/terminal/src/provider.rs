@@ -12,7 +12,7 @@ use clawrl_core::{
 use clawrl_sandbox::{
     Announcer, CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxFolder,
     SandboxSpec, ShellConfig, ShellSession, StepLimits, WarmMarks, WarmPool, WorkspaceStart, bash_arguments,
-    rc_script, terminal_environment,
+    rc_script, terminal_environment, warm_shares,
 };
 use clawrl_workspace::FixtureReader;
 
@@ -150,7 +150,7 @@ impl EnvProvider for TerminalProvider {
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            let shares = divided(count, &self.expected);
+            let shares = warm_shares(count, &self.expected);
             // All are started before the first is awaited.
             let fills: Vec<_> = shares.iter().map(|(kind, count)| self.pool.fill(kind, *count)).collect();
             let mut first_fault = Ok(());
@@ -171,28 +171,6 @@ impl EnvProvider for TerminalProvider {
             CloseReport { leftovers, cast: None }
         })
     }
-}
-
-/// Divides a number among kinds by how often they are expected; the most frequent gets what is left over.
-fn divided(count: u32, expected: &[(TerminalKind, u32)]) -> Vec<(TerminalKind, u32)> {
-    let mut occurrences: Vec<(TerminalKind, u64)> = Vec::new();
-    for (kind, leases) in expected {
-        match occurrences.iter_mut().find(|(known, _)| known == kind) {
-            Some((_, number)) => *number += u64::from(*leases),
-            None => occurrences.push((kind.clone(), u64::from(*leases))),
-        }
-    }
-    occurrences.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let total: u64 = occurrences.iter().map(|(_, number)| number).sum();
-    let mut shares: Vec<(TerminalKind, u32)> = occurrences
-        .into_iter()
-        .map(|(kind, number)| (kind, (u64::from(count) * number / total.max(1)) as u32))
-        .collect();
-    let given: u32 = shares.iter().map(|(_, share)| share).sum();
-    if let Some(first) = shares.first_mut() {
-        first.1 += count - given;
-    }
-    shares
 }
 
 impl Shared {
@@ -246,30 +224,5 @@ impl Shared {
             .await
             .map_err(|error| no_prompt(error.to_string()))?;
         Ok(ReadyTerminal { sandbox: started.sandbox, session })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(memory_mib: u32) -> TerminalSpec {
-        TerminalSpec {
-            limits: SandboxLimits { memory_mib, ..SandboxLimits::default() },
-            ..TerminalSpec::default()
-        }
-    }
-
-    #[test]
-    fn warm_ones_are_divided_by_occurrence_without_loss() {
-        let check = |count: u32, memories: &[u32], expected: &[u32]| {
-            let kinds: Vec<_> = memories.iter().map(|&memory| (TerminalKind::of(&spec(memory)), 1)).collect();
-            let shares: Vec<u32> = divided(count, &kinds).into_iter().map(|(_, share)| share).collect();
-            assert_eq!(shares, expected, "{count} over {memories:?}");
-        };
-        check(10, &[1, 1, 1], &[10]);
-        check(10, &[1, 2, 1], &[7, 3]);
-        check(0, &[1, 2], &[0, 0]);
-        check(5, &[], &[]);
     }
 }

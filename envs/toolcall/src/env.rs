@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, Observation,
-    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
+    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, McpShare,
+    Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, GradeRequest, grade};
@@ -137,7 +137,18 @@ impl ToolcallEnv {
     /// Connects to the servers of the task, all at the same time, and takes up their tools.
     async fn connect(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
         let place = PlaceKind::of(spec).map(PlaceKind::without_interpreter);
-        let server = |decl: &McpDecl| Server::new(decl.clone(), self.environment.clone(), place.clone());
+        // What all attempts share cannot have the seed of one.
+        let of_all = || {
+            let own = spec.workspace.as_ref().map(|workspace| workspace.env.clone()).unwrap_or_default();
+            interpreter_variables(own, &self.shared.determinism)
+        };
+        let server = |decl: &McpDecl| {
+            let environment = match decl.share {
+                McpShare::Attempt => self.environment.clone(),
+                McpShare::Run => of_all(),
+            };
+            Server::new(decl.clone(), environment, place.clone())
+        };
         self.servers = spec.mcp.iter().map(server).collect();
         let sandbox = self.place.as_ref().map(|place| place.sandbox.as_ref());
         let on = Surroundings { shared: &self.shared, sandbox };

@@ -40,8 +40,9 @@ impl Secrets {
     pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
         let named = spec.sources().filter_map(|(_, source)| source.variable());
         let mut values: Vec<(String, String)> = named
-            .filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone())))
-            .filter(|(_, value)| value.trim().len() >= LEAST_STRUCK)
+            // White space around it is not sent, and would keep it from being found.
+            .filter_map(|name| Some((name.to_owned(), self.0.get(name)?.trim().to_owned())))
+            .filter(|(_, value)| value.len() >= LEAST_STRUCK)
             .collect();
         // One that holds another goes first.
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));

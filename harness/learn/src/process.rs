@@ -2,7 +2,7 @@
 //!
 //! I1. A bucket holds the rewards of the steps of one group that have the same index. Of fewer than [`LEAST_MEMBERS`] it
 //! says nothing: whoever is still there late in an episode is no fair sample. Nor does one say anything whose rewards are
-//! equal. I2. A step without a reward is in no
+//! equal, or too large to be averaged. I2. A step without a reward is in no
 //! bucket, and its term is 0. I3. The terms of a bucket sum to zero, and none is magnified by more than
 //! 1 / [`STD_FLOOR`].
 //!
@@ -41,6 +41,10 @@ pub fn process_advantages(members: &[&[Option<f64>]]) -> Vec<Vec<f64>> {
         let mean = bucket.iter().map(|(_, reward)| reward).sum::<f64>() / count;
         let variance = bucket.iter().map(|(_, reward)| (reward - mean).powi(2)).sum::<f64>() / count;
         let scale = variance.sqrt().max(STD_FLOOR);
+        // Rewards near the largest floats have no mean.
+        if !(mean.is_finite() && scale.is_finite()) {
+            continue;
+        }
         for (member, reward) in bucket {
             if let Some(term) = terms[member].get_mut(index) {
                 *term = (reward - mean) / scale;
@@ -88,6 +92,7 @@ mod tests {
         // I3: a spread below the floor is not magnified to 1.
         check(&[&[some(0.03)], &[some(0.0)], &[some(0.0)]], &[&[0.2], &[-0.1], &[-0.1]]);
         check(&[&[some(0.1)], &[some(0.1)], &[some(0.1)]], &[&[0.0], &[0.0], &[0.0]]);
+        check(&[&[some(1e308)], &[some(9e307)], &[some(1e308)]], &[&[0.0], &[0.0], &[0.0]]);
         check(&[], &[]);
     }
 

@@ -10,7 +10,7 @@
 //! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
 use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -25,6 +25,9 @@ use crate::message::{Method, TextAnswer, ToolAnswer, cut, shaped, shown};
 use crate::observe::observation;
 use crate::process::too_large;
 use crate::trouble::Trouble;
+
+/// Difference that adding floats leaves.
+const ROUNDING: f64 = 1e-9;
 
 /// A session with a server.
 #[derive(Debug)]
@@ -72,6 +75,12 @@ enum Told {
     State(StateAnswer),
     /// It does not fit the server's schema.
     Refused(String),
+}
+
+/// A sum without what floats leave of it: ten times 0.1 is 1.
+fn straightened(sum: f64) -> f64 {
+    let whole = sum.round();
+    if (sum - whole).abs() < ROUNDING { whole } else { sum }
 }
 
 impl OpenenvSession {
@@ -122,7 +131,11 @@ impl OpenenvSession {
                     texts.push(text(&state.observation));
                     if let Some(of_step) = state.reward.map(Reward::number) {
                         self.rewards.push(of_step);
-                        reward = Some(reward.unwrap_or(0.0) + of_step);
+                        let total = reward.unwrap_or(0.0) + of_step;
+                        if !total.is_finite() {
+                            return Err(Trouble::protocol("the rewards of a step have no finite sum"));
+                        }
+                        reward = Some(total);
                     }
                     if state.done {
                         end = Some(StopReason::Ended("done".to_owned()));
@@ -141,6 +154,7 @@ impl OpenenvSession {
             RewardTotal::Sum => ("sum", self.rewards.iter().sum()),
             RewardTotal::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
         };
+        let raw = straightened(raw);
         let score = f64::clamp(raw, 0.0, 1.0);
         let message = format!("{what} of {} rewards: {raw}", self.rewards.len());
         let check = CheckReport { label: "rewards".to_owned(), score, weight: 1.0, message };
@@ -202,6 +216,17 @@ impl OpenenvSession {
             .socket
             .take()
             .ok_or_else(|| Trouble::sound("connection-lost", "the session has no connection"))?;
+        // What has come unasked would be taken for the answer.
+        while let Some(Some(early)) = socket.next().now_or_never() {
+            match early {
+                Ok(Message::Text(_) | Message::Binary(_)) => {
+                    let message = format!("before `{}` was asked, there was an answer", method.name());
+                    return Err(Trouble::sound("answer-unasked", message));
+                }
+                Ok(_) => {}
+                Err(error) => return Err(self.lost(&error)),
+            }
+        }
         socket.send(Message::text(message.to_string())).await.map_err(|error| self.lost(&error))?;
         let told = loop {
             match socket.next().await {
@@ -267,5 +292,22 @@ impl OpenenvSession {
                 Trouble::sound("connection-lost", format!("the WebSocket of the session broke ({error})"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_what_they_were_meant_to_be() {
+        let check = |rewards: &[f64], expected: f64| {
+            assert_eq!(straightened(rewards.iter().sum()), expected, "{rewards:?}");
+        };
+        check(&[0.1; 10], 1.0);
+        check(&[0.25, 0.5], 0.75);
+        check(&[0.1, 0.2, -0.3], 0.0);
+        check(&[], 0.0);
+        assert!(straightened(f64::INFINITY).is_infinite());
     }
 }

@@ -163,6 +163,8 @@ impl Talk {
     ) -> Result<Option<Result<Value, Trouble>>, Trouble> {
         let Answer { id, result } = answer;
         match id {
+            // What cannot say which request it answers, answers the oldest one that was given up, before the open one.
+            AnswerId::Null if self.abandoned.pop_first().is_some() => Ok(None),
             AnswerId::Null => match open {
                 Some(_) => Ok(Some(result)),
                 None => result.map(|_| None),

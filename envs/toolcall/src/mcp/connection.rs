@@ -145,12 +145,14 @@ impl Connection {
         let config = StreamableHttpClientTransportConfig::with_uri(url)
             .custom_headers(headers.collect::<std::collections::HashMap<HeaderName, _>>())
             // A session that is forgotten has lost what it kept, which nobody may hide.
-            .reinit_on_expired_session(false);
+            .reinit_on_expired_session(false)
+            // Time that a call waits for others in here would be taken from its own.
+            .max_concurrent_requests(usize::MAX);
         let transport = StreamableHttpClientTransport::with_client(endpoint, config);
         match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
             Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble)),
             Ok(Err(error)) => {
-                let reason = trouble.known().unwrap_or_else(|| reason(&error));
+                let reason = trouble.words().unwrap_or_else(|| reason(&error));
                 let message =
                     format!("the MCP server `{}` at {url} did not answer `initialize`: {reason}", decl.name);
                 Err(Fault::transient(Boundary::Provider, "mcp-unreachable", message))
@@ -289,7 +291,7 @@ impl Connection {
     async fn why_lost(&self, error: Option<&ServiceError>) -> String {
         match &self.other_side {
             OtherSide::Http(trouble) => {
-                trouble.known().or(error.map(ToString::to_string)).unwrap_or_else(|| "no answer".to_owned())
+                trouble.words().or(error.map(ToString::to_string)).unwrap_or_else(|| "no answer".to_owned())
             }
             OtherSide::Program { running, .. } => {
                 let mut running = running.lock().await;
@@ -304,7 +306,7 @@ impl Connection {
     async fn said(&self) -> String {
         match &self.other_side {
             OtherSide::Http(trouble) => {
-                trouble.known().map(|reason| format!(": {reason}")).unwrap_or_default()
+                trouble.words().map(|reason| format!(": {reason}")).unwrap_or_default()
             }
             OtherSide::Program { running, .. } => running.lock().await.1.told(),
         }

@@ -1,7 +1,7 @@
 //! Streamable HTTP for the SDK, over our own client.
 //!
-//! E1. A request that fails is told to whoever made it, and to nobody else. E2. Events that break off are remembered, and so is
-//! a session that the server has forgotten: the SDK would only wait for what will never come. E3. Memory is bounded by
+//! E1. A request that fails is told to whoever made it, and to nobody else; so are events that break off. E2. A session that
+//! the server has forgotten is remembered: the SDK would only wait for what will never come. E3. Memory is bounded by
 //! [`ANSWER_BYTES`] of one answer.
 //!
 //! The stream that a server may use to speak unasked is not opened: tools are listed at every reset, and nothing else is
@@ -45,10 +45,13 @@ pub(super) struct Endpoint {
     trouble: Arc<Trouble>,
 }
 
-/// What went wrong first.
+/// What went wrong.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
+    /// With all of the session.
     first: Mutex<Option<String>>,
+    /// With one request, the last that had trouble.
+    latest: Mutex<Option<String>>,
     came: Notify,
 }
 
@@ -60,7 +63,18 @@ impl Trouble {
         reason
     }
 
-    /// The trouble, if there was any.
+    /// Keeps a reason for whoever made the request that it ends; all others go on.
+    fn keep(&self, reason: String) -> String {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).replace(reason.clone());
+        reason
+    }
+
+    /// Why a request may have come to nothing.
+    pub(super) fn words(&self) -> Option<String> {
+        self.known().or_else(|| self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// The trouble of the session, if there was any.
     pub(super) fn known(&self) -> Option<String> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -138,7 +152,7 @@ impl Endpoint {
         let pieces = stream::unfold((body, 0usize), move |(mut body, read)| {
             let trouble = Arc::clone(&trouble);
             async move {
-                let failed = |reason: String| Err(io::Error::other(trouble.note(reason)));
+                let failed = |reason: String| Err(io::Error::other(trouble.keep(reason)));
                 loop {
                     return match body.frame().await?.map(hyper::body::Frame::into_data) {
                         Err(error) => Some((

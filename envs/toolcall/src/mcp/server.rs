@@ -116,6 +116,11 @@ impl Server {
             return Ok(Ok((Arc::clone(connection), "")));
         }
         *held = None;
+        if self.decl.share == McpShare::Attempt && !self.decl.is_program() {
+            // A new session would not know what the attempt did in the old one.
+            let message = format!("the MCP server `{}` has lost the attempt's session", self.decl.name);
+            return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
+        }
         if !self.is_own_program() {
             // Of a shared one, another attempt may have noticed.
             let by = deadline.min(Instant::now() + START_LIMIT);
@@ -180,7 +185,12 @@ impl Server {
                 let key = PoolKey {
                     transport: transport.clone(),
                     place: place.clone(),
-                    environment: self.environment.clone(),
+                    // Nothing of it reaches a server that runs already.
+                    environment: if self.decl.is_program() {
+                        self.environment.clone()
+                    } else {
+                        BTreeMap::new()
+                    },
                 };
                 let (decl, own) = (self.decl.clone(), Arc::clone(shared));
                 let environment = self.variables(shared)?;

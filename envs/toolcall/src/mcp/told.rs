@@ -6,6 +6,9 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::result::CallResult;
 
+/// Bytes of a result that are kept.
+const TEXT_BYTES: usize = 1 << 20;
+
 /// The result of a call.
 pub(super) fn told(result: &CallToolResult) -> CallResult {
     let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
@@ -13,7 +16,13 @@ pub(super) fn told(result: &CallToolResult) -> CallResult {
     if let Some(structured) = result.structured_content.as_ref().filter(|_| !has_text) {
         parts.push(structured.to_string());
     }
-    let text = parts.join("\n");
+    let mut text = parts.join("\n");
+    if text.len() > TEXT_BYTES {
+        let kept = text.floor_char_boundary(TEXT_BYTES);
+        let left_out = text.len() - kept;
+        text.truncate(kept);
+        text.push_str(&format!("\n[... {left_out} bytes left out ...]"));
+    }
     if result.is_error == Some(true) { CallResult::failed(text) } else { CallResult::done(text) }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Boundary, CancelToken, EnvProvider, Fault, FixtureContent, FixtureFile, McpDecl, McpShare, McpTransport,
-    Retry, StepCtx, TextSource, ToolKind, ToolcallSpec,
+    Boundary, CancelToken, EnvProvider, Fault, FixtureContent, FixtureFile, LeaseRequest, McpDecl, McpShare,
+    McpTransport, Retry, StepCtx, TextSource, ToolKind, ToolcallSpec,
 };
-use clawrl_testkit::{lease_request, ready};
+use clawrl_testkit::{lease_request, ready, step_ctx};
 use serde_json::json;
 
 use crate::support::{
@@ -215,13 +215,20 @@ fn a_server_of_all_attempts_is_started_once() {
     }
     with_provider(&spec.clone(), |provider| async move {
         let task = toolcall_task(spec, Vec::new());
-        let (mut one, mut other) =
-            tokio::join!(ready(provider.as_ref(), &task), ready(provider.as_ref(), &task));
+        // Of different seeds, as the attempts of different tasks are.
+        let begun = async |seed: u64| {
+            let request = LeaseRequest { seed, ..lease_request(&task) };
+            let mut env = provider.lease(request).await.unwrap();
+            env.reset(step_ctx(0)).await.unwrap();
+            env
+        };
+        let (mut one, mut other) = tokio::join!(begun(1), begun(2));
+        assert_eq!(provider.usage().live, 3, "two attempts and one server");
         let echo = || [call("echo", json!({"text": "x"}))];
         assert_eq!(shown(one.as_mut(), &echo()).await, "[echo] x");
         one.close().await;
         assert_eq!(shown(other.as_mut(), &echo()).await, "[echo] x");
-        let fault = other.step(&[call("die", json!({}))], clawrl_testkit::step_ctx(1)).await;
+        let fault = other.step(&[call("die", json!({}))], step_ctx(1)).await;
         match fault {
             Err(fault) => assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "mcp-lost")),
             // It was this one that saw the shorter list.

@@ -195,6 +195,9 @@ fn wrong_shapes_do_not_fit_the_schema() {
     }
 }
 
+/// A kind of map that the parser takes as JSON; its keys are looked at when the suite is checked.
+const READ_AS_JSON: &str = "ValuePatternMap";
+
 /// An unknown key makes the parser list the keys that it knows: for every kind of map, those of the schema.
 #[test]
 fn parser_and_schema_know_the_same_keys() {
@@ -254,13 +257,6 @@ fn parser_and_schema_know_the_same_keys() {
         (
             "ExpectedCall",
             task("zzz: 1").replace("checks: []", "checks: [{ calls_match: { calls: [{ zzz: 1 }] } }]"),
-        ),
-        (
-            "ValuePatternMap",
-            task("zzz: 1").replace(
-                "checks: []",
-                "checks: [{ calls_match: { calls: [{ tool: t, arguments: { a: { zzz: 1 } } }] } }]",
-            ),
         ),
         ("Stored", check("stored")),
     ];
@@ -323,6 +319,7 @@ fn check_keys(
     let maps: Vec<&str> = maps
         .filter(|(_, definition)| definition["properties"].is_object())
         .map(|(name, _)| name.as_str())
+        .filter(|name| *name != READ_AS_JSON)
         .collect();
     let mut named: Vec<&str> = places.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
     named.sort_unstable();

@@ -13,11 +13,52 @@ const EXACT_DIGITS: usize = 15;
 /// Difference that arithmetic with floats leaves in a whole number.
 const WHOLE_TOLERANCE: f64 = 1e-6;
 
+/// Of a number with few digits, half of the last place would be much of it.
+const MOST_RELATIVE: f64 = 0.01;
+
 /// Bytes of a text that can be an answer.
 const MOST_TEXT: usize = 300;
 
 /// Letters that stand for a number or a quantity, not for a unit.
-const NO_UNITS: [&str; 4] = ["pi", "sqrt", "mod", "times"];
+const NO_UNITS: [&str; 37] = [
+    "pi",
+    "sqrt",
+    "mod",
+    "times",
+    "hundred",
+    "thousand",
+    "million",
+    "billion",
+    "trillion",
+    "dozen",
+    "dozens",
+    "half",
+    "halves",
+    "third",
+    "thirds",
+    "quarter",
+    "quarters",
+    "fourth",
+    "fourths",
+    "fifth",
+    "fifths",
+    "sixth",
+    "sixths",
+    "eighth",
+    "eighths",
+    "tenth",
+    "tenths",
+    "squared",
+    "cubed",
+    "factorial",
+    "or",
+    "and",
+    "to",
+    "am",
+    "pm",
+    "score",
+    "gross",
+];
 
 /// Units of one letter.
 const SHORT_UNITS: [&str; 8] = ["m", "g", "s", "h", "l", "L", "N", "W"];
@@ -180,7 +221,10 @@ impl Decimal {
         let tolerance = match self.fraction.len() {
             0 => WHOLE_TOLERANCE,
             // Half of the last place: what was rounded is met by what was not.
-            places => format!("5e-{}", places + 1).parse().unwrap_or(0.0),
+            places => {
+                let half_place: f64 = format!("5e-{}", places + 1).parse().unwrap_or(0.0);
+                half_place.min(MOST_RELATIVE * text.parse::<f64>().map_or(0.0, f64::abs))
+            }
         };
         Answer::Number { text, tolerance }
     }
@@ -223,17 +267,19 @@ fn with_unit(text: &str) -> Option<(Decimal, String)> {
     if let Some((number, rest)) = text.split_once("\\text{") {
         let (unit, after) = rest.split_once('}')?;
         let unit = unit.trim().trim_end_matches('.');
-        return (matches!(after, "" | "^2" | "^3") && is_words(unit) && !unit.is_empty())
+        return (matches!(after, "" | "^2" | "^3") && is_words(unit) && is_unit(unit))
             .then_some(())
             .and_then(|()| Some((Decimal::read(number.trim())?, unit.to_owned())));
     }
     let (number, unit) = text.split_once(' ')?;
     let unit = unit.trim().trim_end_matches('.');
-    let is_unit = is_words(unit)
-        && (unit.len() > 1 || SHORT_UNITS.contains(&unit))
-        && !NO_UNITS.contains(&unit.split(' ').next().unwrap_or_default());
-    is_unit.then_some(())?;
+    (is_words(unit) && (unit.len() > 1 || SHORT_UNITS.contains(&unit)) && is_unit(unit)).then_some(())?;
     Some((Decimal::read(number)?, unit.to_owned()))
+}
+
+/// No word of it changes the number before it.
+fn is_unit(unit: &str) -> bool {
+    !unit.split(' ').any(|word| NO_UNITS.contains(&word.to_lowercase().as_str()))
 }
 
 fn is_words(text: &str) -> bool {
@@ -336,11 +382,12 @@ fn words(text: &str) -> Option<String> {
     let inner = text.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text).trim();
     let plain = |c: char| c.is_alphanumeric() || c == ' ' || "'’\"-.,;:!?&()".contains(c);
     let is_plain = inner.chars().all(plain) && inner.chars().any(char::is_alphabetic);
-    // `2x`, `5 pi` and `f(x)` are formulas; `A`, `(B)` and `24th of May` are not.
+    // `2x`, `5 pi`, `3 million` and `f(x)` are formulas; `A`, `(B)` and `24th of May` are not.
+    let counts = inner.starts_with(|c: char| c.is_ascii_digit());
     let words = || inner.split([' ', '-', ',', '(', ')']).filter(|word| !word.is_empty());
     let mixes = |word: &str| {
         let letters = word.chars().filter(|c| c.is_alphabetic()).count();
-        word == "pi" || (letters == 1 && word.chars().any(|c| c.is_ascii_digit()))
+        counts && !is_unit(word) || (letters == 1 && word.chars().any(|c| c.is_ascii_digit()))
     };
     let is_call = inner.char_indices().any(|(at, c)| c == '(' && at > 0 && !inner[..at].ends_with(' '));
     (inner.len() <= MOST_TEXT && is_plain && !words().any(mixes) && !is_call).then(|| inner.to_owned())
@@ -407,7 +454,10 @@ mod tests {
         check("\\sqrt{2}", Err("formula"));
         check("x^2+1", Err("formula"));
         check("2x", Err("neither"));
-        check("5 pi", Err(""));
+        check("5 pi", Err("neither"));
+        check("5 million", Err("neither"));
+        check("2 thirds", Err("neither"));
+        check("3 or more", Err("neither"));
         check("f(x)", Err("neither"));
         check("2\\frac{1}{2}", Err("mixed"));
         check("1, 2", Err("several"));
@@ -425,5 +475,6 @@ mod tests {
         check("7", 1e-6);
         check("3.33", 0.005);
         check("18.5", 0.05);
+        check("0.5", 0.005);
     }
 }

@@ -139,7 +139,11 @@ pub(super) fn written_answer(row: &Map<String, Value>, key: &str) -> Result<Stri
     };
     match at(row, key) {
         None => Err(BadRow::new(key, format!("the row has no `{key}`"), help)),
-        Some(Value::Number(number)) => Ok(number.to_string()),
+        // A whole number is often written as a float.
+        Some(Value::Number(number)) => {
+            let text = number.to_string();
+            Ok(text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned))
+        }
         // Some sets hold a list as a text.
         Some(Value::String(text)) => match serde_json::from_str::<Vec<Value>>(text).ok().as_deref() {
             Some([Value::String(one)]) => Ok(one.clone()),

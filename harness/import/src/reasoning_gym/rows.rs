@@ -132,7 +132,7 @@ fn question(row: &Value, at: usize, marks: Marks) -> Result<Question, String> {
         Marks::Spaced => Grading::Pattern(spaced(&answer, "")),
         Marks::Folded => Grading::Pattern(spaced(&answer, "(?i)")),
         Marks::Number(tolerance) => match answer.replace(',', "").trim().parse::<f64>() {
-            Ok(number) if number.is_finite() && answer.len() <= 16 => Grading::Number { tolerance },
+            Ok(number) if number.is_finite() && answer.len() <= 15 => Grading::Number { tolerance },
             Ok(_) => Grading::Pattern(spaced(&answer, "")),
             Err(_) => return Err(format!("its answer `{answer}` is no number")),
         },

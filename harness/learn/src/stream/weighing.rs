@@ -33,6 +33,10 @@ impl From<StreamConfig> for Weighing {
 impl Weighing {
     /// Puts both together.
     pub(crate) fn advantages(self, outcomes: Vec<f64>, episodes: &[Episode]) -> Vec<EpisodeAdvantage> {
+        if self.process == 0.0 {
+            let alone = |outcome| EpisodeAdvantage { outcome, steps: Vec::new() };
+            return outcomes.into_iter().map(alone).collect();
+        }
         let rewards: Vec<&[Option<f64>]> =
             episodes.iter().map(|episode| episode.process.as_slice()).collect();
         let weighted = |terms: Vec<f64>| terms.into_iter().map(|term| self.process * term).collect();
