@@ -94,6 +94,11 @@ pub fn requested_url(text: &str) -> Result<Url, String> {
     if let Some(trick) = TRICKS.iter().find(|trick| written.contains(**trick)) {
         return Err(format!("has `{trick}` in its path"));
     }
+    let is_half =
+        |rest: &str| !rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    if written.split('%').skip(1).any(is_half) {
+        return Err("has a `%` in its path that encodes nothing".to_owned());
+    }
     let odd = |segment: &str| segment.starts_with("..;") || segment.starts_with(".;");
     if url.path().split('/').any(odd) {
         return Err("has dots with a semicolon in its path".to_owned());
@@ -148,6 +153,7 @@ mod tests {
             "https://api.example.com/v1/..%2Fadmin",
             "https://api.example.com/v1/%252e%252e/admin",
             "https://api.example.com/v1/..;/admin",
+            "https://api.example.com/v1/%..",
             "https://api.example.com/v1/..\\admin",
             "https://api.example.com@evil.test/v1/",
             "https://@api.example.com/v1/",
@@ -185,7 +191,8 @@ mod tests {
             let allowed = AllowedUrl::parse("https://api.example.com/v1/").unwrap();
             if let Ok(url) = requested_url(&format!("https://api.example.com/v1/{tail}")) && allowed.allows(&url) {
                 prop_assert!(url.as_str().starts_with("https://api.example.com/v1/"), "{url}");
-                prop_assert!(!url.path().contains(".."), "{url}");
+                prop_assert!(!url.path().split('/').any(|segment| segment == ".."), "{url}");
+                prop_assert!(!url.path().contains("%."), "{url}");
             }
         }
     }

@@ -90,6 +90,8 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     };
     let plan = resolve_plan(&suites, &options)?;
     let tasks = chosen(&plan, !arguments.task.is_empty());
+    // What cannot be checked is said before anything is started.
+    tasks.iter().try_for_each(|task| quick_call(task).map(drop))?;
     let machine = Machine::prepare(&[&plan], log)?;
     let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
     let mut all = Vec::new();
