@@ -88,6 +88,11 @@ pub(crate) async fn shell() -> Shell {
     shell_with(config()).await
 }
 
+/// For a test whose steps end by a silence, and which must not take one that a busy machine makes for it.
+pub(crate) async fn patient_shell() -> Shell {
+    shell_with(ShellConfig { idle: Duration::from_secs(2), ..config() }).await
+}
+
 pub(crate) async fn shell_with(config: ShellConfig) -> Shell {
     let (master, terminal) = spawn_bash();
     let cancel = CancelToken::new();

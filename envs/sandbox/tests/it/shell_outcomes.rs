@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clawrl_sandbox::{ShellError, ShellState, StepEnd, StepNote};
 
-use crate::shell_fixture::{config, exited, shell, shell_with};
+use crate::shell_fixture::{config, exited, patient_shell, shell, shell_with};
 
 #[tokio::test]
 async fn commands_complete_and_state_persists() {
@@ -169,7 +169,7 @@ async fn clear_and_reset_leave_no_trace() {
 
 #[tokio::test]
 async fn incomplete_commands_go_on() {
-    let mut shell = shell().await;
+    let mut shell = patient_shell().await;
     let output = shell.run("cat <<X").await;
     assert_eq!((output.text.as_str(), output.end), ("", StepEnd::Incomplete));
     assert_eq!(shell.session.state(), ShellState::Continuation);

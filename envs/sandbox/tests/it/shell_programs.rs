@@ -2,7 +2,7 @@
 
 use clawrl_sandbox::{ShellState, StepEnd, StepNote};
 
-use crate::shell_fixture::{exited, shell};
+use crate::shell_fixture::{exited, patient_shell, shell};
 
 #[tokio::test]
 async fn less_shows_a_screen() {
@@ -44,7 +44,7 @@ async fn vi_edits_a_file() {
 
 #[tokio::test]
 async fn a_killed_full_screen_program_leaves_the_screen() {
-    let mut shell = shell().await;
+    let mut shell = patient_shell().await;
     assert!(shell.run("seq 1 500 | less").await.screen.is_some());
     let output = shell.signal("KILL").await;
     assert_eq!((output.end, output.screen), (exited(137), None));

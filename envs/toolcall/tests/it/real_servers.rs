@@ -127,13 +127,15 @@ async fn everything_over_http() {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
     drop(socket);
-    let mut server = std::process::Command::new("node")
-        .args([installed.path(EVERYTHING), "streamableHttp".to_owned()])
-        .env("PORT", port.to_string())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let _server = Running(
+        std::process::Command::new("node")
+            .args([installed.path(EVERYTHING), "streamableHttp".to_owned()])
+            .env("PORT", port.to_string())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
     let by = std::time::Instant::now() + Duration::from_secs(30);
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(std::time::Instant::now() < by, "it does not listen");
@@ -150,8 +152,16 @@ async fn everything_over_http() {
     let mut env = ready(&provider, &toolcall_task(spec, Vec::new())).await;
     use_everything(env.as_mut()).await;
     assert!(env.close().await.leftovers.is_empty());
-    server.kill().unwrap();
-    server.wait().unwrap();
+}
+
+/// A program that ends with the test, however that ends.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
