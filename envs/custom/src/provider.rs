@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Fault,
-    LeaseRequest, Limit, ProviderUsage, RunId, SandboxKind,
+    LeaseRequest, ProviderUsage, RunId, SandboxKind,
 };
 use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
 use clawrl_workspace::FixtureReader;
@@ -109,16 +109,7 @@ impl CustomProvider {
                 "an environment without a program needs no sandbox",
             )
         })?;
-        tokio::select! {
-            biased;
-            () = request.cancel.cancelled() => {
-                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
-            }
-            leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
-                let limit = request.task.timeouts.lease;
-                leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, Limit::Lease, limit)))
-            }
-        }
+        self.pool.lease_for(&kind, request).await
     }
 }
 
@@ -145,19 +136,8 @@ impl EnvProvider for CustomProvider {
     }
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move {
-            let shares = warm_shares(count, &self.expected);
-            // All are started before the first is awaited.
-            let fills: Vec<_> = shares
-                .iter()
-                .filter_map(|(kind, count)| Some(self.pool.fill(kind.as_ref()?, *count)))
-                .collect();
-            let mut first_fault = Ok(());
-            for fill in fills {
-                first_fault = first_fault.and(fill.await);
-            }
-            first_fault
-        })
+        let shares = warm_shares(count, &self.expected);
+        Box::pin(self.pool.fill_all(shares.into_iter().filter_map(|(kind, count)| Some((kind?, count)))))
     }
 
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {

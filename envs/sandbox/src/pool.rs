@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clawrl_core::{Boundary, BoxFuture, Fault};
+use clawrl_core::{Boundary, BoxFuture, Fault, LeaseRequest, Limit};
 use tokio::sync::oneshot;
 
 /// When to make more ahead of need.
@@ -107,6 +107,36 @@ where
             Found::Making(told) => told.await.map_err(|_| shut_down())?,
             Found::Nothing => self.make_for_caller(kind.clone()).await,
         }
+    }
+
+    /// As [`Self::lease`], for as long as the request is worth something.
+    ///
+    /// # Errors
+    /// Besides, a transient `cancelled` when it was given up, and the lease limit when its deadline is over.
+    pub async fn lease_for(&self, kind: &K, request: &LeaseRequest) -> Result<T, Fault> {
+        tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => {
+                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
+            }
+            leased = tokio::time::timeout_at(request.deadline.into(), self.lease(kind)) => {
+                let limit = request.task.timeouts.lease;
+                leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, Limit::Lease, limit)))
+            }
+        }
+    }
+
+    /// Makes these numbers of these kinds; all are started before the first is awaited.
+    ///
+    /// # Errors
+    /// The first fault; what was made stays.
+    pub async fn fill_all(&self, shares: impl IntoIterator<Item = (K, u32)>) -> Result<(), Fault> {
+        let fills: Vec<_> = shares.into_iter().map(|(kind, count)| self.fill(&kind, count)).collect();
+        let mut first_fault = Ok(());
+        for fill in fills {
+            first_fault = first_fault.and(fill.await);
+        }
+        first_fault
     }
 
     /// Starts making `count` of this kind, at once, and waits for them when awaited.

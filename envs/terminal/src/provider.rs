@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Boundary, BoxFuture, CancelToken, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, ImageSpec,
-    LeaseRequest, Limit, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
+    LeaseRequest, NetworkPolicy, ProviderUsage, SandboxKind, SandboxLimits, TerminalSpec,
 };
 use clawrl_sandbox::{
     Announcer, CastConfig, DirectKiller, Nonce, Pty, Sandbox, SandboxBackend, SandboxCommand, SandboxFolder,
@@ -126,14 +126,7 @@ impl EnvProvider for TerminalProvider {
                 return Err(Fault::permanent(Boundary::Provider, "shell-unsupported", message));
             }
             let kind = TerminalKind::of(spec);
-            let leased = tokio::select! {
-                biased;
-                () = request.cancel.cancelled() => Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up")),
-                leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
-                    let waited = Limit::Lease;
-                    leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, waited, request.task.timeouts.lease)))
-                }
-            }?;
+            let leased = self.pool.lease_for(&kind, &request).await?;
             let env: Box<dyn Env> = Box::new(TerminalEnv::new(Arc::clone(&self.shared), leased, &request));
             Ok(env)
         })
@@ -149,16 +142,7 @@ impl EnvProvider for TerminalProvider {
     }
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move {
-            let shares = warm_shares(count, &self.expected);
-            // All are started before the first is awaited.
-            let fills: Vec<_> = shares.iter().map(|(kind, count)| self.pool.fill(kind, *count)).collect();
-            let mut first_fault = Ok(());
-            for fill in fills {
-                first_fault = first_fault.and(fill.await);
-            }
-            first_fault
-        })
+        Box::pin(self.pool.fill_all(warm_shares(count, &self.expected)))
     }
 
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {

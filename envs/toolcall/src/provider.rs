@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, LeaseRequest, Limit,
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, LeaseRequest,
     ProviderUsage, SandboxKind, ToolcallSpec,
 };
 use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
@@ -84,17 +84,7 @@ impl ToolcallProvider {
 
     async fn place(&self, spec: &ToolcallSpec, request: &LeaseRequest) -> Result<Option<Place>, Fault> {
         let Some(kind) = PlaceKind::of(spec) else { return Ok(None) };
-        let place = tokio::select! {
-            biased;
-            () = request.cancel.cancelled() => {
-                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
-            }
-            leased = tokio::time::timeout_at(request.deadline.into(), self.pool.lease(&kind)) => {
-                let limit = request.task.timeouts.lease;
-                leased.unwrap_or_else(|_| Err(Fault::limit(Boundary::Provider, Limit::Lease, limit)))
-            }
-        };
-        place.map(Some)
+        self.pool.lease_for(&kind, request).await.map(Some)
     }
 }
 
@@ -122,19 +112,8 @@ impl EnvProvider for ToolcallProvider {
     }
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move {
-            let shares = warm_shares(count, &self.expected);
-            // All are started before the first is awaited.
-            let fills: Vec<_> = shares
-                .iter()
-                .filter_map(|(kind, count)| Some(self.pool.fill(kind.as_ref()?, *count)))
-                .collect();
-            let mut first_fault = Ok(());
-            for fill in fills {
-                first_fault = first_fault.and(fill.await);
-            }
-            first_fault
-        })
+        let shares = warm_shares(count, &self.expected);
+        Box::pin(self.pool.fill_all(shares.into_iter().filter_map(|(kind, count)| Some((kind?, count)))))
     }
 
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
