@@ -20,7 +20,7 @@ pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
         let (label, message) = ("grade".to_owned(), "as the environment says".to_owned());
         checks.push(CheckReport { label, score, weight: 1.0, message });
     }
-    Ok(Grade { score, passed, checks, flags: Vec::new() })
+    Ok(Grade { score, passed, checks, flags: Vec::new(), judge_usage: None })
 }
 
 fn check(answer: CheckAnswer) -> Result<CheckReport, Trouble> {

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, McpShare,
-    Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
+    AttemptId, Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl,
+    McpShare, Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, GradeRequest, grade};
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
-use crate::checks::{invalid, judge};
+use crate::checks::{Asking, Judged, invalid, judge};
 use crate::mcp::{Server, Surroundings};
 use crate::observe::observation;
 use crate::place::{Place, PlaceKind, interpreter_variables};
@@ -48,6 +48,7 @@ pub(crate) struct ToolcallEnv {
     struck: Struck,
     /// Of commands, from reset on.
     environment: BTreeMap<String, String>,
+    attempt: AttemptId,
     label: String,
     seed: u64,
     progress: Progress,
@@ -82,6 +83,7 @@ impl ToolcallEnv {
             servers: Vec::new(),
             struck: Struck::default(),
             environment: BTreeMap::new(),
+            attempt: request.attempt,
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
             progress: Progress::Idle,
@@ -209,12 +211,15 @@ impl ToolcallEnv {
 
     async fn judged(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
         let spec = spec_of(&self.task)?;
-        let judged = judge(&self.task.checks, &self.state)?;
+        let mut judged = judge(&self.task.checks, &self.state)?;
+        let (by_judge, judge_usage) = self.asked(&ctx).await?;
+        judged.extend(by_judge);
+        let with_usage = |grade| Grade { judge_usage, ..grade };
         let (Some(place), Some(workspace)) = (&self.place, &spec.workspace) else {
             if judged.len() < self.task.checks.len() || self.task.verifier.is_some() {
                 return Err(invalid("it needs a workspace, and the task has none"));
             }
-            return Ok(Grade::from_checks(judged.into_values().collect(), Vec::new()));
+            return Ok(with_usage(Grade::from_checks(judged.into_values().collect(), Vec::new())));
         };
         let request = GradeRequest {
             sandbox: place.sandbox.as_ref(),
@@ -227,7 +232,30 @@ impl ToolcallEnv {
             judged,
             flags: Vec::new(),
         };
-        grade(request, &ctx).await
+        grade(request, &ctx).await.map(with_usage)
+    }
+
+    /// What a judge says, where it is asked. Nothing of the agent runs meanwhile (I1): no check of tools looks at what does.
+    async fn asked(&self, ctx: &StepCtx) -> Result<Judged, Fault> {
+        if !self.task.needs_judge() {
+            return Ok(Judged::default());
+        }
+        let mut deadline = ctx.deadline;
+        if let Some(place) = &self.place {
+            place.sandbox.halt().await?;
+            // The other half is for the checks of the workspace.
+            deadline -= deadline.saturating_duration_since(Instant::now()) / 2;
+        }
+        let asking = Asking {
+            judge: self.shared.judge.as_deref(),
+            attempt: self.attempt,
+            task: &self.task,
+            answer: self.state.answer.as_deref(),
+            seed: self.seed,
+            deadline,
+            cancel: &ctx.cancel,
+        };
+        asking.ask().await
     }
 }
 

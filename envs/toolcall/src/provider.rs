@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, LeaseRequest,
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest,
     ProviderUsage, SandboxKind, ToolcallSpec,
 };
 use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
@@ -31,6 +31,8 @@ pub struct ToolcallConfig {
     pub determinism: Determinism,
     /// The values of the environment variables that tasks name.
     pub secrets: Secrets,
+    /// Who says whether answers meet rubrics; needed where a task has one.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 /// What environments share with their provider.
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) schemas: SchemaCache,
     pub(crate) secrets: Secrets,
+    pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) http: Arc<HttpClients>,
     pub(crate) mcp: McpPool,
     /// Environments, leased or warm.
@@ -64,6 +67,7 @@ impl ToolcallProvider {
             fixtures: Arc::default(),
             schemas: SchemaCache::default(),
             secrets: config.secrets,
+            judge: config.judge,
             http: Arc::default(),
             mcp: McpPool::default(),
             count: Arc::default(),

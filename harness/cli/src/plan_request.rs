@@ -10,6 +10,7 @@ use clawrl_record::{RecordError, RunStore};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::capacity;
+use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::policy_choice::{PolicyChoice, ServerChoice};
 use crate::redaction;
@@ -44,6 +45,8 @@ pub(crate) struct PlanArguments {
     /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
+    #[command(flatten)]
+    judge: JudgeArguments,
     /// Name of the run [default: date, time and suite].
     #[arg(long, value_name = "RUN", value_parser = run_name)]
     pub(crate) name: Option<RunId>,
@@ -107,11 +110,11 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-fn base_url(text: &str) -> Result<String, String> {
+pub(crate) fn base_url(text: &str) -> Result<String, String> {
     check_base_url(text).map_err(|bad| format!("{bad}; {}", bad.help))
 }
 
-fn key_env(text: &str) -> Result<String, String> {
+pub(crate) fn key_env(text: &str) -> Result<String, String> {
     if text == "none" { Ok(text.to_owned()) } else { redaction::variable_name(text) }
 }
 
@@ -143,6 +146,7 @@ impl PlanArguments {
             prewarm: self.prewarm,
             max_retries: self.max_retries,
             max_faults: self.max_faults,
+            judge: self.judge.spec()?,
             weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),
             ..PlanOptions::new(run, self.policy.spec(&server)?, capacity::probe())
         };
@@ -168,6 +172,11 @@ impl PlanArguments {
             Some(name) => name.clone(),
             None => unused_name(store, &format!("{}-replay-{of}", stamp()))?,
         };
+        if let Some(judge) = self.judge.spec()?
+            && plan.judge.is_some()
+        {
+            plan.judge = Some(judge);
+        }
         let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
         if let Some(concurrency) = self.concurrency {
             plan.limits.concurrency = concurrency.min(slots);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{KeySource, PolicySpec, RunId, RunPlan};
+use clawrl_core::{PolicySpec, RunId, RunPlan};
 use clawrl_record::{LockFile, RedactionError, Redactor, Run};
 
 use crate::environment;
@@ -29,7 +29,7 @@ pub(crate) fn variable_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What a run redacts: the variables that were asked for, that of the policy's key, and those that tasks name. `None`:
+/// What a run redacts: the variables that were asked for, those of the policy's and the judge's keys, and those that tasks name. `None`:
 /// nothing.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ pub(crate) fn redactor(asked: &[String], plan: &RunPlan) -> Result<Option<Arc<Re
             secrets.push((name.clone(), value));
         }
     }
-    for name in key_variable(&plan.policy).into_iter().chain(named_secrets(plan).into_keys()) {
+    for name in key_variables(plan).chain(named_secrets(plan).into_keys()) {
         if secrets.iter().any(|(known, _)| known == &name) {
             continue;
         }
@@ -137,14 +137,14 @@ pub(crate) fn refuse_changed(
     }
 }
 
-/// The variable that holds the key of a remote policy.
-fn key_variable(policy: &PolicySpec) -> Option<String> {
-    let PolicySpec::Remote(spec) = policy else { return None };
-    match &spec.key {
-        KeySource::Usual => Some(spec.dialect.usual_key_env().to_owned()),
-        KeySource::Env(name) => Some(name.clone()),
-        KeySource::None => None,
-    }
+/// The variables that hold the keys of a remote policy and of a judge.
+fn key_variables(plan: &RunPlan) -> impl Iterator<Item = String> {
+    let policy = match &plan.policy {
+        PolicySpec::Remote(spec) => Some(spec.as_ref()),
+        _ => None,
+    };
+    let models = policy.into_iter().chain(plan.judge.as_deref());
+    models.filter_map(|spec| spec.key_variable()).map(|(name, _)| name.to_owned())
 }
 
 #[cfg(test)]

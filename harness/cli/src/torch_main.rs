@@ -9,6 +9,7 @@ mod exit_code;
 mod failure;
 mod host;
 mod interrupt;
+mod judge_choice;
 mod log;
 mod output;
 mod panic_report;

@@ -40,6 +40,8 @@ pub(crate) const MAX_CPU_PERCENT: i64 = 25_600;
 pub(crate) const MAX_UID: i64 = 65_534;
 /// Calls of one tool in an episode.
 pub(crate) const MAX_CALLS: i64 = 10_000;
+/// Votes of a judge on one answer.
+pub(crate) const MAX_VOTES: i64 = 15;
 /// Calls of one action: each may hold a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
 /// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Determinism, FORMAT_VERSION, GroupId, PolicySpec, ResolvedLimits, RunId, RunPlan, SlotId, SlotSpec,
-    Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+    Determinism, FORMAT_VERSION, GroupId, PolicySpec, RemoteSpec, ResolvedLimits, RunId, RunPlan, SlotId,
+    SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
 };
 use minijinja::Value;
 
@@ -33,6 +33,8 @@ pub struct PlanOptions {
     pub seed: u64,
     /// Who acts.
     pub policy: PolicySpec,
+    /// Who says whether answers meet rubrics.
+    pub judge: Option<Box<RemoteSpec>>,
     /// Members of a group: slots with the same task and environment seed. At least 1.
     pub group_size: u32,
     /// Environment seeds for each task. At least 1.
@@ -66,6 +68,7 @@ impl PlanOptions {
             run,
             seed: 0,
             policy,
+            judge: None,
             group_size: 1,
             repeats: 1,
             split: Split::All,
@@ -79,6 +82,31 @@ impl PlanOptions {
             weights: BTreeMap::new(),
         }
     }
+}
+
+/// The judge of these tasks; `None` where none of them asks one.
+///
+/// # Errors
+/// Where one does, and none is named.
+pub(crate) fn judge_of(
+    tasks: &[Arc<TaskSpec>],
+    suites: &[Suite],
+    named: Option<&RemoteSpec>,
+    help: &str,
+) -> Result<Option<Box<RemoteSpec>>, Problem> {
+    let Some(task) = tasks.iter().find(|task| task.needs_judge()) else { return Ok(None) };
+    if let Some(judge) = named {
+        return Ok(Some(Box::new(judge.clone())));
+    }
+    let problem =
+        Problem::new(format!("task {} has an `answer_rubric`, and there is no judge", task.id), help);
+    let suite = suites.iter().find(|suite| suite.name() == task.suite);
+    let row =
+        suite.and_then(|suite| Some((suite, suite.rows.iter().find(|row| row.id.value == task.family)?)));
+    Err(match row {
+        Some((suite, row)) => problem.at(&suite.source, row.id.span, "asks a judge"),
+        None => problem,
+    })
 }
 
 /// Chooses the values of templates, lays out slots and settles concurrency.
@@ -110,6 +138,12 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
     let is_empty = tasks.is_empty() && problems.is_empty();
     problems.extend(selection_problems(suites, options, &selection, is_empty));
     raise(problems)?;
+    let judge = judge_of(
+        &tasks,
+        suites,
+        options.judge.as_deref(),
+        "name a model with --judge, as in `--judge openai:MODEL`",
+    )?;
 
     let slots = slots.list;
     let concurrency =
@@ -120,6 +154,7 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
         seed: options.seed,
         suites: suites.iter().map(|suite| suite_ref(suite, options)).collect(),
         policy: options.policy.clone(),
+        judge,
         tasks,
         slots,
         limits: ResolvedLimits {

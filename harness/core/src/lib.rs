@@ -16,6 +16,7 @@ mod fault;
 mod id;
 mod ignored;
 mod image;
+mod judge;
 mod mcp;
 mod message;
 mod outcome;
@@ -43,6 +44,7 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
+pub use judge::{Ballot, Judge, Question, Verdict, Vote};
 pub use mcp::{McpDecl, McpShare, McpTransport};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{

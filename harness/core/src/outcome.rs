@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Limit, Message, Observation, SampledTokens, ToolCall, Usage};
+use crate::{Fault, Limit, Message, Observation, SampledTokens, ToolCall, Usage, UsageTotal};
 
 /// Why an attempt stopped acting without anything being broken.
 ///
@@ -70,6 +70,9 @@ pub struct Grade {
     /// Things a reader must know, by stable name: `symlink-refused`, `tampered`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// What judges took, of those that know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<UsageTotal>,
 }
 
 impl Grade {
@@ -80,7 +83,7 @@ impl Grade {
         let weighted: f64 = checks.iter().map(|check| check.weight * check.score).sum();
         let score = if total > 0.0 { (weighted / total).clamp(0.0, 1.0) } else { 0.0 };
         let passed = !checks.is_empty() && checks.iter().all(|check| check.score >= 1.0);
-        Self { score, passed, checks, flags }
+        Self { score, passed, checks, flags, judge_usage: None }
     }
 }
 

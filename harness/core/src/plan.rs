@@ -24,6 +24,9 @@ pub struct RunPlan {
     pub suites: Vec<SuiteRef>,
     /// Who acts.
     pub policy: PolicySpec,
+    /// The model that says whether answers meet rubrics, where a task asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Box<RemoteSpec>>,
     /// Tasks, axis P.
     pub tasks: Vec<Arc<TaskSpec>>,
     /// Slots in order of dispatch within a suite. Members of a group are adjacent.

@@ -53,6 +53,14 @@ pub struct Script {
     pub calls: Vec<ToolCall>,
 }
 
+impl TaskSpec {
+    /// Whether some check asks a judge.
+    #[must_use]
+    pub fn needs_judge(&self) -> bool {
+        self.checks.iter().any(|spec| matches!(spec.check, Check::Rubric { .. }))
+    }
+}
+
 /// The environment of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -338,6 +346,13 @@ pub enum Check {
         exit_code: i32,
         /// Its time limit.
         timeout: Duration,
+    },
+    /// A judge says that the answer meets a rubric. No answer meets any.
+    Rubric {
+        /// What the answer has to meet, in words.
+        rubric: String,
+        /// Votes to be cast; the strict majority decides.
+        votes: u32,
     },
     /// The calls of the whole episode, `submit` left aside, against expected ones; each of these is found by another call.
     CallsMatch {

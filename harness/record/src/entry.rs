@@ -234,6 +234,9 @@ pub struct AttemptSummary {
     /// What its replies took, from policies that know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
+    /// What judges took for its grade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<Box<UsageTotal>>,
     /// Where the rest is.
     pub frame: FrameRef,
 }
@@ -250,6 +253,7 @@ impl AttemptSummary {
             turns: u32::try_from(record.trajectory.turns.len()).unwrap_or(u32::MAX),
             times_us: PhaseMicros::from(&record.times),
             usage: UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref())),
+            judge_usage: record.outcome.grade().and_then(|grade| grade.judge_usage.map(Box::new)),
             frame,
         }
     }

@@ -91,6 +91,9 @@ pub struct Counts {
     /// What the replies of those turns took, from policies that know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
+    /// What judges took for the grades.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<UsageTotal>,
 }
 
 /// A pass rate with its 95 % Wilson interval.
@@ -258,6 +261,9 @@ impl Tally {
             counts.turns += u64::from(attempt.turns);
             if let Some(usage) = &attempt.usage {
                 counts.usage.get_or_insert_default().merge(usage);
+            }
+            if let Some(usage) = &attempt.judge_usage {
+                counts.judge_usage.get_or_insert_default().merge(usage);
             }
         }
         counts.lost_attempts += slot.lost();

@@ -40,6 +40,9 @@ pub fn render_summary(summary: &RunSummary) -> String {
     if let Some(usage) = &total.usage {
         let _ = writeln!(text, "{}", usage_words(usage));
     }
+    if let Some(usage) = &total.judge_usage {
+        let _ = writeln!(text, "judge: {}", usage_words(usage));
+    }
     if let Some(phases) = &summary.phases {
         let phase = |name: &str, times: PhasePercentiles| {
             [name.to_owned(), duration(times.p50_us), duration(times.p95_us)]

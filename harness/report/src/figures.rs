@@ -93,6 +93,9 @@ pub struct Row {
     /// What their replies took, from policies that know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
+    /// What judges took for the grades.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<UsageTotal>,
     /// Tokens that a policy sampled in them, and recorded one by one.
     pub sampled_tokens: u64,
 }
@@ -246,6 +249,9 @@ impl Tally {
             row.turns += u64::from(attempt.turns);
             if let Some(usage) = &attempt.usage {
                 row.usage.get_or_insert_default().merge(usage);
+            }
+            if let Some(usage) = &attempt.judge_usage {
+                row.judge_usage.get_or_insert_default().merge(usage);
             }
         }
         row.lost_attempts += slot.lost();

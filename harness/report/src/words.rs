@@ -44,9 +44,10 @@ pub(crate) fn interval_words(rate: &Rate) -> String {
 pub(crate) const TOKEN_HEADINGS: [&str; 7] =
     ["suite", "input", "of it cached", "output", "output a turn", "cost", "cost a pass"];
 
-/// Tokens and cost by suite, and in all; nothing where no policy told of any.
+/// Tokens and cost by suite, and in all; nothing where neither policy nor judge told of any.
 pub(crate) fn token_rows(figures: &Figures) -> Vec<[String; 7]> {
-    if figures.total.usage.is_none() && figures.total.sampled_tokens == 0 {
+    let row = &figures.total;
+    if row.usage.is_none() && row.judge_usage.is_none() && row.sampled_tokens == 0 {
         return Vec::new();
     }
     let mut rows: Vec<[String; 7]> =
@@ -78,12 +79,21 @@ fn token_row(name: &str, row: &Row) -> [String; 7] {
 
 /// What the reader of the table has to know, if anything.
 pub(crate) fn token_note(figures: &Figures) -> Option<String> {
-    let usage = figures.total.usage.as_ref()?;
-    let estimated = (usage.estimated_replies > 0).then(|| {
+    let usage = figures.total.usage.as_ref();
+    let estimated = usage.filter(|usage| usage.estimated_replies > 0).map(|usage| {
         format!("{} of {} replies are estimated from their length", usage.estimated_replies, usage.replies)
     });
-    let retried = (usage.retries > 0).then(|| format!("{} further requests were needed", usage.retries));
-    let notes: Vec<String> = estimated.into_iter().chain(retried).collect();
+    let retried = usage
+        .filter(|usage| usage.retries > 0)
+        .map(|usage| format!("{} further requests were needed", usage.retries));
+    let judged = figures.total.judge_usage.as_ref().map(|usage| {
+        let cost = usage.cost_nano_usd.map_or(String::new(), |cost| format!(" for {}", dollars(cost as f64)));
+        format!(
+            "not in the table: {} replies of the judge, {} tokens in and {} out{cost}",
+            usage.replies, usage.input_tokens, usage.output_tokens
+        )
+    });
+    let notes: Vec<String> = estimated.into_iter().chain(retried).chain(judged).collect();
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 

@@ -12,6 +12,7 @@
 //! Fakes are for what is under test around them. What an environment does is tested with the real one.
 
 mod faulty;
+mod judge;
 mod memory_sink;
 mod null;
 mod plan;
@@ -21,6 +22,7 @@ mod unpack_image;
 
 pub use clawrl_conformance as conformance;
 pub use faulty::{FaultyProvider, Mishap, MishapRates, Script, Site};
+pub use judge::ScriptedJudge;
 pub use memory_sink::{MemorySink, SinkFailure};
 pub use null::{NullProvider, NullSettings};
 pub use plan::{PlanShape, SuiteShape, call, run_tool, submit_tool, task};

@@ -93,6 +93,7 @@ impl PlanShape {
             run: RunId::new("testkit").expect("letters only"),
             seed: self.seed,
             suites: self.suites.iter().enumerate().map(suite_ref).collect(),
+            judge: None,
             policy: PolicySpec::Noop,
             tasks,
             slots,

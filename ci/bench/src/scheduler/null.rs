@@ -149,6 +149,7 @@ pub(crate) fn plan(slots: u32, steps: u32) -> RunPlan {
         run: RunId::new("bench-scheduler").expect("letters and a dash"),
         seed,
         suites: vec![suite],
+        judge: None,
         policy: PolicySpec::Noop,
         tasks,
         slots: (0..slots).map(slot).collect(),

@@ -92,6 +92,7 @@ fn provider(backend: &BubblewrapBackend, side: Side) -> ToolcallProvider {
         expected: vec![(spec(side), u32::MAX)],
         determinism: Determinism::default(),
         secrets: Default::default(),
+        judge: None,
     })
 }
 

@@ -43,6 +43,7 @@ pub(super) fn plan(config: &TrainingConfig) -> RunPlan {
         run: RunId::new("bench-training").expect("letters and a dash"),
         seed: config.seed,
         suites: vec![suite],
+        judge: None,
         policy: PolicySpec::Noop,
         tasks,
         slots: (0..groups * config.members).map(slot).collect(),

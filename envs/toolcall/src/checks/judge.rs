@@ -19,8 +19,8 @@ const SHOWN: usize = 60;
 /// Score and reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
-    score: f64,
-    message: String,
+    pub(super) score: f64,
+    pub(super) message: String,
 }
 
 impl Finding {
@@ -111,7 +111,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             let wanted = equals.as_deref();
             Finding::of(found == wanted, format_args!("expected {}, found {}", shown(wanted), shown(found)))
         }
-        // Of the workspace.
+        // Of the workspace, or for a judge.
         _ => return Ok(None),
     }))
 }

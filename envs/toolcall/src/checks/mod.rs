@@ -11,7 +11,7 @@
 //! - `list`: entries that are numbers compare by value, in a JSON array and elsewhere; empty entries do not count.
 //! - `called_in_order` without calls holds.
 //!
-//! Pure; nothing to cancel.
+//! All but `rubric` is pure, with nothing to cancel.
 
 mod answer;
 mod expected;
@@ -19,5 +19,7 @@ mod judge;
 mod list;
 mod normal;
 mod number;
+mod rubric;
 
 pub(crate) use judge::{invalid, judge};
+pub(crate) use rubric::{Asking, Judged};

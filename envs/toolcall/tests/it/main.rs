@@ -16,4 +16,5 @@ mod python;
 mod python_lost;
 #[cfg(feature = "real-servers")]
 mod real_servers;
+mod rubrics;
 mod support;

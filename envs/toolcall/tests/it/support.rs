@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
-    Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, RunId, SandboxKind, SandboxLimits, StepResult,
-    TaskSpec, ToolCall, ToolDecl, ToolKind, ToolcallSpec, WorkspaceSpec,
+    Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Judge, RunId, SandboxKind, SandboxLimits,
+    StepResult, TaskSpec, ToolCall, ToolDecl, ToolKind, ToolcallSpec, WorkspaceSpec,
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -93,15 +93,25 @@ pub(crate) fn bare_provider() -> ToolcallProvider {
     bare_provider_with([])
 }
 
+/// The same, with a judge.
+pub(crate) fn judged_provider(judge: Arc<dyn Judge>) -> ToolcallProvider {
+    ToolcallProvider::new(ToolcallConfig { judge: Some(judge), ..bare_config([]) })
+}
+
 /// The same, with secrets by the names of their variables.
 pub(crate) fn bare_provider_with(secrets: impl IntoIterator<Item = (String, String)>) -> ToolcallProvider {
-    ToolcallProvider::new(ToolcallConfig {
+    ToolcallProvider::new(bare_config(secrets))
+}
+
+fn bare_config(secrets: impl IntoIterator<Item = (String, String)>) -> ToolcallConfig {
+    ToolcallConfig {
         backends: HashMap::new(),
         marks: WarmMarks { low: 0, high: 0 },
         expected: Vec::new(),
         determinism: Determinism::default(),
         secrets: Secrets::new(secrets),
-    })
+        judge: None,
+    }
 }
 
 /// A provider of sandboxes for tasks like this one.
@@ -120,19 +130,25 @@ pub(crate) fn provider_with(
     spec: &ToolcallSpec,
     secrets: impl IntoIterator<Item = (String, String)>,
 ) -> ToolcallProvider {
+    ToolcallProvider::new(sandbox_config(client, spec, secrets))
+}
+
+fn sandbox_config(
+    client: SpawnerClient,
+    spec: &ToolcallSpec,
+    secrets: impl IntoIterator<Item = (String, String)>,
+) -> ToolcallConfig {
     let config = BubblewrapConfig {
         host: probe_host(CgroupHost::detect()).unwrap(),
         run: RunId::new("test-toolcall").unwrap(),
         determinism: Determinism::default(),
     };
     let backend: Arc<dyn SandboxBackend> = Arc::new(BubblewrapBackend::new(client, config).unwrap());
-    ToolcallProvider::new(ToolcallConfig {
+    ToolcallConfig {
         backends: HashMap::from([(SandboxKind::Bubblewrap, backend)]),
-        marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(spec.clone(), u32::MAX)],
-        determinism: Determinism::default(),
-        secrets: Secrets::new(secrets),
-    })
+        ..bare_config(secrets)
+    }
 }
 
 /// Runs `test` on a runtime with a connection to a spawner.
@@ -152,6 +168,18 @@ pub(crate) fn with_provider<F: Future<Output = ()>>(
         test(Arc::clone(&provider)).await;
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
         assert_eq!(provider.usage().live, 0);
+    });
+}
+
+/// Runs `test` with a provider that has a judge.
+pub(crate) fn with_judge<F: Future<Output = ()>>(
+    spec: &ToolcallSpec,
+    judge: Arc<dyn Judge>,
+    test: impl FnOnce(Arc<ToolcallProvider>) -> F,
+) {
+    with_spawner(|client| async move {
+        let config = ToolcallConfig { judge: Some(judge), ..sandbox_config(client, spec, []) };
+        test(Arc::new(ToolcallProvider::new(config))).await;
     });
 }
 

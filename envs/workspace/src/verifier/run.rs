@@ -201,7 +201,7 @@ fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Gr
         .extend(lines.map(|(passed, line)| report("verifier", if *passed { 1.0 } else { 0.0 }, 0.0, line)));
     let mut seen = std::collections::HashSet::new();
     flags.retain(|flag| seen.insert(flag.clone()));
-    Grade { score, passed, checks: reports, flags }
+    Grade { score, passed, checks: reports, flags, judge_usage: None }
 }
 
 #[cfg(test)]
@@ -209,7 +209,13 @@ mod tests {
     use super::*;
 
     fn checks(score: f64) -> Grade {
-        Grade { score, passed: score >= 1.0, checks: Vec::new(), flags: vec!["tampered".to_owned()] }
+        Grade {
+            score,
+            passed: score >= 1.0,
+            judge_usage: None,
+            checks: Vec::new(),
+            flags: vec!["tampered".to_owned()],
+        }
     }
 
     #[test]

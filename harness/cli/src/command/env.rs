@@ -21,6 +21,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::{capacity, open_files};
 use crate::interrupt::FirstInterrupt;
+use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::plan_request::read_suites;
@@ -60,6 +61,8 @@ struct CheckArguments {
     /// Root of all seeds.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    judge: JudgeArguments,
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
@@ -86,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let options = PlanOptions {
         seed: arguments.seed,
         filter: arguments.task.clone(),
+        judge: arguments.judge.spec()?,
         ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())
     };
     let plan = resolve_plan(&suites, &options)?;

@@ -20,6 +20,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::{capacity, open_files};
 use crate::interrupt::FirstInterrupt;
+use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::plan_request::read_suites;
@@ -48,6 +49,8 @@ pub(crate) struct Arguments {
     /// Also play every mistake, and say how many pass.
     #[arg(long)]
     mistakes: bool,
+    #[command(flatten)]
+    judge: JudgeArguments,
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
@@ -70,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         concurrency: arguments.concurrency,
         max_retries: 1,
         // Not every task need have an oracle; the cases say who acts.
+        judge: arguments.judge.spec()?,
         ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())
     };
     let plan = resolve_plan(&suites, &options)?;

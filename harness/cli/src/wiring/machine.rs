@@ -19,6 +19,7 @@ use clawrl_sandbox::{
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 
+use super::judge::Judges;
 use super::{isolation, secrets};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -29,7 +30,6 @@ use crate::log::Log;
 const WARM_PER_CPU: u32 = 2;
 
 /// What plans need of this machine, found and started.
-#[derive(Debug)]
 pub(crate) struct Machine {
     bubblewrap: Option<HostReport>,
     engine: Option<EngineReport>,
@@ -37,6 +37,7 @@ pub(crate) struct Machine {
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
     unboxed: bool,
+    judges: Judges,
 }
 
 impl Machine {
@@ -48,6 +49,7 @@ impl Machine {
         for plan in plans {
             secrets::of(plan)?;
         }
+        let judges = Judges::of(plans)?;
         open_files::raise_limit();
         isolation::warn_of_openness(plans, log);
         let cgroups = CgroupHost::detect();
@@ -60,7 +62,7 @@ impl Machine {
         };
         let engine = if kinds.contains(&SandboxKind::Container) { Some(engine::prepare(log)?) } else { None };
         let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
-        Ok(Self { bubblewrap, engine, spawner, unboxed: kinds.contains(&SandboxKind::None) })
+        Ok(Self { bubblewrap, engine, spawner, unboxed: kinds.contains(&SandboxKind::None), judges })
     }
 
     /// Limits that the plan asks for and this machine cannot set.
@@ -91,17 +93,18 @@ impl Machine {
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
         })?;
-        Ok(Workplace { bubblewrap: self.bubblewrap, engine: self.engine, client, unboxed: self.unboxed })
+        let Self { bubblewrap, engine, unboxed, judges, .. } = self;
+        Ok(Workplace { bubblewrap, engine, client, unboxed, judges })
     }
 }
 
 /// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
-#[derive(Debug)]
 pub(crate) struct Workplace {
     bubblewrap: Option<HostReport>,
     engine: Option<EngineReport>,
     client: Option<SpawnerClient>,
     unboxed: bool,
+    judges: Judges,
 }
 
 impl Workplace {
@@ -146,6 +149,7 @@ impl Workplace {
                 expected: toolcalls,
                 determinism: plan.determinism.clone(),
                 secrets: Secrets::new(secrets::of(plan)?),
+                judge: self.judges.of_plan(plan),
             });
             providers.insert("toolcall", Arc::new(provider));
         }

@@ -2,6 +2,7 @@
 
 mod execution;
 mod isolation;
+mod judge;
 mod machine;
 mod memory_sink;
 mod metrics;

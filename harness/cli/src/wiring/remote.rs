@@ -1,4 +1,4 @@
-//! A model behind a server as the policy of a run: its key, and a look at the server before anything starts.
+//! A model behind a server as the policy or the judge of a run: its key, and a look at the server before anything starts.
 //!
 //! I1. The key goes from the environment into the policy and nowhere else. I2. The look has a runtime of its own that
 //! is gone before the spawner starts.
@@ -19,6 +19,14 @@ use crate::failure::Failure;
 /// What keeps the run from starting, and what to do about it.
 pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc<dyn Policy>, Failure> {
     refuse_tool_calls_in_text(settings, plan)?;
+    remote_model(settings, "remote policy")
+}
+
+/// The model, whose server is there, takes the key and has it. `what` it is for stands in messages.
+///
+/// # Errors
+/// What keeps the run from starting, and what to do about it.
+pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn Policy>, Failure> {
     let key = key(settings)?;
     warn_of_open_key(settings, key.is_some());
     let unusable = |error: RemoteError| {
@@ -26,7 +34,7 @@ pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc
             RemoteError::Certificates(_) => Exit::Environment,
             RemoteError::Settings(_) => Exit::Refused,
         };
-        Failure::new(exit, format!("the remote policy cannot be used: {error}"))
+        Failure::new(exit, format!("the {what} cannot be used: {error}"))
     };
     // Connections belong to the runtime that opened them, so the look has a policy of its own, too.
     let looking = RemotePolicy::new(settings.clone(), key.clone()).map_err(unusable)?;

@@ -9,6 +9,7 @@ mod explaining;
 mod heavy;
 mod imaging;
 mod importing;
+mod judging;
 mod lacking;
 mod listing;
 mod model_server;

@@ -183,8 +183,23 @@ fn reply(body: &Value) -> String {
         return "submit".to_owned();
     }
     let task = messages.last().unwrap()["content"].as_str().unwrap();
+    if task.starts_with("You judge an answer by a rubric.") {
+        return vote(body, task);
+    }
     let word = task.strip_prefix("Write ").and_then(|rest| rest.split(' ').next()).unwrap_or("nothing");
     format!("echo {word} > out.txt")
+}
+
+/// A judge for whom an answer is polite if it says thanks, and who can make nothing of one without words.
+fn vote(body: &Value, asked: &str) -> String {
+    assert_eq!(body["temperature"], 1.0, "{body}");
+    let answer = asked.split("\nANSWER ").nth(1).and_then(|rest| rest.split("\nEND ").next()).unwrap();
+    let answer = answer.split_once('\n').unwrap().1;
+    match answer {
+        "..." => "What is there to say?".to_owned(),
+        polite if polite.contains("thank") => "It says thanks. \\boxed{1}".to_owned(),
+        _ => "No thanks are said. \\boxed{-1}".to_owned(),
+    }
 }
 
 /// Path, key and body.

@@ -17,10 +17,13 @@ use crate::row::{CallRow, CheckKind, CheckRow, CommandRow, EnvRow};
 /// Time limit of a command check when nothing else is said.
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often a judge is asked when nothing else is said.
+const DEFAULT_VOTES: u32 = 3;
+
 /// Checks that look at a sandbox.
 const WORKSPACE_KINDS: &str = "`file_equals`, `file_contains`, `file_matches`, `file_absent`, `file_mode`, `file_owner`, `tree_hash`, `command`, `process` or `json_value`";
 /// Checks that look at an answer and at calls.
-const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `called`, `not_called`, `called_in_order`, `calls_match` or `stored`; or one about files";
+const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `answer_rubric`, `called`, `not_called`, `called_in_order`, `calls_match` or `stored`; or one about files";
 
 impl Checker {
     /// `env` is `None` where the task has none, which is a problem of its own.
@@ -126,6 +129,12 @@ impl Checker {
         let answer_command = check
             .answer_command
             .map(|file| CheckKind::AnswerCommand(self.command(CommandFile::from(file), timeouts)));
+        let votes = self.whole("votes", check.votes.as_ref(), 1..=bounds::MAX_VOTES, DEFAULT_VOTES);
+        if let (Some(number), None) = (&check.votes, &check.answer_rubric) {
+            let help = "remove it, or write `answer_rubric:` beside it";
+            self.problem(number.span, "only a judge votes, and this check asks none", "never read", help);
+        }
+        let rubric = check.answer_rubric.map(|rubric| CheckKind::AnswerRubric { rubric, votes });
         let given = [
             check.file_equals.map(|file| CheckKind::FileEquals { path: file.path, expected: file.expected }),
             check.file_contains.map(|file| CheckKind::FileContains { path: file.path, text: file.text }),
@@ -144,6 +153,7 @@ impl Checker {
             check.answer_schema.map(|schema| CheckKind::AnswerSchema(json_text(schema))),
             list,
             answer_command,
+            rubric,
             check.called.map(|called| self.called(called)),
             check.not_called.map(CheckKind::NotCalled),
             check.called_in_order.map(|calls| self.called_in_order(calls)),

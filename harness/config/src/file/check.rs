@@ -52,6 +52,11 @@ pub(crate) struct CheckFile {
     pub(crate) answer_list: Option<AnswerListFile>,
     /// A command that gets the answer as standard input, in a fresh sandbox on a copy of the workspace.
     pub(crate) answer_command: Option<AnswerCommandFile>,
+    /// A judge, which is a model that is named when a run starts, says that the answer meets this rubric.
+    pub(crate) answer_rubric: Option<Text>,
+    /// How often the judge of an `answer_rubric` is asked; the strict majority decides. Default: 3.
+    #[schemars(range(min = 1, max = bounds::MAX_VOTES))]
+    pub(crate) votes: Option<Located<i64>>,
     /// How often a tool was called.
     pub(crate) called: Option<CalledFile>,
     /// A tool that was never called.

@@ -56,6 +56,11 @@ impl<'s> Filler<'_, '_, 's> {
                 let subject = first_line(&run);
                 (Check::AnswerCommand { run, exit_code: row.exit_code, timeout: row.timeout }, subject)
             }
+            CheckKind::AnswerRubric { rubric, votes } => {
+                let rubric = self.ruled(rubric, values, value::not_blank)?;
+                let subject = first_line(&rubric);
+                (Check::Rubric { rubric, votes: *votes }, subject)
+            }
             CheckKind::Called { call, at_least, at_most } => {
                 let call = self.pattern(call, tools, values)?;
                 let subject = call.tool.clone();

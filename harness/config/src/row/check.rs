@@ -65,6 +65,10 @@ pub(crate) enum CheckKind {
         ordered: bool,
     },
     AnswerCommand(CommandRow),
+    AnswerRubric {
+        rubric: Text,
+        votes: u32,
+    },
     Called {
         call: CallRow,
         at_least: u32,
@@ -132,9 +136,10 @@ impl CheckKind {
                 texts([&command.run], visit);
                 texts(command.stdout_equals.iter().chain(&command.stdout_contains), visit);
             }
-            Self::AnswerEquals(text) | Self::AnswerNormalised(text) | Self::AnswerMatches(text) => {
-                texts([text], visit);
-            }
+            Self::AnswerEquals(text)
+            | Self::AnswerNormalised(text)
+            | Self::AnswerMatches(text)
+            | Self::AnswerRubric { rubric: text, .. } => texts([text], visit),
             Self::AnswerNumber { expected, tolerance } => {
                 texts(std::iter::once(expected).chain(tolerance), visit);
             }
@@ -168,6 +173,7 @@ impl CheckKind {
             Self::AnswerSchema(_) => "answer_schema",
             Self::AnswerList { .. } => "answer_list",
             Self::AnswerCommand(_) => "answer_command",
+            Self::AnswerRubric { .. } => "answer_rubric",
             Self::Called { .. } => "called",
             Self::NotCalled(_) => "not_called",
             Self::CalledInOrder(_) => "called_in_order",
@@ -196,6 +202,7 @@ impl CheckKind {
             | Self::AnswerSchema(_)
             | Self::AnswerList { .. }
             | Self::AnswerCommand(_)
+            | Self::AnswerRubric { .. }
             | Self::Called { .. }
             | Self::NotCalled(_)
             | Self::CalledInOrder(_)

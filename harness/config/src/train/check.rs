@@ -8,6 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_core::RemoteSpec;
+
 use super::file::{CheckpointFile, EngineFile};
 use super::file::{EvaluationFile, LimitsFile, PolicyFile, TrainFile, TrainSuiteFile, WarmStartFile};
 use super::plan::{
@@ -18,6 +20,7 @@ use crate::bounds;
 use crate::dialect;
 use crate::file::Located;
 use crate::parse::parse;
+use crate::policy_file::load_policy;
 use crate::problem::{ConfigError, Finding, Findings, Problem};
 use crate::read::{read, suite_file};
 use crate::source::{Source, Span};
@@ -87,6 +90,7 @@ impl Checker {
         let folder = Path::new(&source.shown).parent().unwrap_or(Path::new(""));
         let policy = self.policy(folder, &file.policy);
         let suites = self.suites(folder, &file.suites);
+        let judge = file.judge.and_then(|judge| self.judge(folder, &judge));
         if file.warm_start.is_none() && file.rl.is_none() {
             let help = "add `rl: {}` for reinforcement learning, `warm_start: {}` for imitation, or both";
             self.problem(
@@ -108,6 +112,7 @@ impl Checker {
             reproducible: self.reproducible.is_some(),
             policy,
             suites,
+            judge,
             warm_start,
             rl,
             evaluation: self.evaluation(&file.evaluation.unwrap_or_default(), new_tokens),
@@ -115,6 +120,25 @@ impl Checker {
             engine: self.engine(&file.engine.unwrap_or_default()),
             limits: self.limits(&file.limits.unwrap_or_default()),
         }
+    }
+
+    fn judge(&mut self, folder: &Path, file: &Located<String>) -> Option<Box<RemoteSpec>> {
+        if let Some(reproducible) = self.reproducible {
+            let problem = Problem::new(
+                "a training with a judge cannot be reproducible",
+                "remove `reproducible`, or train on suites without `answer_rubric`",
+            );
+            self.contradiction(
+                problem,
+                (reproducible, "asked for here"),
+                Some((file.span, "votes differ by chance")),
+            );
+        }
+        match load_policy(&folder.join(&file.value)) {
+            Ok(spec) => return Some(Box::new(spec)),
+            Err(error) => error.problems().iter().for_each(|problem| self.findings.push(problem.clone())),
+        }
+        None
     }
 
     fn seed(&mut self, seed: Option<&Located<i64>>) -> u64 {

@@ -31,6 +31,8 @@ pub(crate) struct TrainFile {
     /// Tasks to train and to be evaluated on; which part a task belongs to follows from its family and instruction.
     #[schemars(length(min = 1))]
     pub(crate) suites: Located<Vec<TrainSuiteFile>>,
+    /// A policy file, relative to this file: the model that judges by the suites' `answer_rubric`. Default: none.
+    pub(crate) judge: Option<Located<String>>,
     /// Imitation of recorded demonstrations before anything else. Left out: none. Nothing below it: the defaults.
     #[serde(default, deserialize_with = "section")]
     pub(crate) warm_start: Option<WarmStartFile>,

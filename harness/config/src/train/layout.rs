@@ -21,7 +21,7 @@ use super::rota::{Rota, RotaFamily, Turn, shuffled};
 use super::tasks::{FamilyTasks, TrainTasks};
 use crate::capacity::HostCapacity;
 use crate::problem::{ConfigError, Problem};
-use crate::resolve::{Wish, concurrency};
+use crate::resolve::{Wish, concurrency, judge_of};
 use crate::select::spread_evenly;
 
 /// What a run of a training needs besides the training.
@@ -135,6 +135,8 @@ impl TrainTasks {
         let limits = &self.train.limits;
         let Slots { tasks, list, .. } = slots;
         let wish = Wish { attempts: limits.concurrency, written: "concurrency: " };
+        let help = "name the policy file of a model in the train file: `judge: judge.yaml`";
+        let judge = judge_of(&tasks, &self.suites, self.train.judge.as_deref(), help)?;
         let attempts = concurrency(&tasks, list.len(), wish, &run.host)?.attempts;
         let suite = |(suite, wish): (&crate::Suite, &super::TrainSuite)| SuiteRef {
             name: suite.name().to_owned(),
@@ -148,6 +150,7 @@ impl TrainTasks {
             seed: self.train.seed,
             suites: self.suites.iter().zip(&self.train.suites).map(suite).collect(),
             policy,
+            judge,
             tasks,
             slots: list,
             limits: ResolvedLimits {

@@ -8,7 +8,7 @@
 
 use std::path::PathBuf;
 
-use clawrl_core::PolicySpec;
+use clawrl_core::{PolicySpec, RemoteSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub struct TrainPlan {
     pub policy: PolicySource,
     /// Tasks, at least one suite.
     pub suites: Vec<TrainSuite>,
+    /// The model that judges by rubrics, where a suite has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Box<RemoteSpec>>,
     /// Imitation first; `None` for none.
     pub warm_start: Option<WarmStartPlan>,
     /// Reinforcement learning; `None` for none. One of the two is there.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clawrl_config::{HostCapacity, PlanOptions, Suite, describe_plan, load_suite, resolve_plan};
-use clawrl_core::{EnvSpec, PolicySpec, RunId, RunPlan, Split, TaskSpec};
+use clawrl_config::{HostCapacity, PlanOptions, Suite, describe_plan, load_policy, load_suite, resolve_plan};
+use clawrl_core::{Check, EnvSpec, PolicySpec, RunId, RunPlan, Split, TaskSpec};
 use proptest::prelude::*;
 
 use crate::diagnostics::rendered;
@@ -100,6 +100,19 @@ fn plans_without_images_stay_as_they_were() {
 }
 
 /// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
+#[test]
+fn a_judge_is_in_the_plan_where_one_is_asked() {
+    let judge = load_policy(Path::new("tests/it/policy/good/minimal.yaml")).expect("a good policy file");
+    let named = PlanOptions { judge: Some(Box::new(judge.clone())), ..options() };
+    let rubrics = plan(&[load("tests/it/good/rubric")], &named);
+    assert_eq!(rubrics.judge.as_deref(), Some(&judge));
+    let check = &rubrics.tasks[0].checks[0];
+    let rubric = |text: &str, votes| Check::Rubric { rubric: text.to_owned(), votes };
+    assert_eq!((&check.check, check.weight), (&rubric("It greets Ann.", 5), 2.0));
+    assert_eq!(rubrics.tasks[0].checks[1].check, rubric("It is short.", 3));
+    assert_eq!(plan(&[load("tests/it/good/minimal")], &named).judge, None);
+}
+
 #[test]
 fn defaults_are_locked() {
     let suite = load("tests/it/good/minimal");

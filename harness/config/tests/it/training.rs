@@ -71,6 +71,40 @@ fn portable(text: &str) -> String {
 }
 
 #[test]
+fn rubrics_of_a_training_need_a_judge_and_get_it() {
+    let suites = "{ path: ../../good/rubric, instances: 2 }";
+    let judge = std::fs::canonicalize("tests/it/policy/good/minimal.yaml").expect("a good policy file");
+    let judged = with(suites, &format!("judge: {}\nwarm_start: {{}}", judge.display()));
+    assert_eq!(judged.judge.as_deref().map(|judge| judge.model.as_str()), Some("qwen3:4b"));
+    let demonstrations = |train: &TrainPlan| tasks(train).demonstration_plan(&run());
+    assert_eq!(demonstrations(&judged).expect("a plan").judge, judged.judge);
+    let error = demonstrations(&with(suites, "warm_start: {}")).expect_err("no judge");
+    assert!(
+        rendered(&error).contains("name the policy file of a model in the train file"),
+        "{}",
+        rendered(&error)
+    );
+}
+
+/// What is wrong with the judge's file is told at its place there.
+#[test]
+fn a_judge_that_is_no_model_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("train.yaml");
+    let good = std::fs::canonicalize("tests/it/good/minimal").expect("a good suite");
+    let text = format!(
+        "format: 1\ntrain: t\npolicy: {{ preset: tiny }}\nsuites: [{{ path: {} }}]\njudge: judge.yaml\nwarm_start: {{}}\n",
+        good.display()
+    );
+    std::fs::write(&path, text).expect("a file");
+    std::fs::write(folder.path().join("judge.yaml"), "format: 1\nmodel: m\nbase_url: here\n")
+        .expect("a file");
+    let error = failure(&path);
+    let (file, line, _) = error.problems()[0].location().expect("a place");
+    assert!(file.ends_with("judge.yaml") && line == 3, "{file}:{line}");
+}
+
+#[test]
 fn every_snapshot_has_its_train_file() {
     for entry in std::fs::read_dir(BROKEN).unwrap() {
         let path = entry.unwrap().path();

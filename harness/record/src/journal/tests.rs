@@ -31,6 +31,7 @@ fn resolved(lease: LeaseRecord, closes_slot: bool, ending: Ending, offset: u64) 
         turns: 3,
         times_us: PhaseMicros { step: 77, ..PhaseMicros::default() },
         usage: None,
+        judge_usage: None,
         frame: FrameRef { offset, len: 10, crc: 1 },
     })
 }

@@ -66,6 +66,7 @@ pub(crate) fn plan(run: &str, slots: u32) -> RunPlan {
         run: RunId::new(run).unwrap(),
         seed: 7,
         suites: vec![suite("terminal-basics"), suite("more")],
+        judge: None,
         policy: PolicySpec::Demonstrator { oracle_percent: 70 },
         tasks: vec![
             task("terminal-basics", "copy-line"),

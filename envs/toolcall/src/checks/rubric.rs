@@ -1,0 +1,138 @@
+//! Checks of the answer by a judge.
+//!
+//! J1. No answer, and one that is longer than others may be, meets no rubric, and no judge is asked. J2. A judge that cannot
+//! be heard says nothing of the answer: a fault, never a score.
+//!
+//! Cancellation: dropping the future drops the votes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clawrl_core::{
+    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, CheckSpec, Fault, Judge, Question,
+    TaskSpec, UsageTotal, Verdict, derive_seed,
+};
+use futures_util::future::try_join_all;
+
+use super::answer::ANSWER_BYTES;
+use super::judge::Finding;
+
+/// Who asks, and for what.
+pub(crate) struct Asking<'a> {
+    pub(crate) judge: Option<&'a dyn Judge>,
+    pub(crate) attempt: AttemptId,
+    pub(crate) task: &'a Arc<TaskSpec>,
+    pub(crate) answer: Option<&'a str>,
+    /// Of the slot's environment, so that equal answers of a group are judged by the same votes.
+    pub(crate) seed: u64,
+    pub(crate) deadline: Instant,
+    pub(crate) cancel: &'a CancelToken,
+}
+
+/// Reports of the checks that ask a judge, by their places, and what the judge took.
+pub(crate) type Judged = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
+
+impl Asking<'_> {
+    /// Asks for all checks at the same time.
+    ///
+    /// # Errors
+    /// A grader [`Fault`] where too few votes came, or there is no judge.
+    pub(crate) async fn ask(&self) -> Result<Judged, Fault> {
+        let rubrics = self.task.checks.iter().enumerate().filter_map(|(place, spec)| match &spec.check {
+            Check::Rubric { rubric, votes } => Some((place, spec, rubric.as_str(), *votes)),
+            _ => None,
+        });
+        let found = rubrics.map(|(place, spec, rubric, votes)| async move {
+            let (finding, usage) = self.find(place, rubric, votes).await?;
+            Ok::<_, Fault>((place, report(spec, finding), usage))
+        });
+        let (mut reports, mut total) = (BTreeMap::new(), None::<UsageTotal>);
+        for (place, report, usage) in try_join_all(found).await? {
+            reports.insert(place, report);
+            if let Some(usage) = usage {
+                total.get_or_insert_default().merge(&usage);
+            }
+        }
+        Ok((reports, total))
+    }
+
+    async fn find(
+        &self,
+        place: usize,
+        rubric: &str,
+        votes: u32,
+    ) -> Result<(Finding, Option<UsageTotal>), Fault> {
+        let Some(answer) = self.answer else { return Ok((Finding::fail("no answer was submitted"), None)) };
+        if answer.len() > ANSWER_BYTES {
+            let message = format!("the answer has {} bytes, more than {ANSWER_BYTES}", answer.len());
+            return Ok((Finding::fail(message), None));
+        }
+        let judge = self.judge.ok_or_else(|| {
+            Fault::permanent(Boundary::Grader, "judge-missing", "a check asks a judge, and the run has none")
+        })?;
+        let question = Question {
+            attempt: self.attempt,
+            task: self.task,
+            rubric,
+            answer,
+            votes,
+            seed: derive_seed(self.seed, "rubric", &[place as u64]),
+            deadline: self.deadline,
+            cancel: self.cancel,
+        };
+        let ballot = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => {
+                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was given up"));
+            }
+            ballot = judge.ask(question) => ballot,
+        };
+        let verdict = ballot.outcome()?;
+        Ok((Finding::of(verdict == Verdict::Met, words(&ballot, verdict)), ballot.usage))
+    }
+}
+
+/// How the votes went, and a reason of the side that prevailed.
+fn words(ballot: &Ballot, outcome: Verdict) -> String {
+    let parts = [
+        (ballot.count(Verdict::Met), "for it"),
+        (ballot.count(Verdict::NotMet), "against"),
+        (ballot.count(Verdict::Undecided), "undecided"),
+        (ballot.missing.len(), "missing"),
+    ];
+    let counted: Vec<_> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
+    let said = ballot.votes.iter().find(|vote| vote.verdict == outcome && !vote.reason.is_empty());
+    let said = said.map_or(String::new(), |vote| format!(": {}", vote.reason));
+    format!("votes: {}{said}", counted.join(", "))
+}
+
+fn report(spec: &CheckSpec, Finding { score, message }: Finding) -> CheckReport {
+    CheckReport { label: spec.label.clone(), score, weight: spec.weight, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::Vote;
+
+    use super::*;
+
+    #[test]
+    fn votes_in_words() {
+        let check = |verdicts: &[Verdict], missing: usize, outcome, expected: &str| {
+            let vote = |verdict: &Verdict| Vote { verdict: *verdict, reason: format!("{verdict:?}.") };
+            let fault = Fault::transient(Boundary::Policy, "x", "y");
+            let ballot = Ballot {
+                votes: verdicts.iter().map(vote).collect(),
+                missing: vec![fault; missing],
+                usage: None,
+            };
+            assert_eq!(words(&ballot, outcome), expected);
+        };
+        let (met, not_met) = (Verdict::Met, Verdict::NotMet);
+        check(&[met, not_met, met], 0, met, "votes: 2 for it, 1 against: Met.");
+        check(&[met, not_met], 1, Verdict::Undecided, "votes: 1 for it, 1 against, 1 missing");
+        check(&[Verdict::Undecided], 0, Verdict::Undecided, "votes: 1 undecided: Undecided.");
+    }
+}

@@ -1,0 +1,123 @@
+//! Answers that a judge votes on.
+
+use std::sync::Arc;
+
+use clawrl_core::{
+    AnswerCheck, Ballot, Boundary, Check, EnvProvider, Fault, Grade, Judge, Retry, ToolKind, Verdict, Vote,
+};
+use clawrl_testkit::{ScriptedJudge, file_equals, ready, step_ctx};
+
+use crate::support::{
+    act, bare_provider, code, in_process, judged_provider, sandboxed, submit, tool, toolcall_task, with_judge,
+};
+
+use Verdict::{Met, NotMet, Undecided};
+
+fn rubric() -> Check {
+    Check::Rubric { rubric: "It says thanks.".to_owned(), votes: 3 }
+}
+
+/// Votes with reasons; the others of three are missing.
+fn voting(votes: &'static [(Verdict, &'static str)], fault: Fault) -> Arc<dyn Judge> {
+    Arc::new(ScriptedJudge::new(move |question| {
+        assert_eq!((question.rubric, question.votes), ("It says thanks.", 3));
+        let vote =
+            |(verdict, reason): &(Verdict, &str)| Vote { verdict: *verdict, reason: (*reason).to_owned() };
+        let missing = vec![fault.clone(); 3 - votes.len()];
+        Some(Ballot { votes: votes.iter().map(vote).collect(), missing, usage: None })
+    }))
+}
+
+fn silent() -> Fault {
+    Fault::transient(Boundary::Policy, "silent", "no answer")
+}
+
+async fn graded(
+    provider: &dyn EnvProvider,
+    checks: Vec<Check>,
+    answer: Option<&str>,
+) -> Result<Grade, Fault> {
+    let mut env = ready(provider, &toolcall_task(in_process(Vec::new()), checks)).await;
+    if let Some(answer) = answer {
+        act(env.as_mut(), &[submit(answer)]).await;
+    }
+    let grade = env.grade(step_ctx(9)).await;
+    env.close().await;
+    grade
+}
+
+#[tokio::test]
+async fn the_majority_decides_and_its_reason_is_told() {
+    let check = async |votes, expected: (f64, &str)| {
+        let provider = judged_provider(voting(votes, silent()));
+        let grade = graded(&provider, vec![rubric()], Some("Ta!")).await.unwrap();
+        assert_eq!((grade.checks[0].score, grade.checks[0].message.as_str()), expected);
+        assert_eq!(grade.passed, expected.0 == 1.0);
+    };
+    let met = (1.0, "votes: 2 for it, 1 against: `Ta` will do.");
+    check(&[(NotMet, "Rude."), (Met, "`Ta` will do."), (Met, "Yes.")], met).await;
+    check(&[(NotMet, ""); 3], (0.0, "votes: 3 against")).await;
+    check(&[(Undecided, ""), (Met, "Yes.")], (0.0, "votes: 1 for it, 1 undecided, 1 missing")).await;
+    let hostile = (1.0, r"votes: 3 for it: Say \u{1b}[31m\nit");
+    check(&[(Met, "Say \u{1b}[31m\nit"); 3], hostile).await;
+}
+
+#[tokio::test]
+async fn rubrics_and_other_checks_stand_in_their_order() {
+    let equals = || Check::Answer(AnswerCheck::Equals { expected: "Ta!".to_owned() });
+    let provider = judged_provider(voting(&[(NotMet, ""); 3], silent()));
+    let grade = graded(&provider, vec![equals(), rubric(), equals()], Some("Ta!")).await.unwrap();
+    let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
+    assert_eq!(scores, [1.0, 0.0, 1.0]);
+}
+
+#[tokio::test]
+async fn j1_without_an_answer_nobody_is_asked() {
+    let long = "x".repeat(64 * 1024 + 1);
+    for answer in [None, Some(long.as_str())] {
+        let judge = Arc::new(ScriptedJudge::new(|_| panic!("it was asked")));
+        let grade = graded(&judged_provider(judge), vec![rubric()], answer).await.unwrap();
+        assert!(!grade.passed && grade.judge_usage.is_none());
+    }
+}
+
+#[tokio::test]
+async fn j2_a_judge_that_is_not_heard_is_a_fault() {
+    let check = async |provider: &dyn EnvProvider, code: &str, retry| {
+        let fault = graded(provider, vec![rubric()], Some("Ta!")).await.unwrap_err();
+        assert_eq!(
+            (fault.boundary, fault.code.as_str(), fault.retry),
+            (Boundary::Grader, code, retry),
+            "{fault}"
+        );
+    };
+    check(&judged_provider(voting(&[(Met, "")], silent())), "judge-silent", Retry::Sound).await;
+    let refused = Fault::permanent(Boundary::Policy, "refused", "no such key");
+    check(&judged_provider(voting(&[], refused)), "judge-silent", Retry::Never).await;
+    check(&bare_provider(), "judge-missing", Retry::Never).await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_given_up_waits_for_no_judge() {
+    let provider = judged_provider(Arc::new(ScriptedJudge::new(|_| None)));
+    let mut env = ready(&provider, &toolcall_task(in_process(Vec::new()), vec![rubric()])).await;
+    act(env.as_mut(), &[submit("Ta!")]).await;
+    let ctx = step_ctx(9);
+    ctx.cancel.cancel();
+    let fault = env.grade(ctx).await.unwrap_err();
+    assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Grader, "cancelled"), "{fault}");
+}
+
+#[test]
+fn files_and_rubrics_are_graded_side_by_side() {
+    let spec = sandboxed(vec![tool("python", ToolKind::Python)]);
+    with_judge(&spec.clone(), voting(&[(Met, ""); 3], silent()), |provider| async move {
+        let checks = vec![rubric(), file_equals("out.txt", "6")];
+        let mut env = ready(provider.as_ref(), &toolcall_task(spec, checks)).await;
+        act(env.as_mut(), &[code("open('out.txt', 'w').write('6')")]).await;
+        act(env.as_mut(), &[submit("Ta!")]).await;
+        let grade = env.grade(step_ctx(9)).await.unwrap();
+        assert!(grade.passed, "{grade:?}");
+        assert_eq!(env.close().await.leftovers, Vec::<String>::new());
+    });
+}

@@ -1,0 +1,50 @@
+//! The judges of plans: each is looked at once, before anything starts, and shared by the plans that name it.
+
+use std::sync::Arc;
+
+use clawrl_core::{Judge, RemoteSpec, RunPlan};
+use clawrl_judge::ModelJudge;
+
+use super::remote::remote_model;
+use crate::failure::Failure;
+
+/// Temperature of votes in thousandths, where a policy file says nothing: votes of one model differ only by chance.
+const TEMPERATURE_MILLI: u32 = 1_000;
+
+/// Judges by what plans say of them.
+#[derive(Default)]
+pub(crate) struct Judges(Vec<(RemoteSpec, Arc<dyn Judge>)>);
+
+impl Judges {
+    /// Those of the plans.
+    ///
+    /// # Errors
+    /// A server that is not there, refuses the key or lacks the model.
+    pub(crate) fn of(plans: &[&RunPlan]) -> Result<Self, Failure> {
+        let mut judges = Self::default();
+        for named in plans.iter().filter_map(|plan| plan.judge.as_deref()) {
+            if judges.find(named).is_none() {
+                let policy = remote_model(&settings(named), "judge")?;
+                judges.0.push((named.clone(), Arc::new(ModelJudge::new(policy))));
+            }
+        }
+        Ok(judges)
+    }
+
+    /// The judge of a plan.
+    pub(crate) fn of_plan(&self, plan: &RunPlan) -> Option<Arc<dyn Judge>> {
+        plan.judge.as_deref().and_then(|named| self.find(named))
+    }
+
+    fn find(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
+        self.0.iter().find(|(spec, _)| spec == named).map(|(_, judge)| Arc::clone(judge))
+    }
+}
+
+/// As a model that judges is asked: with chance, by different seeds, and with nothing said about actions.
+fn settings(named: &RemoteSpec) -> RemoteSpec {
+    let mut settings = named.clone();
+    settings.sampling.temperature_milli.get_or_insert(TEMPERATURE_MILLI);
+    settings.system.get_or_insert_default();
+    settings
+}

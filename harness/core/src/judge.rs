@@ -1,0 +1,146 @@
+//! Judges: whatever says if an answer meets a rubric, where no rule can.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::{AttemptId, Boundary, BoxFuture, CancelToken, Fault, Retry, TaskSpec, UsageTotal};
+
+/// What a judge is asked. Borrowed: the caller keeps the texts.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    /// Whose answer it is.
+    pub attempt: AttemptId,
+    /// The task; its instruction is shown to the judge.
+    pub task: &'a Arc<TaskSpec>,
+    /// What the answer has to meet.
+    pub rubric: &'a str,
+    /// The answer: the agent's text, and not to be trusted.
+    pub answer: &'a str,
+    /// Votes to be cast. At least 1.
+    pub votes: u32,
+    /// Root of the seeds of the votes.
+    pub seed: u64,
+    /// Votes that are not there by then are missing.
+    pub deadline: Instant,
+    /// Fires when the attempt is given up.
+    pub cancel: &'a CancelToken,
+}
+
+/// What one vote says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The answer meets the rubric.
+    Met,
+    /// It does not.
+    NotMet,
+    /// It cannot be told.
+    Undecided,
+}
+
+/// A vote that was cast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote {
+    /// What it says.
+    pub verdict: Verdict,
+    /// Why, in the judge's own words; may be empty. Not to be trusted: the judge has read the answer.
+    pub reason: String,
+}
+
+/// All that came of a question.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ballot {
+    /// Votes that were cast.
+    pub votes: Vec<Vote>,
+    /// Why the others are missing.
+    pub missing: Vec<Fault>,
+    /// What the votes took, if the judge knows.
+    pub usage: Option<UsageTotal>,
+}
+
+impl Ballot {
+    /// Votes of this kind.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.votes.iter().filter(|vote| vote.verdict == verdict).count()
+    }
+
+    /// The strict majority of the votes that were cast, [`Verdict::Undecided`] where there is none.
+    ///
+    /// # Errors
+    /// A grader [`Fault`] where fewer than half of the votes were cast: a missing vote says nothing of the answer. It is
+    /// permanent if all of them would be missing again.
+    pub fn outcome(&self) -> Result<Verdict, Fault> {
+        let (cast, all) = (self.votes.len(), self.votes.len() + self.missing.len());
+        let needed = all.div_ceil(2).max(1);
+        if cast < needed {
+            let first = self.missing.first().map_or("nobody was asked", |fault| fault.message.as_str());
+            let message = format!("{cast} of {all} votes of the judge came, {needed} are needed; {first}");
+            let lasting = self.missing.iter().all(|fault| fault.retry == Retry::Never);
+            let make = if lasting { Fault::permanent } else { Fault::transient };
+            return Err(make(Boundary::Grader, "judge-silent", message));
+        }
+        let majority = [Verdict::Met, Verdict::NotMet].into_iter().find(|of| 2 * self.count(*of) > cast);
+        Ok(majority.unwrap_or(Verdict::Undecided))
+    }
+}
+
+/// Answers questions, many at once.
+///
+/// Called by environments while they grade. It must return by the question's deadline, with the votes that are there.
+/// Dropping the future cancels all work on the question. It must not block the thread.
+pub trait Judge: Send + Sync {
+    /// The votes.
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Ballot>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ballot(met: usize, not_met: usize, undecided: usize, missing: &[Retry]) -> Ballot {
+        let vote = |verdict| Vote { verdict, reason: String::new() };
+        let of = |count, verdict| std::iter::repeat_n(vote(verdict), count);
+        let fault = |retry: &Retry| match retry {
+            Retry::Never => Fault::permanent(Boundary::Policy, "refused", "the key is refused"),
+            _ => Fault::transient(Boundary::Policy, "silent", "no answer"),
+        };
+        Ballot {
+            votes: of(met, Verdict::Met)
+                .chain(of(not_met, Verdict::NotMet))
+                .chain(of(undecided, Verdict::Undecided))
+                .collect(),
+            missing: missing.iter().map(fault).collect(),
+            usage: None,
+        }
+    }
+
+    #[test]
+    fn a_strict_majority_of_the_cast_votes_decides() {
+        let check = |met, not_met, undecided, missing: &[Retry], expected| {
+            let ballot = ballot(met, not_met, undecided, missing);
+            assert_eq!(ballot.outcome(), Ok(expected), "{ballot:?}");
+        };
+        check(2, 1, 0, &[], Verdict::Met);
+        check(1, 2, 0, &[], Verdict::NotMet);
+        check(1, 1, 1, &[], Verdict::Undecided);
+        check(1, 1, 0, &[Retry::Sound], Verdict::Undecided);
+        check(2, 0, 0, &[Retry::Sound], Verdict::Met);
+        check(1, 0, 2, &[], Verdict::Undecided);
+        check(1, 0, 0, &[], Verdict::Met);
+        check(1, 0, 0, &[Retry::Never], Verdict::Met);
+    }
+
+    #[test]
+    fn without_a_quorum_there_is_no_verdict() {
+        let check = |met, missing: &[Retry], expected: (Retry, &str)| {
+            let fault = ballot(met, 0, 0, missing).outcome().unwrap_err();
+            assert_eq!((fault.retry, fault.message.as_str()), expected);
+            assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Grader, "judge-silent"));
+        };
+        let one = "1 of 3 votes of the judge came, 2 are needed; no answer";
+        check(1, &[Retry::Sound, Retry::Never], (Retry::Sound, one));
+        let none = "0 of 3 votes of the judge came, 2 are needed; the key is refused";
+        check(0, &[Retry::Never; 3], (Retry::Never, none));
+        check(0, &[], (Retry::Never, "0 of 0 votes of the judge came, 1 are needed; nobody was asked"));
+    }
+}

@@ -1,0 +1,13 @@
+//! Judges: models that vote on whether an answer meets a rubric.
+//!
+//! I1. A vote that is cut, cannot be read or does not come is missing; it is never counted as a verdict. I2. The same
+//! question has the same seeds. I3. What the agent wrote is shown as text between marks that it does not contain, and the
+//! special tokens of chat templates in it are broken up.
+//!
+//! Cancellation: dropping the future of a question drops the requests of its votes.
+
+mod model;
+mod prompt;
+mod verdict;
+
+pub use model::ModelJudge;
