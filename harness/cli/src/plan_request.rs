@@ -45,8 +45,6 @@ pub(crate) struct PlanArguments {
     /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
-    #[command(flatten)]
-    judge: JudgeArguments,
     /// Name of the run [default: date, time and suite].
     #[arg(long, value_name = "RUN", value_parser = run_name)]
     pub(crate) name: Option<RunId>,
@@ -128,7 +126,12 @@ pub(crate) struct Resolved {
 
 impl PlanArguments {
     /// Reads the suites and settles everything. Warnings of the suites are told.
-    pub(crate) fn resolve(&self, store: &RunStore, log: &Log) -> Result<Resolved, Failure> {
+    pub(crate) fn resolve(
+        &self,
+        judge: &JudgeArguments,
+        store: &RunStore,
+        log: &Log,
+    ) -> Result<Resolved, Failure> {
         let suites = read_suites(&self.suites, log)?;
         let run = match &self.name {
             Some(name) => name.clone(),
@@ -146,7 +149,7 @@ impl PlanArguments {
             prewarm: self.prewarm,
             max_retries: self.max_retries,
             max_faults: self.max_faults,
-            judge: self.judge.spec()?,
+            judge: judge.spec()?,
             weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),
             ..PlanOptions::new(run, self.policy.spec(&server)?, capacity::probe())
         };
@@ -165,17 +168,22 @@ impl PlanArguments {
     }
 
     /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
-    pub(crate) fn recorded(&self, of: &RunId, store: &RunStore) -> Result<RunPlan, Failure> {
+    pub(crate) fn recorded(
+        &self,
+        of: &RunId,
+        judge: &JudgeArguments,
+        store: &RunStore,
+    ) -> Result<RunPlan, Failure> {
         let mut plan = store.run(of)?.plan().clone();
         plan.policy = PolicySpec::Replay { run: of.clone() };
         plan.run = match &self.name {
             Some(name) => name.clone(),
             None => unused_name(store, &format!("{}-replay-{of}", stamp()))?,
         };
-        if let Some(judge) = self.judge.spec()?
+        if let Some(other) = judge.spec()?
             && plan.judge.is_some()
         {
-            plan.judge = Some(judge);
+            plan.judge = Some(other);
         }
         let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
         if let Some(concurrency) = self.concurrency {

@@ -19,6 +19,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::facts;
 use crate::interrupt::FirstInterrupt;
+use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::plan_request::PlanArguments;
 use crate::policy_choice::PolicyChoice;
@@ -44,8 +45,10 @@ const CAST_BYTES: usize = 256 << 10;
 pub(crate) struct Arguments {
     #[command(flatten)]
     plan: PlanArguments,
+    #[command(flatten)]
+    judge: JudgeArguments,
     /// Go on with this run: its open slots, under its own plan.
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "PlanArguments")]
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["PlanArguments", "JudgeArguments"])]
     resume: Option<RunId>,
     /// With --resume: also try the slots again that a fault closed.
     #[arg(long)]
@@ -145,8 +148,8 @@ fn create(
 /// The plan of the arguments: of suites, or, for a replay without suites, of the recorded run.
 fn new_plan(arguments: &Arguments, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
     match (&arguments.plan.policy, arguments.plan.suites.as_slice()) {
-        (PolicyChoice::Replay { run }, []) => arguments.plan.recorded(run, store),
-        _ => Ok(arguments.plan.resolve(store, log)?.plan),
+        (PolicyChoice::Replay { run }, []) => arguments.plan.recorded(run, &arguments.judge, store),
+        _ => Ok(arguments.plan.resolve(&arguments.judge, store, log)?.plan),
     }
 }
 

@@ -50,6 +50,8 @@ fn arguments_that_make_no_sense() {
     assert!(check(&place, &many, 2).contains("96000"), "more than any machine holds");
     assert!(check(&place, &["run", "--retry-faulted", "small", "--seed", "1"], 2).contains("--resume"));
     assert!(check(&place, &["run", "--resume", "x", "--seed", "3"], 2).contains("cannot be used with"));
+    let judge = ["run", "--resume", "x", "--judge", "openai:m"];
+    assert!(check(&place, &judge, 2).contains("cannot be used with"));
     assert!(check(&place, &["valdate"], 2).contains("validate"));
     assert!(!place.results().exists(), "what is refused leaves nothing");
 }
