@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use clawrl_core::{NetworkPolicy, PolicySpec, RunPlan, SandboxKind, Split};
+use clawrl_core::{NetworkPolicy, PolicySpec, RemoteSpec, RunPlan, SandboxKind, Split};
 use serde::Serialize;
 
 use crate::capacity::{HostCapacity, Resource, ResourceBound};
@@ -22,6 +22,9 @@ pub struct PlanSummary {
     pub seed: u64,
     /// Who acts.
     pub policy: PolicySpec,
+    /// Who judges by rubrics, where a task has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Box<RemoteSpec>>,
     /// Part of the tasks.
     pub split: Split,
     /// Tasks in all.
@@ -140,6 +143,7 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
         run: plan.run.to_string(),
         seed: plan.seed,
         policy: plan.policy.clone(),
+        judge: plan.judge.clone(),
         split: options.split,
         tasks: plan.tasks.len(),
         groups: plan.slots.last().map_or(0, |slot| slot.group.0 as usize + 1),
@@ -235,7 +239,10 @@ impl fmt::Display for PlanSummary {
             Split::Train => ", training part",
             Split::HeldOut => ", held-out part",
         };
-        writeln!(f, "run {}, policy {}, seed {}{split}", self.run, policy_words(&self.policy), self.seed)?;
+        let judge =
+            self.judge.as_deref().map_or(String::new(), |judge| format!(", judge {}", remote_words(judge)));
+        let policy = policy_words(&self.policy);
+        writeln!(f, "run {}, policy {policy}{judge}, seed {}{split}", self.run, self.seed)?;
         writeln!(
             f,
             "{}, {} x {} x groups of {} = {}",
@@ -301,9 +308,13 @@ fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Torch { path, temperature_milli, .. } => {
             format!("{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
-        PolicySpec::Remote(remote) => format!("{} at {}", remote.model, remote.base_url),
+        PolicySpec::Remote(remote) => remote_words(remote),
         other => format!("{other:?}"),
     }
+}
+
+fn remote_words(remote: &RemoteSpec) -> String {
+    format!("{} at {}", remote.model, remote.base_url)
 }
 
 fn counted(number: usize, what: &str) -> String {

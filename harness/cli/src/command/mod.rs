@@ -21,4 +21,4 @@ mod run_end;
 mod verdict;
 mod words;
 
-use words::{end_word, ending_word, policy_name, policy_words};
+use words::{end_word, ending_word, policy_name, policy_words, remote_words};

@@ -13,8 +13,8 @@ use clawrl_record::{
     RunWriter, SlotStatus,
 };
 
-use super::policy_words;
 use super::run_end::{self, Account};
+use super::{policy_words, remote_words};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::facts;
@@ -257,8 +257,10 @@ fn perform(
 
 fn tell_start(task: &Task, machine: &Machine, log: &Log) {
     let plan = &task.plan;
+    let judge =
+        plan.judge.as_deref().map_or(String::new(), |judge| format!(", judge {}", remote_words(judge)));
     log.note(format_args!(
-        "run {}: {} of {} slots, {} at once, policy {}",
+        "run {}: {} of {} slots, {} at once, policy {}{judge}",
         plan.run,
         task.open_slots.len(),
         plan.slots.len(),

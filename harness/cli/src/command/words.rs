@@ -1,6 +1,6 @@
 //! How commands name policies and endings.
 
-use clawrl_core::PolicySpec;
+use clawrl_core::{PolicySpec, RemoteSpec};
 use clawrl_record::{Ending, RunEnd};
 
 /// A policy in one word.
@@ -27,11 +27,14 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Torch { path, temperature_milli, .. } => {
             format!("torch:{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
-        PolicySpec::Remote(remote) => {
-            format!("{}:{} at {}", remote.dialect.name(), remote.model, remote.base_url)
-        }
+        PolicySpec::Remote(remote) => remote_words(remote),
         other => policy_name(other).to_owned(),
     }
+}
+
+/// A model behind a server.
+pub(super) fn remote_words(remote: &RemoteSpec) -> String {
+    format!("{}:{} at {}", remote.dialect.name(), remote.model, remote.base_url)
 }
 
 /// Why a run ended.
