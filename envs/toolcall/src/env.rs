@@ -28,7 +28,7 @@ use crate::place::{Place, PlaceKind, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
 use crate::result::Outcome;
-use crate::secret::Struck;
+use crate::struck::Struck;
 use crate::toolbox::Toolbox;
 use crate::turn::{Ground, Programs, State, finish, take_up};
 
@@ -124,9 +124,7 @@ impl ToolcallEnv {
             }
             .map_err(|fault| self.struck.fault(fault))?;
         }
-        let mut tools = self.toolbox.offered();
-        tools.iter_mut().for_each(|tool| self.struck.clean(&mut tool.description));
-        Ok(Observation { tools, ..Observation::default() })
+        Ok(Observation { tools: self.toolbox.offered(), ..Observation::default() })
     }
 
     async fn set_up(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
@@ -149,7 +147,7 @@ impl ToolcallEnv {
                 McpShare::Attempt => self.environment.clone(),
                 McpShare::Run => of_all(),
             };
-            Server::new(decl.clone(), environment, place.clone())
+            Server::new(decl.clone(), environment, place.clone(), self.struck.clone())
         };
         self.servers = spec.mcp.iter().map(server).collect();
         let sandbox = self.place.as_ref().map(|place| place.sandbox.as_ref());
@@ -197,8 +195,8 @@ impl ToolcallEnv {
             results = finish(taken.jobs, ground, ctx.deadline) => results,
         };
         let mut results = results.map_err(|fault| self.struck.fault(fault))?;
-        // Before anything is cut: half a secret is still too much.
-        results.iter_mut().for_each(|(_, result)| self.struck.clean(&mut result.text));
+        // Before anything is cut to what the policy is shown: half a secret is still too much.
+        results.iter_mut().for_each(|(_, result)| result.clean(&self.struck));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
         let State { ledger, earnings, .. } = &mut self.state;
         let process_reward = earnings.step(&spec.step_rewards, ledger, refused);

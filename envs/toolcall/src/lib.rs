@@ -18,6 +18,7 @@ mod result;
 mod schema;
 mod secret;
 mod step_reward;
+mod struck;
 mod toolbox;
 mod tools;
 mod turn;

@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// What came of one call, before it is cut.
+use crate::struck::Struck;
+
+/// What came of one call, before it is cut to what the policy is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResult {
     pub(crate) outcome: Outcome,
     /// For the policy. May be empty.
     pub(crate) text: String,
+    /// Where in the text something was cut off before anyone looked for secrets, in bytes, ascending.
+    pub(crate) cuts: Vec<usize>,
     /// Of a program that ended by itself.
     pub(crate) exit_code: Option<i32>,
 }
@@ -42,7 +46,7 @@ impl Outcome {
 
 impl CallResult {
     pub(crate) fn done(text: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Done, text: text.into(), exit_code: None }
+        Self { outcome: Outcome::Done, text: text.into(), cuts: Vec::new(), exit_code: None }
     }
 
     pub(crate) fn failed(reason: impl std::fmt::Display) -> Self {
@@ -51,6 +55,22 @@ impl CallResult {
 
     pub(crate) fn refused(reason: impl std::fmt::Display) -> Self {
         Self { outcome: Outcome::Refused, ..Self::failed(reason) }
+    }
+
+    /// Strikes secrets out of the text, and what is left of one where something was cut off.
+    pub(crate) fn clean(&mut self, struck: &Struck) {
+        if self.cuts.is_empty() {
+            return struck.clean(&mut self.text);
+        }
+        let mut pieces = Vec::new();
+        for cut in self.cuts.drain(..).rev() {
+            pieces.push(self.text.split_off(cut));
+        }
+        struck.clean_head(&mut self.text);
+        for mut piece in pieces.into_iter().rev() {
+            struck.clean_piece(&mut piece);
+            self.text.push_str(&piece);
+        }
     }
 }
 
@@ -78,5 +98,23 @@ impl Allowance {
             Some(limit) => format!("after {} s", limit.as_millis() as f64 / 1000.0),
             None => "at the end of the step's time".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_struck_out_at_cuts_too() {
+        let struck = Struck::new([("KEY".to_owned(), "abcd-efgh".to_owned())]);
+        let check = |text: &str, cuts: &[usize], expected: &str| {
+            let mut result = CallResult { cuts: cuts.to_vec(), ..CallResult::done(text) };
+            result.clean(&struck);
+            assert_eq!(result.text, expected);
+        };
+        check("x abcd-efgh efgh abcd", &[], "x [KEY] efgh abcd");
+        check("abcd-efgh abcd-e\n[cut]", &[16], "[KEY] [KEY]\n[cut]");
+        check("abcd\n[cut]\n-efgh efgh abcd\n", &[4, 11], "[KEY]\n[cut]\n[KEY] efgh abcd\n");
     }
 }

@@ -1,16 +1,15 @@
 //! Secrets of tools: looked up before a run, sent where they belong, and struck out of everything that comes back.
 //!
 //! I1. `Debug` shows names of variables, never a value. I2. What a tool or a server says, and what is told of its faults, is
-//! cleaned of every secret of the task before it is cut, kept or shown.
+//! cleaned of every secret of the task before it is kept or shown; where it was cut before that, for memory is bounded, also
+//! of what is left of a secret at the cut.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use clawrl_core::{Boundary, Fault, TextSource, ToolcallSpec};
 
-/// Shorter values are placeholders that services without keys are given; striking such a word out of every text would
-/// damage the texts.
-const LEAST_STRUCK: usize = 8;
+use crate::struck::Struck;
 
 /// The values of environment variables that tasks name.
 #[derive(Clone, Default)]
@@ -39,48 +38,13 @@ impl Secrets {
     /// What is struck out of the texts of a task.
     pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
         let named = spec.sources().filter_map(|(_, source)| source.variable());
-        let mut values: Vec<(String, String)> = named
-            // White space around it is not sent, and would keep it from being found.
-            .filter_map(|name| Some((name.to_owned(), self.0.get(name)?.trim().to_owned())))
-            .filter(|(_, value)| value.len() >= LEAST_STRUCK)
-            .collect();
-        // One that holds another goes first.
-        values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        values.dedup();
-        Struck(values)
+        Struck::new(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))
     }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Secrets").field(&self.0.keys()).finish()
-    }
-}
-
-/// What is struck out, by the names of the variables.
-#[derive(Clone, Default)]
-pub(crate) struct Struck(Vec<(String, String)>);
-
-impl Struck {
-    /// Strikes secrets out of a text.
-    pub(crate) fn clean(&self, text: &mut String) {
-        for (name, value) in &self.0 {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), &format!("[{name}]"));
-            }
-        }
-    }
-
-    /// Strikes secrets out of what is told of a fault.
-    pub(crate) fn fault(&self, mut fault: Fault) -> Fault {
-        self.clean(&mut fault.message);
-        fault
-    }
-}
-
-impl fmt::Debug for Struck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -128,7 +92,7 @@ mod tests {
         let mut text = "said abcdefgh, abcdefgh-and-more, EMPTY".to_owned();
         struck.clean(&mut text);
         assert_eq!(text, "said [KEY], [LONG], EMPTY");
-        assert_eq!(format!("{secrets:?} {struck:?}"), r#"Secrets(["KEY", "LONG", "SHORT"]) ["LONG", "KEY"]"#);
+        assert_eq!(format!("{secrets:?} {struck:?}"), r#"Secrets(["KEY", "LONG", "SHORT"]) ["KEY", "LONG"]"#);
         let fault = struck.fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
         assert_eq!(fault.message, "[KEY]");
         let missing = TextSource::FromEnv { name: "NONE".to_owned(), prefix: String::new() };

@@ -1,7 +1,8 @@
 //! What looks like a secret, so that none is written into a file.
 //!
 //! C1. A name of a secret refuses whatever stands beside it; a value that has the form of one refuses itself, whatever its
-//! name is. C2. Ordinary values pass: names of hosts, versions, paths, words.
+//! name is. C2. Ordinary values pass: names of hosts, versions, paths, words. C3. So do ordinary addresses: a path is full of
+//! titles and names, and is judged more strictly than a value.
 
 use std::collections::HashMap;
 
@@ -36,6 +37,10 @@ const LEAST_RANDOM: usize = 32;
 /// Bits a character has in random texts and not in words.
 const RANDOM_BITS: f64 = 3.9;
 
+/// Of the neighbours in a random word of a path, how many change between letters and digits, or from small to large. Titles
+/// have capitals at the beginnings of words, and digits in groups.
+const RESTLESS: f64 = 0.25;
+
 /// Parts of names that stand for secrets; whole words of a name.
 const SECRET_WORDS: [&str; 8] =
     ["authorization", "token", "secret", "password", "passwd", "apikey", "credential", "credentials"];
@@ -66,13 +71,22 @@ pub(crate) fn is_secret(value: &str) -> bool {
     let has_scheme = SCHEMES.iter().any(|scheme| {
         lower.strip_prefix(scheme).is_some_and(|rest| rest.len() >= LEAST_BEHIND && !rest.contains(' '))
     });
-    let mut words = value.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')));
-    let has_key = |word: &str| {
-        KEY_BEGINNINGS
-            .iter()
-            .any(|begin| word.strip_prefix(begin).is_some_and(|rest| rest.len() >= LEAST_BEHIND))
-    };
-    has_scheme || words.any(|word| has_key(word) || is_random(word))
+    has_scheme || words(value).any(|word| is_key(word) || is_random(word))
+}
+
+/// Whether the path of an address has a secret in it.
+pub(crate) fn is_secret_path(path: &str) -> bool {
+    let has_digit = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    words(path).any(|word| is_key(word) && has_digit(word) || is_random(word) && is_restless(word))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')))
+}
+
+/// Whether it begins as keys of a service do.
+fn is_key(word: &str) -> bool {
+    KEY_BEGINNINGS.iter().any(|begin| word.strip_prefix(begin).is_some_and(|rest| rest.len() >= LEAST_BEHIND))
 }
 
 /// A long word of letters of both kinds and digits, none of them often.
@@ -83,6 +97,19 @@ fn is_random(word: &str) -> bool {
         && has(u8::is_ascii_uppercase)
         && has(u8::is_ascii_lowercase)
         && bits(word) >= RANDOM_BITS
+}
+
+/// Whether small letters, large ones and digits follow on each other as nobody writes them.
+fn is_restless(word: &str) -> bool {
+    let is_change = |pair: &[u8]| {
+        let is_letter = |at: usize| pair[at].is_ascii_alphabetic();
+        let is_digit = |at: usize| pair[at].is_ascii_digit();
+        is_letter(0) && is_digit(1)
+            || is_digit(0) && is_letter(1)
+            || pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase()
+    };
+    let changes = word.as_bytes().windows(2).filter(|pair| is_change(pair)).count();
+    changes as f64 >= RESTLESS * word.len() as f64
 }
 
 /// Bits of information of a character, by how often each occurs.
@@ -126,6 +153,21 @@ mod tests {
         ] {
             check("X", value, true);
         }
+    }
+
+    #[test]
+    fn c3_keys_in_paths_are_known_and_titles_pass() {
+        let check = |path: &str, expected: bool| assert_eq!(is_secret_path(path), expected, "{path}");
+        check("/v1/sk-proj0123456789ab/mcp", true);
+        check("/services/xoxb-123456789012-abc", true);
+        check("/s/q7Zt0VxKc3RmW9uYb2NfE5hJp8LsDa1G/mcp", true);
+        check("/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsawZ/send", true);
+        check("/docs/sk-learn-introduction/", false);
+        check("/blog/Getting-Started-with-Version-2-of-the-Api", false);
+        check("/images/k8s-v1-30-x86_64-Ubuntu22-04-LTS-gen2-hvm-ebs", false);
+        check("/api/GettingStartedWithVersion2OfTheNewApi", false);
+        check("/items/123e4567-e89b-12d3-a456-426614174000", false);
+        check("/commit/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", false);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub use schema::{
     json_schema, json_schema_text, policy_schema, policy_schema_text, train_schema, train_schema_text,
 };
 pub use source::{Source, Span};
-pub use starter::{new_suite, new_task};
+pub use starter::{NewTask, StarterEnv, new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
 pub use train::{

@@ -1,7 +1,8 @@
 //! New suites and new tasks, written for people to change.
 //!
 //! I1. Nothing that exists is overwritten. I2. What is written loads. I3. The text of a suite to which a task is
-//! added stays as it is, but for the new lines at the end of `tasks:`.
+//! added stays as it is, but for the new lines at the end of `tasks:`. I4. A new task has the environment of the suite's last
+//! one.
 //!
 //! Errors: [`ConfigError`]; then nothing was left behind.
 
@@ -14,6 +15,7 @@ use crate::dialect;
 use crate::parse::parse;
 use crate::problem::{ConfigError, Problem};
 use crate::read::SUITE_FILE;
+use crate::row::EnvRow;
 use crate::source::Source;
 use crate::suite::{Suite, load_suite};
 use crate::value;
@@ -21,15 +23,61 @@ use crate::value;
 /// Where the schema for editors is, seen from a folder of suites.
 const SCHEMA: &str = "schema/suite.schema.json";
 
-const SUITE: &str = include_str!("starter/suite.yaml");
-const TASK: &str = include_str!("starter/task.yaml");
+const TERMINAL_TASK: &str = include_str!("starter/terminal-task.yaml");
+const TOOLCALL_TASK: &str = include_str!("starter/toolcall-task.yaml");
 
-/// Writes `<folder>/<name>/suite.yaml`, a suite that runs: a plain task and a template, with comments. Returns
-/// the path of the file.
+/// The environment of a new suite, by its key in a suite file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StarterEnv {
+    /// A shell.
+    #[default]
+    Terminal,
+    /// Tools of the harness.
+    Toolcall,
+    /// A program that comes with the suite.
+    Process,
+    /// A server that comes with the suite.
+    Http,
+    /// A server of OpenEnv.
+    Openenv,
+}
+
+impl StarterEnv {
+    fn suite(self) -> &'static str {
+        match self {
+            Self::Terminal => include_str!("starter/terminal.yaml"),
+            Self::Toolcall => include_str!("starter/toolcall.yaml"),
+            Self::Process => include_str!("starter/process.yaml"),
+            Self::Http => include_str!("starter/http.yaml"),
+            Self::Openenv => include_str!("starter/openenv.yaml"),
+        }
+    }
+
+    /// What stands beside the suite: its path and its text.
+    fn program(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Process => Some(("env/env.py", include_str!("starter/env.py"))),
+            Self::Http => Some(("server.py", include_str!("starter/server.py"))),
+            Self::Terminal | Self::Toolcall | Self::Openenv => None,
+        }
+    }
+}
+
+/// A suite with a task that was added to it.
+#[derive(Debug)]
+pub struct NewTask {
+    /// The suite as it is now.
+    pub suite: Suite,
+    /// The id of the task that the new one is a copy of, where none can be made up.
+    pub copied: Option<String>,
+}
+
+/// Writes `<folder>/<name>/suite.yaml`, a suite that runs, with comments, and its program if it has one. Returns the paths of
+/// the files, the suite's first.
 ///
 /// # Errors
 /// A name that is none, a suite that is there already, or a folder that cannot be written.
-pub fn new_suite(folder: &Path, name: &str) -> Result<PathBuf, ConfigError> {
+pub fn new_suite(folder: &Path, name: &str, env: StarterEnv) -> Result<Vec<PathBuf>, ConfigError> {
     value::id(name).map_err(|bad| Problem::new(bad.message, bad.help))?;
     let home = folder.join(name);
     let path = home.join(SUITE_FILE);
@@ -39,23 +87,28 @@ pub fn new_suite(folder: &Path, name: &str) -> Result<PathBuf, ConfigError> {
     }
     let schema = folder.join(SCHEMA).is_file();
     let first = if schema { format!("# yaml-language-server: $schema=../{SCHEMA}\n") } else { String::new() };
-    let text = first + &SUITE.replace("NAME", name);
+    let text = first + &env.suite().replace("NAME", name);
+    let beside = env.program().map(|(path, text)| (home.join(path), text.to_owned()));
+    let files: Vec<(PathBuf, String)> = std::iter::once((path.clone(), text)).chain(beside).collect();
     fs::create_dir_all(&home).map_err(|cause| unwritable(&home, &cause))?;
-    if let Err(cause) = write_new(&path, &text) {
-        // It was created above and holds nothing else.
-        let _ = fs::remove_dir_all(&home);
-        return Err(unwritable(&path, &cause).into());
+    for (path, text) in &files {
+        if let Err(cause) = write_new(path, text) {
+            // It was created above and holds nothing else.
+            let _ = fs::remove_dir_all(&home);
+            return Err(unwritable(path, &cause).into());
+        }
     }
     load_suite(&path)?;
-    Ok(path)
+    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Adds a task that runs to the end of a suite's `tasks:`, and loads the result.
+/// Adds a task that runs to the end of a suite's `tasks:`, and loads the result. What an environment of somebody else asks
+/// for is known to nobody here, so its new task is a copy of the last one.
 ///
 /// # Errors
 /// A suite that does not load, an id that is none or is taken, a list of tasks that is not written one entry a
 /// line, or a file that cannot be written.
-pub fn new_task(suite: &Path, id: &str) -> Result<Suite, ConfigError> {
+pub fn new_task(suite: &Path, id: &str) -> Result<NewTask, ConfigError> {
     value::id(id).map_err(|bad| Problem::new(bad.message, bad.help))?;
     let before = load_suite(suite)?;
     if let Some(row) = before.rows.iter().find(|row| row.id.value == id) {
@@ -63,20 +116,20 @@ pub fn new_task(suite: &Path, id: &str) -> Result<Suite, ConfigError> {
         return Err(problem.at(&before.source, row.id.span, "this one").into());
     }
     let source = &before.source;
-    let text = with_task(source, &before, id)?;
+    let (text, copied) = with_task(source, &before, id)?;
     // Tried on the side, so that the file is only ever replaced by one that loads.
     let tried = Arc::new(Source::new(Path::new(&source.shown), source.path.clone(), text.as_str()));
     let after = crate::check::check(&tried, parse(&tried, &dialect::SUITE)?)?;
     replace(&source.path, &text)?;
-    Ok(after)
+    Ok(NewTask { suite: after, copied })
 }
 
-/// The text of a suite with a task after its last one.
-fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<String, Problem> {
+/// The text of a suite with a task after its last one, and the id of that if it was copied.
+fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<(String, Option<String>), Problem> {
     let text = &source.text;
-    let last = suite.rows.last().map_or(0, |row| row.id.span.start);
-    let (dash, start) = last_dash(text, last).ok_or_else(|| {
-        let span = suite.rows.last().map(|row| row.id.span).unwrap_or_default();
+    let last = suite.rows.last();
+    let span = last.map(|row| row.id.span).unwrap_or_default();
+    let (dash, start) = last_dash(text, span.start).ok_or_else(|| {
         Problem::new(
             "the tasks of this suite are not written one entry a line",
             "write `tasks:` as a list with `- id: my-task` lines, then add the task again",
@@ -85,14 +138,20 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<String, Pr
     })?;
     let end = entry_end(text, start, dash);
     let (head, tail) = (text[..end].trim_end(), text[end..].trim_start_matches('\n'));
-    let indent = " ".repeat(dash);
-    let task: String = TASK
-        .replace("NAME", id)
-        .lines()
-        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{indent}{line}\n") })
-        .collect();
+    let made = |task: &str| -> String {
+        let indent = " ".repeat(dash);
+        task.replace("NAME", id).lines().map(|line| format!("{indent}{line}\n")).collect()
+    };
+    let (task, copied) = match last.map(|row| &row.env) {
+        Some(EnvRow::Custom(_)) => {
+            let copy = format!("{}{id}{}\n", &head[start..span.start], &head[span.end()..]);
+            (copy, last.map(|row| row.id.value.clone()))
+        }
+        Some(EnvRow::Toolcall(_)) => (made(TOOLCALL_TASK), None),
+        Some(EnvRow::Terminal(_)) | None => (made(TERMINAL_TASK), None),
+    };
     let gap = if tail.is_empty() { "" } else { "\n" };
-    Ok(format!("{head}\n\n{task}{gap}{tail}"))
+    Ok((format!("{head}\n\n{task}{gap}{tail}"), copied))
 }
 
 /// Where an entry ends that starts in this line, with its dash indented so far: after its last line that is
@@ -133,7 +192,11 @@ fn last_dash(text: &str, place: usize) -> Option<(usize, usize)> {
     }
 }
 
+/// Writes a file that is not there yet, in a folder that may not be there yet.
 fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())
 }

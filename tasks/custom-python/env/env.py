@@ -79,7 +79,11 @@ def serve(port):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    class Server(ThreadingHTTPServer):
+        # Connections that wait their turn where many attempts begin at once.
+        request_queue_size = 1024
+
+    server = Server(("127.0.0.1", port), Handler)
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 

@@ -46,7 +46,7 @@ pub(crate) struct HttpTool {
 /// What came of one request.
 enum Answer {
     Redirected(Url, StatusCode),
-    Whole(String),
+    Whole(CallResult),
 }
 
 impl HttpTool {
@@ -111,7 +111,7 @@ impl HttpTool {
             for _ in 0..=MOST_REDIRECTS {
                 match self.once(&ask).await? {
                     Err(refused) => return Ok(CallResult::failed(refused)),
-                    Ok(Answer::Whole(text)) => return Ok(CallResult::done(text)),
+                    Ok(Answer::Whole(result)) => return Ok(result),
                     Ok(Answer::Redirected(url, status)) => {
                         if !self.allows(&url) {
                             let reason = format!("{} sends on to {url}, which is not allowed", ask.url);
@@ -232,7 +232,7 @@ async fn body(mut body: Incoming) -> Result<(Vec<u8>, Option<u64>), String> {
     Ok((kept, Some(left_out)))
 }
 
-fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u64>) -> String {
+fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u64>) -> CallResult {
     let mut text = format!("[status {}]\n", status.as_u16());
     if let Some(kind) = kind {
         text.push_str(&format!("{kind}\n"));
@@ -250,12 +250,13 @@ fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u6
     } else {
         text.push_str(&format!("[{} bytes that are no text]", body.len()));
     }
+    let cuts = if left_out == Some(0) { Vec::new() } else { vec![text.len()] };
     match left_out {
         Some(0) => {}
         Some(count) => text.push_str(&format!("\n[... {count} bytes left out ...]")),
         None => text.push_str(&format!("\n[... more than {COUNTED_BYTES} bytes left out ...]")),
     }
-    text
+    CallResult { cuts, ..CallResult::done(text) }
 }
 
 #[cfg(test)]
@@ -265,7 +266,10 @@ mod tests {
     #[test]
     fn answers_are_told_with_status_type_and_text() {
         let check = |kind: Option<&str>, body: &[u8], left_out: Option<u64>, expected: &str| {
-            assert_eq!(told(StatusCode::OK, kind, body, left_out), expected);
+            let result = told(StatusCode::OK, kind, body, left_out);
+            assert_eq!(result.text, expected);
+            let cut = (left_out != Some(0)).then(|| expected.find("\n[...").unwrap());
+            assert_eq!(result.cuts, Vec::from_iter(cut));
         };
         check(Some("text/plain"), b"a\n", Some(0), "[status 200]\ntext/plain\na\n");
         check(None, b"", Some(0), "[status 200]\n");

@@ -3,7 +3,6 @@
 //! Cancellation: a start or a call may be dropped. A dropped start ends what it began; a dropped call is cancelled on the
 //! other side by `notifications/cancelled`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +29,7 @@ use super::told::told;
 use crate::http::HttpClient;
 use crate::place::Place;
 use crate::result::{Allowance, CallResult};
+use crate::struck::Struck;
 
 /// Bytes of one message of a program.
 const LINE_BYTES: usize = 16 << 20;
@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     /// Dropped before the rest: it holds the ends of the pipes.
     service: Mutex<RunningService<RoleClient, ClientConfig>>,
     other_side: OtherSide,
+    /// Of the first task that connected; whoever shares the connection has the same secrets in it.
+    struck: Struck,
     /// Nobody is to begin anything on it; what is under way goes on.
     spent: AtomicBool,
 }
@@ -87,21 +89,15 @@ impl Connection {
     /// A provider [`Fault`] with what it said on standard error.
     pub(super) async fn of_program(
         decl: &McpDecl,
-        argv: &[String],
-        environment: BTreeMap<String, String>,
+        command: SandboxCommand,
         sandbox: &dyn Sandbox,
+        struck: &Struck,
         by: Instant,
     ) -> Result<Self, Fault> {
-        let mut argv = argv.iter().cloned();
-        let command = SandboxCommand {
-            program: argv.next().unwrap_or_default(),
-            arguments: argv.collect(),
-            environment,
-        };
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
         let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
-        let (mut overheard, tap) = Overheard::listen(output, errors);
+        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone());
         let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(LINE_BYTES);
         let started = tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await;
         let service = match started {
@@ -126,7 +122,7 @@ impl Connection {
             }
         };
         let running = Box::new(Mutex::new((handle, overheard)));
-        Self::agreed(decl, service, OtherSide::Program { running, home: None })
+        Self::agreed(decl, service, OtherSide::Program { running, home: None }, struck)
     }
 
     /// Connects to a server over HTTP, and waits until it has answered `initialize`.
@@ -138,6 +134,7 @@ impl Connection {
         url: &str,
         headers: HeaderMap,
         client: HttpClient,
+        struck: &Struck,
         by: Instant,
     ) -> Result<Self, Fault> {
         let (endpoint, trouble) = Endpoint::new(client);
@@ -150,7 +147,7 @@ impl Connection {
             .max_concurrent_requests(usize::MAX);
         let transport = StreamableHttpClientTransport::with_client(endpoint, config);
         match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
-            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble)),
+            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble), struck),
             Ok(Err(error)) => {
                 let reason = trouble.words().unwrap_or_else(|| reason(&error));
                 let message =
@@ -165,6 +162,7 @@ impl Connection {
         decl: &McpDecl,
         service: RunningService<RoleClient, ClientConfig>,
         other_side: OtherSide,
+        struck: &Struck,
     ) -> Result<Self, Fault> {
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
         let known = || ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| version.has_initialize());
@@ -182,6 +180,7 @@ impl Connection {
             peer: service.peer().clone(),
             service: Mutex::new(service),
             other_side,
+            struck: struck.clone(),
             spent: AtomicBool::new(false),
         })
     }
@@ -277,7 +276,7 @@ impl Connection {
         // Dropped, a request tells the server that nobody waits any more.
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
             Err(_) => Called::Late,
-            Ok(Ok(result)) => Called::Answered(told(&result)),
+            Ok(Ok(result)) => Called::Answered(told(&result, &self.struck)),
             Ok(Err(Some(ServiceError::McpError(error)))) => {
                 Called::Answered(CallResult::failed(error.message))
             }

@@ -6,6 +6,8 @@ use clawrl_core::{Boundary, Fault, McpDecl, ToolSpec};
 use rmcp::model::Tool;
 use serde_json::Value;
 
+use crate::struck::Struck;
+
 /// Most tools of one server. More would fill any policy's context.
 pub(super) const MOST_TOOLS: usize = 512;
 
@@ -21,11 +23,11 @@ pub(crate) struct ServedTool {
     pub(crate) timeout: Duration,
 }
 
-/// Those that the task asks for, in the server's order.
+/// Those that the task asks for, in the server's order, without secrets in what is offered.
 ///
 /// # Errors
 /// A permanent provider [`Fault`]: a tool that is not listed, or a name that cannot be one.
-pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>) -> Result<Vec<ServedTool>, Fault> {
+pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Result<Vec<ServedTool>, Fault> {
     let refused = |code: &str, message: String| {
         Fault::permanent(Boundary::Provider, code, format!("the MCP server `{}` {message}", decl.name))
     };
@@ -40,7 +42,9 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>) -> Result<Vec<ServedTool
         |tool: &Tool| decl.tools.as_ref().is_none_or(|names| names.iter().any(|name| *name == tool.name));
     let mut chosen: Vec<ServedTool> = Vec::new();
     for tool in listed.into_iter().filter(is_wanted) {
-        let name = format!("{}{}", decl.prefix, tool.name);
+        let mut name = format!("{}{}", decl.prefix, tool.name);
+        // With a mark in it, it is no name, and refused as such.
+        struck.clean(&mut name);
         if !is_name(&name) {
             let message =
                 format!("lists `{name}`, which cannot be the name of a tool; leave it out by `tools: [...]`");
@@ -52,14 +56,13 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>) -> Result<Vec<ServedTool
                 format!("lists two tools `{name}`; choose others by `tools: [...]`"),
             ));
         }
-        let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let mut description =
+            tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
+        struck.clean(&mut description);
+        let mut parameters = Value::Object(tool.input_schema.as_ref().clone());
+        struck.clean_json(&mut parameters);
         chosen.push(ServedTool {
-            offered: ToolSpec {
-                description: description.to_owned(),
-                parameters: Value::Object(tool.input_schema.as_ref().clone()),
-                text_argument: None,
-                name,
-            },
+            offered: ToolSpec { name, description, parameters, text_argument: None },
             own_name: tool.name.into_owned(),
             timeout: decl.timeout,
         });
@@ -96,7 +99,8 @@ mod tests {
         let tool = |name: &&str| {
             serde_json::from_value(json!({"name": name, "inputSchema": {"type": "object"}})).unwrap()
         };
-        let found = chosen(&decl, listed.iter().map(tool).collect());
+        let struck = Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]);
+        let found = chosen(&decl, listed.iter().map(tool).collect(), &struck);
         let names = found.map(|tools| tools.into_iter().map(|tool| tool.offered.name).collect::<Vec<_>>());
         let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         assert_eq!(names.map_err(|fault| fault.message), expected.map_err(str::to_owned));
@@ -112,6 +116,8 @@ mod tests {
         let odd = "the MCP server `docs` lists `a b`, which cannot be the name of a tool; leave it out by `tools: [...]`";
         check(None, "", &["a b"], Err(odd));
         check(Some(&["a"]), "", &["a b", "a"], Ok(&["a"]));
+        let secret = "the MCP server `docs` lists `get_[KEY]`, which cannot be the name of a tool; leave it out by `tools: [...]`";
+        check(None, "", &["get_k3y-k3y-k3y"], Err(secret));
         let twice = "the MCP server `docs` lists two tools `a`; choose others by `tools: [...]`";
         check(None, "", &["a", "a"], Err(twice));
     }

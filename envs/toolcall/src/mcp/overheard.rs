@@ -1,4 +1,6 @@
 //! What a server says besides messages: the end of its standard error, and the beginning of an output that is none.
+//!
+//! O1. What is told shows no secret, nor the part of one that is left where something was cut off (I2 of secrets).
 
 use std::io;
 use std::pin::Pin;
@@ -9,6 +11,8 @@ use clawrl_workspace::cut;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
+
+use crate::struck::Struck;
 
 /// Bytes of standard error that are kept, its last ones.
 const ERROR_BYTES: usize = 4 * 1024;
@@ -23,6 +27,7 @@ const TOLD_CHARS: usize = 600;
 #[derive(Debug)]
 pub(super) struct Overheard {
     heard: Arc<Mutex<Heard>>,
+    struck: Struck,
     listener: JoinHandle<()>,
 }
 
@@ -34,29 +39,54 @@ struct Heard {
 
 impl Overheard {
     /// Listens to both. The output is handed on by what is returned.
-    pub(super) fn listen(output: pipe::Receiver, errors: pipe::Receiver) -> (Self, Tap) {
+    pub(super) fn listen(output: pipe::Receiver, errors: pipe::Receiver, struck: Struck) -> (Self, Tap) {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
         let tap = Tap { output, heard: Arc::clone(&heard) };
-        (Self { heard, listener }, tap)
+        (Self { heard, struck, listener }, tap)
     }
 
     /// Both, for people; empty where nothing was said.
     pub(super) fn told(&self) -> String {
-        let heard = lock(&self.heard);
-        let part = |name: &str, bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes);
-            let text = text.trim();
-            if text.is_empty() { String::new() } else { format!("; {name}: {}", last(text)) }
-        };
-        let is_message = heard.output.trim_ascii_start().starts_with(b"{");
-        let output = if is_message { String::new() } else { part("it wrote", &heard.output) };
-        format!("{output}{}", part("its standard error", &heard.errors))
+        lock(&self.heard).told(&self.struck)
     }
 
     /// Waits until standard error is closed, as it is soon after a program has ended.
     pub(super) async fn end(&mut self) {
         let _ = (&mut self.listener).await;
+    }
+}
+
+impl Heard {
+    fn told(&self, struck: &Struck) -> String {
+        let part = |name: &str, bytes: &[u8], is_whole: bool| {
+            let mut text = String::from_utf8_lossy(bytes).into_owned();
+            // More may be on its way, so even an end that nobody cut off may be the beginning of something.
+            if is_whole {
+                struck.clean_head(&mut text);
+            } else {
+                struck.clean_piece(&mut text);
+            }
+            let text = text.trim();
+            if text.is_empty() { String::new() } else { format!("; {name}: {}", last(text)) }
+        };
+        let is_message = self.output.trim_ascii_start().starts_with(b"{");
+        let output = if is_message { String::new() } else { part("it wrote", &self.output, true) };
+        let has_all = self.errors.len() < ERROR_BYTES;
+        format!("{output}{}", part("its standard error", &self.errors, has_all))
+    }
+
+    /// Keeps the last bytes of standard error.
+    fn push_errors(&mut self, bytes: &[u8]) {
+        self.errors.extend_from_slice(bytes);
+        let surplus = self.errors.len().saturating_sub(ERROR_BYTES);
+        self.errors.drain(..surplus);
+    }
+
+    /// Keeps the first bytes of the output.
+    fn push_output(&mut self, bytes: &[u8]) {
+        let room = OUTPUT_BYTES - self.output.len();
+        self.output.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
 
@@ -80,10 +110,7 @@ fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
 async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Heard>>) {
     let mut chunk = vec![0; ERROR_BYTES];
     while let Ok(read @ 1..) = errors.read(&mut chunk).await {
-        let mut heard = lock(&heard);
-        heard.errors.extend_from_slice(&chunk[..read]);
-        let surplus = heard.errors.len().saturating_sub(ERROR_BYTES);
-        heard.errors.drain(..surplus);
+        lock(&heard).push_errors(&chunk[..read]);
     }
 }
 
@@ -102,10 +129,41 @@ impl AsyncRead for Tap {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.output).poll_read(context, buffer);
-        let mut heard = lock(&self.heard);
-        let room = OUTPUT_BYTES - heard.output.len();
-        let fresh = &buffer.filled()[before..];
-        heard.output.extend_from_slice(&fresh[..fresh.len().min(room)]);
+        lock(&self.heard).push_output(&buffer.filled()[before..]);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(output: &str, errors: &[&str], expected: &str) {
+        let long = (0..ERROR_BYTES).map(|n| format!("{n},")).collect();
+        let secrets = [("KEY".to_owned(), "k3y-for-the-server".to_owned()), ("LONG".to_owned(), long)];
+        let struck = Struck::new(secrets);
+        let mut heard = Heard::default();
+        heard.push_output(output.as_bytes());
+        errors.iter().for_each(|chunk| heard.push_errors(chunk.as_bytes()));
+        assert_eq!(heard.told(&struck), expected);
+    }
+
+    #[test]
+    fn o1_no_part_of_a_secret_is_told() {
+        check("", &["bad key k3y-for-", "the-server\n"], "; its standard error: bad key [KEY]");
+        check("", &["bad key k3y-for"], "; its standard error: bad key [KEY]");
+        check("k3y-for-the-server?", &[], "; it wrote: [KEY]?");
+        let spaces = " ".repeat(OUTPUT_BYTES - 8);
+        check(&format!("{spaces}k3y-for-the-server"), &[], "; it wrote: [KEY]");
+        let long: String = (0..ERROR_BYTES).map(|n| format!("{n},")).collect();
+        check(&long, &[&long, "!"], "; it wrote: [LONG]; its standard error: [LONG]!");
+    }
+
+    #[test]
+    fn messages_are_not_told_and_the_rest_is_short() {
+        check(" {\"jsonrpc\"", &[], "");
+        check("Listening\n", &["a\n", "b\n"], "; it wrote: Listening; its standard error: a\\nb");
+        let long = "x".repeat(1000);
+        check("", &[&long], &format!("; its standard error: {}", &long[..600]));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl, McpShare, McpTransport};
-use clawrl_sandbox::Sandbox;
+use clawrl_sandbox::{Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
@@ -16,6 +16,7 @@ use crate::http::{Reach, header_map};
 use crate::place::{self, PlaceKind};
 use crate::provider::Shared;
 use crate::result::{Allowance, CallResult, Outcome};
+use crate::struck::Struck;
 
 /// A server that has not answered `initialize` by then is given up.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -32,6 +33,7 @@ pub(crate) struct Server {
     /// Without the secrets of the server.
     environment: BTreeMap<String, String>,
     place: Option<PlaceKind>,
+    struck: Struck,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
@@ -44,13 +46,15 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Server {
-    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox.
+    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox, `struck`
+    /// what it must not say.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
         place: Option<PlaceKind>,
+        struck: Struck,
     ) -> Self {
-        Self { decl, environment, place, connection: Mutex::new(None) }
+        Self { decl, environment, place, struck, connection: Mutex::new(None) }
     }
 
     /// Connects, and lists what is offered.
@@ -68,7 +72,7 @@ impl Server {
         let connection = self.connect(on, by).await?;
         let listed = connection.tools(&self.decl, by).await.inspect_err(|_| connection.spend())?;
         *held = Some(connection);
-        chosen(&self.decl, listed)
+        chosen(&self.decl, listed, &self.struck)
     }
 
     /// Calls a tool by the server's own name.
@@ -171,10 +175,12 @@ impl Server {
             (McpShare::Attempt, McpTransport::Stdio { argv, .. }) => {
                 let sandbox = on.sandbox.ok_or_else(|| self.no_sandbox())?;
                 let environment = self.variables(shared)?;
-                Connection::of_program(&self.decl, argv, environment, sandbox, by).await.map(Arc::new)
+                let command = command(argv, environment);
+                Connection::of_program(&self.decl, command, sandbox, &self.struck, by).await.map(Arc::new)
             }
             (McpShare::Attempt, McpTransport::Http { .. }) => {
-                connect_http(self.decl.clone(), Arc::clone(shared), by).await.map(Arc::new)
+                let (decl, struck) = (self.decl.clone(), self.struck.clone());
+                connect_http(decl, Arc::clone(shared), struck, by).await.map(Arc::new)
             }
             (McpShare::Run, transport) => {
                 let place = if self.decl.is_program() {
@@ -192,12 +198,12 @@ impl Server {
                         BTreeMap::new()
                     },
                 };
-                let (decl, own) = (self.decl.clone(), Arc::clone(shared));
+                let (decl, own, struck) = (self.decl.clone(), Arc::clone(shared), self.struck.clone());
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
                     match place {
-                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, by)),
-                        None => Box::pin(connect_http(decl, own, by)),
+                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, struck, by)),
+                        None => Box::pin(connect_http(decl, own, struck, by)),
                     }
                 };
                 let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
@@ -246,7 +252,12 @@ fn lost(fault: Fault) -> Fault {
     Fault::transient(Boundary::Env, "mcp-lost", fault.message)
 }
 
-async fn connect_http(decl: McpDecl, shared: Arc<Shared>, by: Instant) -> Result<Connection, Fault> {
+async fn connect_http(
+    decl: McpDecl,
+    shared: Arc<Shared>,
+    struck: Struck,
+    by: Instant,
+) -> Result<Connection, Fault> {
     let McpTransport::Http { url, headers } = &decl.transport else {
         return Err(Fault::permanent(Boundary::Harness, "not-http", "a program has no address"));
     };
@@ -256,7 +267,7 @@ async fn connect_http(decl: McpDecl, shared: Arc<Shared>, by: Instant) -> Result
         let message = format!("the certificates of this machine cannot be read: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
-    Connection::of_endpoint(&decl, url, headers, client, by).await
+    Connection::of_endpoint(&decl, url, headers, client, &struck, by).await
 }
 
 /// In a sandbox of its own.
@@ -265,6 +276,7 @@ async fn connect_apart(
     environment: BTreeMap<String, String>,
     kind: PlaceKind,
     shared: Arc<Shared>,
+    struck: Struck,
     by: Instant,
 ) -> Result<Connection, Fault> {
     let McpTransport::Stdio { argv, .. } = &decl.transport else {
@@ -272,6 +284,12 @@ async fn connect_apart(
     };
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
     let place = place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
-    let connection = Connection::of_program(&decl, argv, environment, place.sandbox.as_ref(), by).await?;
+    let command = command(argv, environment);
+    let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &struck, by).await?;
     Ok(connection.at_home(place))
+}
+
+fn command(argv: &[String], environment: BTreeMap<String, String>) -> SandboxCommand {
+    let mut argv = argv.iter().cloned();
+    SandboxCommand { program: argv.next().unwrap_or_default(), arguments: argv.collect(), environment }
 }

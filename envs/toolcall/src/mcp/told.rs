@@ -5,18 +5,20 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::result::CallResult;
+use crate::struck::Struck;
 
 /// Bytes of a result that are kept.
 const TEXT_BYTES: usize = 1 << 20;
 
-/// The result of a call.
-pub(super) fn told(result: &CallToolResult) -> CallResult {
+/// The result of a call, without secrets.
+pub(super) fn told(result: &CallToolResult, struck: &Struck) -> CallResult {
     let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
     if let Some(structured) = result.structured_content.as_ref().filter(|_| !has_text) {
         parts.push(structured.to_string());
     }
     let mut text = parts.join("\n");
+    struck.clean(&mut text);
     if text.len() > TEXT_BYTES {
         let kept = text.floor_char_boundary(TEXT_BYTES);
         let left_out = text.len() - kept;
@@ -59,8 +61,17 @@ mod tests {
 
     fn check(result: Value, outcome: Outcome, expected: &str) {
         let result: CallToolResult = serde_json::from_value(result).unwrap();
-        let found = told(&result);
+        let found = told(&result, &Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
         assert_eq!((found.outcome, found.text.as_str()), (outcome, expected));
+    }
+
+    #[test]
+    fn secrets_are_struck_out_before_anything_is_cut() {
+        let long = format!("{}k3y-k3y-k3y and more", "x".repeat(TEXT_BYTES - 5));
+        let expected = format!("{}[KEY]\n[... 9 bytes left out ...]", "x".repeat(TEXT_BYTES - 5));
+        check(json!({"content": [{"type": "text", "text": long}]}), Outcome::Done, &expected);
+        let structured = json!({"content": [], "structuredContent": {"k3y-k3y-k3y": 1}});
+        check(structured, Outcome::Done, r#"{"[KEY]":1}"#);
     }
 
     #[test]

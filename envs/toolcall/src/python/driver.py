@@ -112,13 +112,17 @@ def reply(document):
         line = line[os.write(REPLIES, line):]
 
 
-def shortened(text):
+def plain(text):
     # A lone surrogate is no character of any other language's strings.
-    if len(text) > MOST:
-        half = MOST // 2
-        left_out = len(text) - 2 * half
-        text = "%s\n[... %d characters left out ...]\n%s" % (text[:half], left_out, text[-half:])
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shortened(text):
+    """The text; of a long one its beginning, the number of characters that are left out, and its end."""
+    if len(text) <= MOST:
+        return plain(text)
+    half = MOST // 2
+    return [plain(text[:half]), len(text) - 2 * half, plain(text[-half:])]
 
 
 def clean(report):

@@ -99,16 +99,17 @@ impl Output {
         self.left_out += bytes.len() - fits;
     }
 
-    /// As text that ends with a line end, if there is any.
-    pub(super) fn text(&self) -> String {
+    /// As text that ends with a line end, if there is any; and where in it something is left out.
+    pub(super) fn text(&self) -> (String, Option<usize>) {
         let mut text = String::from_utf8_lossy(&self.kept).into_owned();
+        let cut = (self.left_out > 0).then_some(text.len());
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         if self.left_out > 0 {
             text.push_str(&format!("[... {} bytes left out ...]\n", self.left_out));
         }
-        text
+        (text, cut)
     }
 }
 
@@ -157,7 +158,7 @@ impl Interpreter {
             Heard::Ended(Err(error)) => Err(not_started(error)),
             Heard::Ended(Ok(code)) => {
                 interpreter.ear.take_errors(&mut said);
-                Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().trim_end())))
+                Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().0.trim_end())))
             }
         }
     }
@@ -352,11 +353,12 @@ mod tests {
     fn p2_output_is_bounded() {
         let mut output = Output::default();
         output.push(b"a");
-        assert_eq!(output.text(), "a\n");
+        assert_eq!(output.text(), ("a\n".to_owned(), None));
         output.push(&vec![b'x'; OUTPUT_BYTES]);
         output.push(b"yz");
         assert_eq!(output.kept.len(), OUTPUT_BYTES);
-        assert!(output.text().ends_with("x\n[... 3 bytes left out ...]\n"));
-        assert_eq!(Output::default().text(), "");
+        let (text, cut) = output.text();
+        assert_eq!(&text[cut.unwrap()..], "\n[... 3 bytes left out ...]\n");
+        assert_eq!(Output::default().text(), (String::new(), None));
     }
 }

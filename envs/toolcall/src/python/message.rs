@@ -44,14 +44,51 @@ pub(super) struct Reply {
     pub(super) id: u64,
     pub(super) ok: bool,
     /// Representation of the last expression, unless it is None.
-    pub(super) result: Option<String>,
+    pub(super) result: Option<Said>,
     /// Traceback.
-    pub(super) error: Option<String>,
+    pub(super) error: Option<Said>,
+}
+
+/// A text of code.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Said {
+    Whole(String),
+    /// Its beginning, how many characters are left out, and its end.
+    Shortened(String, u64, String),
+}
+
+impl Said {
+    /// Appends it, and where something was cut off.
+    pub(super) fn append_to(&self, text: &mut String, cuts: &mut Vec<usize>) {
+        match self {
+            Self::Whole(all) => text.push_str(all.trim_end_matches('\n')),
+            Self::Shortened(head, left_out, tail) => {
+                text.push_str(head);
+                cuts.push(text.len());
+                text.push_str(&format!("\n[... {left_out} characters left out ...]\n"));
+                cuts.push(text.len());
+                text.push_str(tail.trim_end_matches('\n'));
+            }
+        }
+        text.push('\n');
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_code_said_is_told_with_its_cuts() {
+        let check = |said: &str, expected: &str, at: &[usize]| {
+            let (mut text, mut cuts) = ("> ".to_owned(), Vec::new());
+            serde_json::from_str::<Said>(said).unwrap().append_to(&mut text, &mut cuts);
+            assert_eq!((text.as_str(), cuts.as_slice()), (expected, at));
+        };
+        check(r#""a\n""#, "> a\n", &[]);
+        check(r#"["ab",7,"yz\n"]"#, "> ab\n[... 7 characters left out ...]\nyz\n", &[4, 37]);
+    }
 
     #[test]
     fn requests_are_lines() {

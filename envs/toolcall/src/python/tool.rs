@@ -86,7 +86,9 @@ impl Python {
 }
 
 fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
-    let mut text = format!("{before}{}", ran.output.text());
+    let (output, cut) = ran.output.text();
+    let mut text = format!("{before}{output}");
+    let mut cuts = Vec::from_iter(cut.map(|cut| before.len() + cut));
     let outcome = match &ran.end {
         RunEnd::Replied(reply) if reply.ok => Outcome::Done,
         RunEnd::Replied(_) => Outcome::Failed,
@@ -97,8 +99,7 @@ fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
     match ran.end {
         RunEnd::Replied(reply) | RunEnd::Interrupted(reply) => {
             for said in [reply.result, reply.error].into_iter().flatten() {
-                text.push_str(said.trim_end_matches('\n'));
-                text.push('\n');
+                said.append_to(&mut text, &mut cuts);
             }
             if is_interrupted {
                 text.push_str(&format!("[interrupted {}]", allowance.when()));
@@ -112,5 +113,5 @@ fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
             text.push_str(&format!("[the interpreter answered in disorder and was killed; {NEXT_IS_FRESH}]"));
         }
     }
-    CallResult { outcome, text, exit_code: None }
+    CallResult { outcome, text, cuts, exit_code: None }
 }

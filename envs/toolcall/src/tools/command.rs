@@ -85,26 +85,29 @@ pub(crate) async fn run_command(
 }
 
 fn told(output: &ExecOutput, allowance: Allowance) -> CallResult {
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let end_line = |text: &mut String| {
-        if !text.is_empty() && !text.ends_with('\n') {
+    let (mut text, mut cuts) = (String::new(), Vec::new());
+    for (title, stream) in [("", &output.stdout), ("[stderr]\n", &output.stderr)] {
+        if stream.is_empty() {
+            continue;
+        }
+        text.push_str(title);
+        text.push_str(&String::from_utf8_lossy(stream));
+        // A program that was killed may have been about to write the rest.
+        if stream.len() >= OUTPUT_BYTES || output.code.is_none() {
+            cuts.push(text.len());
+        }
+        if !text.ends_with('\n') {
             text.push('\n');
         }
-    };
-    end_line(&mut text);
-    if !output.stderr.is_empty() {
-        text.push_str("[stderr]\n");
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        end_line(&mut text);
     }
     match output.code {
         Some(code) => {
             text.push_str(&format!("[exit {code}]"));
-            CallResult { outcome: Outcome::Done, text, exit_code: Some(code) }
+            CallResult { outcome: Outcome::Done, text, cuts, exit_code: Some(code) }
         }
         None => {
             text.push_str(&format!("[killed {}]", allowance.when()));
-            CallResult { outcome: Outcome::TimedOut, text, exit_code: None }
+            CallResult { outcome: Outcome::TimedOut, text, cuts, exit_code: None }
         }
     }
 }

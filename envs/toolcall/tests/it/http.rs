@@ -35,6 +35,7 @@ fn site(asked: &Asked) -> Vec<u8> {
         "/v1/metadata" => answer("302 Found", "location: http://169.254.169.254/latest\r\n", ""),
         "/v1/circle" => answer("307 Temporary Redirect", "location: /v1/circle\r\n", ""),
         "/v1/large" => answer("200 OK", plain, &"x".repeat((1 << 20) + 5)),
+        "/v1/edge" => answer("200 OK", plain, &format!("{}{KEY}", "x".repeat((1 << 20) - 8))),
         "/v1/picture" => answer("200 OK", "content-type: image/png\r\n", "\0\u{1}"),
         "/v1/cut" => b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_vec(),
         _ => answer("500 Internal Server Error", "", "not allowed to be here"),
@@ -76,6 +77,7 @@ async fn what_is_allowed_is_asked() {
         (json!({"url": "BASE/v1/inside"}), "[status 200]\ntext/plain\nhello"),
         (json!({"url": "BASE/v1/large"}), "characters with 0 line ends left out"),
         (json!({"url": "BASE/v1/large"}), "[... 5 bytes left out ...]"),
+        (json!({"url": "BASE/v1/edge"}), "xx[API_KEY]\n[... 5 bytes left out ...]"),
         (json!({"url": "BASE/v1/picture"}), "image/png\n[2 bytes that are no text]"),
     ])
     .await;

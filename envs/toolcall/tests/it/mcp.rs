@@ -7,7 +7,7 @@ use clawrl_core::{
     Boundary, CancelToken, EnvProvider, Fault, FixtureContent, FixtureFile, LeaseRequest, McpDecl, McpShare,
     McpTransport, Retry, StepCtx, TextSource, ToolKind, ToolcallSpec,
 };
-use clawrl_testkit::{lease_request, ready, step_ctx};
+use clawrl_testkit::{lease_request, step_ctx};
 use serde_json::json;
 
 use crate::support::{
@@ -177,17 +177,24 @@ fn servers_that_do_not_serve_are_faults() {
 #[test]
 fn secrets_reach_a_server_and_nobody_else() {
     let source = TextSource::FromEnv { name: "NOTES_TOKEN".to_owned(), prefix: String::new() };
-    let mut decl = server("good");
+    let mut decl = server("tells");
     if let McpTransport::Stdio { env, .. } = &mut decl.transport {
         env.insert("TOKEN".to_owned(), source);
     }
     let spec = with_servers(vec![decl]);
     with_spawner(|client| async move {
-        let secrets = [("NOTES_TOKEN".to_owned(), "s3cr3t-s3cr3t".to_owned())];
+        let secrets = [("NOTES_TOKEN".to_owned(), "s3cr3t-\"s3cr3t\"".to_owned())];
         let provider = provider_with(client, &spec, secrets);
-        let mut env = ready(&provider, &toolcall_task(spec, Vec::new())).await;
-        let told = shown(env.as_mut(), &[call("variable", json!({"name": "TOKEN"}))]).await;
-        assert_eq!(told, "[variable] [NOTES_TOKEN]");
+        let mut env = provider.lease(lease_request(&toolcall_task(spec, Vec::new()))).await.unwrap();
+        let offered = env.reset(step_ctx(0)).await.unwrap().tools;
+        assert_eq!(offered[1].description, "Uses [NOTES_TOKEN]");
+        assert_eq!(offered[1].parameters["properties"]["name"]["enum"], json!(["TOKEN", "[NOTES_TOKEN]"]));
+        let variable = |name: &str| call("variable", json!({ "name": name }));
+        let told = shown(env.as_mut(), &[variable("TOKEN"), variable("OTHER")]).await;
+        let refused = r#"[variable] error: `name`: "OTHER" is none of "TOKEN" "[NOTES_TOKEN]""#;
+        assert_eq!(told, format!("[variable] [NOTES_TOKEN]\n{refused}"));
+        let told = shown(env.as_mut(), &[call("die", json!({}))]).await;
+        assert!(told.contains("its standard error: last words[NOTES_TOKEN]"), "{told}");
         env.close().await;
         assert!(provider.shutdown().await.leftovers.is_empty());
     });

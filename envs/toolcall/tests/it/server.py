@@ -27,6 +27,11 @@ TOOLS = [tool("echo", {"text": STRING}), tool("variable", {"name": STRING})]
 TOOLS += [tool(name, {}) for name in ("slow", "cancelled", "die", "fail", "wrong", "image")]
 
 
+if mode == "tells":
+    TOOLS[1]["description"] = "Uses " + os.environ["TOKEN"]
+    TOOLS[1]["inputSchema"]["properties"]["name"] = {"type": "string", "enum": ["TOKEN", os.environ["TOKEN"]]}
+
+
 def result(name, arguments):
     if name == "echo":
         return {"content": [{"type": "text", "text": arguments["text"]}]}
@@ -41,7 +46,8 @@ def result(name, arguments):
     if name == "image":
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
     if name == "die":
-        print("last words", file=sys.stderr, flush=True)
+        # With half of the token, if there is one.
+        print("last words" + os.environ.get("TOKEN", "")[:9], end="", file=sys.stderr, flush=True)
         os._exit(3)
     return None
 

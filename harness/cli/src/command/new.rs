@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
-use clawrl_config::{new_suite, new_task};
+use clap::{Subcommand, ValueEnum};
+use clawrl_config::{NewTask, StarterEnv, new_suite, new_task};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -13,7 +13,9 @@ use crate::suite_path::{self, TASKS};
 
 /// Writes a new suite, or a new task into one.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new task my-suite my-task")]
+#[command(
+    after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-env --env process\n  clawrl new task my-suite my-task"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -21,16 +23,19 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write a suite that runs, with a plain task and a template.
-    #[command(after_help = "Example:\n  clawrl new suite my-suite")]
+    /// Write a suite that runs, with comments; for `process` and `http`, with a program in Python beside it.
+    #[command(after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-env --env process")]
     Suite {
         /// Its name: lower-case letters, digits and dashes.
         name: String,
+        /// The environment of its tasks.
+        #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Terminal)]
+        env: Kind,
         /// Folder to make it in [default: tasks, where there is such a folder, else this one].
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Add a task that runs to the end of a suite.
+    /// Add a task that runs to the end of a suite, with the environment of its last one.
     #[command(after_help = "Example:\n  clawrl new task my-suite my-task")]
     Task {
         /// A suite.yaml, its folder, or the name of a folder under ./tasks.
@@ -40,23 +45,58 @@ enum What {
     },
 }
 
-/// Does it. Standard output is the path of what was written.
+/// The environments, as suites name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A shell in a sandbox.
+    Terminal,
+    /// Tools that the suite declares, and an answer.
+    Toolcall,
+    /// A program of yours, one for each attempt.
+    Process,
+    /// A server of yours.
+    Http,
+    /// A server of OpenEnv.
+    Openenv,
+}
+
+impl Kind {
+    fn starter(self) -> StarterEnv {
+        match self {
+            Self::Terminal => StarterEnv::Terminal,
+            Self::Toolcall => StarterEnv::Toolcall,
+            Self::Process => StarterEnv::Process,
+            Self::Http => StarterEnv::Http,
+            Self::Openenv => StarterEnv::Openenv,
+        }
+    }
+}
+
+/// Does it. Standard output is the paths of what was written, the suite's first.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.what {
-        What::Suite { name, dir } => {
+        What::Suite { name, env, dir } => {
             let tasks = Path::new(TASKS);
             let usual = if tasks.is_dir() { tasks } else { Path::new(".") };
-            let path = new_suite(dir.as_deref().unwrap_or(usual), name)?;
-            print(&format!("{}\n", path.display()))?;
-            let home = path.parent().unwrap_or(&path).display();
-            log.note(format_args!("look at it, then try `clawrl validate {home}`"));
+            let folder = dir.as_deref().unwrap_or(usual);
+            let paths = new_suite(folder, name, env.starter())?;
+            let lines: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
+            print(&lines)?;
+            let home = folder.join(name);
+            let first = match env {
+                Kind::Http => format!("start `python3 {}`, ", home.join("server.py 9000").display()),
+                Kind::Openenv => "start its server, ".to_owned(),
+                Kind::Terminal | Kind::Toolcall | Kind::Process => String::new(),
+            };
+            log.note(format_args!("look at it, {first}then try `clawrl validate {}`", home.display()));
         }
         What::Task { suite, id } => {
             let path = suite_path::find(suite);
-            let suite = new_task(&path, id)?;
+            let NewTask { suite, copied } = new_task(&path, id)?;
             print(&format!("{}\n", suite.path().display()))?;
+            let copied = copied.map(|of| format!(", a copy of `{of}` to be changed")).unwrap_or_default();
             log.note(format_args!(
-                "it ends with the new task `{id}`; `clawrl validate {} --filter {id}` tries it",
+                "it ends with the new task `{id}`{copied}; `clawrl validate {} --filter {id}` tries it",
                 path.display()
             ));
         }

@@ -52,11 +52,36 @@ fn the_example_in_rust_is_built_and_good() {
 /// Ends with the test.
 struct Server(Child);
 
+impl Server {
+    /// Starts a program that says its address, and waits for that.
+    fn start(program: &Path, arguments: &[&str]) -> (Self, String) {
+        let mut child =
+            Command::new("python3").arg(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (Self(child), line.trim().strip_prefix("listening on ").unwrap().to_owned())
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn a_new_suite_with_a_program_or_a_server_is_good() {
+    let place = Place::new();
+    for env in ["process", "http"] {
+        place.clawrl(&["new", "suite", env, "--env", env]).ends(0);
+    }
+    check(&place, &place.path().join("tasks/process"), 8);
+    let folder = place.path().join("tasks/http");
+    let (_server, address) = Server::start(&folder.join("server.py"), &["0"]);
+    let suite = std::fs::read_to_string(folder.join("suite.yaml")).unwrap();
+    std::fs::write(folder.join("suite.yaml"), suite.replace("http://127.0.0.1:9000", &address)).unwrap();
+    check(&place, &folder, 8);
 }
 
 /// The trajectories of a run, by slot, without their times.
@@ -78,19 +103,10 @@ fn timeless(place: &Place, run: &str) -> Vec<String> {
 fn the_same_suite_over_process_and_http_gives_equal_trajectories() {
     let place = Place::new();
     let folder = example("custom-python");
-    let mut child = Command::new("python3")
-        .arg(folder.join("env/env.py"))
-        .args(["--http", "0"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let _server = Server(child);
-    let address = line.trim().strip_prefix("listening on ").unwrap();
+    let (_server, address) = Server::start(&folder.join("env/env.py"), &["--http", "0"]);
     let suite = std::fs::read_to_string(folder.join("http.yaml")).unwrap();
     let path = place.path().join("http.yaml");
-    std::fs::write(&path, suite.replace("http://127.0.0.1:9000", address)).unwrap();
+    std::fs::write(&path, suite.replace("http://127.0.0.1:9000", &address)).unwrap();
     for policy in ["oracle", "demonstrator:0"] {
         for (name, suite) in [("process", folder.as_path()), ("http", path.as_path())] {
             let run = format!("{name}-{}", &policy[..4]);

@@ -39,11 +39,21 @@ fn a_broken_oracle_and_a_task_that_asks_for_nothing_are_caught() {
 #[test]
 fn a_new_suite_with_a_new_task_is_valid() {
     let place = Place::new();
+    let written = place.clawrl(&["new", "suite", "served", "--env", "http"]).ends(0);
+    assert_eq!(written.out, "tasks/served/suite.yaml\ntasks/served/server.py\n");
+    assert!(written.err.contains("start `python3 tasks/served/server.py 9000`"), "{}", written.err);
     let written = place.clawrl(&["new", "suite", "fresh"]).ends(0);
     assert_eq!(written.out, "tasks/fresh/suite.yaml\n");
     place.clawrl(&["new", "task", "fresh", "another"]).ends(0);
     let said = place.clawrl(&["validate", "fresh", "--quiet"]).ends(0);
     assert!(said.out.contains("tasks are valid"), "{}", said.out);
+    for env in ["toolcall", "process"] {
+        place.clawrl(&["new", "suite", env, "--env", env]).ends(0);
+        place.clawrl(&["new", "task", env, "another"]).ends(0);
+        let said = place.clawrl(&["validate", env, "--mistakes", "--quiet"]).ends(0);
+        assert!(said.out.contains("\n0 of ") && said.out.contains("tasks are valid"), "{}", said.out);
+    }
+    place.clawrl(&["env", "check", "toolcall"]).ends(0);
     assert!(place.clawrl(&["new", "suite", "fresh"]).ends(2).err.contains("already"));
     assert!(place.clawrl(&["new", "task", "fresh", "another"]).ends(2).err.contains("already"));
 }

@@ -6,7 +6,7 @@ use clawrl_core::{AllowedUrl, McpShare, Timeouts, requested_url};
 
 use super::checker::Checker;
 use crate::bounds;
-use crate::credential::{is_secret, names_secret, suspicion};
+use crate::credential::{is_secret, is_secret_path, names_secret, suspicion};
 use crate::file::{Entries, HttpFile, Located, McpFile, ShareFile, SourceTextFile, Text};
 use crate::problem::Problem;
 use crate::row::{McpRow, McpTransportRow, SourceRow, ToolKindRow, ToolRow};
@@ -229,6 +229,13 @@ impl Checker {
         if let Some((name, _)) = secret {
             let message = format!("the parameter `{name}` of this address looks like a secret");
             let help = "take it out of the address; a header can hold it: `headers: { Authorization: { from_env: NAME } }`";
+            self.problem(text.span, message, "in every plan and record", help);
+            return false;
+        }
+        if is_secret_path(url.path()) {
+            let help = "an address is stored as it is: where the service takes the secret in a header, write `headers: { \
+                        Authorization: { from_env: NAME } }`, and leave it out here";
+            let message = "the path of this address looks like a secret";
             self.problem(text.span, message, "in every plan and record", help);
             return false;
         }

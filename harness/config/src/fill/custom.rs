@@ -5,6 +5,7 @@ use minijinja::Value;
 use serde_json::Value as Json;
 
 use super::filler::Filler;
+use crate::credential::is_secret_path;
 use crate::row::{CustomLinkRow, CustomRow};
 use crate::value::BadValue;
 
@@ -56,10 +57,14 @@ fn openenv_address(text: &str) -> Result<(), BadValue> {
 }
 
 fn server_address(text: &str) -> Result<(), BadValue> {
-    let base = check_base_url(text).map_err(|bad| BadValue {
-        message: bad.message,
+    let bad = |message: String| BadValue {
+        message,
         help: "write scheme, host and port and nothing secret, such as `http://127.0.0.1:9000`".to_owned(),
-    })?;
+    };
+    let base = check_base_url(text).map_err(|error| bad(error.message))?;
+    if is_secret_path(&base) {
+        return Err(bad("the path of the base URL looks like a secret".to_owned()));
+    }
     match METHODS.iter().find_map(|method| base.strip_suffix(method)) {
         None => Ok(()),
         Some(shorter) => Err(BadValue {

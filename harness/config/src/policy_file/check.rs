@@ -20,6 +20,7 @@ use super::file::{
     ToolsFile,
 };
 use crate::bounds;
+use crate::credential::{is_secret, is_secret_path};
 use crate::dialect;
 use crate::file::{Located, Text};
 use crate::numbers::Reals;
@@ -145,6 +146,11 @@ impl Checker {
 
     fn base_url(&mut self, dialect: RemoteDialect, base_url: Option<&Text>) -> String {
         let Some(text) = base_url else { return dialect.usual_base_url().to_owned() };
+        if is_secret_path(text) {
+            let help = "put the key into an environment variable and name that: `key_env: OPENAI_API_KEY`";
+            self.problem(text.span, "the path of the base URL looks like a secret", "this URL", help);
+            return String::new();
+        }
         check_base_url(text).unwrap_or_else(|bad| {
             self.problem(text.span, bad.message, "this URL", bad.help);
             String::new()
@@ -265,10 +271,10 @@ impl Checker {
     fn headers(&mut self, entries: Vec<(Text, Text)>) -> BTreeMap<String, String> {
         for (name, value) in &entries {
             let lower = name.to_lowercase();
-            let is_secret = ["authorization", "cookie", "key", "token", "secret", "password"];
+            let of_secrets = ["authorization", "cookie", "key", "token", "secret", "password"];
             let is_own =
                 ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
-            if is_secret.iter().any(|word| lower.contains(word)) {
+            if of_secrets.iter().any(|word| lower.contains(word)) || is_secret(value) {
                 let help =
                     "put the key into an environment variable and name that: `key_env: OPENAI_API_KEY`";
                 let message =
