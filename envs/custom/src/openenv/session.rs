@@ -10,7 +10,7 @@
 //! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
 //! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
-use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall};
+use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall, printable_line};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_tungstenite::client_async_with_config;
@@ -21,7 +21,7 @@ use super::action::{Acting, act_tool, acting, listed_tools, step};
 use super::socket::{Ended, Socket};
 use super::text::text;
 use crate::http::HttpClient;
-use crate::message::{Method, TextAnswer, ToolAnswer, cut, shaped, shown};
+use crate::message::{Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
 use crate::process::too_large;
 use crate::trouble::Trouble;
@@ -73,7 +73,7 @@ impl Reward {
 /// What a message was answered with.
 enum Told {
     State(StateAnswer),
-    /// It does not fit the server's schema.
+    /// It does not fit the server's schema; in its words, for the policy.
     Refused(String),
 }
 
@@ -210,6 +210,7 @@ impl OpenenvSession {
         match self.told(message, method).await? {
             Told::State(state) => Ok(state),
             Told::Refused(why) => {
+                let why = printable_line(&why, SAID);
                 Err(Trouble::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
             }
         }
@@ -250,8 +251,9 @@ impl OpenenvSession {
 
     fn refused(&self, data: &Value, method: &str) -> Result<Told, Trouble> {
         let code = data["code"].as_str().unwrap_or("no code");
-        let words = cut(data["message"].as_str().unwrap_or("no message"), 1_000);
-        let message = format!("`{method}` was answered with error {code}: {words}");
+        let words = data["message"].as_str().unwrap_or("no message");
+        let (name, said) = (printable_line(code, NAME), printable_line(words, SAID));
+        let message = format!("`{method}` was answered with error {name}: {said}");
         match code {
             "VALIDATION_ERROR" => {
                 let errors = data["errors"].as_array().into_iter().flatten();
@@ -261,7 +263,7 @@ impl OpenenvSession {
                         Some(format!("{}: {}", place.join(".").replace('"', ""), error["msg"].as_str()?))
                     })
                     .collect();
-                Ok(Told::Refused(if told.is_empty() { words } else { told.join("; ") }))
+                Ok(Told::Refused(if told.is_empty() { words.to_owned() } else { told.join("; ") }))
             }
             "CAPACITY_REACHED" | "SESSION_ERROR" => Err(Trouble::sound("env-error", message)),
             _ => Err(Trouble::lasting("env-error", message)),

@@ -72,7 +72,7 @@ async fn serve(mut socket: WebSocketStream<TcpStream>) {
                 told(json!({ "tool_name": "say", "result": { "content": content } }), json!(0.25), false)
             }
             "step" => match data["message"].as_str() {
-                Some("break") => error("EXECUTION_ERROR", "it broke"),
+                Some("break") => error("EXECUTION_ERROR\u{1b}[m", "it broke\n\u{1b}[2J\r\0\u{202e}"),
                 Some("hang") => continue,
                 Some(said) => {
                     told(json!({ "echoed": said, "length": said.len() }), json!(said == word), said == word)
@@ -154,7 +154,10 @@ async fn servers_that_break_are_faults() {
     let (mut env, _) = begun(&provider, &task).await;
     let fault = env.step(&[say("break")], ctx(1, LIMIT)).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("env-error", Retry::Never), "{fault}");
-    assert!(fault.message.contains("error EXECUTION_ERROR: it broke"), "{fault}");
+    assert!(
+        fault.message.contains(r"error EXECUTION_ERROR\u{1b}[m: it broke\n\u{1b}[2J\r\0\u{202e}"),
+        "{fault}"
+    );
     env.close().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", closed.local_addr().unwrap());
