@@ -1,8 +1,10 @@
 //! From what an environment says about an episode to a grade.
+//!
+//! I1. Names and messages are a line each and do nothing to a screen: a name has at most 80 characters, a message 1,000.
 
-use clawrl_core::{CheckReport, Grade, StopReason};
+use clawrl_core::{CheckReport, Grade, StopReason, printable_line};
 
-use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, cut};
+use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, NAME, SAID};
 use crate::trouble::Trouble;
 
 /// Characters of a reason for an end.
@@ -24,8 +26,9 @@ pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
 }
 
 fn check(answer: CheckAnswer) -> Result<CheckReport, Trouble> {
-    let score = score_of(answer.score, &format!("score of the check `{}`", cut(&answer.name, 80)))?;
-    Ok(CheckReport { label: answer.name, score, weight: 1.0, message: answer.message })
+    let label = printable_line(&answer.name, NAME);
+    let score = score_of(answer.score, &format!("score of the check `{label}`"))?;
+    Ok(CheckReport { label, score, weight: 1.0, message: printable_line(&answer.message, SAID) })
 }
 
 fn score_of(score: f64, what: &str) -> Result<f64, Trouble> {
@@ -41,7 +44,7 @@ pub(crate) fn end(done: Option<DoneAnswer>) -> Option<StopReason> {
         DoneAnswer::Plain(false) => None,
         DoneAnswer::Plain(true) => Some(StopReason::Ended("done".to_owned())),
         DoneAnswer::Reason(reason) if reason == "submitted" => Some(StopReason::Submitted),
-        DoneAnswer::Reason(reason) => Some(StopReason::Ended(cut(&reason, REASON_CHARS))),
+        DoneAnswer::Reason(reason) => Some(StopReason::Ended(printable_line(&reason, REASON_CHARS))),
     }
 }
 
@@ -74,6 +77,19 @@ mod tests {
     }
 
     #[test]
+    fn i1_names_and_messages_are_a_line_each() {
+        let told = |name: &str, message: &str| {
+            let answer = json!({ "score": 1, "checks": [{ "name": name, "score": 1, "message": message }] });
+            let checks = grade(serde_json::from_value(answer).unwrap()).unwrap().checks;
+            (checks[0].label.clone(), checks[0].message.clone())
+        };
+        let (label, message) = told("a\u{1b}]0;x\u{7}", "ok\npass  C2\r\u{202e}\0");
+        assert_eq!((label.as_str(), message.as_str()), (r"a\u{1b}]0;x\u{7}", r"ok\npass  C2\r\u{202e}\0"));
+        let (label, message) = told(&"n".repeat(100_000), &"m".repeat(100_000));
+        assert_eq!((label.chars().count(), message.chars().count()), (80, 1_000));
+    }
+
+    #[test]
     fn ends() {
         assert_eq!(end(None), None);
         assert_eq!(end(Some(DoneAnswer::Plain(false))), None);
@@ -83,5 +99,7 @@ mod tests {
             end(Some(DoneAnswer::Reason("fell".to_owned()))),
             Some(StopReason::Ended("fell".to_owned()))
         );
+        let hostile = end(Some(DoneAnswer::Reason("fell\n\u{1b}[2J".to_owned())));
+        assert_eq!(hostile, Some(StopReason::Ended(r"fell\n\u{1b}[2J".to_owned())));
     }
 }

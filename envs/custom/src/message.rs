@@ -4,7 +4,7 @@
 //! is taken is finite. M3. Nothing that is missing or of another type is guessed at, but keys that are not known are passed
 //! over, so that a later version can have more.
 
-use clawrl_core::ToolCall;
+use clawrl_core::{ToolCall, printable_line};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +16,12 @@ pub const PROTOCOL: u32 = 1;
 
 /// Characters of a wrong message that are repeated.
 const SHOWN: usize = 200;
+
+/// Characters that are repeated of what an environment says in words of its own.
+pub(crate) const SAID: usize = 1_000;
+
+/// Characters that are repeated of what is a name.
+pub(crate) const NAME: usize = 80;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +206,7 @@ pub(crate) enum AnswerId {
     Number(u64),
     /// An error of whoever could not read the request's id.
     Null,
-    /// Anything else, as it was written.
+    /// Anything else, as it was written, for people.
     Other(String),
 }
 
@@ -224,14 +230,19 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
     };
     let id = match &envelope.id {
         Value::Null if result.is_err() => AnswerId::Null,
-        id => id.as_u64().map_or_else(|| AnswerId::Other(id.to_string()), AnswerId::Number),
+        id => id
+            .as_u64()
+            .map_or_else(|| AnswerId::Other(printable_line(&id.to_string(), NAME)), AnswerId::Number),
     };
     Ok(Answer { id, result })
 }
 
 fn said(error: &ErrorObject, method: &str) -> Trouble {
-    let message =
-        format!("`{method}` was answered with error {}: {}", error.code, cut(&error.message, 1_000));
+    let message = format!(
+        "`{method}` was answered with error {}: {}",
+        error.code,
+        printable_line(&error.message, SAID)
+    );
     match error.data.get("retryable").and_then(Value::as_bool) {
         Some(true) => Trouble::sound("env-error", message),
         _ => Trouble::lasting("env-error", message),
@@ -274,14 +285,9 @@ pub(crate) fn same_version(result: &Value) -> Result<(), Trouble> {
 /// A message that is wrong, as far as it is repeated.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    if text.trim().is_empty() { "an empty line".to_owned() } else { format!("`{}`", cut(text.trim(), SHOWN)) }
-}
-
-/// The beginning of a text.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    match text.trim() {
+        "" => "an empty line".to_owned(),
+        text => format!("`{}`", printable_line(text, SHOWN)),
     }
 }
 
@@ -325,7 +331,7 @@ mod tests {
         let nothing = "protocol instead of an answer to `step` came an empty line (EOF while parsing a value at line 1 column 0)";
         check("", nothing);
         let long = "x".repeat(1_000);
-        let shown = format!("instead of an answer to `step` came `{}…`", "x".repeat(SHOWN));
+        let shown = format!("instead of an answer to `step` came `{}…`", "x".repeat(SHOWN - 1));
         assert!(matches!(read(long.as_bytes(), Method::Step),
             Err(Trouble::Wrong { message, .. }) if message.starts_with(&shown)));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -88,7 +88,8 @@ impl CustomProvider {
         match &spec.link {
             CustomLink::Process { .. } => Ok(Peer::Process(Box::new(self.place(spec, request).await?))),
             CustomLink::Http { base_url } => {
-                Ok(Peer::Http(HttpSession::new(self.shared.client(base_url)?, base_url, most)))
+                let client = self.shared.client(base_url)?;
+                Ok(Peer::Http(Box::new(HttpSession::new(client, base_url, most))))
             }
             CustomLink::Openenv { base_url, score } => {
                 let client = self.shared.client(base_url)?;

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use clawrl_core::ToolSpec;
+use clawrl_core::{ToolSpec, printable_line};
 use serde_json::{Value, json};
 
-use crate::message::{ToolAnswer, cut};
+use crate::message::{NAME, ToolAnswer};
 use crate::trouble::Trouble;
 
 /// Ends an episode.
@@ -49,8 +49,10 @@ fn tool(answer: ToolAnswer) -> Result<ToolSpec, Trouble> {
     let ToolAnswer { name, description, parameters, text_argument } = answer;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !(1..=64).contains(&name.len()) || !name.chars().all(allowed) {
-        let message =
-            format!("`{}` is not a name for a tool: 1 to 64 letters, digits, `_` and `-`", cut(&name, 80));
+        let message = format!(
+            "`{}` is not a name for a tool: 1 to 64 letters, digits, `_` and `-`",
+            printable_line(&name, NAME)
+        );
         return Err(Trouble::protocol(message));
     }
     let parameters = parameters.unwrap_or_else(|| json!({ "type": "object" }));

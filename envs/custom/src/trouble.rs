@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault, Limit, Retry};
+use clawrl_core::{Boundary, Fault, Limit, Retry, printable};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,8 @@ impl Trouble {
         Self::sound("protocol", message)
     }
 
-    /// As a fault of an operation, with what a program wrote to its standard error.
+    /// As a fault of an operation, with what a program wrote to its standard error. Of what others said, nothing in it does
+    /// anything to a screen.
     pub(crate) fn fault(self, operation: Operation, errors: Option<String>) -> Fault {
         let mut fault = match self {
             Self::Late => Fault::limit(operation.boundary, operation.limit, operation.length),
@@ -71,6 +72,8 @@ impl Trouble {
             Self::Missing(message) => Fault::permanent(Boundary::Provider, "program-missing", message),
             Self::Fault(fault) => fault,
         };
+        // Libraries repeat what they were given.
+        fault.message = printable(&fault.message).into_owned();
         if let Some(errors) = errors.filter(|errors| !errors.trim().is_empty()) {
             fault.message =
                 format!("{}; its standard error ends with:\n{}", fault.message, errors.trim_end());
@@ -97,6 +100,8 @@ mod tests {
         check(Trouble::Late, Some(" \n"), late, Retry::Sound);
         let told = "grader fault `protocol`: no; its standard error ends with:\nTraceback\n  boom";
         check(Trouble::protocol("no"), Some("Traceback\n  boom\n"), told, Retry::Sound);
+        let hostile = "grader fault `protocol`: no \\u{1b}[2J\\r\\0\\u{202e}\nline";
+        check(Trouble::protocol("no \u{1b}[2J\r\0\u{202e}\nline"), None, hostile, Retry::Sound);
         let missing = "provider fault `program-missing`: no `x`";
         check(Trouble::Missing("no `x`".to_owned()), None, missing, Retry::Never);
         check(

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clawrl_workspace::cut;
+use clawrl_core::printable_line;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
@@ -84,7 +84,7 @@ fn explain(error: &ValidationError<'_>) -> String {
             if place.is_empty() { text } else { format!("`{place}`: {text}") }
         }
     };
-    cut(&problem, PROBLEM_CHARS)
+    printable_line(&problem, PROBLEM_CHARS)
 }
 
 /// A JSON pointer as people write it: `/a/0/b` is `a.0.b`.

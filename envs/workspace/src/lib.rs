@@ -12,7 +12,7 @@ mod verifier;
 
 pub use checks::{
     Answer, CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence,
-    UidMap, cut, equal_json, evaluate, quote,
+    UidMap, equal_json, evaluate, quote,
 };
 pub use fixtures::FixtureReader;
 pub use fresh::{FreshSandboxes, refuse_lost};

@@ -1,12 +1,14 @@
 //! Standard error: notes, warnings and diagnostics, in lines that a progress display does not garble.
 //!
 //! I1. Whatever is written while a display is up appears above it. I2. Failing to write is ignored: nobody is
-//! left to be told.
+//! left to be told. I3. What agents, environments, models and files say does nothing to a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
+use clawrl_core::printable;
 use indicatif::ProgressBar;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, Severity};
 use tracing_subscriber::EnvFilter;
@@ -65,24 +67,9 @@ impl Log {
     /// A diagnostic: with colours and frames on a terminal, plain otherwise.
     pub(crate) fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
         let coloured = self.terminal && Variable::NoColor.value().is_none();
-        let theme = match (self.terminal, coloured) {
-            (true, true) => GraphicalTheme::unicode(),
-            (true, false) => GraphicalTheme::unicode_nocolor(),
-            (false, _) => GraphicalTheme::none(),
-        };
-        // Elsewhere than on a terminal, what is to be copied or searched for stays on one line.
-        let handler = GraphicalReportHandler::new_themed(theme)
-            .with_links(false)
-            .with_width(width())
-            .with_wrap_lines(self.terminal);
-        let mut text = String::new();
-        if handler.render_report(&mut text, diagnostic).is_err() {
-            text = diagnostic.to_string();
-        }
-        if !self.terminal {
-            text = named(&text, diagnostic.severity());
-        }
-        self.write(&(text.trim_end().to_owned() + "\n"));
+        let theme = if coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let text = rendered(diagnostic, theme, self.terminal);
+        self.emit(&(text.trim_end().to_owned() + "\n"));
     }
 
     /// Puts a display below everything that is written from now on, or takes it away.
@@ -90,8 +77,13 @@ impl Log {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
-    /// Writes whole lines. Never waits for a display that a panicking thread holds.
+    /// Writes whole lines, with what would act on a terminal spelled out.
     pub(crate) fn write(&self, text: &str) {
+        self.emit(&printable(text));
+    }
+
+    /// Never waits for a display that a panicking thread holds.
+    fn emit(&self, text: &str) {
         let emit = || {
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
         };
@@ -102,6 +94,30 @@ impl Log {
             },
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => emit(),
         }
+    }
+}
+
+/// With the colours of a theme, but where its own text has what would act on a terminal (I3): what is ours is not told apart
+/// then.
+fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: bool) -> String {
+    let by = |theme: GraphicalTheme| {
+        // Elsewhere than on a terminal, what is to be copied or searched for stays on one line.
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_links(false)
+            .with_width(width())
+            .with_wrap_lines(is_terminal);
+        let mut text = String::new();
+        if handler.render_report(&mut text, diagnostic).is_err() {
+            text = diagnostic.to_string();
+        }
+        text
+    };
+    if !is_terminal {
+        return printable(&named(&by(GraphicalTheme::none()), diagnostic.severity())).into_owned();
+    }
+    match printable(&by(GraphicalTheme::unicode_nocolor())) {
+        Cow::Borrowed(_) => by(theme),
+        Cow::Owned(plain) => plain,
     }
 }
 
@@ -150,5 +166,27 @@ impl Write for Record {
 impl Drop for Record {
     fn drop(&mut self) {
         self.log.write(&String::from_utf8_lossy(&self.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use miette::MietteDiagnostic;
+
+    use super::*;
+
+    fn check(message: &str, is_terminal: bool, expected: &str) {
+        let text =
+            rendered(&MietteDiagnostic::new(message.to_owned()), GraphicalTheme::unicode(), is_terminal);
+        assert_eq!(text.trim_end(), expected);
+    }
+
+    #[test]
+    fn i3_diagnostics_have_no_control_characters_but_our_own() {
+        check("no run", false, "error: no run");
+        check("no \u{1b}[2J\r\0\u{202e}run", false, r"error: no \u{1b}[2J\r\0\u{202e}run");
+        check("no \u{1b}[2J\u{202e}run", true, r"  × no \u{1b}[2J\u{202e}run");
+        let coloured = rendered(&MietteDiagnostic::new("no run"), GraphicalTheme::unicode(), true);
+        assert!(coloured.contains("\u{1b}["), "{coloured:?}");
     }
 }

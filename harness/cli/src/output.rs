@@ -1,16 +1,23 @@
 //! Standard output: the data that a command was asked for, and nothing else.
 //!
-//! I1. A reader that goes away early (`clawrl ls | head`) is no error.
+//! I1. A reader that goes away early (`clawrl ls | head`) is no error. I2. What agents, environments and models wrote does
+//! nothing to a terminal, wherever it stands in what is written.
 
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 
+use clawrl_core::printable;
 use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// Writes text as it is.
+/// Writes text, with what would act on a terminal spelled out.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(&printable(text))
+}
+
+fn write(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -25,5 +32,39 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::new(Exit::Internal, format!("the answer cannot be written as JSON: {error}"))
     })?;
-    print(&(text + "\n"))
+    write(&(escaped(&text) + "\n"))
+}
+
+/// The same JSON: what would act on a terminal can stand in strings alone, where it may be escaped.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(printable(c.encode_utf8(&mut [0; 4])), std::borrow::Cow::Borrowed(_)) {
+            text.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i2_json_stays_what_it_says() {
+        let check = |text: &str, expected: &str| {
+            let json = serde_json::to_string_pretty(&[text]).unwrap();
+            assert_eq!(escaped(&json), format!("[\n  \"{expected}\"\n]"));
+            let read: Vec<String> = serde_json::from_str(&escaped(&json)).unwrap();
+            assert_eq!(read, [text]);
+        };
+        check("plain ☃", "plain ☃");
+        check("\u{1b}[2J\r\n\0", r"\u001b[2J\r\n\u0000");
+        check("\u{9b}31m\u{202e}\u{e0041}", r"\u009b31m\u202e\udb40\udc41");
+    }
 }

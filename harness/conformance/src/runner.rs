@@ -66,6 +66,8 @@ impl fmt::Display for Report {
             match finding {
                 Finding::Passed => writeln!(f, "pass  {number:<3} {check}: {meaning}")?,
                 Finding::Failed(wrong) => {
+                    // In from the margin, so that no line of it can be taken for a verdict.
+                    let wrong = wrong.replace('\n', "\n          ");
                     writeln!(f, "FAIL  {number:<3} {check}: {meaning}\n          {wrong}")?
                 }
                 Finding::NotApplicable(why) => writeln!(f, "n/a   {number:<3} {check}: {why}")?,

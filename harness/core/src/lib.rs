@@ -23,6 +23,7 @@ mod outcome;
 mod placeholder;
 mod plan;
 mod policy;
+mod printable;
 mod remote;
 mod seed;
 mod sink;
@@ -55,6 +56,7 @@ pub use plan::{
     Determinism, FORMAT_VERSION, PolicySpec, ResolvedLimits, RunPlan, SlotSpec, Split, SuiteRef, Timeouts,
 };
 pub use policy::{Action, FinishReason, Policy, PolicyRequest, SampledTokens};
+pub use printable::{printable, printable_line};
 pub use remote::{
     BadBaseUrl, KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
     TokenSource, ToolUse, check_base_url,

@@ -1,4 +1,4 @@
-//! The HTTP client that the attempts of a run share.
+//! The HTTP client that the attempts of a run share, and its way to make connections for what is not HTTP.
 //!
 //! HTTP/1.1 alone. Redirects are not followed and proxies not used: what is asked goes to the host that was named. TLS trusts
 //! what the machine trusts.
@@ -14,10 +14,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tower_service::Service;
 
 use crate::message::shown;
 use crate::process::too_large;
@@ -37,10 +39,13 @@ const PROBE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(crate) enum HttpClient {
     /// For `http://`, so that a machine without certificates can ask a server beside it.
-    Open(Client<HttpConnector, Full<Bytes>>),
+    Open(HttpConnector, Client<HttpConnector, Full<Bytes>>),
     /// For `https://`.
-    Secure(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    Secure(HttpsConnector<HttpConnector>, Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
+
+/// A connection on which anything may be spoken.
+pub(crate) type Connection = TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// An answer: the body of a success, or why there is none.
 #[derive(Debug)]
@@ -63,10 +68,28 @@ impl HttpClient {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
         if base_url.starts_with("http://") {
-            return Ok(Self::Open(builder.build(tcp)));
+            return Ok(Self::Open(tcp.clone(), builder.build(tcp)));
         }
         let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1();
-        Ok(Self::Secure(builder.build(connector.wrap_connector(tcp))))
+        let connector = connector.wrap_connector(tcp);
+        Ok(Self::Secure(connector.clone(), builder.build(connector)))
+    }
+
+    /// Connects with the server of an address, as for a request to it.
+    pub(crate) async fn dial(&self, url: &str) -> Result<Connection, Trouble> {
+        let uri = address(url)?;
+        // Neither of them has to be waited for until it is ready.
+        let stream = match self {
+            Self::Open(tcp, _) => {
+                let stream = tcp.clone().call(uri).await.map_err(|error| unconnected(&error, url))?;
+                MaybeHttpsStream::Http(stream)
+            }
+            Self::Secure(connector, _) => {
+                let dialed = connector.clone().call(uri).await;
+                dialed.map_err(|error| unconnected(error.as_ref(), url))?
+            }
+        };
+        Ok(TokioIo::new(stream))
     }
 
     /// Sends JSON and reads the whole answer, at most so many bytes of it.
@@ -80,9 +103,7 @@ impl HttpClient {
     }
 
     async fn send(&self, method: Method, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
-        let uri: Uri = url.parse().map_err(|error| {
-            Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}"))
-        })?;
+        let uri = address(url)?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -91,14 +112,19 @@ impl HttpClient {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("clawrl/", env!("CARGO_PKG_VERSION"))));
         let sent = match self {
-            Self::Open(client) => client.request(request).await,
-            Self::Secure(client) => client.request(request).await,
+            Self::Open(_, client) => client.request(request).await,
+            Self::Secure(_, client) => client.request(request).await,
         };
         let response = sent.map_err(|error| unsent(&error, url))?;
         let status = response.status();
         let body = whole(response.into_body(), url, most).await?;
         Ok(Answered { status, body })
     }
+}
+
+fn address(url: &str) -> Result<Uri, Trouble> {
+    url.parse()
+        .map_err(|error| Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}")))
 }
 
 async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Trouble> {
@@ -133,14 +159,19 @@ impl Answered {
 }
 
 fn unsent(error: &Error, url: &str) -> Trouble {
-    let cause = root_cause(error);
     if error.is_connect() {
-        let message = format!(
-            "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
-        );
-        return Trouble::sound("server-unreachable", message);
+        return unconnected(error, url);
     }
+    let cause = root_cause(error);
     Trouble::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
+}
+
+fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> Trouble {
+    let cause = root_cause(error);
+    let message = format!(
+        "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
+    );
+    Trouble::sound("server-unreachable", message)
 }
 
 /// The innermost error: the outer ones say only which layer it came through.

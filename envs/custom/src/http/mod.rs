@@ -3,5 +3,5 @@
 mod client;
 mod session;
 
-pub(crate) use client::HttpClient;
+pub(crate) use client::{Connection, HttpClient};
 pub(crate) use session::HttpSession;

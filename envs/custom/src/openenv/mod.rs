@@ -2,6 +2,7 @@
 
 mod action;
 mod session;
+mod socket;
 mod text;
 
 pub(crate) use session::OpenenvSession;

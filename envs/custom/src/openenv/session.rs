@@ -2,26 +2,26 @@
 //!
 //! P1. A message is sent once and never again. P2. Messages have no ids, so after one whose time was up nothing is asked any
 //! more: what would be heard could be its answer. Grading needs no message. P3. An action that the server's schema refuses
-//! is answered by an observation, for it is the policy's.
+//! is answered by an observation, for it is the policy's. P4. An episode with an answer that nobody asked for is not graded:
+//! its rewards may belong to other actions.
 //!
 //! The score is what the rewards come to, held within [0, 1]; one that was outside is flagged `reward-out-of-range`.
 //!
 //! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
 //! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
-use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall};
-use futures_util::{FutureExt, SinkExt, StreamExt};
+use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall, printable_line};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio_tungstenite::client_async_with_config;
+use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::action::{Acting, act_tool, acting, listed_tools, step};
+use super::socket::{Ended, Socket};
 use super::text::text;
 use crate::http::HttpClient;
-use crate::message::{Method, TextAnswer, ToolAnswer, cut, shaped, shown};
+use crate::message::{Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
 use crate::process::too_large;
 use crate::trouble::Trouble;
@@ -36,8 +36,8 @@ pub(crate) struct OpenenvSession {
     base_url: String,
     most: usize,
     score: RewardTotal,
-    /// From the first message on.
-    socket: Option<WebSocketStream<MaybeTlsStream<TcpStream>>>,
+    /// From the first message on, and while nothing is asked.
+    socket: Option<Socket>,
     acting: Acting,
     /// Of the steps that had one.
     rewards: Vec<f64>,
@@ -73,7 +73,7 @@ impl Reward {
 /// What a message was answered with.
 enum Told {
     State(StateAnswer),
-    /// It does not fit the server's schema.
+    /// It does not fit the server's schema; in its words, for the policy.
     Refused(String),
 }
 
@@ -149,7 +149,13 @@ impl OpenenvSession {
     }
 
     /// What the rewards come to.
-    pub(crate) fn grade(&self) -> Grade {
+    ///
+    /// # Errors
+    /// [`Trouble`] of an answer that nobody had asked for (P4).
+    pub(crate) fn grade(&mut self) -> Result<Grade, Trouble> {
+        if self.socket.as_mut().is_some_and(Socket::was_told_unasked) {
+            return Err(unasked("grade"));
+        }
         let (what, raw) = match self.score {
             RewardTotal::Sum => ("sum", self.rewards.iter().sum()),
             RewardTotal::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
@@ -159,14 +165,13 @@ impl OpenenvSession {
         let message = format!("{what} of {} rewards: {raw}", self.rewards.len());
         let check = CheckReport { label: "rewards".to_owned(), score, weight: 1.0, message };
         let flags = if score == raw { Vec::new() } else { vec!["reward-out-of-range".to_owned()] };
-        Grade { score, passed: score >= 1.0, checks: vec![check], flags, judge_usage: None }
+        Ok(Grade { score, passed: score >= 1.0, checks: vec![check], flags, judge_usage: None })
     }
 
     /// Ends the server's environment.
     pub(crate) async fn close(&mut self) {
-        if let Some(mut socket) = self.socket.take() {
-            let _ = socket.send(Message::text(json!({ "type": "close" }).to_string())).await;
-            let _ = socket.close(None).await;
+        if let Some(socket) = self.socket.take() {
+            socket.close(json!({ "type": "close" }).to_string()).await;
         }
     }
 
@@ -187,16 +192,17 @@ impl OpenenvSession {
     }
 
     async fn connect(&mut self) -> Result<(), Trouble> {
-        // The address was looked at when the suite was checked: it begins with `http`.
+        // The address was looked at when the suite was checked: it begins with `http`, so this with `ws`.
         let url = format!("ws{}/ws", self.base_url.trim_start_matches("http"));
         let config =
             WebSocketConfig::default().max_message_size(Some(self.most)).max_frame_size(Some(self.most));
-        let connected = connect_async_with_config(url.as_str(), Some(config), true).await;
-        let (socket, _) = connected.map_err(|error| {
+        let connection = self.client.dial(&self.base_url).await?;
+        let connected = client_async_with_config(url.as_str(), connection, Some(config)).await;
+        let (stream, _) = connected.map_err(|error| {
             let help = "check that the server runs, and the host and port of `base_url`";
             Trouble::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
         })?;
-        self.socket = Some(socket);
+        self.socket = Some(Socket::new(stream));
         Ok(())
     }
 
@@ -204,6 +210,7 @@ impl OpenenvSession {
         match self.told(message, method).await? {
             Told::State(state) => Ok(state),
             Told::Refused(why) => {
+                let why = printable_line(&why, SAID);
                 Err(Trouble::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
             }
         }
@@ -212,36 +219,13 @@ impl OpenenvSession {
     /// Sends a message and takes its answer.
     async fn told(&mut self, message: &Value, method: Method) -> Result<Told, Trouble> {
         // Put back when the answer is there: one that is dropped half-way is not used again (P2).
-        let mut socket = self
+        let socket = self
             .socket
             .take()
             .ok_or_else(|| Trouble::sound("connection-lost", "the session has no connection"))?;
-        // What has come unasked would be taken for the answer.
-        while let Some(Some(early)) = socket.next().now_or_never() {
-            match early {
-                Ok(Message::Text(_) | Message::Binary(_)) => {
-                    let message = format!("before `{}` was asked, there was an answer", method.name());
-                    return Err(Trouble::sound("answer-unasked", message));
-                }
-                Ok(_) => {}
-                Err(error) => return Err(self.lost(&error)),
-            }
-        }
-        socket.send(Message::text(message.to_string())).await.map_err(|error| self.lost(&error))?;
-        let told = loop {
-            match socket.next().await {
-                Some(Ok(Message::Text(text))) => break self.read(text.as_bytes(), method)?,
-                Some(Ok(Message::Binary(bytes))) => break self.read(&bytes, method)?,
-                Some(Ok(Message::Close(_))) | None => {
-                    let message =
-                        format!("the server ended the session before it answered `{}`", method.name());
-                    return Err(Trouble::sound("connection-lost", message));
-                }
-                // Pings are answered by the library.
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(self.lost(&error)),
-            }
-        };
+        let (socket, answer) =
+            socket.ask(message.to_string()).await.map_err(|ended| self.lost(ended, method.name()))?;
+        let told = self.read(&answer, method)?;
         self.socket = Some(socket);
         Ok(told)
     }
@@ -267,8 +251,9 @@ impl OpenenvSession {
 
     fn refused(&self, data: &Value, method: &str) -> Result<Told, Trouble> {
         let code = data["code"].as_str().unwrap_or("no code");
-        let words = cut(data["message"].as_str().unwrap_or("no message"), 1_000);
-        let message = format!("`{method}` was answered with error {code}: {words}");
+        let words = data["message"].as_str().unwrap_or("no message");
+        let (name, said) = (printable_line(code, NAME), printable_line(words, SAID));
+        let message = format!("`{method}` was answered with error {name}: {said}");
         match code {
             "VALIDATION_ERROR" => {
                 let errors = data["errors"].as_array().into_iter().flatten();
@@ -278,21 +263,33 @@ impl OpenenvSession {
                         Some(format!("{}: {}", place.join(".").replace('"', ""), error["msg"].as_str()?))
                     })
                     .collect();
-                Ok(Told::Refused(if told.is_empty() { words } else { told.join("; ") }))
+                Ok(Told::Refused(if told.is_empty() { words.to_owned() } else { told.join("; ") }))
             }
             "CAPACITY_REACHED" | "SESSION_ERROR" => Err(Trouble::sound("env-error", message)),
             _ => Err(Trouble::lasting("env-error", message)),
         }
     }
 
-    fn lost(&self, error: &Error) -> Trouble {
-        match error {
-            Error::Capacity(_) => too_large(self.most),
-            error => {
-                Trouble::sound("connection-lost", format!("the WebSocket of the session broke ({error})"))
+    fn lost(&self, ended: Ended, method: &str) -> Trouble {
+        let message = match ended {
+            Ended::Unasked => return unasked(method),
+            Ended::Broken(Error::Capacity(_)) => return too_large(self.most),
+            Ended::Broken(error) => format!("the WebSocket of the session broke ({error})"),
+            Ended::Closed(frame) => {
+                let said = match frame {
+                    Some(frame) if frame.reason.is_empty() => format!(" (code {})", frame.code),
+                    Some(frame) => format!(" (code {}: {})", frame.code, shown(frame.reason.as_bytes())),
+                    None => String::new(),
+                };
+                format!("the server ended the session{said} before it answered `{method}`")
             }
-        }
+        };
+        Trouble::sound("connection-lost", message)
     }
+}
+
+fn unasked(method: &str) -> Trouble {
+    Trouble::sound("answer-unasked", format!("before `{method}` was asked, there was an answer"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The end of what a program writes to its standard error.
 //!
-//! I1. Memory is bounded, whatever it writes.
+//! I1. Memory is bounded, whatever it writes. I2. What is handed on does nothing to a screen.
 
 use std::collections::VecDeque;
+
+use clawrl_core::printable;
 
 /// Bytes that are kept.
 const KEPT: usize = 4 * 1024;
@@ -30,9 +32,7 @@ impl Tail {
             Some(end) if self.left_out > 0 && end + 1 < bytes.len() => &bytes[end + 1..],
             _ => &bytes,
         };
-        // Control characters of a hostile program do nothing to the terminal of whoever reads this.
-        let printable = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-        String::from_utf8_lossy(whole).chars().map(printable).collect()
+        printable(&String::from_utf8_lossy(whole)).into_owned()
     }
 }
 
@@ -48,10 +48,10 @@ mod tests {
     }
 
     #[test]
-    fn i1_the_end_is_kept() {
+    fn i1_i2_the_end_is_kept() {
         check(&[], "");
         check(&["one\n", "two"], "one\ntwo");
-        check(&["\u{1b}[31mred"], " [31mred");
+        check(&["\u{1b}[31mred\r\n"], "\\u{1b}[31mred\\r\n");
         let long = "x".repeat(KEPT);
         check(&["lost\n", &long, "\nlast\n"], "last\n");
         check(&[&long, "y"], &format!("{}y", "x".repeat(KEPT - 1)));

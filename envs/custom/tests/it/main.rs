@@ -6,4 +6,6 @@ mod conformance;
 mod faults;
 mod over_http;
 mod over_openenv;
+mod over_tls;
+mod sockets;
 mod support;

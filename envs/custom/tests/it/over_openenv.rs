@@ -9,36 +9,50 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, accept_async};
 
 use crate::support::{bare_provider, begun, call, ctx, custom_task, openenv};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What is to be said, by the word that a reset was given.
-async fn server(schema: Value) -> String {
+/// A server with such actions, whose sockets are served so.
+pub(crate) async fn server_by<F>(
+    schema: Value,
+    serve: impl Fn(WebSocketStream<TcpStream>) -> F + Send + Sync + 'static,
+) -> String
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, schema.clone()));
+            let mut beginning = [0u8; 11];
+            let _ = stream.peek(&mut beginning).await;
+            if beginning.starts_with(b"GET /schema") {
+                tokio::spawn(tell_schema(stream, schema.clone()));
+            } else if let Ok(socket) = accept_async(stream).await {
+                tokio::spawn(serve(socket));
+            }
         }
     });
     address
 }
 
-async fn serve(mut stream: TcpStream, schema: Value) {
-    let mut beginning = [0u8; 11];
-    let _ = stream.peek(&mut beginning).await;
-    if beginning.starts_with(b"GET /schema") {
-        let body = json!({ "action": schema, "observation": {}, "state": {} }).to_string();
-        let _ = stream.read(&mut [0u8; 4096]).await;
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-        let _ = stream.write_all((head + &body).as_bytes()).await;
-        return;
-    }
-    let Ok(mut socket) = accept_async(stream).await else { return };
+async fn tell_schema(mut stream: TcpStream, schema: Value) {
+    let body = json!({ "action": schema, "observation": {}, "state": {} }).to_string();
+    let _ = stream.read(&mut [0u8; 4096]).await;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all((head + &body).as_bytes()).await;
+}
+
+/// What is to be said, by the word that a reset was given.
+pub(crate) async fn server(schema: Value) -> String {
+    server_by(schema, serve).await
+}
+
+async fn serve(mut socket: WebSocketStream<TcpStream>) {
     let mut word = String::new();
     while let Some(Ok(Message::Text(text))) = socket.next().await {
         let message: Value = serde_json::from_str(&text).unwrap();
@@ -58,7 +72,7 @@ async fn serve(mut stream: TcpStream, schema: Value) {
                 told(json!({ "tool_name": "say", "result": { "content": content } }), json!(0.25), false)
             }
             "step" => match data["message"].as_str() {
-                Some("break") => error("EXECUTION_ERROR", "it broke"),
+                Some("break") => error("EXECUTION_ERROR\u{1b}[m", "it broke\n\u{1b}[2J\r\0\u{202e}"),
                 Some("hang") => continue,
                 Some(said) => {
                     told(json!({ "echoed": said, "length": said.len() }), json!(said == word), said == word)
@@ -73,7 +87,7 @@ async fn serve(mut stream: TcpStream, schema: Value) {
     }
 }
 
-fn told(observation: Value, reward: Value, done: bool) -> Value {
+pub(crate) fn told(observation: Value, reward: Value, done: bool) -> Value {
     json!({ "type": "observation", "data": { "observation": observation, "reward": reward, "done": done } })
 }
 
@@ -82,11 +96,11 @@ fn error(code: &str, message: &str) -> Value {
     json!({ "type": "error", "data": { "code": code, "message": message, "errors": place } })
 }
 
-fn plain() -> Value {
+pub(crate) fn plain() -> Value {
     json!({ "type": "object", "properties": { "message": { "type": "string" } }, "required": ["message"] })
 }
 
-fn say(message: &str) -> clawrl_core::ToolCall {
+pub(crate) fn say(message: &str) -> clawrl_core::ToolCall {
     call("act", json!({ "message": message }))
 }
 
@@ -140,7 +154,10 @@ async fn servers_that_break_are_faults() {
     let (mut env, _) = begun(&provider, &task).await;
     let fault = env.step(&[say("break")], ctx(1, LIMIT)).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("env-error", Retry::Never), "{fault}");
-    assert!(fault.message.contains("error EXECUTION_ERROR: it broke"), "{fault}");
+    assert!(
+        fault.message.contains(r"error EXECUTION_ERROR\u{1b}[m: it broke\n\u{1b}[2J\r\0\u{202e}"),
+        "{fault}"
+    );
     env.close().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", closed.local_addr().unwrap());

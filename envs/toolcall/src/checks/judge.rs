@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use clawrl_core::{Boundary, Check, CheckReport, CheckSpec, Fault};
-use clawrl_workspace::{cut, quote};
+use clawrl_core::{Boundary, Check, CheckReport, CheckSpec, Fault, printable_line};
+use clawrl_workspace::quote;
 
 use super::answer::check_answer;
 use super::expected;
@@ -25,7 +25,7 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn pass(message: impl Display) -> Self {
-        Self { score: 1.0, message: cut(&message.to_string(), MESSAGE_CHARS) }
+        Self { score: 1.0, message: printable_line(&message.to_string(), MESSAGE_CHARS) }
     }
 
     pub(super) fn fail(message: impl Display) -> Self {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use clawrl_workspace::cut;
+use clawrl_core::printable_line;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
@@ -100,7 +100,7 @@ impl Drop for Overheard {
 fn last(text: &str) -> String {
     let count = text.chars().count();
     let tail: String = text.chars().skip(count.saturating_sub(TOLD_CHARS)).collect();
-    cut(&tail, TOLD_CHARS)
+    printable_line(&tail, TOLD_CHARS)
 }
 
 fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {

@@ -1,10 +1,10 @@
 //! A value inside a JSON file.
 
-use clawrl_core::Fault;
+use clawrl_core::{Fault, printable_line};
 use serde_json::{Number, Value};
 
 use super::files::Files;
-use super::quote::{cut, quote};
+use super::quote::quote;
 use super::verdict::{Verdict, invalid};
 
 /// Characters shown of either value.
@@ -22,7 +22,7 @@ impl Files {
                 Ok(document) => document,
                 Err(error) => return Ok(Verdict::fail(format_args!("no valid JSON: {error}"))),
             };
-            let wanted = cut(&expected.to_string(), SHOWN);
+            let wanted = printable_line(&expected.to_string(), SHOWN);
             let place = match pointer {
                 "" => String::new(),
                 pointer => format!("at {}: ", quote(pointer.as_bytes(), SHOWN)),
@@ -32,7 +32,7 @@ impl Files {
                     Verdict::pass(format_args!("{place}{wanted}, as expected"))
                 }
                 Some(found) => {
-                    let found = cut(&found.to_string(), SHOWN);
+                    let found = printable_line(&found.to_string(), SHOWN);
                     Verdict::fail(format_args!("{place}expected {wanted}, found {found}"))
                 }
                 None => Verdict::fail(format_args!("{place}expected {wanted}, found no such value")),

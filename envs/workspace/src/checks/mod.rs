@@ -45,5 +45,5 @@ pub use evaluate::evaluate;
 pub use evidence::{Answer, CheckLimits, Evidence, UidMap};
 pub use json::equal as equal_json;
 pub(crate) use processes::processes_hold;
-pub use quote::{cut, quote};
+pub use quote::quote;
 pub(crate) use verdict::copy_fault;

@@ -2,10 +2,8 @@
 
 use std::fmt::Display;
 
-use clawrl_core::{Boundary, CheckReport, CheckSpec, Fault};
+use clawrl_core::{Boundary, CheckReport, CheckSpec, Fault, printable_line};
 use clawrl_sandbox::{SafeReadError, TreeError};
-
-use super::quote::cut;
 
 /// Characters of a message (I5).
 const MESSAGE_CHARS: usize = 200;
@@ -20,7 +18,7 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn pass(message: impl Display) -> Self {
-        Self { passed: true, message: cut(&message.to_string(), MESSAGE_CHARS), flags: Vec::new() }
+        Self { passed: true, message: printable_line(&message.to_string(), MESSAGE_CHARS), flags: Vec::new() }
     }
 
     pub(super) fn fail(message: impl Display) -> Self {

@@ -1,12 +1,12 @@
 //! From what a verifier left to a score.
 
-use clawrl_core::{Boundary, Fault, RewardSource};
+use clawrl_core::{Boundary, Fault, RewardSource, printable_line};
 use clawrl_sandbox::{ExecOutput, Sandbox};
 use serde_json::Value;
 
 use super::pytest;
 use super::run::OUTPUT_CAP;
-use crate::checks::{cut, quote};
+use crate::checks::quote;
 
 /// Where a verifier tells its score.
 pub(super) const FOLDER: &str = "/logs/verifier";
@@ -125,7 +125,7 @@ pub(super) fn said_last(output: &ExecOutput) -> String {
         let text = text.trim_end();
         let skipped = text.chars().count().saturating_sub(SAID);
         let tail: String = text.chars().skip(skipped).collect();
-        cut(&tail, SAID * 2)
+        printable_line(&tail, SAID * 2)
     };
     match (end(&output.stdout), end(&output.stderr)) {
         (output, error) if output.is_empty() && error.is_empty() => "it said nothing".to_owned(),

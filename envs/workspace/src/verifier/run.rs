@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use clawrl_core::{
     Boundary, CheckReport, Fault, Grade, ImageSpec, Limit, Timeouts, VerifierSpec, WorkspaceSpec,
+    printable_line,
 };
 use clawrl_sandbox::{
     Announcer, ExecError, ExecOutput, ExecSpec, NotRun, PutFile, Sandbox, SandboxBackend, SandboxCommand,
@@ -12,7 +13,7 @@ use clawrl_sandbox::{
 
 use super::apart::bring;
 use super::reward::{FOLDER, Verdict, said_last, told};
-use crate::checks::{copy_fault, cut};
+use crate::checks::copy_fault;
 use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};
 
 /// Where its files are laid.
@@ -193,7 +194,7 @@ fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Gr
         label: label.to_owned(),
         score,
         weight,
-        message: cut(message, 200),
+        message: printable_line(message, 200),
     };
     reports.push(report("verifier", verdict.score, 1.0, &verdict.message));
     let lines = verdict.lines.iter();

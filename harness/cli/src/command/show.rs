@@ -204,7 +204,8 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
                 text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
             }
         }
-        Outcome::Faulted(fault) => text += &format!("\n{fault}\n"),
+        // In from the margin: what a program wrote is not to be taken for ours.
+        Outcome::Faulted(fault) => text += &format!("\n{}\n", fault.to_string().replace('\n', "\n  ")),
         Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
     }
     text

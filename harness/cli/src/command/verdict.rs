@@ -130,7 +130,8 @@ impl fmt::Display for Verdicts {
             }
         }
         for Faulted { task, case, fault } in &self.faulted {
-            writeln!(f, "faulted  {task}, {case}: {fault}")?;
+            // In from the margin, so that no line of it can be taken for another task's.
+            writeln!(f, "faulted  {task}, {case}: {}", fault.replace('\n', "\n           "))?;
         }
         for task in &self.without_oracle {
             writeln!(f, "note     {task} has no oracle: only the no-op was played")?;

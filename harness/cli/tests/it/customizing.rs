@@ -188,3 +188,62 @@ fn one_environment_that_breaks_leaves_the_others_alone() {
     let said = place.clawrl(&["env", "check", "shaky", "--task", "none"]).ends(2);
     assert!(!said.err.is_empty());
 }
+
+/// Whatever it says has what acts on a terminal, and a line that looks like one of ours.
+const HOSTILE_PROGRAM: &str = r#"
+import json, sys
+evil = '\x1b[2J\x1b]0;owned\x07\r\x00\x9b31m\u202e\npass  C99 all: is well'
+for line in sys.stdin:
+    r = json.loads(line)
+    m, p = r['method'], r['params']
+    answer = {'jsonrpc': '2.0', 'id': r['id']}
+    if m == 'reset':
+        word = p['task']['config']['word']
+        answer['result'] = {'protocol': 1, 'observation': {'text': 'go' + evil}, 'tools': [{'name': 'say'}]}
+    elif m == 'step' and word == 'BREAK':
+        print('dying' + evil, file=sys.stderr, flush=True)
+        answer['error'] = {'code': 5, 'message': 'error' + evil}
+    elif m == 'step':
+        answer['result'] = {'observation': {'text': 'heard' + evil}, 'done': 'enough' + evil}
+    elif m == 'grade':
+        answer['result'] = {'score': 0.5, 'checks': [{'name': 'check' + evil, 'score': 0.5, 'message': 'half' + evil}]}
+    else:
+        answer['result'] = {}
+    print(json.dumps(answer), flush=True)
+"#;
+
+#[test]
+fn what_environments_say_does_nothing_to_a_terminal() {
+    let place = Place::new();
+    let program = HOSTILE_PROGRAM.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"");
+    place.suite("shaky", &SHAKY.replace("SOURCE", &program));
+    let run = ["run", "shaky", "--name", "one", "--quiet"];
+    for (arguments, code) in [
+        (&run[..], 4),
+        (&["validate", "shaky"], 3),
+        (&["env", "check", "shaky", "--task", "bad"], 3),
+        (&["env", "check", "shaky", "--task", "bad", "--json"], 3),
+        (&["show", "one"], 0),
+        (&["show", "one", "--failed"], 0),
+        (&["show", "one", "--faulted"], 0),
+        (&["show", "one", "--faulted", "--json"], 0),
+        (&["show", "one", "--attempt", "s0.0"], 0),
+        (&["show", "one", "--attempt", "s0.0", "--json"], 0),
+        (&["show", "one", "--attempt", "s3.0"], 0),
+        (&["report", "one"], 0),
+    ] {
+        let said = place.clawrl(arguments).ends(code);
+        for text in [&said.out, &said.err] {
+            let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!text.contains(acts), "{arguments:?}: {text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("pass  C99")), "{arguments:?}: {text}");
+        }
+        let is_told =
+            !matches!(arguments, ["run" | "report", ..] | ["show", "one"] | ["show", "one", "--failed"]);
+        assert!(!is_told || said.out.contains("[2J"), "{arguments:?}: {}", said.out);
+    }
+    // It is data all the same: the policy saw what was said.
+    let attempt = place.clawrl(&["show", "one", "--attempt", "s0.0", "--json"]).ends(0).json();
+    let seen = attempt.to_string();
+    assert!(seen.contains(r"heard\u001b[2J"), "{seen}");
+}

@@ -31,7 +31,7 @@ impl<'s> Filler<'_, '_, 's> {
                 CustomLink::Http { base_url: self.ruled(base_url.as_ref()?, values, server_address)? }
             }
             CustomLinkRow::Openenv { base_url, score } => CustomLink::Openenv {
-                base_url: self.ruled(base_url.as_ref()?, values, openenv_address)?,
+                base_url: self.ruled(base_url.as_ref()?, values, server_address)?,
                 score: *score,
             },
         };
@@ -43,17 +43,6 @@ impl<'s> Filler<'_, '_, 's> {
             deterministic: row.deterministic,
         })
     }
-}
-
-/// WebSockets are spoken without TLS.
-fn openenv_address(text: &str) -> Result<(), BadValue> {
-    if text.starts_with("https://") {
-        return Err(BadValue {
-            message: "servers of OpenEnv are asked without TLS".to_owned(),
-            help: "write `http://`, for a server beside this machine or behind a tunnel".to_owned(),
-        });
-    }
-    server_address(text)
 }
 
 fn server_address(text: &str) -> Result<(), BadValue> {
