@@ -21,7 +21,7 @@ use clawrl_workspace::{Answer, GradeRequest, grade};
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
-use crate::checks::{Asking, Judged, invalid, judge};
+use crate::checks::{Asking, Judged, by_rule, invalid};
 use crate::mcp::{Server, Surroundings};
 use crate::observe::observation;
 use crate::place::{Place, PlaceKind, interpreter_variables};
@@ -209,8 +209,17 @@ impl ToolcallEnv {
 
     async fn judged(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
         let spec = spec_of(&self.task)?;
-        let mut judged = judge(&self.task.checks, &self.state)?;
-        let (by_judge, judge_usage) = self.asked(&ctx).await?;
+        let mut judged = by_rule(&self.task.checks, &self.state)?;
+        let (by_judge, judge_usage) = tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => {
+                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was given up"));
+            }
+            asked = tokio::time::timeout_at(ctx.deadline.into(), self.asked(&ctx, judged.len())) => {
+                let limit = self.task.timeouts.grade;
+                asked.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))?
+            }
+        };
         judged.extend(by_judge);
         let with_usage = |grade| Grade { judge_usage, ..grade };
         let (Some(place), Some(workspace)) = (&self.place, &spec.workspace) else {
@@ -234,13 +243,16 @@ impl ToolcallEnv {
     }
 
     /// What a judge says, where it is asked. Nothing of the agent runs meanwhile (I1): no check of tools looks at what does.
-    async fn asked(&self, ctx: &StepCtx) -> Result<Judged, Fault> {
-        if !self.task.needs_judge() {
+    async fn asked(&self, ctx: &StepCtx, by_rule: usize) -> Result<Judged, Fault> {
+        let rubrics = self.task.rubrics().count();
+        if rubrics == 0 {
             return Ok(Judged::default());
         }
-        let mut deadline = ctx.deadline;
         if let Some(place) = &self.place {
             place.sandbox.halt().await?;
+        }
+        let mut deadline = ctx.deadline;
+        if by_rule + rubrics < self.task.checks.len() {
             // The other half is for the checks of the workspace.
             deadline -= deadline.saturating_duration_since(Instant::now()) / 2;
         }

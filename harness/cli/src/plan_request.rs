@@ -154,6 +154,9 @@ impl PlanArguments {
             ..PlanOptions::new(run, self.policy.spec(&server)?, capacity::probe())
         };
         let plan = resolve_plan(&suites, &options)?;
+        if options.judge.is_some() && plan.judge.is_none() {
+            log.warn(format_args!("no task has an `answer_rubric`: --judge is not used"));
+        }
         Ok(Resolved { suites, options, plan })
     }
 
@@ -183,7 +186,7 @@ impl PlanArguments {
         if let Some(other) = judge.spec()?
             && plan.judge.is_some()
         {
-            plan.judge = Some(other);
+            plan.judge = Some(Box::new(other.judging()));
         }
         let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
         if let Some(concurrency) = self.concurrency {

@@ -94,9 +94,9 @@ pub(crate) fn judge_of(
     named: Option<&RemoteSpec>,
     help: &str,
 ) -> Result<Option<Box<RemoteSpec>>, Problem> {
-    let Some(task) = tasks.iter().find(|task| task.needs_judge()) else { return Ok(None) };
+    let Some(task) = tasks.iter().find(|task| task.rubrics().next().is_some()) else { return Ok(None) };
     if let Some(judge) = named {
-        return Ok(Some(Box::new(judge.clone())));
+        return Ok(Some(Box::new(judge.clone().judging())));
     }
     let problem =
         Problem::new(format!("task {} has an `answer_rubric`, and there is no judge", task.id), help);

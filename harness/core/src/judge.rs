@@ -67,26 +67,31 @@ impl Ballot {
     /// The strict majority of the votes that were cast, [`Verdict::Undecided`] where there is none.
     ///
     /// # Errors
-    /// A grader [`Fault`] where fewer than half of the votes were cast: a missing vote says nothing of the answer. It is
-    /// permanent if all of them would be missing again.
+    /// A grader [`Fault`] where fewer than half of the votes were cast, or where a missing one could have made a majority: a
+    /// missing vote says nothing of the answer. It is permanent if all of them would be missing again.
     pub fn outcome(&self) -> Result<Verdict, Fault> {
         let (cast, all) = (self.votes.len(), self.votes.len() + self.missing.len());
         let needed = all.div_ceil(2).max(1);
-        if cast < needed {
+        let majority = [Verdict::Met, Verdict::NotMet].into_iter().find(|of| 2 * self.count(*of) > cast);
+        if cast < needed || (majority.is_none() && cast < all) {
             let first = self.missing.first().map_or("nobody was asked", |fault| fault.message.as_str());
-            let message = format!("{cast} of {all} votes of the judge came, {needed} are needed; {first}");
+            let wanted = if cast < needed {
+                format!("{needed} are needed")
+            } else {
+                "they are no majority".to_owned()
+            };
+            let message = format!("{cast} of {all} votes of the judge came, {wanted}; {first}");
             let lasting = self.missing.iter().all(|fault| fault.retry == Retry::Never);
             let make = if lasting { Fault::permanent } else { Fault::transient };
             return Err(make(Boundary::Grader, "judge-silent", message));
         }
-        let majority = [Verdict::Met, Verdict::NotMet].into_iter().find(|of| 2 * self.count(*of) > cast);
         Ok(majority.unwrap_or(Verdict::Undecided))
     }
 }
 
 /// Answers questions, many at once.
 ///
-/// Called by environments while they grade. It must return by the question's deadline, with the votes that are there.
+/// Called by environments while they grade, several times for one attempt where it has several rubrics. It must return by the question's deadline, with the votes that are there.
 /// Dropping the future cancels all work on the question. It must not block the thread.
 pub trait Judge: Send + Sync {
     /// The votes.
@@ -123,7 +128,6 @@ mod tests {
         check(2, 1, 0, &[], Verdict::Met);
         check(1, 2, 0, &[], Verdict::NotMet);
         check(1, 1, 1, &[], Verdict::Undecided);
-        check(1, 1, 0, &[Retry::Sound], Verdict::Undecided);
         check(2, 0, 0, &[Retry::Sound], Verdict::Met);
         check(1, 0, 2, &[], Verdict::Undecided);
         check(1, 0, 0, &[], Verdict::Met);
@@ -139,6 +143,8 @@ mod tests {
         };
         let one = "1 of 3 votes of the judge came, 2 are needed; no answer";
         check(1, &[Retry::Sound, Retry::Never], (Retry::Sound, one));
+        let fault = ballot(1, 1, 0, &[Retry::Sound]).outcome().unwrap_err();
+        assert_eq!(fault.message, "2 of 3 votes of the judge came, they are no majority; no answer");
         let none = "0 of 3 votes of the judge came, 2 are needed; the key is refused";
         check(0, &[Retry::Never; 3], (Retry::Never, none));
         check(0, &[], (Retry::Never, "0 of 0 votes of the judge came, 1 are needed; nobody was asked"));

@@ -76,7 +76,7 @@ pub struct PolicyRequest<'a> {
 /// Acts on many conversations at once.
 ///
 /// Called by the scheduler's executors, concurrently, once per turn and never twice for the same turn of
-/// an attempt. Dropping the future cancels the request: a policy must then stop work on it. It must not
+/// an attempt; and by judges, several times at once for one attempt, with a seed for each vote. Dropping the future cancels the request: a policy must then stop work on it. It must not
 /// block the thread, and must not look at the oracle of a task unless it is a scripted policy.
 pub trait Policy: Send + Sync {
     /// Name for plan and record: `oracle`, `noop`, a model name.

@@ -82,6 +82,15 @@ impl RemoteSpec {
         }
     }
 
+    /// The same model as a judge, where nobody says otherwise: its votes differ only by chance, so at temperature 1, and
+    /// nothing is said to it of actions.
+    #[must_use]
+    pub fn judging(mut self) -> Self {
+        self.sampling.temperature_milli.get_or_insert(1_000);
+        self.system.get_or_insert_default();
+        self
+    }
+
     /// The environment variable of the key, and whether it has to be set; `None` where no key is sent.
     #[must_use]
     pub fn key_variable(&self) -> Option<(&str, bool)> {

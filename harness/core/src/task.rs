@@ -54,10 +54,9 @@ pub struct Script {
 }
 
 impl TaskSpec {
-    /// Whether some check asks a judge.
-    #[must_use]
-    pub fn needs_judge(&self) -> bool {
-        self.checks.iter().any(|spec| matches!(spec.check, Check::Rubric { .. }))
+    /// The checks that ask a judge, with their places.
+    pub fn rubrics(&self) -> impl Iterator<Item = (usize, &CheckSpec)> {
+        self.checks.iter().enumerate().filter(|(_, spec)| matches!(spec.check, Check::Rubric { .. }))
     }
 }
 

@@ -189,7 +189,10 @@ fn agent<'a>(run: &'a Run, tools: &[ToolSpec]) -> Agent<'a> {
         version,
         model_name: model_name(&run.plan().policy),
         tool_definitions: tools.iter().map(definition).collect(),
-        extra: json!({ "policy": run.plan().policy }),
+        extra: match &run.plan().judge {
+            None => json!({ "policy": run.plan().policy }),
+            Some(judge) => json!({ "policy": run.plan().policy, "judge": judge }),
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Message, Policy,
-    PolicyRequest, Question, Role, TaskSpec, UsageTotal, Vote, derive_seed,
+    PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote, derive_seed,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -16,6 +16,9 @@ use crate::verdict::read;
 
 /// What is left of the time for a question after its votes, so that those that came in time still count: one part in this.
 const REST: u32 = 20;
+
+/// Notes on replies that were broken off for what they are about.
+const REFUSALS: [&str; 2] = ["content-filter", "refusal"];
 
 /// Asks a policy once for each vote, all at the same time.
 pub struct ModelJudge {
@@ -39,6 +42,8 @@ impl Judge for ModelJudge {
             // No calls are wanted, so nothing has to be said about them.
             let task = Arc::new(TaskSpec { action_format: ActionFormat::Raw, ..TaskSpec::clone(asked.task) });
             let deadline = asked.deadline - rest(asked.deadline);
+            // Policies wait by their seeds: members of a group must not all ask again at the same moment.
+            let (slot, attempt) = (u64::from(asked.attempt.slot.0), u64::from(asked.attempt.number));
             let vote = |number: u32| {
                 let reply = self.policy.act(PolicyRequest {
                     attempt: asked.attempt,
@@ -46,7 +51,7 @@ impl Judge for ModelJudge {
                     conversation: &conversation,
                     tools: &[],
                     turn: 0,
-                    seed: derive_seed(asked.seed, "judge", &[u64::from(number)]),
+                    seed: derive_seed(asked.seed, "judge", &[slot, attempt, u64::from(number)]),
                     deadline,
                     cancel: asked.cancel,
                 });
@@ -87,6 +92,10 @@ fn vote(action: &Action) -> Result<Vote, Fault> {
     let missing = |message: &str| Err(Fault::transient(Boundary::Policy, "vote-missing", message));
     if action.finish == FinishReason::Length {
         return missing("the judge's reply was cut at its limit of tokens before it came to a verdict");
+    }
+    let refused = |usage: &Usage| usage.notes.iter().any(|note| REFUSALS.contains(&note.as_str()));
+    if action.usage.as_ref().is_some_and(refused) {
+        return missing("the judge, or its server, refused to speak of this");
     }
     match read(&action.text) {
         Some(vote) => Ok(vote),

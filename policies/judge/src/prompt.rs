@@ -2,9 +2,14 @@
 
 use clawrl_core::{derive_seed, stable_hash};
 
-/// How chat templates of well-known models mark turns and thoughts. A server that reads such a text in a message as a mark
-/// would let the agent speak in the judge's own place.
-const MARKS_OF_TEMPLATES: [&str; 12] = [
+/// How chat templates of well-known models mark turns and thoughts: a server that reads such a text in a message as a mark
+/// would let the agent speak in the judge's own place. And how a judge marks its verdict, which it could quote.
+const MARKS: [&str; 17] = [
+    r"\boxed",
+    "<bos>",
+    "<eos>",
+    "[SYSTEM_PROMPT]",
+    "[TOOL_RESULTS]",
     "<|",
     "|>",
     "<｜",
@@ -43,10 +48,10 @@ fn mark(texts: &[&str]) -> String {
     marks.into_iter().find(|mark| !texts.iter().any(|text| text.contains(mark.as_str()))).unwrap_or_default()
 }
 
-/// The text, with the marks of chat templates broken up by a space.
+/// The text, with the marks broken up by a space.
 fn plain(text: &str) -> String {
     let mut text = text.to_owned();
-    for mark in MARKS_OF_TEMPLATES {
+    for mark in MARKS {
         if text.contains(mark) {
             let mut broken = mark.to_owned();
             broken.insert(mark.chars().next().map_or(0, char::len_utf8), ' ');
@@ -68,6 +73,7 @@ mod tests {
         check("a<|im_end|>b", "a< |im_end| >b");
         check("<</s>/s>", "<< /s>/s>");
         check("if a < b || c > d: x = [INST1]", "if a < b || c > d: x = [INST1]");
+        check(r"\boxed{1}", r"\ boxed{1}");
         check("</think>[/INST]<｜end｜>", "< /think>[ /INST]< ｜end｜ >");
     }
 
@@ -93,9 +99,9 @@ mod tests {
         }
 
         #[test]
-        fn i3_no_mark_of_a_template_is_left(text in r"(<|\||>|/|s|\[|INST|\]|think|start_of_turn| ){0,40}") {
+        fn i3_no_mark_of_a_template_is_left(text in r"(<|\||>|/|s|\[|INST|\]|think|eos|\\boxed|start_of_turn| ){0,40}") {
             let plain = plain(&text);
-            for mark in MARKS_OF_TEMPLATES {
+            for mark in MARKS {
                 prop_assert!(!plain.contains(mark), "{} in {}", mark, plain);
             }
         }

@@ -1,4 +1,4 @@
-//! What a judge's reply says: the last `\boxed{…}` of it counts.
+//! What a judge's reply says: it ends with `\boxed{…}`, or says nothing.
 
 use clawrl_core::{Verdict, Vote};
 
@@ -7,10 +7,18 @@ const BOX: &str = r"\boxed{";
 /// Characters of the reason that are kept.
 const REASON_CHARS: usize = 120;
 
-/// The vote in a reply; `None` where its last box holds none, or there is no box.
+/// What may stand behind the box: marks of mathematics and of emphasis, and the end of a sentence.
+const BEHIND: &[char] = &['$', ')', ']', '\\', '*', '`', '.'];
+
+/// The vote at the end of a reply; `None` where its last box holds none, or is not its end: a judge that goes on has
+/// quoted somebody.
 pub(crate) fn read(reply: &str) -> Option<Vote> {
     let (before, rest) = reply.rsplit_once(BOX)?;
-    let verdict = match rest.split_once('}')?.0.trim() {
+    let (verdict, behind) = rest.split_once('}')?;
+    if !behind.chars().all(|character| character.is_whitespace() || BEHIND.contains(&character)) {
+        return None;
+    }
+    let verdict = match verdict.trim() {
         "1" | "+1" => Verdict::Met,
         "-1" => Verdict::NotMet,
         "0" => Verdict::Undecided,
@@ -55,6 +63,8 @@ mod tests {
         check(r"\boxed{+1}", Some((Verdict::Met, "")));
         check(r"\boxed{1} or rather \boxed{yes}", None);
         check(r"\boxed{1} or rather \boxed{", None);
+        check(r"**\boxed{-1}**.", Some((Verdict::NotMet, "**")));
+        check(r"It ends with \boxed{1}; I cannot judge that.", None);
         check(r"\boxed{10}", None);
         check("1", None);
         check("", None);

@@ -5,10 +5,10 @@ use clawrl_workspace::quote;
 use regex::Regex;
 use serde_json::Value;
 
-use super::judge::{Finding, invalid};
 use super::list::{comparable, entries, same_set};
 use super::normal::normalised;
 use super::number::number;
+use super::rules::{Finding, invalid};
 use crate::schema::Schema;
 
 /// A longer answer passes no check, unless it is to be an even longer text.

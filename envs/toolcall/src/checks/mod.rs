@@ -15,11 +15,11 @@
 
 mod answer;
 mod expected;
-mod judge;
 mod list;
 mod normal;
 mod number;
 mod rubric;
+mod rules;
 
-pub(crate) use judge::{invalid, judge};
 pub(crate) use rubric::{Asking, Judged};
+pub(crate) use rules::{by_rule, invalid};

@@ -1,6 +1,6 @@
 //! Checks of the answer by a judge.
 //!
-//! J1. No answer, and one that is longer than others may be, meets no rubric, and no judge is asked. J2. A judge that cannot
+//! J1. No answer, and one that is too long, meets no rubric, and no judge is asked. J2. A judge that cannot
 //! be heard says nothing of the answer: a fault, never a score.
 //!
 //! Cancellation: dropping the future drops the votes.
@@ -15,8 +15,11 @@ use clawrl_core::{
 };
 use futures_util::future::try_join_all;
 
-use super::answer::ANSWER_BYTES;
-use super::judge::Finding;
+use super::rules::Finding;
+
+/// A longer answer meets no rubric: what does not fit into the judge's context would be a fault, by which an agent could
+/// keep a poor answer out of the count.
+const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Who asks, and for what.
 pub(crate) struct Asking<'a> {
@@ -24,7 +27,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) attempt: AttemptId,
     pub(crate) task: &'a Arc<TaskSpec>,
     pub(crate) answer: Option<&'a str>,
-    /// Of the slot's environment, so that equal answers of a group are judged by the same votes.
+    /// Of the slot's environment.
     pub(crate) seed: u64,
     pub(crate) deadline: Instant,
     pub(crate) cancel: &'a CancelToken,
@@ -81,13 +84,7 @@ impl Asking<'_> {
             deadline: self.deadline,
             cancel: self.cancel,
         };
-        let ballot = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => {
-                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was given up"));
-            }
-            ballot = judge.ask(question) => ballot,
-        };
+        let ballot = judge.ask(question).await;
         let verdict = ballot.outcome()?;
         Ok((Finding::of(verdict == Verdict::Met, words(&ballot, verdict)), ballot.usage))
     }
@@ -132,7 +129,7 @@ mod tests {
         };
         let (met, not_met) = (Verdict::Met, Verdict::NotMet);
         check(&[met, not_met, met], 0, met, "votes: 2 for it, 1 against: Met.");
-        check(&[met, not_met], 1, Verdict::Undecided, "votes: 1 for it, 1 against, 1 missing");
+        check(&[not_met, not_met], 1, not_met, "votes: 2 against, 1 missing: NotMet.");
         check(&[Verdict::Undecided], 0, Verdict::Undecided, "votes: 1 undecided: Undecided.");
     }
 }

@@ -57,7 +57,9 @@ async fn the_majority_decides_and_its_reason_is_told() {
     let met = (1.0, "votes: 2 for it, 1 against: `Ta` will do.");
     check(&[(NotMet, "Rude."), (Met, "`Ta` will do."), (Met, "Yes.")], met).await;
     check(&[(NotMet, ""); 3], (0.0, "votes: 3 against")).await;
-    check(&[(Undecided, ""), (Met, "Yes.")], (0.0, "votes: 1 for it, 1 undecided, 1 missing")).await;
+    check(&[(Met, "Yes."), (Met, "")], (1.0, "votes: 2 for it, 1 missing: Yes.")).await;
+    check(&[(Undecided, ""), (Met, "Yes."), (NotMet, "")], (0.0, "votes: 1 for it, 1 against, 1 undecided"))
+        .await;
     let hostile = (1.0, r"votes: 3 for it: Say \u{1b}[31m\nit");
     check(&[(Met, "Say \u{1b}[31m\nit"); 3], hostile).await;
 }
@@ -73,7 +75,7 @@ async fn rubrics_and_other_checks_stand_in_their_order() {
 
 #[tokio::test]
 async fn j1_without_an_answer_nobody_is_asked() {
-    let long = "x".repeat(64 * 1024 + 1);
+    let long = "x".repeat(16 * 1024 + 1);
     for answer in [None, Some(long.as_str())] {
         let judge = Arc::new(ScriptedJudge::new(|_| panic!("it was asked")));
         let grade = graded(&judged_provider(judge), vec![rubric()], answer).await.unwrap();
@@ -92,6 +94,7 @@ async fn j2_a_judge_that_is_not_heard_is_a_fault() {
         );
     };
     check(&judged_provider(voting(&[(Met, "")], silent())), "judge-silent", Retry::Sound).await;
+    check(&judged_provider(voting(&[(Met, ""), (NotMet, "")], silent())), "judge-silent", Retry::Sound).await;
     let refused = Fault::permanent(Boundary::Policy, "refused", "no such key");
     check(&judged_provider(voting(&[], refused)), "judge-silent", Retry::Never).await;
     check(&bare_provider(), "judge-missing", Retry::Never).await;

@@ -86,7 +86,11 @@ fn heading(run: &Run) -> Heading {
         (false, Some(end)) => super::end_word(end),
         (false, None) => "its process died",
     };
-    Heading { policy: super::policy_words(&run.plan().policy), state: state.to_owned() }
+    let mut policy = super::policy_words(&run.plan().policy);
+    if let Some(judge) = run.plan().judge.as_deref() {
+        policy += &format!(", judge {}", super::remote_words(judge));
+    }
+    Heading { policy, state: state.to_owned() }
 }
 
 fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {

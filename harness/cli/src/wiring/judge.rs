@@ -8,9 +8,6 @@ use clawrl_judge::ModelJudge;
 use super::remote::remote_model;
 use crate::failure::Failure;
 
-/// Temperature of votes in thousandths, where a policy file says nothing: votes of one model differ only by chance.
-const TEMPERATURE_MILLI: u32 = 1_000;
-
 /// Judges by what plans say of them.
 #[derive(Default)]
 pub(crate) struct Judges(Vec<(RemoteSpec, Arc<dyn Judge>)>);
@@ -24,7 +21,7 @@ impl Judges {
         let mut judges = Self::default();
         for named in plans.iter().filter_map(|plan| plan.judge.as_deref()) {
             if judges.find(named).is_none() {
-                let policy = remote_model(&settings(named), "judge")?;
+                let policy = remote_model(named, "judge")?;
                 judges.0.push((named.clone(), Arc::new(ModelJudge::new(policy))));
             }
         }
@@ -39,12 +36,4 @@ impl Judges {
     fn find(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
         self.0.iter().find(|(spec, _)| spec == named).map(|(_, judge)| Arc::clone(judge))
     }
-}
-
-/// As a model that judges is asked: with chance, by different seeds, and with nothing said about actions.
-fn settings(named: &RemoteSpec) -> RemoteSpec {
-    let mut settings = named.clone();
-    settings.sampling.temperature_milli.get_or_insert(TEMPERATURE_MILLI);
-    settings.system.get_or_insert_default();
-    settings
 }

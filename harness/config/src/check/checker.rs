@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clawrl_core::FixtureFile;
 use minijinja::Value;
@@ -13,11 +14,14 @@ use crate::file::{DefaultsFile, Located, Scalar, SuiteFile, TaskFile, Text};
 use crate::fill::try_instances;
 use crate::fixture::Fixtures;
 use crate::problem::{ConfigError, Finding, Findings};
-use crate::row::{EnvRow, Row};
+use crate::row::{CheckKind, EnvRow, Row};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 use crate::suite::Suite;
 use crate::value::{self, BadValue};
+
+/// What grading takes where a judge is asked and nothing else is said: models that think take minutes.
+const JUDGING: Duration = Duration::from_secs(300);
 
 /// What the rows of a suite have in common while they are checked.
 pub(super) struct Checker {
@@ -256,6 +260,10 @@ impl Checker {
             known,
             &settings.timeouts,
         );
+        let asks_judge = checks.iter().any(|check| matches!(check.kind, CheckKind::AnswerRubric { .. }));
+        if asks_judge && !grade_given {
+            settings.timeouts.grade = settings.timeouts.grade.max(JUDGING);
+        }
         let oracle = task.oracle.and_then(|script| self.script(script, "oracle", known));
         if let Some(oracle) = &oracle {
             self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);

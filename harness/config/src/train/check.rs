@@ -124,10 +124,8 @@ impl Checker {
 
     fn judge(&mut self, folder: &Path, file: &Located<String>) -> Option<Box<RemoteSpec>> {
         if let Some(reproducible) = self.reproducible {
-            let problem = Problem::new(
-                "a training with a judge cannot be reproducible",
-                "remove `reproducible`, or train on suites without `answer_rubric`",
-            );
+            let problem =
+                Problem::new("a training with a judge cannot be reproducible", "leave out one of the two");
             self.contradiction(
                 problem,
                 (reproducible, "asked for here"),

@@ -99,13 +99,12 @@ fn plans_without_images_stay_as_they_were() {
     assert_eq!(again, *plan.tasks[0]);
 }
 
-/// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
 #[test]
 fn a_judge_is_in_the_plan_where_one_is_asked() {
     let judge = load_policy(Path::new("tests/it/policy/good/minimal.yaml")).expect("a good policy file");
     let named = PlanOptions { judge: Some(Box::new(judge.clone())), ..options() };
     let rubrics = plan(&[load("tests/it/good/rubric")], &named);
-    assert_eq!(rubrics.judge.as_deref(), Some(&judge));
+    assert_eq!(rubrics.judge.as_deref(), Some(&judge.judging()));
     let check = &rubrics.tasks[0].checks[0];
     let rubric = |text: &str, votes| Check::Rubric { rubric: text.to_owned(), votes };
     assert_eq!((&check.check, check.weight), (&rubric("It greets Ann.", 5), 2.0));
@@ -113,6 +112,7 @@ fn a_judge_is_in_the_plan_where_one_is_asked() {
     assert_eq!(plan(&[load("tests/it/good/minimal")], &named).judge, None);
 }
 
+/// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
 #[test]
 fn defaults_are_locked() {
     let suite = load("tests/it/good/minimal");

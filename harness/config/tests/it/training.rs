@@ -77,7 +77,10 @@ fn rubrics_of_a_training_need_a_judge_and_get_it() {
     let judged = with(suites, &format!("judge: {}\nwarm_start: {{}}", judge.display()));
     assert_eq!(judged.judge.as_deref().map(|judge| judge.model.as_str()), Some("qwen3:4b"));
     let demonstrations = |train: &TrainPlan| tasks(train).demonstration_plan(&run());
-    assert_eq!(demonstrations(&judged).expect("a plan").judge, judged.judge);
+    assert_eq!(
+        demonstrations(&judged).expect("a plan").judge,
+        judged.judge.map(|judge| Box::new(judge.judging()))
+    );
     let error = demonstrations(&with(suites, "warm_start: {}")).expect_err("no judge");
     assert!(
         rendered(&error).contains("name the policy file of a model in the train file"),

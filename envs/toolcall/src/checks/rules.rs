@@ -47,7 +47,7 @@ impl Finding {
 ///
 /// # Errors
 /// A permanent grader [`Fault`] for a check that cannot be evaluated.
-pub(crate) fn judge(checks: &[CheckSpec], state: &State) -> Result<BTreeMap<usize, CheckReport>, Fault> {
+pub(crate) fn by_rule(checks: &[CheckSpec], state: &State) -> Result<BTreeMap<usize, CheckReport>, Fault> {
     let mut reports = BTreeMap::new();
     for (place, spec) in checks.iter().enumerate() {
         if let Some(Finding { score, message }) = find(&spec.check, state)? {
@@ -146,7 +146,7 @@ mod tests {
 
     fn check(check: Check, expected: Option<(f64, &str)>) {
         let spec = CheckSpec { label: "l".to_owned(), weight: 2.0, check };
-        let reports = judge(std::slice::from_ref(&spec), &state()).unwrap();
+        let reports = by_rule(std::slice::from_ref(&spec), &state()).unwrap();
         let found = reports.get(&0).map(|report| (report.score, report.message.as_str()));
         assert_eq!(found, expected, "{:?}", spec.check);
     }
@@ -217,7 +217,7 @@ mod tests {
         let broken = Check::Answer(AnswerCheck::Matches { regex: "(".to_owned() });
         for check in [stored, broken] {
             let spec = CheckSpec { label: String::new(), weight: 1.0, check };
-            assert_eq!(judge(&[spec], &state()).unwrap_err().code, "check-invalid");
+            assert_eq!(by_rule(&[spec], &state()).unwrap_err().code, "check-invalid");
         }
     }
 }
