@@ -2,12 +2,13 @@
 //!
 //! I1. No request is sent twice (I7 of the architecture). I2. A step future that was dropped poisons the environment. I3. An
 //! operation whose time was up leaves it as it is: an attempt that has used up its time is still graded, if it answers that.
-//! I4. A session that was opened is closed, whatever happened to it.
+//! One whose time is up before it begins is not asked for. I4. A session that was opened is closed, whatever happened to it.
 //!
 //! Cancellation: `ctx.cancel` ends an operation early; after that the environment can only be closed. Dropping the
 //! environment kills its sandbox, or tells its server in the background.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, CustomSpec, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit,
@@ -103,7 +104,7 @@ impl CustomEnv {
             budget: spec.observation_chars as usize,
         };
         self.opened = true;
-        let opened = unless_cancelled(ctx, peer.reset(&opening, ctx.deadline)).await?;
+        let opened = unless_over(ctx, peer.reset(&opening, ctx.deadline)).await?;
         self.own_submit = opened.own_submit;
         Ok(opened.observation)
     }
@@ -117,7 +118,7 @@ impl CustomEnv {
             let budget = spec.observation_chars as usize;
             let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
             let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
-            let stepped = unless_cancelled(ctx, step).await?;
+            let stepped = unless_over(ctx, step).await?;
             self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
             result = stepped.result;
         }
@@ -132,7 +133,7 @@ impl CustomEnv {
     async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Trouble> {
         let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
         let grade = peer.grade(&self.session, self.answer.as_deref(), ctx.deadline);
-        unless_cancelled(ctx, grade).await
+        unless_over(ctx, grade).await
     }
 
     fn operation(&self, limit: Limit) -> Operation {
@@ -146,10 +147,14 @@ impl CustomEnv {
     }
 }
 
-async fn unless_cancelled<T>(
+/// Runs it, unless that is of no use any more (I3).
+async fn unless_over<T>(
     ctx: &StepCtx,
     operation: impl Future<Output = Result<T, Trouble>>,
 ) -> Result<T, Trouble> {
+    if !ctx.cancel.is_cancelled() && ctx.deadline <= Instant::now() {
+        return Err(Trouble::Late);
+    }
     tokio::select! {
         biased;
         () = ctx.cancel.cancelled() => Err(Trouble::Cancelled),

@@ -14,7 +14,7 @@ pub struct Case {
     /// Calls of one step that ends soon.
     pub quick_calls: Vec<ToolCall>,
     /// Calls of one step that takes longer than [`Self::patience`] unless it is interrupted, and that
-    /// returns nothing before; `None` where there is no such thing.
+    /// returns nothing before; `None` where there is no such thing. Then the quick ones are interrupted, as far as they can be.
     pub long_calls: Option<Vec<ToolCall>>,
     /// Calls of one step that ends the episode.
     pub ending_calls: Option<Vec<ToolCall>>,

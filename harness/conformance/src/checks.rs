@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,9 +21,15 @@ pub(crate) type Checked = Result<(), String>;
 pub(crate) struct Subject {
     pub(crate) case: Arc<Case>,
     pub(crate) provider: Arc<dyn EnvProvider>,
+    /// Why nothing could be asked, where that was seen only then.
+    pub(crate) not_asked: OnceLock<&'static str>,
 }
 
 impl Subject {
+    pub(crate) fn new(case: &Arc<Case>) -> Self {
+        Self { case: Arc::clone(case), provider: (case.make_provider)(), not_asked: OnceLock::new() }
+    }
+
     fn request(&self, number: u32) -> LeaseRequest {
         LeaseRequest {
             task: Arc::clone(&self.case.task),
@@ -91,6 +97,21 @@ impl Subject {
         self.case.long_calls.as_deref()
     }
 
+    /// Calls that are interrupted, and after what time: quick ones where they wait first.
+    fn interrupted(&self) -> (&[ToolCall], Duration) {
+        match self.long_calls() {
+            Some(calls) => (calls, Duration::from_millis(50)),
+            None => (&self.case.quick_calls, Duration::ZERO),
+        }
+    }
+
+    /// The calls were over before they could be interrupted.
+    fn was_over(&self) -> Checked {
+        ensure(self.long_calls().is_none(), || "the long calls returned at once".to_owned())?;
+        let _ = self.not_asked.set("its calls wait for nothing, so a step cannot be interrupted");
+        Ok(())
+    }
+
     /// Nothing is in use. A provider may end things on another thread; it has the case's patience for that.
     async fn settles(&self, after: &str) -> Checked {
         let until = Instant::now() + self.case.patience;
@@ -135,10 +156,12 @@ pub(crate) async fn close_twice(subject: &Subject) -> Checked {
 
 /// C3.
 pub(crate) async fn dropped_step(subject: &Subject) -> Checked {
-    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    let (calls, time) = subject.interrupted();
     let mut env = subject.ready(0).await?;
-    let begun = begin(env.step(calls, subject.ctx(1)), Duration::from_millis(50)).await;
-    ensure(begun.is_none(), || "the long calls returned at once".to_owned())?;
+    if begin(env.step(calls, subject.ctx(1)), time).await.is_some() {
+        subject.was_over()?;
+        return subject.close(&mut *env).await;
+    }
     let later = subject.in_time("step after a dropped one", env.step(calls, subject.ctx(2))).await?;
     let refused = matches!(&later, Err(fault) if fault.boundary == Boundary::Harness);
     ensure(refused, || format!("a step after a dropped one is no harness fault but {later:?}"))?;
@@ -163,10 +186,13 @@ pub(crate) async fn drop_without_close(subject: &Subject) -> Checked {
 
 /// C5.
 pub(crate) async fn deadline(subject: &Subject) -> Checked {
-    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    // Without a long step, one whose time is up when it begins.
+    let (calls, time) = match subject.long_calls() {
+        Some(calls) => (calls, Duration::from_millis(300)),
+        None => (subject.case.quick_calls.as_slice(), Duration::ZERO),
+    };
     let mut env = subject.ready(0).await?;
-    let ctx =
-        StepCtx { deadline: (Instant::now() + Duration::from_millis(300)).into_std(), ..subject.ctx(1) };
+    let ctx = StepCtx { deadline: (Instant::now() + time).into_std(), ..subject.ctx(1) };
     let stepped = subject.in_time("a step with a near deadline", env.step(calls, ctx)).await?;
     if let Err(fault) = &stepped {
         ensure(fault.limit == Some(Limit::Step), || {
@@ -182,18 +208,20 @@ pub(crate) async fn deadline(subject: &Subject) -> Checked {
 
 /// C6.
 pub(crate) async fn cancel(subject: &Subject) -> Checked {
-    let Some(calls) = subject.long_calls() else { return Ok(()) };
+    let (calls, time) = subject.interrupted();
     let mut env = subject.ready(0).await?;
     let token = CancelToken::new();
     let far = (Instant::now() + Duration::from_secs(3_600)).into_std();
     let ctx = StepCtx { deadline: far, cancel: token.clone(), ..subject.ctx(1) };
     {
         let mut step = pin!(env.step(calls, ctx));
-        let early = begin(step.as_mut(), Duration::from_millis(50)).await;
-        ensure(early.is_none(), || "the long calls returned at once".to_owned())?;
-        token.cancel();
-        // What it returns does not matter: the attempt is given up.
-        let _ = subject.in_time("a cancelled step", step).await?;
+        if begin(step.as_mut(), time).await.is_some() {
+            subject.was_over()?;
+        } else {
+            token.cancel();
+            // What it returns does not matter: the attempt is given up.
+            let _ = subject.in_time("a cancelled step", step).await?;
+        }
     }
     subject.close(&mut *env).await
 }

@@ -22,6 +22,9 @@ pub struct Verdict {
     pub meaning: &'static str,
     /// What was found.
     pub finding: Finding,
+    /// What it asks for and could not be asked, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_asked: Option<&'static str>,
 }
 
 /// What a check found.
@@ -62,7 +65,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Verdict { number, check, meaning, finding } in &self.verdicts {
+        for Verdict { number, check, meaning, finding, not_asked } in &self.verdicts {
             match finding {
                 Finding::Passed => writeln!(f, "pass  {number:<3} {check}: {meaning}")?,
                 Finding::Failed(wrong) => {
@@ -71,6 +74,9 @@ impl fmt::Display for Report {
                     writeln!(f, "FAIL  {number:<3} {check}: {meaning}\n          {wrong}")?
                 }
                 Finding::NotApplicable(why) => writeln!(f, "n/a   {number:<3} {check}: {why}")?,
+            }
+            if let Some(what) = not_asked {
+                writeln!(f, "          not asked: {what}")?;
             }
         }
         Ok(())
@@ -83,7 +89,8 @@ type Run = for<'a> fn(&'a Subject) -> Pin<Box<dyn Future<Output = Checked> + Sen
 #[derive(Clone, Copy)]
 enum Needs {
     Nothing,
-    LongCalls,
+    /// Without them this is not asked.
+    LongCalls(&'static str),
     EndingCalls,
     Determinism,
 }
@@ -92,11 +99,18 @@ impl Needs {
     /// Why a case cannot be asked, if it cannot.
     fn missing(self, case: &Case) -> Option<&'static str> {
         match self {
-            Self::LongCalls if case.long_calls.is_none() => Some("no call is known that takes long"),
             Self::EndingCalls if case.ending_calls.is_none() => Some("no call is known that ends an episode"),
             Self::Determinism if !case.deterministic => {
                 Some("it does not claim that the same seed and calls show the same")
             }
+            _ => None,
+        }
+    }
+
+    /// What is not asked of a case that can be asked the rest.
+    fn left_out(self, case: &Case) -> Option<&'static str> {
+        match self {
+            Self::LongCalls(what) if case.long_calls.is_none() => Some(what),
             _ => None,
         }
     }
@@ -116,16 +130,26 @@ const OF_ALL: [Check; 13] = [
     ("C2", "close-twice", "closing twice is closing once", Needs::Nothing, |s| {
         Box::pin(checks::close_twice(s))
     }),
-    ("C3", "dropped-step", "after a dropped step it can only be closed", Needs::LongCalls, |s| {
+    ("C3", "dropped-step", "after a dropped step it can only be closed", Needs::Nothing, |s| {
         Box::pin(checks::dropped_step(s))
     }),
     ("C4", "drop-without-close", "dropped without a close it leaves nothing", Needs::Nothing, |s| {
         Box::pin(checks::drop_without_close(s))
     }),
-    ("C5", "deadline", "a long step returns by its deadline", Needs::LongCalls, |s| {
-        Box::pin(checks::deadline(s))
-    }),
-    ("C6", "cancel", "a cancelled step returns early", Needs::LongCalls, |s| Box::pin(checks::cancel(s))),
+    (
+        "C5",
+        "deadline",
+        "a step returns by its deadline, and is graded then",
+        Needs::LongCalls("a step whose time is up while it is under way: no call is known that takes long"),
+        |s| Box::pin(checks::deadline(s)),
+    ),
+    (
+        "C6",
+        "cancel",
+        "a cancelled step returns early",
+        Needs::LongCalls("a step that would have gone on for long: no call is known that takes long"),
+        |s| Box::pin(checks::cancel(s)),
+    ),
     ("C7", "dropped-lease", "a dropped lease leaves nothing", Needs::Nothing, |s| {
         Box::pin(checks::dropped_lease(s))
     }),
@@ -178,13 +202,14 @@ async fn run(case: Case, lists: &[&[Check]]) -> Report {
             Some(why) => Finding::NotApplicable(why),
             None => found(&case, run).await,
         };
-        verdicts.push(Verdict { number, check, meaning, finding });
+        let not_asked = needs.left_out(&case).filter(|_| finding == Finding::Passed);
+        verdicts.push(Verdict { number, check, meaning, finding, not_asked });
     }
     Report { verdicts }
 }
 
 async fn found(case: &Arc<Case>, check: Run) -> Finding {
-    let subject = Subject { case: Arc::clone(case), provider: (case.make_provider)() };
+    let subject = Subject::new(case);
     // A task of its own, so that a panic is a verdict and not the end of the others.
     let checked = tokio::spawn(async move {
         let checked = check(&subject).await;
@@ -192,12 +217,13 @@ async fn found(case: &Arc<Case>, check: Run) -> Finding {
         checked?;
         shut.map_err(|_| "shutdown did not return".to_owned())?;
         match subject.provider.usage().live {
-            0 => Ok(()),
+            0 => Ok(subject.not_asked.into_inner()),
             live => Err(format!("{live} live after shutdown")),
         }
     });
     match checked.await {
-        Ok(Ok(())) => Finding::Passed,
+        Ok(Ok(None)) => Finding::Passed,
+        Ok(Ok(Some(why))) => Finding::NotApplicable(why),
         Ok(Err(wrong)) => Finding::Failed(wrong),
         Err(error) => Finding::Failed(format!("panicked: {error}")),
     }

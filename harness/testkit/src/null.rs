@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clawrl_core::{
-    BoxFuture, CheckReport, CloseReport, Env, EnvProvider, Fault, Grade, LeaseRequest, Observation,
+    Boundary, BoxFuture, CheckReport, CloseReport, Env, EnvProvider, Fault, Grade, LeaseRequest, Observation,
     ProviderUsage, StepCtx, StepResult, StopReason, ToolCall,
 };
 
@@ -93,6 +93,7 @@ impl EnvProvider for NullProvider {
                 seed: request.seed,
                 steps: 0,
                 passed: false,
+                is_stepping: false,
                 mark: self.live.enter(),
             });
             Ok(env)
@@ -117,7 +118,18 @@ struct NullEnv {
     seed: u64,
     steps: u32,
     passed: bool,
+    /// A step began and has not ended.
+    is_stepping: bool,
     mark: LiveMark,
+}
+
+impl NullEnv {
+    fn refuse_after_dropped_step(&self) -> Result<(), Fault> {
+        if self.is_stepping {
+            return Err(Fault::permanent(Boundary::Harness, "poisoned", "a step was dropped"));
+        }
+        Ok(())
+    }
 }
 
 async fn give_way(settings: NullSettings) {
@@ -142,7 +154,10 @@ impl Env for NullEnv {
         _ctx: StepCtx,
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
+            self.refuse_after_dropped_step()?;
+            self.is_stepping = true;
             give_way(self.settings).await;
+            self.is_stepping = false;
             self.steps += 1;
             let submitted = calls.iter().any(|call| call.name == "submit");
             self.passed =
@@ -160,6 +175,7 @@ impl Env for NullEnv {
 
     fn grade(&mut self, _ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async move {
+            self.refuse_after_dropped_step()?;
             give_way(self.settings).await;
             let check = CheckReport {
                 label: "passed".to_owned(),

@@ -141,7 +141,8 @@ impl Talk {
                 Heard::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
-                    if trouble == Trouble::Late {
+                    // What it has not begun to take was never asked.
+                    if trouble == Trouble::Late && unsent.len() < request.len() {
                         self.abandoned.insert(id);
                         self.is_stuck = !unsent.is_empty();
                     }

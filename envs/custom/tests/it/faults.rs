@@ -7,7 +7,9 @@ use clawrl_custom::CustomProvider;
 use clawrl_testkit::lease_request;
 use serde_json::json;
 
-use crate::support::{ROGUE, begun, call, ctx, custom_task, process, python, with_provider, within};
+use crate::support::{
+    GUESS, ROGUE, begun, call, ctx, custom_task, guess, http, process, python, serve, with_provider, within,
+};
 
 /// Long enough for a program to do it, and short enough for one that does nothing.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -164,5 +166,21 @@ fn i3_what_ran_out_of_time_is_still_graded() {
         assert_eq!(late.limit, Some(Limit::Step));
         assert_eq!(env.grade(ctx(2, LIMIT)).await.unwrap().score, 1.0);
         env.close().await;
+    });
+}
+
+#[test]
+fn i3_what_has_no_time_left_is_not_asked() {
+    with_provider(&python(GUESS, json!(null)), |provider| async move {
+        let (_server, address) = serve(GUESS).await;
+        let config = json!({ "secret": 17, "tries": 5 });
+        for spec in [python(GUESS, config.clone()), http(&address, config)] {
+            let (mut env, _) = begun(provider.as_ref(), &custom_task(spec)).await;
+            let late = env.step(&[guess(17)], ctx(1, Duration::ZERO)).await.unwrap_err();
+            assert_eq!(late.limit, Some(Limit::Step), "{late}");
+            let grade = env.grade(ctx(2, LIMIT)).await.unwrap();
+            assert_eq!((grade.score, grade.checks[0].message.as_str()), (0.0, "0 guesses"));
+            env.close().await;
+        }
     });
 }

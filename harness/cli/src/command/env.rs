@@ -14,7 +14,7 @@ use clawrl_core::{
     EnvProvider, EnvSpec, PolicySpec, RunId, RunPlan, SlotId, SlotSpec, TaskIndex, TaskSpec, ToolCall,
     ToolKind,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::exit_code::Exit;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 enum What {
     /// Hold the environments of suites against what every environment must pass: one task of each kind.
     #[command(
-        after_help = "Example:\n  clawrl env check tasks/custom-python\n  clawrl env check suite.yaml --task my-task"
+        after_help = "Examples:\n  clawrl env check tasks/custom-python\n  clawrl env check suite.yaml --task my-task --long-call '{\"name\": \"wait\"}'"
     )]
     Check(CheckArguments),
 }
@@ -58,6 +58,10 @@ struct CheckArguments {
     /// Every task whose id matches, instead of one of each kind. May be repeated.
     #[arg(long, value_name = "GLOB")]
     task: Vec<String>,
+    /// A call that takes longer than anybody waits, so that steps under way are interrupted: `{"name": "wait"}`. For
+    /// environments of your own; of the others one is known.
+    #[arg(long, value_name = "JSON", value_parser = tool_call)]
+    long_call: Option<ToolCall>,
     /// Root of all seeds.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -100,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
     let mut all = Vec::new();
     for task in &tasks {
-        let checked = check(&executor, &plan, task)?;
+        let checked = check(&executor, &plan, task, arguments.long_call.as_ref())?;
         if !arguments.json {
             print(&format!("{} ({})\n{}", checked.task, checked.kind, checked.report))?;
         }
@@ -124,7 +128,12 @@ fn chosen(plan: &RunPlan, all: bool) -> Vec<Arc<TaskSpec>> {
     plan.tasks.iter().filter(first).cloned().collect()
 }
 
-fn check(executor: &Executor, plan: &RunPlan, task: &Arc<TaskSpec>) -> Result<Checked, Failure> {
+fn check(
+    executor: &Executor,
+    plan: &RunPlan,
+    task: &Arc<TaskSpec>,
+    named: Option<&ToolCall>,
+) -> Result<Checked, Failure> {
     let slot =
         plan.slots.first().copied().ok_or_else(|| Failure::new(Exit::Internal, "a plan without slots"))?;
     let plan = RunPlan {
@@ -138,7 +147,7 @@ fn check(executor: &Executor, plan: &RunPlan, task: &Arc<TaskSpec>) -> Result<Ch
         make_provider: Box::new(move || provider(&workplace, &plan, kind)),
         task: Arc::clone(task),
         quick_calls: vec![quick_call(task)?],
-        long_calls: long_call(task).map(|call| vec![call]),
+        long_calls: long_call(task, named).map(|call| vec![call]),
         ending_calls: Some(vec![ToolCall::new("submit", json!({}))]),
         deterministic: is_deterministic(task),
         patience: PATIENCE,
@@ -181,15 +190,31 @@ fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
 }
 
 /// A call that takes longer than anybody waits, where one is known.
-fn long_call(task: &TaskSpec) -> Option<ToolCall> {
+fn long_call(task: &TaskSpec, named: Option<&ToolCall>) -> Option<ToolCall> {
     match &task.env {
         EnvSpec::Terminal(_) => Some(ToolCall::new("run", json!({ "command": "sleep 1000" }))),
         EnvSpec::Toolcall(toolcall) => {
             let python = toolcall.tools.iter().find(|tool| tool.kind == ToolKind::Python)?;
             Some(ToolCall::new(&python.name, json!({ "code": "import time; time.sleep(1000)" })))
         }
+        EnvSpec::Custom(_) => named.cloned(),
         _ => None,
     }
+}
+
+/// A call as it is written on a command line.
+fn tool_call(text: &str) -> Result<ToolCall, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Written {
+        name: String,
+        #[serde(default)]
+        arguments: serde_json::Map<String, serde_json::Value>,
+    }
+    let Written { name, arguments } = serde_json::from_str(text).map_err(|error| {
+        format!("a call is written {{\"name\": TOOL, \"arguments\": {{...}}}}, but: {error}")
+    })?;
+    Ok(ToolCall::new(&name, arguments.into()))
 }
 
 /// Commands of a task may print anything; what is no program does the same every time.
@@ -198,5 +223,25 @@ fn is_deterministic(task: &TaskSpec) -> bool {
         EnvSpec::Toolcall(toolcall) => toolcall.workspace.is_none(),
         EnvSpec::Custom(custom) => custom.deterministic,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_written_as_json() {
+        let check = |text: &str, expected: Result<ToolCall, &str>| match (tool_call(text), expected) {
+            (Ok(call), Ok(expected)) => assert_eq!(call, expected),
+            (Err(told), Err(part)) => assert!(told.contains(part), "{told}"),
+            (found, expected) => panic!("{found:?}, not {expected:?}"),
+        };
+        check(r#"{"name": "wait"}"#, Ok(ToolCall::new("wait", json!({}))));
+        let arguments = json!({ "seconds": 60 });
+        check(r#"{"name": "wait", "arguments": {"seconds": 60}}"#, Ok(ToolCall::new("wait", arguments)));
+        check("wait", Err("a call is written"));
+        check(r#"{"name": "wait", "arguments": 60}"#, Err("expected a map"));
+        check(r#"{"name": "wait", "args": {}}"#, Err("unknown field `args`"));
     }
 }

@@ -21,6 +21,8 @@ fn check(place: &Place, suite: &Path, tasks: usize) {
     let said = place.clawrl(&["env", "check", suite]).ends(0);
     assert!(said.out.contains("pass  C16 two-sessions"), "{}", said.out);
     assert!(said.out.ends_with("1 of 1 environments conform\n"), "{}", said.out);
+    assert!(said.out.contains("pass  C3  dropped-step"), "{}", said.out);
+    assert!(said.out.contains("not asked: a step whose time is up while it is under way"), "{}", said.out);
 }
 
 #[test]
@@ -150,7 +152,7 @@ for line in sys.stdin:
     elif m == 'step':
         if word == 'BREAK':
             raise RuntimeError('the floor gave way')
-        said += [c['arguments'].get('word') for c in p['calls']]
+        said += [c['arguments'].get('word') for c in p['calls'] if isinstance(c['arguments'], dict)]
         result = {'observation': {'text': 'heard'}}
     elif m == 'grade':
         result = {'score': float(word in said)}
@@ -246,4 +248,24 @@ fn what_environments_say_does_nothing_to_a_terminal() {
     let attempt = place.clawrl(&["show", "one", "--attempt", "s0.0", "--json"]).ends(0).json();
     let seen = attempt.to_string();
     assert!(seen.contains(r"heard\u001b[2J"), "{seen}");
+}
+
+#[test]
+fn a_call_that_takes_long_may_be_named() {
+    let place = Place::new();
+    // Whoever waits is not answered, and everybody else is.
+    let program = SHAKY_PROGRAM.replace(
+        "        if word == 'BREAK':",
+        "        if any(c['name'] == 'wait' for c in p['calls']):\n            continue\n        if word == 'BREAK':",
+    );
+    assert_ne!(program, SHAKY_PROGRAM);
+    place.suite("shaky", &SHAKY.replace("SOURCE", &program.replace('\n', "\\n").replace('"', "\\\"")));
+    let call = r#"{"name": "wait", "arguments": {}}"#;
+    let said = place.clawrl(&["env", "check", "shaky", "--long-call", call]).ends(0);
+    assert!(said.out.contains("pass  C5  deadline") && !said.out.contains("not asked"), "{}", said.out);
+    // This one is answered at once.
+    let said = place.clawrl(&["env", "check", "shaky", "--long-call", r#"{"name": "say"}"#]).ends(3);
+    assert!(said.out.contains("the long calls returned at once"), "{}", said.out);
+    let said = place.clawrl(&["env", "check", "shaky", "--long-call", "wait"]).ends(2);
+    assert!(said.err.contains("a call is written"), "{}", said.err);
 }

@@ -40,9 +40,37 @@ async fn the_null_provider_conforms() {
     check_provider(case(|| Arc::new(NullProvider::new(NullSettings::default())))).await.assert_conforms();
 }
 
+#[tokio::test]
+async fn what_cannot_be_asked_is_said() {
+    let told = async |settings| {
+        let report = check_provider(case(move || Arc::new(NullProvider::new(settings)))).await;
+        report.assert_conforms();
+        let told = report.to_string();
+        let of_steps =
+            |line: &&str| ["C3 ", "C5 ", "C6 ", "not asked"].iter().any(|part| line.contains(part));
+        told.lines().filter(of_steps).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(told(NullSettings::default()).await, @r"
+    pass  C3  dropped-step: after a dropped step it can only be closed
+    pass  C5  deadline: a step returns by its deadline, and is graded then
+              not asked: a step whose time is up while it is under way: no call is known that takes long
+    pass  C6  cancel: a cancelled step returns early
+              not asked: a step that would have gone on for long: no call is known that takes long
+    ");
+    insta::assert_snapshot!(told(NullSettings { yields: false, ..NullSettings::default() }).await, @r"
+    n/a   C3  dropped-step: its calls wait for nothing, so a step cannot be interrupted
+    pass  C5  deadline: a step returns by its deadline, and is graded then
+              not asked: a step whose time is up while it is under way: no call is known that takes long
+    n/a   C6  cancel: its calls wait for nothing, so a step cannot be interrupted
+    ");
+}
+
 #[tokio::test(start_paused = true)]
 async fn misbehaviour_is_found() {
     check(None, false, &[]).await;
+    // Without a call that is known to take long, a step is interrupted where it waits.
+    let first_step = ["order", "deadline", "cancel", "deterministic", "neighbours", "ending"];
+    check(Some((Site::Step(1), Mishap::Hang)), false, &first_step).await;
     // An environment whose steps are long and keep their bounds fails only what needs a quick step.
     check(Some((Site::Step(1), Mishap::Endless)), true, &["order", "neighbours"]).await;
     let hangs = ["order", "deadline", "cancel", "neighbours"];
@@ -51,6 +79,9 @@ async fn misbehaviour_is_found() {
     let all_that_close = [
         "order",
         "close-twice",
+        "dropped-step",
+        "deadline",
+        "cancel",
         "dropped-lease",
         "cancelled-lease",
         "shutdown",
@@ -64,7 +95,10 @@ async fn misbehaviour_is_found() {
     let all_that_lease = [
         "order",
         "close-twice",
+        "dropped-step",
         "drop-without-close",
+        "deadline",
+        "cancel",
         "dropped-lease",
         "shutdown",
         "deterministic",
