@@ -1,25 +1,22 @@
 //! Folders of the host that a sandbox sees, looked at before it starts: bubblewrap's own words name no way out.
 //!
-//! The look is for people. What keeps a sandbox from a folder is the kernel, which bubblewrap asks as the sandbox's user.
+//! The look is for people. What keeps a sandbox from a folder is the kernel, which bubblewrap asks as the sandbox's user; so
+//! the look asks the kernel as that user, too, who counts access control lists and what else a file system has.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clawrl_core::{Boundary, Fault};
 use rustix::fs::Access;
+use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Everybody may enter.
-const ENTER: u32 = 0o001;
-
-/// Everybody may enter and list.
-const ENTER_AND_LIST: u32 = 0o005;
-
-/// Refuses a folder that is not there, lies over the workspace, or is closed to the sandbox's user. Blocks.
+/// Refuses a folder that is not there, lies over the workspace, or is closed to the sandbox's user: `user`, or whoever runs
+/// this. Blocks.
 ///
 /// # Errors
 /// A permanent provider [`Fault`] that says what to do.
-pub(super) fn examine(folder: &Path, workspace: &str, as_root: bool) -> Result<(), Fault> {
+pub(super) fn examine(folder: &Path, workspace: &str, user: Option<u32>) -> Result<(), Fault> {
     let shown = folder.display();
     let refused = |code: &'static str, message: String| {
         Err(Fault::permanent(Boundary::Provider, code, format!("`read_only`: {message}")))
@@ -35,61 +32,133 @@ pub(super) fn examine(folder: &Path, workspace: &str, as_root: bool) -> Result<(
         );
         return refused("read-only-missing", message);
     }
-    if !as_root {
-        return match rustix::fs::access(folder, Access::READ_OK | Access::EXEC_OK) {
-            Ok(()) => Ok(()),
-            Err(_) => refused("read-only-closed", format!("you cannot read {shown}: `chmod u+rx` it")),
-        };
-    }
-    // A sandbox has a user of its own, who is nobody's: what counts is what everybody may.
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let closed = real.ancestors().find(|&place| {
-        let wanted = if place == real { ENTER_AND_LIST } else { ENTER };
-        fs::metadata(place)
-            .map(|found: Metadata| found.permissions().mode() & wanted != wanted)
-            .unwrap_or(true)
-    });
-    match closed {
-        None => Ok(()),
-        Some(place) => {
-            let (place, letters) = (place.display(), if place == real { "o+rx" } else { "o+x" });
-            let message = format!(
-                "sandboxes cannot see {shown}, because {place} is closed to their user: `chmod {letters} {place}`, or \
-                 move the folder to an open place"
-            );
-            refused("read-only-closed", message)
-        }
-    }
+    let closed = match user {
+        None => closed_place(&real),
+        // Who cannot become that user starts no sandbox either, which says more.
+        Some(user) => as_user(user, || closed_place(&real)).unwrap_or(None),
+    };
+    let Some(place) = closed else { return Ok(()) };
+    let letters = match (user, place == real) {
+        (None, true) => "u+rx",
+        (None, false) => "u+x",
+        (Some(_), true) => "o+rx",
+        (Some(_), false) => "o+x",
+    };
+    let place = place.display();
+    let message = format!(
+        "sandboxes cannot see {shown}, because {place} is closed to their user: `chmod {letters} {place}`, or move the \
+         folder to an open place"
+    );
+    refused("read-only-closed", message)
+}
+
+/// The uppermost place on the way to a folder that this thread's user may not enter, or the folder if it may not be listed.
+fn closed_place(real: &Path) -> Option<PathBuf> {
+    let may = |place: &Path, access| rustix::fs::access(place, access).is_ok();
+    let mut above: Vec<&Path> = real.ancestors().skip(1).collect();
+    above.reverse();
+    let closed = above.into_iter().find(|place| !may(place, Access::EXEC_OK));
+    let closed = closed.or_else(|| (!may(real, Access::READ_OK | Access::EXEC_OK)).then_some(real));
+    closed.map(Path::to_owned)
+}
+
+/// Asks as a user of that id who is in no group of others, as sandboxes are started. In a thread of its own, which cannot
+/// turn back.
+fn as_user<T: Send>(user: u32, ask: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let become_and_ask = || {
+        let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+        set_thread_groups(&[])?;
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)?;
+        Ok(ask())
+    };
+    std::thread::scope(|scope| match scope.spawn(become_and_ask).join() {
+        Ok(asked) => asked,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::XattrFlags;
+    use rustix::io::Errno;
+
     use super::*;
+
+    const USER: u32 = 1_899_999_990;
+
+    fn open(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn check(folder: &Path, user: Option<u32>, expected: Option<&str>) {
+        let found = examine(folder, "/work", user).map_err(|fault| fault.code);
+        assert_eq!(found.as_ref().err().map(|code| &**code), expected, "{}", folder.display());
+    }
 
     #[test]
     fn what_cannot_be_seen_is_told_beforehand() {
         let base = tempfile::tempdir().unwrap();
-        let open =
-            |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         open(base.path(), 0o755);
-        let (closed, inner, listed) =
-            (base.path().join("closed"), base.path().join("closed/in"), base.path().join("file"));
+        let (inner, file) = (base.path().join("in"), base.path().join("file"));
         fs::create_dir_all(&inner).unwrap();
-        fs::write(&listed, "").unwrap();
-        let check = |folder: &Path, as_root: bool, expected: Option<&str>| {
-            let found = examine(folder, "/work", as_root).map_err(|fault| fault.code);
-            assert_eq!(found.as_ref().err().map(|code| &**code), expected, "{}", folder.display());
-        };
-        open(&closed, 0o700);
-        check(&inner, true, Some("read-only-closed"));
-        check(&closed, true, Some("read-only-closed"));
-        check(&inner, false, None);
+        fs::write(&file, "").unwrap();
+        for user in [None, Some(USER)] {
+            check(&inner, user, None);
+            check(&file, user, Some("read-only-missing"));
+            check(&base.path().join("none"), user, Some("read-only-missing"));
+            check(Path::new("/work/x"), user, Some("read-only-place"));
+            check(Path::new("/"), user, Some("read-only-place"));
+        }
+    }
+
+    /// As root: nobody else can look as another user.
+    #[test]
+    fn the_kernel_is_asked_as_the_user_of_sandboxes() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let base = tempfile::tempdir().unwrap();
+        open(base.path(), 0o755);
+        let closed = base.path().join("closed");
+        let inner = closed.join("in");
+        fs::create_dir_all(&inner).unwrap();
+        // A group of root's is none of a sandbox.
+        open(&closed, 0o770);
+        check(&inner, None, None);
+        check(&closed, Some(USER), Some("read-only-closed"));
+        let fault = examine(&inner, "/work", Some(USER)).unwrap_err();
+        assert!(fault.message.contains(&format!("`chmod o+x {}`", closed.display())), "{}", fault.message);
         open(&closed, 0o711);
-        check(&inner, true, None);
-        check(&closed, true, Some("read-only-closed"));
-        check(&listed, true, Some("read-only-missing"));
-        check(&base.path().join("none"), true, Some("read-only-missing"));
-        check(Path::new("/work/x"), true, Some("read-only-place"));
-        check(Path::new("/"), true, Some("read-only-place"));
+        check(&inner, Some(USER), None);
+        check(&closed, Some(USER), Some("read-only-closed"));
+        open(&closed, 0o700);
+        if allow_by_list(&closed) {
+            check(&closed, Some(USER), None);
+            check(&inner, Some(USER), None);
+            check(&closed, Some(USER + 1), Some("read-only-closed"));
+        }
+    }
+
+    /// Lets that one user in by an access control list; false where the file system has none.
+    fn allow_by_list(folder: &Path) -> bool {
+        let entry = |tag: u16, bits: u16, id: u32| {
+            [tag.to_le_bytes().as_slice(), &bits.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let any = u32::MAX;
+        // The owner, that user, the owning group, the mask, everybody else.
+        let entries =
+            [entry(1, 7, any), entry(2, 5, USER), entry(4, 0, any), entry(16, 5, any), entry(32, 0, any)];
+        let list = [2u32.to_le_bytes().to_vec(), entries.concat()].concat();
+        match rustix::fs::setxattr(folder, "system.posix_acl_access", &list, XattrFlags::empty()) {
+            Err(Errno::OPNOTSUPP) => false,
+            set => {
+                set.unwrap();
+                true
+            }
+        }
     }
 }

@@ -110,13 +110,6 @@ impl BubblewrapBackend {
         // Counted before anything is waited for: `shutdown` waits for what is counted.
         let live = shared.count.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let is_bare = spec.image.is_none() && spec.folders.is_empty() && spec.read_only.is_empty();
-        let Prepared { image, staged } = if is_bare {
-            Prepared::default()
-        } else {
-            let (shared, spec) = (Arc::clone(&shared), spec.clone());
-            blocking(move || shared.prepare(&spec, number)).await??
-        };
         let identity = match &shared.identities {
             Some(pool) => Some(pool.take().ok_or_else(|| {
                 Fault::transient(
@@ -127,14 +120,21 @@ impl BubblewrapBackend {
             })?),
             None => None,
         };
+        let user = identity.as_ref().map(|identity| identity.id);
+        let is_bare = spec.image.is_none() && spec.folders.is_empty() && spec.read_only.is_empty();
+        let Prepared { image, staged } = if is_bare {
+            Prepared::default()
+        } else {
+            let (shared, spec) = (Arc::clone(&shared), spec.clone());
+            blocking(move || shared.prepare(&spec, number, user)).await??
+        };
         let cgroup = shared.cgroups.request(&format!("b{number}"), &spec.limits);
         let folders: Vec<_> =
             staged.iter().map(|staged| staged.as_ref().map(|staged| staged.folder().to_owned())).collect();
         let ground = Ground { image: image.as_deref(), staged: &folders };
         let (hidden_arguments, data) = arguments::hidden(&spec, &shared.config.determinism, ground)?;
-        let host_id = identity.as_ref().map(|identity| (identity.id, identity.id));
         let confinement = Confinement {
-            identity: host_id,
+            identity: user.map(|id| (id, id)),
             cgroup_entrances: cgroup.as_ref().map(|cgroup| cgroup.entrances.clone()).unwrap_or_default(),
             limits: resource_limits(&spec, shared.config.host.cgroups.limits_memory()),
             oom_score: Some(500),
@@ -164,8 +164,8 @@ impl BubblewrapBackend {
         held.pin(pid, first_process).ok_or_else(|| {
             Fault::transient(Boundary::Provider, "sandbox-start", "the sandbox ended as it started")
         })?;
-        let user = host_id.map_or_else(|| rustix::process::geteuid().as_raw(), |id| id.0);
-        let owner = host_id.map(|(uid, gid)| Owner { uid, gid });
+        let owner = user.map(|id| Owner { uid: id, gid: id });
+        let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
         let places = place::of(first_process, &spec, ground, owner)?;
         if let (Some(image), WorkspaceStart::Image | WorkspaceStart::Unseen) = (image, spec.workspace) {
             let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
@@ -190,7 +190,7 @@ impl Shared {
     }
 
     /// The image, looked at, and the files that are shown in folders, written. Blocks.
-    fn prepare(&self, spec: &SandboxSpec, number: u64) -> Result<Prepared, Fault> {
+    fn prepare(&self, spec: &SandboxSpec, number: u64, user: Option<u32>) -> Result<Prepared, Fault> {
         let image = spec.image.as_ref().map(|image| self.image(image)).transpose()?;
         if let Some(image) = &image {
             image.must_have("/bin/sh")?;
@@ -198,7 +198,7 @@ impl Shared {
         }
         let workspace = Ground { image: image.as_deref(), staged: &[] }.workspace().to_owned();
         for folder in &spec.read_only {
-            shown::examine(folder, &workspace, self.config.host.root)?;
+            shown::examine(folder, &workspace, user)?;
         }
         let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
         let staged = spec.folders.iter().enumerate().map(|(index, folder)| {
