@@ -1,10 +1,13 @@
 //! The tool `http`, against a server beside it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clawrl_core::{Boundary, EnvProvider, Retry, TextSource, ToolDecl, ToolKind};
 use clawrl_testkit::{ready, step_ctx};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::listener::{Asked, Listener, answer};
 use crate::support::{bare_provider_with, call, in_process, shown, tool, toolcall_task, within};
@@ -119,6 +122,27 @@ async fn names_that_lead_to_private_addresses_are_refused() {
     assert!(told.contains("[status 200]"), "{told}");
     let told = shown(env.as_mut(), &[call("api", json!({"url": listener.url("/v1/hello")}))]).await;
     assert!(told.contains("is not allowed"), "{told}");
+}
+
+#[tokio::test]
+async fn requests_of_many_attempts_are_under_way_at_once() {
+    const AT_ONCE: usize = 100;
+    let together = Arc::new(Barrier::new(AT_ONCE));
+    let listener = Listener::start_in_time(move |asked| {
+        let together = Arc::clone(&together);
+        Box::pin(async move {
+            together.wait().await;
+            site(&asked)
+        })
+    })
+    .await;
+    let provider = bare_provider_with([("API_KEY".to_owned(), KEY.to_owned())]);
+    let task = toolcall_task(in_process(vec![api(&[listener.url("/v1/")])]), Vec::new());
+    let mut envs = join_all((0..AT_ONCE).map(|_| ready(&provider, &task))).await;
+    let calls = [call("api", json!({ "url": listener.url("/v1/hello") }))];
+    for told in join_all(envs.iter_mut().map(|env| shown(env.as_mut(), &calls))).await {
+        assert_eq!(told, "[api]\n[status 200]\ntext/plain\nhello");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use clawrl_core::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -16,8 +17,8 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// What is answered: all of it, as it goes over the wire; nothing closes the connection.
-pub(crate) type Answer = Arc<dyn Fn(&Asked) -> Vec<u8> + Send + Sync>;
+/// What is answered, when it is to be: all of it, as it goes over the wire. After it the connection is closed.
+type Answer = Arc<dyn Fn(Asked) -> BoxFuture<'static, Vec<u8>> + Send + Sync>;
 
 /// A server, until it is dropped.
 pub(crate) struct Listener {
@@ -34,6 +35,13 @@ impl Drop for Listener {
 
 impl Listener {
     pub(crate) async fn start(answer: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_in_time(move |asked| Box::pin(std::future::ready(answer(&asked)))).await
+    }
+
+    /// One that takes its time for answers.
+    pub(crate) async fn start_in_time(
+        answer: impl Fn(Asked) -> BoxFuture<'static, Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
         let socket = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = socket.local_addr().unwrap().port();
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
@@ -75,7 +83,7 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Vec<Asked>>>, answer: Answ
         }
     };
     seen.lock().unwrap().push(asked.clone());
-    let answered = answer(&asked);
+    let answered = answer(asked).await;
     let _ = stream.write_all(&answered).await;
     let _ = stream.shutdown().await;
 }

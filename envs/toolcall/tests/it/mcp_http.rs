@@ -1,11 +1,14 @@
 //! MCP servers over streamable HTTP.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, EnvProvider, McpDecl, McpShare, McpTransport, Retry, TextSource, ToolcallSpec};
 use clawrl_testkit::{lease_request, ready, step_ctx};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::{Barrier, Semaphore, mpsc};
 
 use crate::listener::{Asked, Listener, answer};
 use crate::support::{bare_provider_with, call, in_process, shown, toolcall_task};
@@ -77,21 +80,114 @@ async fn attempts_share_a_connection_and_a_lost_one_is_a_fault() {
     let provider = bare_provider_with(secrets());
     let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Run), Vec::new());
     let (mut one, mut other) = tokio::join!(ready(&provider, &task), ready(&provider, &task));
-    let initialized =
-        || listener.asked().iter().filter(|asked| asked.body.contains("\"initialize\"")).count();
-    assert_eq!(initialized(), 1);
+    assert_eq!(initialized(&listener), 1);
     assert!(one.close().await.leftovers.is_empty());
     let fault = other.step(&[call("find", json!({"crash": true}))], step_ctx(1)).await.unwrap_err();
     assert_eq!((fault.boundary, fault.code.as_str(), fault.retry), (Boundary::Env, "mcp-lost", Retry::Sound));
     other.close().await;
     let mut next = ready(&provider, &task).await;
     assert_eq!(shown(next.as_mut(), &[call("find", json!({}))]).await, "[find] found by [DOCS_TOKEN]");
-    assert_eq!(initialized(), 2, "connected anew");
+    assert_eq!(initialized(&listener), 2, "connected anew");
     listener.stop().await;
     let fault = next.step(&[call("find", json!({}))], step_ctx(1)).await.unwrap_err();
     assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "mcp-lost"));
     next.close().await;
     assert!(provider.shutdown().await.leftovers.is_empty());
+}
+
+/// More than the SDK has under way at once by itself.
+const AT_ONCE: usize = 40;
+
+#[tokio::test]
+async fn calls_of_many_attempts_are_under_way_at_once() {
+    let together = Arc::new(Barrier::new(AT_ONCE));
+    let listener = Listener::start_in_time(move |asked| {
+        let together = Arc::clone(&together);
+        Box::pin(async move {
+            if asked.body.contains("tools/call") {
+                together.wait().await;
+            }
+            docs(&asked, false)
+        })
+    })
+    .await;
+    let provider = bare_provider_with(secrets());
+    let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Run), Vec::new());
+    let mut envs = join_all((0..AT_ONCE).map(|_| ready(&provider, &task))).await;
+    let calls = [call("find", json!({}))];
+    for told in join_all(envs.iter_mut().map(|env| shown(env.as_mut(), &calls))).await {
+        assert_eq!(told, "[find] found by [DOCS_TOKEN]");
+    }
+    assert_eq!(initialized(&listener), 1, "all of them over one connection");
+}
+
+fn initialized(listener: &Listener) -> usize {
+    listener.asked().iter().filter(|asked| asked.body.contains("\"initialize\"")).count()
+}
+
+/// Events that come to nothing.
+fn broken_events(how: &str) -> Vec<u8> {
+    let events = |rest: &str| {
+        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n{rest}")
+            .into_bytes()
+    };
+    match how {
+        "cut" => events("content-length: 1000\r\n\r\nevent: message\ndata: {\"jsonrpc\""),
+        "ended" => events("content-length: 8\r\n\r\n: wait\n\n"),
+        "silent" => events("content-length: 0\r\n\r\n"),
+        "large" => {
+            let line = format!(": {}\n", "x".repeat(1 << 20)).repeat(17);
+            events(&format!("content-length: {}\r\n\r\n{line}", line.len()))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn e1_events_that_break_off_concern_only_their_own_call() {
+    for (how, said) in [
+        ("cut", "the answer breaks off"),
+        ("ended", ""),
+        ("silent", ""),
+        ("large", "an answer has more than 16 MiB"),
+    ] {
+        let (arrived, mut arrivals) = mpsc::channel(1);
+        let released = Arc::new(Semaphore::new(0));
+        let of_server = Arc::clone(&released);
+        let listener = Listener::start_in_time(move |asked| {
+            let (arrived, released) = (arrived.clone(), Arc::clone(&of_server));
+            Box::pin(async move {
+                let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+                let arguments = &message["params"]["arguments"];
+                if let Some(how) = arguments["break"].as_str() {
+                    return broken_events(how);
+                }
+                if arguments["wait"] == json!(true) {
+                    arrived.send(()).await.unwrap();
+                    let _released = released.acquire().await.unwrap();
+                }
+                docs(&asked, true)
+            })
+        })
+        .await;
+        let provider = bare_provider_with(secrets());
+        let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Run), Vec::new());
+        let (mut one, mut other) = (ready(&provider, &task).await, ready(&provider, &task).await);
+        let waiting = [call("find", json!({"wait": true}))];
+        let breaking = async {
+            arrivals.recv().await.unwrap();
+            let fault = one.step(&[call("find", json!({ "break": how }))], step_ctx(1)).await.unwrap_err();
+            assert_eq!(
+                (fault.boundary, fault.code.as_str(), fault.retry),
+                (Boundary::Env, "mcp-lost", Retry::Sound)
+            );
+            assert!(fault.message.contains(said), "{how}: {fault}");
+            released.add_permits(1);
+        };
+        let (told, ()) = tokio::join!(shown(other.as_mut(), &waiting), breaking);
+        assert_eq!(told, "[find] found by [DOCS_TOKEN]", "{how}");
+        assert_eq!(shown(other.as_mut(), &[call("find", json!({}))]).await, told, "{how}");
+    }
 }
 
 /// A name, what the server answers, and what the fault says.
