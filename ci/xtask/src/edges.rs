@@ -33,6 +33,7 @@ const EDGES: &[(&str, Users)] = &[
     ("toolcall", Users::These(&["cli", "bench"])),
     ("custom", Users::These(&["cli"])),
     ("container", Users::These(&["cli", "bench"])),
+    ("swe", Users::Nobody),
     ("judge", Users::These(&["cli"])),
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),

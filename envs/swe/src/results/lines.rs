@@ -1,0 +1,104 @@
+//! Runners that tell each result on a line of its own: cargo test, go test, jest. And lines without their looks.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{TestResults, TestStatus};
+
+#[expect(clippy::expect_used, reason = "a constant; every test of this module compiles it")]
+pub(super) fn constant(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant pattern")
+}
+
+/// The text without colours and carriage returns (R2).
+pub(super) fn plain(log: &str) -> Cow<'_, str> {
+    static LOOKS: LazyLock<Regex> = LazyLock::new(|| constant(r"\x1b\[[0-9;?]*[A-Za-z]|\r"));
+    LOOKS.replace_all(log, "")
+}
+
+/// `test module::name ... ok`, and what documentation tests are called: `src/lib.rs - name (line 3)`.
+pub(super) fn cargo(log: &str, results: &mut TestResults) {
+    static LINE: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r"(?m)^\s*test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:$|[ ,])")
+    });
+    for found in LINE.captures_iter(log) {
+        let status = match &found[2] {
+            "ok" => TestStatus::Passed,
+            "FAILED" => TestStatus::Failed,
+            _ => TestStatus::Skipped,
+        };
+        results.note(&found[1], status);
+    }
+}
+
+/// `--- PASS: TestX/case (0.00s)`, cases of a test further in.
+pub(super) fn go(log: &str, results: &mut TestResults) {
+    static LINE: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"(?m)^\s*--- (PASS|FAIL|SKIP): (.+) \([0-9.]+s\)$"));
+    for found in LINE.captures_iter(log) {
+        let status = match &found[1] {
+            "PASS" => TestStatus::Passed,
+            "FAIL" => TestStatus::Failed,
+            _ => TestStatus::Skipped,
+        };
+        results.note(&found[2], status);
+    }
+}
+
+/// `✓ name (5 ms)`, without the names of the blocks around it.
+pub(super) fn jest(log: &str, results: &mut TestResults) {
+    static LINE: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"(?m)^\s*(✓|✕|○|✎) (?:(?:skipped|todo) )?(.+?)(?: \([0-9.]+ m?s\))?$"));
+    for found in LINE.captures_iter(log) {
+        let status = match &found[1] {
+            "✓" => TestStatus::Passed,
+            "✕" => TestStatus::Failed,
+            _ => TestStatus::Skipped,
+        };
+        results.note(&found[2], status);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LogParser;
+    use super::*;
+    use TestStatus::{Failed, Passed, Skipped};
+
+    fn check(parser: LogParser, log: &str, expected: &[(&str, TestStatus)]) {
+        let results = TestResults::read(parser, log);
+        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
+    }
+
+    #[test]
+    fn cargo_tells_a_line_a_test() {
+        let log = "\nrunning 5 tests\ntest a::b ... ok\r\ntest c ... \u{1b}[31mFAILED\u{1b}[0m\n\
+                   test d - should panic ... ok\ntest e ... ignored, later\n\
+                   test src/lib.rs - f (line 3) ... ok\ntest result: FAILED. 3 passed; 1 failed\n";
+        let expected = [
+            ("a::b", Passed),
+            ("c", Failed),
+            ("d", Passed),
+            ("e", Skipped),
+            ("src/lib.rs - f (line 3)", Passed),
+        ];
+        check(LogParser::Cargo, log, &expected);
+    }
+
+    #[test]
+    fn go_tells_cases_further_in() {
+        let log = "=== RUN   TestA\n=== RUN   TestA/some_case\n--- FAIL: TestA (0.01s)\n    --- PASS: TestA/some_case (0.00s)\n\
+                   --- SKIP: TestB (0.00s)\nPASS\nok  \texample.com/a\t0.003s\n";
+        check(LogParser::Go, log, &[("TestA", Failed), ("TestA/some_case", Passed), ("TestB", Skipped)]);
+    }
+
+    #[test]
+    fn jest_tells_names_without_blocks() {
+        let log = include_str!("../../tests/fixtures/jest.txt");
+        let expected =
+            [("adds (small) numbers", Passed), ("fails", Failed), ("later", Skipped), ("some day", Skipped)];
+        check(LogParser::Jest, log, &expected);
+    }
+}

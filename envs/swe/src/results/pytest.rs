@@ -1,0 +1,114 @@
+//! The log of pytest: its summary (`-rA`), and its lines as it goes (`-v`).
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::lines::constant;
+use super::{TestResults, TestStatus};
+
+pub(super) fn read(log: &str, results: &mut TestResults) {
+    // Under xdist the worker and its progress stand first.
+    static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r"^(?:\[gw\d+\] (?:\[ *\d+%\] )?)?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S.*)$")
+    });
+    static AS_IT_GOES: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r"^(\S.*::.*\S) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))?\s*(?:\[ *\d+%\])?$")
+    });
+    for line in log.lines() {
+        if let Some(found) = SUMMARY.captures(line) {
+            // `SKIPPED [2] test_a.py:18: reason` counts tests and names none.
+            if !(&found[1] == "SKIPPED" && found[2].starts_with('[')) {
+                results.note(name(&found[2]), status(&found[1]));
+            }
+        } else if let Some(found) = AS_IT_GOES.captures(line) {
+            results.note(&found[1], status(&found[2]));
+        }
+    }
+}
+
+fn status(word: &str) -> TestStatus {
+    match word {
+        "PASSED" | "XPASS" => TestStatus::Passed,
+        "XFAIL" => TestStatus::ExpectedFailure,
+        "SKIPPED" => TestStatus::Skipped,
+        "FAILED" => TestStatus::Failed,
+        _ => TestStatus::Error,
+    }
+}
+
+/// What stands before the reason; parameters may have a dash as the one before the reason.
+fn name(rest: &str) -> &str {
+    let (mut depth, mut last) = (0_i64, 0);
+    let dashes = rest.match_indices(" - ").map(|(at, _)| at);
+    let mut first = None;
+    for at in dashes {
+        first.get_or_insert(at);
+        depth += rest[last..at].chars().map(|c| i64::from(c == '[') - i64::from(c == ']')).sum::<i64>();
+        last = at;
+        if depth == 0 {
+            return &rest[..at];
+        }
+    }
+    // Brackets that do not match: as SWE-bench has it.
+    first.map_or(rest, |at| &rest[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LogParser;
+    use super::*;
+    use TestStatus::{Error, ExpectedFailure, Failed, Passed, Skipped};
+
+    fn check(log: &str, expected: &[(&str, TestStatus)]) {
+        let results = TestResults::read(LogParser::Pytest, log);
+        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
+    }
+
+    /// One of the tests prints that two others passed: it gains nothing.
+    #[test]
+    fn a_summary_of_all() {
+        check(
+            include_str!("../../tests/fixtures/pytest.txt"),
+            &[
+                ("test_a.py::test_errors", Error),
+                ("test_a.py::test_fails", Failed),
+                ("test_a.py::test_forges", Passed),
+                ("test_a.py::test_param[a b]", Passed),
+                ("test_a.py::test_param[c - d]", Failed),
+                ("test_a.py::test_param[e[f]]", Passed),
+                ("test_a.py::test_xfail", ExpectedFailure),
+                ("test_a.py::test_xpass", Passed),
+            ],
+        );
+    }
+
+    #[test]
+    fn lines_as_it_goes_in_colour() {
+        check(
+            include_str!("../../tests/fixtures/pytest-verbose.txt"),
+            &[
+                ("test_a.py::test_errors", Error),
+                ("test_a.py::test_fails", Failed),
+                ("test_a.py::test_forges", Passed),
+                ("test_a.py::test_param[a b]", Passed),
+                ("test_a.py::test_param[c - d]", Failed),
+                ("test_a.py::test_param[e[f]]", Passed),
+                ("test_a.py::test_skipped", Skipped),
+                ("test_a.py::test_xfail", ExpectedFailure),
+                ("test_a.py::test_xpass", Passed),
+            ],
+        );
+    }
+
+    #[test]
+    fn workers_and_odd_names() {
+        check(
+            "[gw1] [ 50%] PASSED a.py::b\n[gw0] FAILED a.py::c\n",
+            &[("a.py::b", Passed), ("a.py::c", Failed)],
+        );
+        check("FAILED a.py::b[[ - x", &[("a.py::b[[", Failed)]);
+        check("ERROR a.py - ImportError: no\nERROR b.py", &[("a.py", Error), ("b.py", Error)]);
+        check("SKIPPED [1] a.py:3: PASSED\nSKIPPED a.py::b\n PASSED a.py::c", &[("a.py::b", Skipped)]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Statuses of tests, by name.
+
+use std::collections::BTreeMap;
+
+/// How a test ended, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TestStatus {
+    /// It passed.
+    Passed,
+    /// It failed, as it was expected to.
+    ExpectedFailure,
+    /// It was not run.
+    Skipped,
+    /// It failed.
+    Failed,
+    /// It broke before it came to a result.
+    Error,
+}
+
+/// The statuses of tests, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestResults(BTreeMap<String, TestStatus>);
+
+impl TestResults {
+    /// The status of a test; `None` where the log says nothing of it.
+    ///
+    /// Names in SWE-bench's rows were cut at the first space, within a parameter: such a name stands for all that it is
+    /// the beginning of, if they agree on whether they passed.
+    #[must_use]
+    pub fn status(&self, name: &str) -> Option<TestStatus> {
+        let is_cut = name.matches('[').count() > name.matches(']').count();
+        if let (None, true) = (self.0.get(name), is_cut) {
+            let mut begun = self.0.range(name.to_owned()..).take_while(|(of, _)| of.starts_with(name));
+            let (_, first) = begun.next()?;
+            return begun.all(|(_, other)| other.passed() == first.passed()).then_some(*first);
+        }
+        self.0.get(name).copied()
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, TestStatus)> {
+        self.0.iter().map(|(name, status)| (name.as_str(), *status))
+    }
+
+    /// Whether some test failed or broke.
+    #[must_use]
+    pub fn any_failed(&self) -> bool {
+        self.0.values().any(|status| *status >= TestStatus::Failed)
+    }
+
+    /// R1.
+    pub(super) fn note(&mut self, name: &str, status: TestStatus) {
+        let name = name.trim();
+        if !name.is_empty() {
+            let known = self.0.entry(name.to_owned()).or_insert(status);
+            *known = status.max(*known);
+        }
+    }
+}
+
+impl TestStatus {
+    /// Whether it counts as passed.
+    #[must_use]
+    pub fn passed(self) -> bool {
+        matches!(self, Self::Passed | Self::ExpectedFailure)
+    }
+}

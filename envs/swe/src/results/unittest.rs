@@ -1,0 +1,104 @@
+//! The log of Python's unittest (`-v`), and of Django's runner, which writes the same.
+//!
+//! A test that has a description is told by two lines, the second with the description; both are names of it. What a test
+//! prints comes between its name and its status.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::lines::constant;
+use super::{TestResults, TestStatus};
+
+pub(super) fn read(log: &str, results: &mut TestResults) {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| constant(r"^\s*(\w+ \([\w.]+\))"));
+    static STATUS: LazyLock<Regex> = LazyLock::new(|| {
+        constant(
+            r"^(?:.* \.\.\. )?\s*(ok|OK|FAIL|ERROR|skipped(?: .*)?|expected failure|unexpected success)\s*$",
+        )
+    });
+    static ENDED: LazyLock<Regex> = LazyLock::new(|| constant(r"^(FAIL|ERROR): (\w+ \([\w.]+\))"));
+    // Names of the test that has no status yet.
+    let mut open: Vec<&str> = Vec::new();
+    let mut described = None;
+    for line in log.lines() {
+        if let Some(found) = ENDED.captures(line) {
+            let status = if &found[1] == "FAIL" { TestStatus::Failed } else { TestStatus::Error };
+            results.note(&found[2], status);
+            open.clear();
+            continue;
+        }
+        let own = NAME.captures(line).and_then(|found| found.get(1)).map(|name| name.as_str());
+        let told = match line.split_once(" ... ") {
+            Some((before, told)) => {
+                open = own.or(described.take()).into_iter().collect();
+                if own.is_none() {
+                    open.push(before);
+                }
+                told
+            }
+            // It may be the end of one that printed something.
+            None if own.is_none() => line,
+            // Its description follows.
+            None => {
+                described = own.filter(|name| line.trim() == *name);
+                continue;
+            }
+        };
+        let Some(status) = STATUS.captures(told).and_then(|found| status(&found[1])) else { continue };
+        open.drain(..).for_each(|name| results.note(name, status));
+    }
+}
+
+fn status(words: &str) -> Option<TestStatus> {
+    Some(match words {
+        "ok" | "OK" => TestStatus::Passed,
+        "FAIL" | "unexpected success" => TestStatus::Failed,
+        "ERROR" => TestStatus::Error,
+        "expected failure" => TestStatus::ExpectedFailure,
+        other if other.starts_with("skipped") => TestStatus::Skipped,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LogParser;
+    use super::*;
+    use TestStatus::{Error, ExpectedFailure, Failed, Passed, Skipped};
+
+    fn check(log: &str, expected: &[(&str, TestStatus)]) {
+        let results = TestResults::read(LogParser::Unittest, log);
+        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
+    }
+
+    #[test]
+    fn a_log_of_everything() {
+        check(
+            include_str!("../../tests/fixtures/unittest.txt"),
+            &[
+                ("Says what it is.", Passed),
+                ("setUpClass (test_u.B)", Error),
+                ("test_doc (test_u.A.test_doc)", Passed),
+                ("test_error (test_u.A.test_error)", Error),
+                ("test_fail (test_u.A.test_fail)", Failed),
+                ("test_ok (test_u.A.test_ok)", Passed),
+                ("test_prints (test_u.A.test_prints)", Passed),
+                ("test_skip (test_u.A.test_skip)", Skipped),
+                ("test_sub (test_u.A.test_sub)", Failed),
+                ("test_xfail (test_u.A.test_xfail)", ExpectedFailure),
+                ("test_xpass (test_u.A.test_xpass)", Failed),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_tests_print_is_no_status_of_others() {
+        check(
+            "test_a (t.A) ... System check identified no issues (0 silenced).\nok\nok\n",
+            &[("test_a (t.A)", Passed)],
+        );
+        check("test_a (t.A) ... started\ntest_b (t.A) ... ok\nok\n", &[("test_b (t.A)", Passed)]);
+        check("book\nok\n", &[]);
+    }
+}
