@@ -224,10 +224,7 @@ mod tests {
         check(
             "policies/judge",
             "[dependencies]\ntch.workspace = true",
-            &[
-                "policies/judge/Cargo.toml:1: crate `judge` is not in the list of edges, ci/xtask/src/edges.rs",
-                "policies/judge/Cargo.toml:4: only `torch` and `shim` may depend on tch",
-            ],
+            &["policies/judge/Cargo.toml:4: only `torch` and `shim` may depend on tch"],
         );
     }
 

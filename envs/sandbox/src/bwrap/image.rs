@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::arguments::PATH;
-use crate::safe_dir::SafeDir;
+use crate::safe_dir::{SafeDir, undisturbed};
 use crate::tree::{TreeBounds, special_file};
 use crate::{SafeReadError, TreeError};
 
@@ -127,7 +127,7 @@ pub(super) const OWN_ENTRIES: &[&str] = &["dev", "logs", "proc", "sys", "tests",
 fn open_in(root: &SafeDir, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let flags = flags | OFlags::CLOEXEC;
-    rustix::io::retry_on_intr(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
+    undisturbed(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
 }
 
 /// An absolute path with its links followed inside the image; parts that are not there are kept as they are.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
-use crate::safe_dir::{FOLDER, Keeper, failed, open_beneath};
+use crate::safe_dir::{FOLDER, Keeper, failed, open_beneath, undisturbed};
 use crate::{EntryStat, FileKind, Owner, PutFile, SafeDir, SafeReadError};
 
 /// Of a folder that programs may not write to.
@@ -21,9 +21,6 @@ const OPEN: u32 = 0o777;
 /// File systems that the kernel makes up: proc, sysfs, cgroup, cgroup2, devpts, mqueue. Nobody works in them, and reading all
 /// of one has effects and errors of its own.
 const MADE_UP: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
-
-/// How often a look-up is made again that something elsewhere on the machine disturbed.
-const MOST_TRIES: u32 = 100;
 
 /// The folder, with what keeps its content.
 #[derive(Debug, Clone)]
@@ -81,16 +78,8 @@ impl InsideRoot {
     pub(super) fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, SafeReadError> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
-        let mut tries = 0;
-        loop {
-            match openat2(&self.dir, path, flags, Mode::empty(), resolve) {
-                Err(Errno::INTR) => {}
-                // A `..` on the way, and somebody on this machine renames or mounts just now.
-                Err(Errno::AGAIN) if tries < MOST_TRIES => tries += 1,
-                Err(errno) => return Err(failed(Path::new(path), errno)),
-                Ok(found) => return Ok(found),
-            }
-        }
+        undisturbed(|| openat2(&self.dir, path, flags, Mode::empty(), resolve))
+            .map_err(|errno| failed(Path::new(path), errno))
     }
 
     /// Replaces whatever is at a path by a folder with these files. Files are root's, and so is the folder unless it

@@ -243,6 +243,21 @@ fn fstat(fd: BorrowedFd<'_>) -> rustix::io::Result<EntryStat> {
     rustix::fs::fstat(fd).map(|stat| EntryStat::from(&stat))
 }
 
+/// How often a look-up is made again that something elsewhere on the machine disturbed.
+const MOST_TRIES: u32 = 100;
+
+/// A look-up that may meet `..` on its way: the kernel gives it up while anybody on the machine renames or mounts.
+pub(crate) fn undisturbed<T>(mut look_up: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    let mut tries = 0;
+    loop {
+        match look_up() {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if tries < MOST_TRIES => tries += 1,
+            found => return found,
+        }
+    }
+}
+
 /// What an error number means for a path.
 pub(crate) fn failed(path: &Path, errno: Errno) -> SafeReadError {
     let path = path.to_owned();
@@ -266,6 +281,24 @@ mod tests {
 
     fn check(path: &str, expected: Option<&str>) {
         assert_eq!(clean(Path::new(path)).ok().as_deref(), expected.map(Path::new), "{path:?}");
+    }
+
+    #[test]
+    fn look_ups_that_are_disturbed_are_made_again() {
+        let check = |errors: &[Errno], expected: Result<usize, Errno>| {
+            let mut errors = errors.iter();
+            let mut made = 0;
+            let found = undisturbed(|| {
+                made += 1;
+                errors.next().map_or(Ok(made), |errno| Err(*errno))
+            });
+            assert_eq!(found, expected);
+        };
+        check(&[], Ok(1));
+        check(&[Errno::AGAIN, Errno::INTR, Errno::AGAIN], Ok(4));
+        check(&[Errno::NOENT], Err(Errno::NOENT));
+        check(&[Errno::AGAIN; 100], Ok(101));
+        check(&[Errno::AGAIN; 101], Err(Errno::AGAIN));
     }
 
     #[test]

@@ -27,6 +27,6 @@ pub use error::{SafeReadError, SafeWriteError};
 pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};
 
-pub(crate) use dir::{FOLDER, clean, failed, listing, open_beneath, read_link};
+pub(crate) use dir::{FOLDER, clean, failed, listing, open_beneath, read_link, undisturbed};
 pub(crate) use owner::ActingAs;
 pub(crate) use write::write_failed;
