@@ -17,7 +17,7 @@ CARGO := ci/setup.sh run cargo
 TORCH := --features clawrl/torch
 ALL := --workspace $(TORCH),clawrl-bench/torch
 # Tests in containers, which can be built anywhere and run where an engine can.
-ENGINE := clawrl-container/engine-tests
+ENGINE := clawrl-container/base-image-tests
 # Tests of MCP servers of others, which can be built anywhere and run where those are installed.
 SERVERS := clawrl-toolcall/real-servers
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --

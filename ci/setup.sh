@@ -8,6 +8,8 @@
 #   ci/setup.sh engine   tries a container engine, and prints the features of the tests that need one; says why not,
 #                        prints nothing and succeeds where none can be started
 #   ci/setup.sh mcp      installs the MCP servers that tests run (ci/mcp/install.sh)
+#   ci/setup.sh image    makes the base image of SWE tasks, once, and prints its folder; `image import` gives it to the
+#                        engine instead, and prints its name there (ci/image.sh)
 #   ci/setup.sh servers  prints the features of the tests that need them; says why not, prints nothing and succeeds
 #                        where they are not installed. In CI it installs them first
 #
@@ -49,8 +51,8 @@ die() {
 
 purpose=${1-test}
 case "$purpose:$#" in
-test:[01] | demo:1 | env:1 | engine:1 | mcp:1 | servers:1 | run:[!1] | run:??*) ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|mcp|servers], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
+test:[01] | demo:1 | env:1 | engine:1 | mcp:1 | servers:1 | image:[12] | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|mcp|servers|image], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
 readonly started_in=$PWD
@@ -385,6 +387,7 @@ readonly ENGINE_SECONDS=30 # An engine that does not listen by then is none.
 # Starts an engine of its own, as the tests do, and ends it again. Prints what it said last where it does not start.
 try_engine() (
     folder=$(mktemp --directory)
+    : >"$folder/log"
     setpriv --pdeathsig TERM dockerd --bridge=none --iptables=false --ip6tables=false --data-root "$folder/data" \
         --exec-root "$folder/exec" --pidfile "$folder/pid" --host "unix://$folder/socket" \
         </dev/null >/dev/null 2>"$folder/log" &
@@ -409,7 +412,19 @@ choose_engine() {
     elif ! output=$(try_engine); then
         say 'tests in containers are left out: an engine does not start here:' "$output"
     else
-        printf ',%s\n' "$ENGINE_FEATURES"
+        printf ',%s%s\n' "$ENGINE_FEATURES" "$(choose_base_image)"
+    fi
+}
+
+# The base image is made in CI alone: it takes minutes, and a program that is not there otherwise.
+choose_base_image() {
+    local output
+    if [[ ${CI-} == true ]] && may_download && ! output=$(ci/image.sh 2>&1 >/dev/null); then
+        say 'tests of repositories in containers are left out: the base image cannot be made:' "$output"
+    elif ! ci/image.sh check >/dev/null; then
+        say 'tests of repositories in containers are left out: there is no base image; ci/setup.sh image makes it'
+    else
+        printf ',%s' clawrl-container/base-image-tests
     fi
 }
 
@@ -437,6 +452,7 @@ engine)
     exit
     ;;
 mcp) exec ci/mcp/install.sh ;;
+image) exec ci/image.sh "${@:2}" ;;
 servers)
     choose_servers
     exit

@@ -22,6 +22,7 @@ mod reset;
 mod rows;
 mod scheduler;
 mod suites;
+mod swe;
 mod table;
 mod terminal_step;
 mod terminals;
@@ -53,6 +54,8 @@ enum Area {
     LiveShells(live_shells::Arguments),
     /// Trials a second of a suite of trivial tasks, in containers and in sandboxes, against Harbor.
     Suite(suites::Arguments),
+    /// A step and a reset of a software engineering environment in a container, against `docker exec` and `docker run`.
+    Swe(swe::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
     TerminalStep(terminal_step::Arguments),
     /// Calls a second of a `python` tool, against a program for each call in the same sandboxes; and what some that
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Area::Suite(arguments) => {
             suites::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
+        Area::Swe(arguments) => swe::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::TerminalStep(arguments) => {
             terminal_step::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }

@@ -4,28 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bollard::Docker;
-use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, RunId, SandboxLimits};
+use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, Retry, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
     Enclosure, Keeper, LiveCount, SandboxBackend, SandboxSpec, StartedSandbox, announce, enter, owner_name,
 };
 use tokio::sync::Semaphore;
 
-use crate::container::{Container, ContainerPlan, MARK, remove};
-use crate::image::Images;
-use crate::sweep::owned_by;
+use crate::absence;
+use crate::container::{Container, ContainerPlan, IMAGE_GONE, MARK, remove};
+use crate::image::IMAGE_MISSING;
+use crate::keeping::ImageKeeping;
+use crate::site::{Placement, Sites};
+use crate::sweep::owned;
 use crate::{EngineReport, capabilities, labels};
 
-/// Containers that are made or removed at once. Engines do most of either one after another; more only wait there, where
-/// nobody can give up on them.
-const REQUESTS_AT_ONCE: usize = 6;
-
 /// Where tasks of others expect to find and to leave things.
-const COMMONS: &[&str] = &["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
+const COMMONS: [&str; 4] = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
 
 /// How long `shutdown` waits for what it ended.
 const END_LIMIT: Duration = Duration::from_secs(90);
+
+/// How long it waits for an engine that does not answer, when all programs in containers have ended.
+const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often it looks whether containers are gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -33,12 +34,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What the backend is made of.
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {
-    /// From [`crate::probe_engine`].
-    pub engine: EngineReport,
+    /// From [`crate::probe_engines`]: at least one.
+    pub engines: Vec<EngineReport>,
     /// Label of everything created.
     pub run: RunId,
     /// Held fixed in every container.
     pub determinism: Determinism,
+    /// Which images stay. `None`: all, and nobody writes down which are ours.
+    pub images: Option<ImageKeeping>,
 }
 
 /// Sandboxes that are containers.
@@ -49,39 +52,44 @@ pub struct ContainerBackend {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) docker: Docker,
+    sites: Sites,
     spawner: SpawnerClient,
-    config: ContainerConfig,
-    images: Images,
+    run: RunId,
+    determinism: Determinism,
     /// Sandboxes: until their last process has ended.
     sandboxes: Arc<LiveCount>,
-    /// Containers: until the engine has removed them.
-    pub(crate) containers: Arc<LiveCount>,
-    pub(crate) requests: Semaphore,
     /// Closed by `shutdown`.
     starts: Semaphore,
     next: AtomicU64,
 }
 
 impl ContainerBackend {
-    /// A backend on a spawner and an engine. Call inside a runtime.
+    /// A backend on a spawner and engines. Call inside a runtime.
     ///
     /// # Errors
-    /// A provider [`Fault`] when the engine's socket is gone.
+    /// A provider [`Fault`] when an engine's socket is gone, or a budget for images cannot be kept (`image-ledger`).
     pub fn new(spawner: SpawnerClient, config: ContainerConfig) -> Result<Self, Fault> {
-        let docker = config.engine.client()?;
+        let ContainerConfig { engines, run, determinism, images } = config;
         let shared = Shared {
-            images: Images::new(docker.clone()),
-            docker,
+            sites: Sites::new(&engines, images.as_ref())?,
             spawner,
-            config,
+            run,
+            determinism,
             sandboxes: Arc::default(),
-            containers: Arc::default(),
-            requests: Semaphore::new(REQUESTS_AT_ONCE),
             starts: Semaphore::new(Semaphore::MAX_PERMITS),
             next: AtomicU64::new(0),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Starts one; where the engine went away meanwhile, again once it is back.
+    async fn start_patiently(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
+        match Self::start_now(Arc::clone(&shared), spec.clone()).await {
+            Err(fault) if fault.retry == Retry::Sound && absence::ended(&shared.sites).await => {
+                Self::start_now(shared, spec).await
+            }
+            started => started,
+        }
     }
 
     async fn start_now(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
@@ -93,67 +101,104 @@ impl ContainerBackend {
                 "`sandbox: container` needs an image: say `image: NAME`, or `image: { build: FOLDER }`";
             Fault::permanent(Boundary::Provider, "no-image", message)
         })?;
-        // The engine is on this machine; its own words for this name no way out.
-        if let Some(folder) = spec.read_only.iter().find(|folder| !folder.is_dir()) {
+        let Placement { site, live: placed, some_silent } = shared.sites.place(&image.source).await?;
+        let node = site.node(&shared.run).await?;
+        // Where the engine is on this machine: its own words for this name no way out.
+        if let Some(folder) = spec.read_only.iter().find(|folder| site.is_here() && !folder.is_dir()) {
             let message = format!(
                 "`read_only`: there is no folder {} on this machine: install what it is to hold, or correct the path",
                 folder.display()
             );
             return Err(Fault::permanent(Boundary::Provider, "read-only-missing", message));
         }
-        let facts = shared.images.ready(&image.source).await?;
-        let workdir = facts.workspace(image, spec.workspace)?;
-        let place = shared.requests.acquire().await.map_err(ended)?;
+        let ready = site.images.ready(&image.source).await.map_err(|fault| match some_silent {
+            // The engine that has it may be the one that does not answer.
+            true if fault.code == IMAGE_MISSING => Fault { retry: Retry::Sound, ..fault },
+            _ => fault,
+        })?;
+        let workdir = ready.facts.workspace(image, spec.workspace)?;
+        let place = site.requests.acquire().await.map_err(ended)?;
         let live = shared.sandboxes.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}/{number}", owner_name(&shared.config.run));
+        let mark = format!("{}/{number}", owner_name(&shared.run));
         let plan = ContainerPlan {
-            image: &facts,
+            image: &ready.facts,
             workdir: &workdir,
             limits: spec.limits,
             network: spec.network,
             read_only: &spec.read_only,
-            labels: labels::of(&shared.config.run),
+            labels: labels::of(&shared.run),
             mark: &mark,
         };
-        let (container, pid) = Container::start(&shared, &plan).await?;
+        let (mut placed, mut again) = (Some(placed), None);
+        let mut started = Container::start(&site, &plan, &mut placed).await;
+        if started.as_ref().is_err_and(|fault| fault.code == IMAGE_GONE) {
+            // Somebody else removed it after it was found.
+            site.images.forget(&image.source, &ready.facts);
+            let ready = again.insert(site.images.ready(&image.source).await?);
+            let plan = ContainerPlan { image: &ready.facts, ..plan };
+            started = Container::start(&site, &plan, &mut placed).await;
+        }
+        let (container, pid) = started?;
         drop(place);
+        // The container holds its image from here on.
+        let facts = again.unwrap_or(ready).facts;
+        shared.sites.started(&image.source);
         let enclosure = Enclosure {
             pid,
             mark: (MARK.to_owned(), mark.clone()),
             user: image.user.clone().unwrap_or_else(|| facts.user.clone()),
             workdir,
-            commons: COMMONS,
+            commons: COMMONS.map(str::to_owned).to_vec(),
             environment: facts.environment.clone(),
             capabilities: capabilities::bits(),
             keeper: Arc::new(container) as Keeper,
             live,
         };
-        enter(shared.spawner.clone(), &shared.config.determinism, &spec, enclosure).await
+        match node {
+            Some(node) => node.enter(&shared.determinism, spec, enclosure).await,
+            None => enter(shared.spawner.clone(), &shared.determinism, &spec, enclosure).await,
+        }
     }
 
-    /// Has what is left of this run's containers removed. What was found, in words: nothing is left when that is nothing.
-    async fn remove_all(shared: &Shared) -> Vec<String> {
-        let found = match owned_by(&shared.docker, &owner_name(&shared.config.run)).await {
-            Ok(found) => found,
-            Err(error) => return vec![format!("the engine does not say which containers are left: {error}")],
-        };
-        let mut left = Vec::new();
-        for id in found {
-            // One that somebody else is removing is looked for again, too.
-            left.push(match remove(&shared.docker, &id).await {
-                Ok(()) => format!("container {id} was removed, and is still there"),
-                Err(error) => format!("container {id} cannot be removed: {error}"),
-            });
+    /// Has what is left of this run's containers removed.
+    async fn remove_all(shared: &Shared) -> Leftovers {
+        let mut left = Leftovers::default();
+        for site in shared.sites.iter() {
+            let found = match owned(&site.docker, &shared.run).await {
+                Ok(found) => found,
+                Err(error) => {
+                    let socket = &site.socket;
+                    let what =
+                        format!("the engine at {socket} does not say which containers are left: {error}");
+                    left.silent.push(what);
+                    continue;
+                }
+            };
+            for id in found {
+                // One that somebody else is removing is looked for again, too.
+                left.containers.push(match remove(&site.docker, &id).await {
+                    Ok(()) => format!("container {id} was removed, and is still there"),
+                    Err(error) => format!("container {id} cannot be removed: {error}"),
+                });
+            }
         }
         left
     }
 }
 
+/// What a look at all engines found, in words. Nothing is left when that is nothing.
+#[derive(Debug, Default)]
+struct Leftovers {
+    containers: Vec<String>,
+    /// Engines that did not answer.
+    silent: Vec<String>,
+}
+
 impl SandboxBackend for ContainerBackend {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
         // In a task of its own: a caller that is dropped half-way must not lose a container that is on its way.
-        let task = tokio::spawn(Self::start_now(Arc::clone(&self.shared), spec));
+        let task = tokio::spawn(Self::start_patiently(Arc::clone(&self.shared), spec));
         Box::pin(async move {
             task.await.unwrap_or_else(|error| {
                 Err(Fault::permanent(Boundary::Harness, "panic", format!("starting a container: {error}")))
@@ -177,17 +222,20 @@ impl SandboxBackend for ContainerBackend {
         Box::pin(async move {
             let shared = &self.shared;
             shared.starts.close();
-            let deadline = tokio::time::Instant::now() + END_LIMIT;
+            let begun = tokio::time::Instant::now();
             loop {
                 // Whoever still holds a sandbox loses it. One on its way is found in a later round.
-                let left = Self::remove_all(shared).await;
+                let Leftovers { containers, silent } = Self::remove_all(shared).await;
                 let undead = shared.sandboxes.all_ended(Duration::from_millis(500)).await;
-                if left.is_empty() && undead == 0 {
-                    return Vec::new();
-                }
-                if tokio::time::Instant::now() >= deadline {
+                // Nothing runs there any more; a later start removes what an engine has when it is back.
+                let limit = if containers.is_empty() && undead == 0 { SILENCE_LIMIT } else { END_LIMIT };
+                let over = containers.is_empty() && silent.is_empty() && undead == 0;
+                if over || begun.elapsed() >= limit {
+                    for keeper in shared.sites.iter().filter_map(|site| site.keeper.as_ref()) {
+                        keeper.write_down().await;
+                    }
                     let undead = (undead > 0).then(|| format!("{undead} containers have not ended"));
-                    return left.into_iter().chain(undead).collect();
+                    return containers.into_iter().chain(silent).chain(undead).collect();
                 }
                 // timer: the engine tells nobody that a container which somebody else removes is gone.
                 tokio::time::sleep(LOOK_AGAIN).await;

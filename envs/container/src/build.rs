@@ -19,7 +19,6 @@ use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
 
 use crate::engine::refused;
-use crate::image::look;
 
 /// Most bytes of a folder: it is held in memory, and sent whole.
 const MOST_BYTES: u64 = 512 << 20;
@@ -27,8 +26,19 @@ const MOST_BYTES: u64 = 512 << 20;
 /// Lines of a build's output that a fault repeats.
 const LAST_LINES: usize = 12;
 
-/// Builds the image if it is not there, and returns its name.
-pub(crate) async fn build(docker: &Docker, context: &Path, dockerfile: &str) -> Result<String, Fault> {
+/// A folder that is to be built.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// Of the image.
+    pub(crate) name: String,
+    bytes: Vec<u8>,
+}
+
+/// Reads a folder.
+///
+/// # Errors
+/// A permanent provider [`Fault`], when it cannot be built from.
+pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Packed, Fault> {
     let (folder, file) = (context.to_owned(), dockerfile.to_owned());
     let packed = tokio::task::spawn_blocking(move || pack(&folder, &file)).await.map_err(|error| {
         Fault::permanent(Boundary::Harness, "panic", format!("packing a folder: {error}"))
@@ -37,26 +47,32 @@ pub(crate) async fn build(docker: &Docker, context: &Path, dockerfile: &str) -> 
         let message = format!("the folder {} cannot be built from: {error}", context.display());
         Fault::permanent(Boundary::Provider, "build-context", message)
     };
-    let packed = packed.map_err(unreadable)?;
+    let bytes = packed.map_err(unreadable)?;
     let mut hash = Sha256::new();
     hash.update(dockerfile.as_bytes());
     hash.update([0]);
-    hash.update(&packed);
+    hash.update(&bytes);
     let digest: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("clawrl-build:{digest}");
-    if look(docker, &name).await?.is_some() {
-        return Ok(name);
-    }
+    Ok(Packed { name: format!("clawrl-build:{digest}"), bytes })
+}
+
+/// Builds the image.
+pub(crate) async fn build(
+    docker: &Docker,
+    packed: Packed,
+    context: &Path,
+    dockerfile: &str,
+) -> Result<(), Fault> {
     let options = BuildImageOptions {
         dockerfile: dockerfile.to_owned(),
-        t: Some(name.clone()),
+        t: Some(packed.name),
         rm: true,
         forcerm: true,
         ..BuildImageOptions::default()
     };
     let mut said: Vec<String> = Vec::new();
     let mut steps =
-        std::pin::pin!(docker.build_image(options, None, Some(bollard::body_full(packed.into()))));
+        std::pin::pin!(docker.build_image(options, None, Some(bollard::body_full(packed.bytes.into()))));
     while let Some(step) = steps.next().await {
         let failure = match step {
             Ok(info) => {
@@ -74,7 +90,7 @@ pub(crate) async fn build(docker: &Docker, context: &Path, dockerfile: &str) -> 
             return Err(Fault::permanent(Boundary::Provider, "build-failed", message));
         }
     }
-    Ok(name)
+    Ok(())
 }
 
 /// The folder as an archive, the same bytes for the same content. Blocks.

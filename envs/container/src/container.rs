@@ -16,10 +16,10 @@ use clawrl_core::{Boundary, Fault, NetworkPolicy, SandboxLimits};
 use clawrl_sandbox::Live;
 use tokio::runtime::Handle;
 
-use crate::backend::Shared;
 use crate::capabilities;
 use crate::engine::refused;
-use crate::image::ImageFacts;
+use crate::image_facts::ImageFacts;
+use crate::site::Site;
 
 /// The variable by which a container's first process is told from others.
 pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
@@ -27,6 +27,9 @@ pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
 /// The first process: it waits, cannot be ended from inside, and has its orphans reaped by the kernel, which does so for
 /// whoever ignores the news of their end. A shell that waited in a loop would end where it cannot fork.
 const SLEEPER: [&str; 3] = ["bash", "-c", "trap '' CHLD; exec sleep 2147483647"];
+
+/// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
+pub(crate) const IMAGE_GONE: &str = "image-gone";
 
 /// The engine's ordinary network.
 const BRIDGE: &str = "bridge";
@@ -49,27 +52,30 @@ pub(crate) struct ContainerPlan<'a> {
 #[derive(Debug)]
 pub(crate) struct Container {
     pub(crate) id: String,
-    shared: Weak<Shared>,
+    site: Weak<Site>,
     runtime: Handle,
-    /// Its place in the count of removals to come.
+    /// Its place in the engine's count.
     live: Option<Live>,
 }
 
 impl Container {
-    /// Makes and starts it; returns its first process's id too.
-    pub(crate) async fn start(shared: &Arc<Shared>, plan: &ContainerPlan<'_>) -> Result<(Self, u32), Fault> {
-        let docker = &shared.docker;
+    pub(crate) fn new(id: String, site: Weak<Site>, live: Option<Live>) -> Self {
+        Self { id, site, runtime: Handle::current(), live }
+    }
+
+    /// Makes and starts it; returns its first process's id too. Takes its place in the count as soon as it exists.
+    pub(crate) async fn start(
+        site: &Arc<Site>,
+        plan: &ContainerPlan<'_>,
+        live: &mut Option<Live>,
+    ) -> Result<(Self, u32), Fault> {
+        let docker = &site.docker;
         if plan.network == NetworkPolicy::Public {
             must_have_bridge(docker).await?;
         }
         let created = docker.create_container(None, body(plan)).await;
-        let id = created.map_err(|error| refused("making a container", &error))?.id;
-        let container = Self {
-            id,
-            shared: Arc::downgrade(shared),
-            runtime: Handle::current(),
-            live: Some(shared.containers.begin()),
-        };
+        let id = created.map_err(|error| not_made(plan.image, &error))?.id;
+        let container = Self::new(id, Arc::downgrade(site), live.take());
         if let Err(error) = docker.start_container(&container.id, None::<StartContainerOptions>).await {
             let fault = refused("starting a container", &error);
             let no_bash =
@@ -103,16 +109,26 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let Some(shared) = self.shared.upgrade() else { return };
+        let Some(site) = self.site.upgrade() else { return };
         let (id, live) = (std::mem::take(&mut self.id), self.live.take());
         // Owned by the count: shutting down waits for it.
         self.runtime.spawn(async move {
-            let _place = shared.requests.acquire().await;
-            if let Err(error) = remove(&shared.docker, &id).await {
+            let _place = site.requests.acquire().await;
+            if let Err(error) = remove(&site.docker, &id).await {
                 tracing::warn!(container = id, %error, "a container could not be removed");
             }
             drop(live);
         });
+    }
+}
+
+fn not_made(image: &ImageFacts, error: &Error) -> Fault {
+    match error {
+        Error::DockerResponseServerError { status_code: 404, message } if message.contains(&image.id) => {
+            let message = format!("an image was removed while a container of it was made: {message}");
+            Fault::transient(Boundary::Provider, IMAGE_GONE, message)
+        }
+        other => refused("making a container", other),
     }
 }
 

@@ -1,17 +1,43 @@
 //! The engine: where it listens, what it is, and what its refusals mean.
 
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
 use bollard::errors::Error;
 use bollard::{ClientVersion, Docker};
 use clawrl_core::{Boundary, Fault};
 
+use crate::tcp;
+
 /// Where an engine listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
+
+const UNIX: &str = "unix://";
+const TCP: &str = "tcp://";
 
 /// A request that takes longer is given up, in seconds. Builds and fetches send something all the time.
 const REQUEST_SECONDS: u64 = 120;
 
 /// The oldest version of the API that we speak; the engine of Docker 20.10 speaks it.
 const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+
+/// How engines are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineAccess {
+    /// As in `DOCKER_HOST`, or several of these with commas between them: `unix://PATH`, `tcp://HOST:PORT`.
+    pub addresses: String,
+    /// The folder of `ca.pem`, `cert.pem` and `key.pem` for those over TCP, as in `DOCKER_CERT_PATH`. `None`: no TLS,
+    /// which only an address of this machine may be without.
+    pub certificates: Option<PathBuf>,
+}
+
+impl EngineAccess {
+    /// To engines that need no certificates.
+    #[must_use]
+    pub fn new(addresses: impl Into<String>) -> Self {
+        Self { addresses: addresses.into(), certificates: None }
+    }
+}
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -24,51 +50,103 @@ pub struct EngineReport {
     pub storage: String,
     /// Limits that cannot be set, for the start of a run and for its record.
     pub unavailable: Vec<String>,
-    pub(crate) api: (usize, usize),
+    /// Whether a program of ours beside it starts what runs in its containers, because this process cannot enter them.
+    pub through_node: bool,
+    certificates: Option<PathBuf>,
+    api: (usize, usize),
+    /// By which the engine is told from others: its own id, and where it keeps things. Engines up to Docker 23 take the id of
+    /// a file that all of a machine share.
+    pub(crate) id: String,
 }
 
 impl EngineReport {
     /// A client. It makes its connections in the runtime that it is used in.
     pub(crate) fn client(&self) -> Result<Docker, Fault> {
         let api = ClientVersion { major_version: self.api.0, minor_version: self.api.1 };
-        Docker::connect_with_unix(&self.socket, REQUEST_SECONDS, &api)
+        connect(&self.socket, self.certificates.as_deref(), &api)
             .map_err(|error| no_engine(&self.socket, &error))
     }
 }
 
-/// Looks for an engine that containers can be entered of. `socket` is as in `DOCKER_HOST`.
+fn connect(address: &str, certificates: Option<&Path>, version: &ClientVersion) -> Result<Docker, Error> {
+    match address.strip_prefix(TCP) {
+        None => Docker::connect_with_unix(address, REQUEST_SECONDS, version),
+        Some(place) => tcp::client(place, certificates, REQUEST_SECONDS, version),
+    }
+}
+
+/// Looks for engines. One that is named twice is there once.
 ///
 /// # Errors
-/// A permanent provider [`Fault`] (`engine-missing`, `engine-remote`, `engine-needs-root`, `engine-old`).
-pub async fn probe_engine(socket: &str) -> Result<EngineReport, Fault> {
+/// As [`probe_engine`], of the first one that is not there.
+pub async fn probe_engines(access: &EngineAccess) -> Result<Vec<EngineReport>, Fault> {
+    let mut engines: Vec<EngineReport> = Vec::new();
+    for address in access.addresses.split(',').map(str::trim).filter(|address| !address.is_empty()) {
+        let engine = probe_engine(address, access.certificates.as_deref()).await?;
+        let is_that = |other: &EngineReport| other.socket == engine.socket || other.id == engine.id;
+        if !engines.iter().any(is_that) {
+            engines.push(engine);
+        }
+    }
+    if engines.is_empty() {
+        let message =
+            "DOCKER_HOST names no engine; let it name one (unix://PATH, tcp://HOST:PORT), or unset it";
+        return Err(Fault::permanent(Boundary::Provider, "engine-missing", message));
+    }
+    Ok(engines)
+}
+
+/// Looks for an engine, with the folder of certificates for one over TCP.
+///
+/// # Errors
+/// A permanent provider [`Fault`] (`engine-missing`, `engine-address`, `engine-without-tls`, `engine-old`,
+/// `engine-machine`).
+pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<EngineReport, Fault> {
     let refuse = |code, message: String| Err(Fault::permanent(Boundary::Provider, code, message));
-    if !socket.starts_with("unix://") {
-        let message = format!(
-            "containers need a local engine and root: {socket} is somewhere else, and programs are started in containers \
-             without the engine; unset DOCKER_HOST, or let it name a unix:// socket of this machine"
-        );
-        return refuse("engine-remote", message);
+    let is_local = address.starts_with(UNIX);
+    let certificates = certificates.filter(|_| !is_local);
+    match address.strip_prefix(TCP) {
+        _ if is_local => {}
+        None => {
+            let message = format!(
+                "{address} is no address of an engine that is understood; let DOCKER_HOST name unix://PATH or \
+                 tcp://HOST:PORT"
+            );
+            return refuse("engine-address", message);
+        }
+        Some(place) if certificates.is_none() && !is_of_this_machine(place) => {
+            let message = format!(
+                "{address} is another machine, and who may talk to its engine is root there; set DOCKER_TLS_VERIFY=1, and \
+                 DOCKER_CERT_PATH to the folder of ca.pem, cert.pem and key.pem"
+            );
+            return refuse("engine-without-tls", message);
+        }
+        Some(_) => {}
     }
-    if !rustix::process::geteuid().is_root() {
-        let message = "containers need a local engine and root: programs are started in them without the engine, by entering \
-                       their namespaces; run `clawrl` as root, or use `sandbox: bubblewrap` with `image: { rootfs: FOLDER }`";
-        return refuse("engine-needs-root", message.to_owned());
-    }
-    let missing = |error: Error| no_engine(socket, &error);
-    let docker =
-        Docker::connect_with_unix(socket, REQUEST_SECONDS, bollard::API_DEFAULT_VERSION).map_err(missing)?;
+    let missing = |error: Error| no_engine(address, &error);
+    let docker = connect(address, certificates, bollard::API_DEFAULT_VERSION).map_err(missing)?;
     // The client's own version is newer than what engines of distributions speak.
     let docker = docker.negotiate_version().await.map_err(missing)?;
     let spoken = docker.client_version();
     let api = (spoken.major_version, spoken.minor_version);
     if api < (OLDEST.major_version, OLDEST.minor_version) {
         let message = format!(
-            "the engine at {socket} speaks API {}.{}; at least {OLDEST} is needed: update it",
+            "the engine at {address} speaks API {}.{}; at least {OLDEST} is needed: update it",
             api.0, api.1
         );
         return refuse("engine-old", message);
     }
     let info = docker.info().await.map_err(missing)?;
+    let through_node = !is_local || !rustix::process::geteuid().is_root();
+    let machine = info.architecture.unwrap_or_default();
+    if through_node && machine != std::env::consts::ARCH {
+        let message = format!(
+            "the engine at {address} is on a machine of another kind ({machine}, here {}), where programs of this one do \
+             not run; use an engine on a machine of this kind, or run `clawrl` there",
+            std::env::consts::ARCH
+        );
+        return refuse("engine-machine", message);
+    }
     let mut unavailable = vec!["disk of a container (the engine sets none for each)".to_owned()];
     let lacking = [
         (info.memory_limit, "memory of a container (the engine cannot limit it here)"),
@@ -78,19 +156,31 @@ pub async fn probe_engine(socket: &str) -> Result<EngineReport, Fault> {
     unavailable
         .extend(lacking.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
     Ok(EngineReport {
-        socket: socket.to_owned(),
+        socket: address.to_owned(),
         version: info.server_version.unwrap_or_else(|| "unknown".to_owned()),
         storage: info.driver.unwrap_or_else(|| "unknown".to_owned()),
         unavailable,
+        through_node,
+        certificates: certificates.map(Path::to_owned),
         api,
+        id: format!("{} {}", info.id.unwrap_or_default(), info.docker_root_dir.unwrap_or_default()),
     })
 }
 
+/// Whether `HOST:PORT` never leaves this machine, whatever a name server says.
+fn is_of_this_machine(place: &str) -> bool {
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn no_engine(socket: &str, error: &Error) -> Fault {
-    let message = format!(
-        "no container engine answers at {socket}: {error}; `apt-get install docker.io` or your system's package brings one, \
-         DOCKER_HOST says where another listens"
-    );
+    let advice = if socket.starts_with(UNIX) {
+        "`apt-get install docker.io` or your system's package brings one, DOCKER_HOST says where another listens"
+    } else {
+        "where it wants TLS, set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder of ca.pem, cert.pem and key.pem"
+    };
+    let message = format!("no container engine answers at {socket}: {error}; {advice}");
     Fault::permanent(Boundary::Provider, "engine-missing", message)
 }
 
@@ -101,5 +191,21 @@ pub(crate) fn refused(what: &str, error: &Error) -> Fault {
             Fault::permanent(Boundary::Provider, "engine-refuses", format!("{what}: {message}"))
         }
         other => Fault::transient(Boundary::Provider, "engine", format!("{what}: {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_of_this_machine() {
+        let check = |place: &str, expected: bool| assert_eq!(is_of_this_machine(place), expected, "{place}");
+        check("127.0.0.1:2375", true);
+        check("localhost:2375", true);
+        check("[::1]:2375", true);
+        check("10.0.0.1:2375", false);
+        check("localhost.example:2375", false);
+        check("127.0.0.1.example", false);
     }
 }

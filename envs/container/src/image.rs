@@ -1,114 +1,43 @@
 //! Images: there, fetched, or built; once for all who wait.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptions;
-use clawrl_core::{Boundary, BoxFuture, Fault, ImageSource, ImageSpec, Retry};
-use clawrl_sandbox::WorkspaceStart;
+use clawrl_core::{Boundary, BoxFuture, Fault, ImageSource, Retry};
 use futures_util::future::Shared;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::build;
 use crate::engine::refused;
+use crate::image_facts::ImageFacts;
+use crate::keeping::{ImageKeeper, Pin};
+
+/// Code of the fault that an image is nowhere to be had.
+pub(crate) const IMAGE_MISSING: &str = "image-missing";
 
 /// Fetches and builds at once: each loads the engine, the disk and somebody's registry.
 const AT_ONCE: usize = 2;
-
-/// What a container of an image begins with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ImageFacts {
-    /// By which the engine finds exactly this one.
-    pub(crate) id: String,
-    /// `WORKDIR`.
-    pub(crate) workdir: Option<String>,
-    /// `USER`; nothing stands for root.
-    pub(crate) user: String,
-    /// `ENV`.
-    pub(crate) environment: Vec<(String, String)>,
-    /// `VOLUME`: file systems of their own in every container of the image.
-    pub(crate) volumes: Vec<String>,
-}
-
-impl ImageFacts {
-    /// The workspace of a container, an absolute path.
-    ///
-    /// # Errors
-    /// A permanent provider [`Fault`], when the image makes it the whole file system, or a volume a part of it.
-    pub(crate) fn workspace(&self, image: &ImageSpec, start: WorkspaceStart) -> Result<String, Fault> {
-        let named = |code: &str, what: String, instead: &str| {
-            let message = format!("{}: {what}; {instead}", shown(&image.source));
-            Fault::permanent(Boundary::Provider, code, message)
-        };
-        let own = self.workdir.as_deref();
-        let asked = image.workdir.as_deref().or(own).unwrap_or("/");
-        let parts = folders(asked);
-        if parts.is_empty() {
-            if start == WorkspaceStart::Unseen {
-                return Ok("/".to_owned());
-            }
-            let whose = match (&image.workdir, own) {
-                (Some(_), _) => "`workdir: /` is the whole image",
-                (None, Some(_)) => "its WORKDIR is `/`, the whole image",
-                (None, None) => "it has no WORKDIR, which stands for `/`, the whole image",
-            };
-            let what =
-                format!("{whose}, and a workspace is a folder of its own: it is judged, copied and emptied");
-            let instead = "say `workdir: /app` beside the image's source in the suite, or `WORKDIR /app` in its Dockerfile";
-            return Err(named("image-workdir", what, instead));
-        }
-        let within = |volume: &&String| {
-            let volume = folders(volume);
-            let len = volume.len().min(parts.len());
-            volume[..len] == parts[..len]
-        };
-        if let Some(volume) = self.volumes.iter().find(within) {
-            let what = format!(
-                "the workspace `{asked}` and `VOLUME {volume}` overlap, and a volume is no part of the container's own \
-                 files: what is in it is neither judged nor brought to a verifier"
-            );
-            let instead = "say another `workdir:` beside the image's source in the suite, or take the VOLUME out of its Dockerfile";
-            return Err(named("image-volume", what, instead));
-        }
-        Ok(format!("/{}", parts.join("/")))
-    }
-}
-
-/// For people.
-fn shown(source: &ImageSource) -> String {
-    match source {
-        ImageSource::Name(name) => format!("image `{name}`"),
-        ImageSource::Build { context, dockerfile, .. } => {
-            format!("the image of {}", context.join(dockerfile).display())
-        }
-        other => format!("the image of {other:?}"),
-    }
-}
-
-/// The folders of a path from the root on, as a path is read without looking at the files.
-fn folders(path: &str) -> Vec<&str> {
-    let mut folders = Vec::new();
-    for name in path.split('/') {
-        match name {
-            "" | "." => {}
-            ".." => drop(folders.pop()),
-            name => folders.push(name),
-        }
-    }
-    folders
-}
 
 type Answer = Result<Arc<ImageFacts>, Fault>;
 
 /// The images that were asked for.
 #[derive(Debug)]
 pub(crate) struct Images {
-    docker: Docker,
     known: Mutex<HashMap<ImageSource, Wanted>>,
-    places: Arc<Semaphore>,
+    making: Arc<Making>,
+}
+
+/// What getting an image ready takes.
+#[derive(Debug)]
+struct Making {
+    docker: Docker,
+    places: Semaphore,
+    keeper: Option<Arc<ImageKeeper>>,
 }
 
 /// An image on its way or there.
@@ -119,16 +48,29 @@ struct Wanted {
     task: tokio::task::AbortHandle,
 }
 
+/// An image that is there, and stays while this is held.
+#[derive(Debug)]
+pub(crate) struct ReadyImage {
+    pub(crate) facts: Arc<ImageFacts>,
+    _pin: Option<Pin>,
+}
+
 impl Images {
-    pub(crate) fn new(docker: Docker) -> Self {
-        Self { docker, known: Mutex::default(), places: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub(crate) fn new(docker: Docker, keeper: Option<Arc<ImageKeeper>>) -> Self {
+        let making = Making { docker, places: Semaphore::new(AT_ONCE), keeper };
+        Self { known: Mutex::default(), making: Arc::new(making) }
     }
 
     /// The image, fetched or built if need be. Dropping the future leaves it on its way, for whoever asks next.
-    pub(crate) async fn ready(&self, source: &ImageSource) -> Answer {
-        let wanted = {
+    pub(crate) async fn ready(&self, source: &ImageSource) -> Result<ReadyImage, Fault> {
+        let (wanted, pin) = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.entry(source.clone()).or_insert_with(|| self.begin(source.clone())).clone()
+            let pinned = self.making.keeper.as_ref().map(|keeper| keeper.pin(source));
+            if pinned.as_ref().is_some_and(|(_, gone)| *gone) {
+                known.remove(source);
+            }
+            let wanted = known.entry(source.clone()).or_insert_with(|| self.begin(source.clone())).clone();
+            (wanted, pinned.map(|(pin, _)| pin))
         };
         let answer = wanted.answer.await;
         if answer.as_ref().is_err_and(|fault| fault.retry == Retry::Sound) {
@@ -138,12 +80,45 @@ impl Images {
                 known.remove(source);
             }
         }
-        answer
+        answer.map(|facts| ReadyImage { facts, _pin: pin })
+    }
+
+    /// Whether somebody wanted it of this engine, and it is there or on its way. `None`: nobody knows.
+    pub(crate) fn wanted(&self, source: &ImageSource) -> Option<bool> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.making.keeper.as_ref().is_some_and(|keeper| keeper.is_gone(source)) {
+            return Some(false);
+        }
+        Some(known.get(source)?.answer.peek().is_none_or(Result::is_ok))
+    }
+
+    /// Sets it on its way, unless it is, for whoever asks next.
+    pub(crate) fn want(&self, source: &ImageSource) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(source.clone()).or_insert_with(|| self.begin(source.clone()));
+    }
+
+    /// The engine does not have it any more. Whoever asks next gets it anew, unless somebody did since.
+    pub(crate) fn forget(&self, source: &ImageSource, facts: &Arc<ImageFacts>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_that = |now: &Wanted| match now.answer.peek() {
+            Some(Ok(now)) => Arc::ptr_eq(now, facts),
+            _ => false,
+        };
+        if known.get(source).is_some_and(is_that) {
+            known.remove(source);
+        }
     }
 
     fn begin(&self, source: ImageSource) -> Wanted {
-        let (docker, places) = (self.docker.clone(), Arc::clone(&self.places));
-        let task = tokio::spawn(async move { make_ready(&docker, &places, &source).await.map(Arc::new) });
+        let making = Arc::clone(&self.making);
+        // Whoever asked may leave.
+        let pin = making.keeper.as_ref().map(|keeper| keeper.pin(&source).0);
+        let task = tokio::spawn(async move {
+            let facts = making.make_ready(&source).await;
+            drop(pin);
+            facts.map(Arc::new)
+        });
         let handle = task.abort_handle();
         let answer: BoxFuture<'static, Answer> = Box::pin(async move {
             let lost = |error| {
@@ -162,44 +137,82 @@ impl Drop for Images {
     }
 }
 
-async fn make_ready(docker: &Docker, places: &Semaphore, source: &ImageSource) -> Result<ImageFacts, Fault> {
-    let closed = |_| Fault::permanent(Boundary::Provider, "shut-down", "the container backend was shut down");
-    match source {
-        ImageSource::Name(name) => {
-            if let Some(facts) = look(docker, name).await? {
-                return Ok(facts);
+impl Making {
+    async fn make_ready(&self, source: &ImageSource) -> Result<ImageFacts, Fault> {
+        match source {
+            ImageSource::Name(name) => {
+                if let Some(facts) = self.look(name).await? {
+                    return Ok(facts);
+                }
+                let _place = self.place().await?;
+                self.made(name, fetch(&self.docker, name)).await?;
+                let gone = || missing(name, "it was fetched, and is not there");
+                self.look(name).await?.ok_or_else(gone)
             }
-            let _place = places.acquire().await.map_err(closed)?;
-            fetch(docker, name).await?;
-            let gone = || missing(name, "it was fetched, and is not there");
-            look(docker, name).await?.ok_or_else(gone)
-        }
-        ImageSource::Build { context, dockerfile, timeout } => {
-            let _place = places.acquire().await.map_err(closed)?;
-            let built = tokio::time::timeout(*timeout, build::build(docker, context, dockerfile)).await;
-            let late = |_| {
+            ImageSource::Build { context, dockerfile, timeout } => {
+                let _place = self.place().await?;
+                let late = |_| {
+                    let message = format!(
+                        "the build of {} took longer than {} s; raise `build_timeout_secs`",
+                        context.display(),
+                        timeout.as_secs()
+                    );
+                    Fault::permanent(Boundary::Provider, "build-timeout", message)
+                };
+                let built = tokio::time::timeout(*timeout, self.built(source, context, dockerfile)).await;
+                let name = built.map_err(late)??;
+                self.look(&name).await?.ok_or_else(|| missing(&name, "it was built, and is not there"))
+            }
+            ImageSource::Rootfs(folder) => {
                 let message = format!(
-                    "the build of {} took longer than {} s; raise `build_timeout_secs`",
-                    context.display(),
-                    timeout.as_secs()
+                    "`image: {{ rootfs: {} }}` is for `sandbox: bubblewrap`; `tar -C FOLDER -c . | docker import - NAME` makes an \
+                     image of it, for `image: {{ name: NAME, workdir: /app }}`",
+                    folder.display()
                 );
-                Fault::permanent(Boundary::Provider, "build-timeout", message)
-            };
-            let name = built.map_err(late)??;
-            look(docker, &name).await?.ok_or_else(|| missing(&name, "it was built, and is not there"))
+                Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+            }
+            other => {
+                let message = format!("containers cannot take their image from {other:?}");
+                Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+            }
         }
-        ImageSource::Rootfs(folder) => {
-            let message = format!(
-                "`image: {{ rootfs: {} }}` is for `sandbox: bubblewrap`; `tar -C FOLDER -c . | docker import - NAME` makes an \
-                 image of it, for `image: {{ name: NAME, workdir: /app }}`",
-                folder.display()
-            );
-            Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+    }
+
+    /// What the image of a folder is called, once it is there.
+    async fn built(&self, source: &ImageSource, context: &Path, dockerfile: &str) -> Result<String, Fault> {
+        let packed = build::pack_folder(context, dockerfile).await?;
+        let name = packed.name.clone();
+        if let Some(keeper) = &self.keeper {
+            keeper.name(source, &name);
         }
-        other => {
-            let message = format!("containers cannot take their image from {other:?}");
-            Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
+        if self.look(&name).await?.is_none() {
+            self.made(&name, build::build(&self.docker, packed, context, dockerfile)).await?;
         }
+        Ok(name)
+    }
+
+    async fn place(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        let closed =
+            |_| Fault::permanent(Boundary::Provider, "shut-down", "the container backend was shut down");
+        self.places.acquire().await.map_err(closed)
+    }
+
+    async fn look(&self, name: &str) -> Result<Option<ImageFacts>, Fault> {
+        let _undisturbed = match &self.keeper {
+            Some(keeper) => Some(keeper.undisturbed().await),
+            None => None,
+        };
+        look(&self.docker, name).await
+    }
+
+    /// Has an image made, with room for it before and after.
+    async fn made(&self, name: &str, making: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
+        let Some(keeper) = &self.keeper else { return making.await };
+        keeper.make_room().await;
+        making.await?;
+        keeper.made(name).await;
+        keeper.make_room().await;
+        Ok(())
     }
 }
 
@@ -267,7 +280,7 @@ fn missing(name: &str, why: &str) -> Fault {
         "image `{name}` is not here and cannot be fetched: {why}; `docker pull {name}` where its registry can be reached, \
          `docker load` of a saved one, or `docker import` of a root file system brings it"
     );
-    Fault::permanent(Boundary::Provider, "image-missing", message)
+    Fault::permanent(Boundary::Provider, IMAGE_MISSING, message)
 }
 
 /// Name and tag. An engine that is asked for a name alone would fetch every tag there is.
@@ -285,72 +298,6 @@ fn reference(name: &str) -> (String, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn workspace(
-        (own, volumes): (Option<&str>, &[&str]),
-        asked: Option<&str>,
-        start: WorkspaceStart,
-    ) -> Result<String, Fault> {
-        let facts = ImageFacts {
-            id: String::new(),
-            workdir: own.map(str::to_owned),
-            user: String::new(),
-            environment: Vec::new(),
-            volumes: volumes.iter().map(|&volume| volume.to_owned()).collect(),
-        };
-        let source = ImageSource::Name("x:1".to_owned());
-        facts.workspace(&ImageSpec { source, workdir: asked.map(str::to_owned), user: None }, start)
-    }
-
-    #[test]
-    fn a_workspace_is_a_folder_of_its_own() {
-        let check = |own: Option<&str>, asked: Option<&str>, expected: Result<&str, &str>| {
-            for start in [WorkspaceStart::Image, WorkspaceStart::Empty] {
-                match (workspace((own, &[]), asked, start), expected) {
-                    (Ok(folder), Ok(expected)) => assert_eq!(folder, expected, "{own:?} {asked:?}"),
-                    (Err(fault), Err(part)) => {
-                        assert_eq!((fault.code.as_str(), fault.retry), ("image-workdir", Retry::Never));
-                        for part in [part, "image `x:1`", "`workdir: /app`", "`WORKDIR /app`"] {
-                            assert!(fault.message.contains(part), "{fault}");
-                        }
-                    }
-                    (found, _) => panic!("{own:?} {asked:?}: {found:?}"),
-                }
-            }
-        };
-        check(Some("/app"), None, Ok("/app"));
-        check(Some("/app//x/"), None, Ok("/app/x"));
-        check(None, Some("/work"), Ok("/work"));
-        check(Some("/"), Some("/work"), Ok("/work"));
-        check(None, None, Err("it has no WORKDIR"));
-        check(Some("/"), None, Err("its WORKDIR is `/`"));
-        check(Some("/app/.."), None, Err("its WORKDIR is `/`"));
-        check(Some("/app"), Some("/"), Err("`workdir: /`"));
-        // A verifier apart only begins there.
-        assert_eq!(workspace((None, &["/data"]), None, WorkspaceStart::Unseen).unwrap(), "/");
-    }
-
-    #[test]
-    fn a_volume_stays_out_of_the_workspace() {
-        let check = |volume: &str, refused: bool| {
-            for start in [WorkspaceStart::Image, WorkspaceStart::Empty, WorkspaceStart::Unseen] {
-                let found = workspace((Some("/srv/app"), &["/other", volume]), None, start);
-                assert_eq!(found.is_err(), refused, "{volume}: {found:?}");
-                let Err(fault) = found else { continue };
-                assert_eq!((fault.code.as_str(), fault.retry), ("image-volume", Retry::Never));
-                for part in ["image `x:1`", "`/srv/app`", volume, "`workdir:`"] {
-                    assert!(fault.message.contains(part), "{fault}");
-                }
-            }
-        };
-        check("/srv/app", true);
-        check("/srv/app/", true);
-        check("/srv/app/data/x", true);
-        // All of the workspace lies in it.
-        check("/srv", true);
-        check("/srv/application", false);
-        check("/data", false);
-    }
 
     #[test]
     fn one_tag_is_asked_for() {

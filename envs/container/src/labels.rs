@@ -12,23 +12,47 @@ const RUN: &str = "clawrl.run";
 pub(crate) const OWNER: &str = "clawrl.owner";
 /// The boot it was made in.
 const BOOT: &str = "clawrl.boot";
+/// The machine that it was made from.
+const MACHINE: &str = "clawrl.machine";
 /// The process namespace that the owner's number counts in.
 const NAMESPACE: &str = "clawrl.pidns";
 
 /// Labels of everything that this process makes for a run.
 pub(crate) fn of(run: &RunId) -> HashMap<String, String> {
-    let labels = [(RUN, run.to_string()), (OWNER, owner_name(run)), (BOOT, boot()), (NAMESPACE, namespace())];
+    let labels = [
+        (RUN, run.to_string()),
+        (OWNER, owner_name(run)),
+        (MACHINE, machine()),
+        (BOOT, boot()),
+        (NAMESPACE, namespace()),
+    ];
     labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Whether whoever made it is provably gone.
 pub(crate) fn is_orphaned(labels: &HashMap<String, String>) -> bool {
     let label = |name| labels.get(name).map_or("", String::as_str);
+    // An engine may make containers for several machines, and of another one's processes nothing is known here.
+    if label(MACHINE) != machine() {
+        return false;
+    }
     if label(BOOT) != boot() {
         return !label(BOOT).is_empty();
     }
     // Numbers of another namespace mean nothing here.
     label(NAMESPACE) == namespace() && owner_is_alive(label(OWNER)) == Some(false)
+}
+
+/// Whether this process made it.
+pub(crate) fn is_own(labels: &HashMap<String, String>, run: &RunId) -> bool {
+    of(run).iter().all(|(name, value)| labels.get(name) == Some(value))
+}
+
+/// By which a machine is known from one boot to the next. Copies of a machine may have the same number, and seldom the
+/// same name.
+fn machine() -> String {
+    let read = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
 }
 
 fn boot() -> String {
@@ -56,7 +80,9 @@ mod tests {
         check(&[(OWNER, "somebody-else")], false);
         check(&[(OWNER, "clawrl-r-1-1"), (NAMESPACE, "pid:[1]")], false);
         check(&[(BOOT, "another")], true);
+        check(&[(BOOT, "another"), (MACHINE, "another")], false);
         check(&[(BOOT, "")], false);
         assert!(!is_orphaned(&HashMap::new()));
+        assert!(is_own(&own, &RunId::new("r").unwrap()) && !is_own(&own, &RunId::new("s").unwrap()));
     }
 }

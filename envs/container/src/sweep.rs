@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::ListContainersOptions;
-use clawrl_core::Fault;
+use clawrl_core::{Fault, RunId};
+use clawrl_sandbox::owner_name;
 
 use crate::EngineReport;
 use crate::container::remove;
@@ -39,9 +40,10 @@ pub async fn sweep_containers(engine: &EngineReport) -> Result<ContainerSweep, F
     Ok(report)
 }
 
-/// Ids of the containers that a process made.
-pub(crate) async fn owned_by(docker: &Docker, owner: &str) -> Result<Vec<String>, Error> {
-    Ok(labelled(docker, &format!("{OWNER}={owner}")).await?.into_iter().map(|(id, _)| id).collect())
+/// Ids of the containers that this process made for a run.
+pub(crate) async fn owned(docker: &Docker, run: &RunId) -> Result<Vec<String>, Error> {
+    let found = labelled(docker, &format!("{OWNER}={}", owner_name(run))).await?;
+    Ok(found.into_iter().filter(|(_, labels)| labels::is_own(labels, run)).map(|(id, _)| id).collect())
 }
 
 async fn labelled(docker: &Docker, label: &str) -> Result<Vec<(String, HashMap<String, String>)>, Error> {

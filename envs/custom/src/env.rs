@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, CustomSpec, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit,
-    Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall,
+    Observation, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall,
 };
 use clawrl_sandbox::Live;
 
@@ -39,15 +39,6 @@ pub(crate) struct CustomEnv {
     live: Option<Live>,
 }
 
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    /// An operation runs; or one was dropped, or failed: nothing else finds it so.
-    Busy,
-    Closed,
-}
-
 impl CustomEnv {
     pub(crate) fn new(shared: Arc<Shared>, peer: Peer, request: &LeaseRequest) -> Self {
         let live = (!matches!(peer, Peer::Process(_))).then(|| shared.count.begin());
@@ -61,30 +52,15 @@ impl CustomEnv {
             opened: false,
             own_submit: false,
             answer: None,
-            progress: Progress::Idle,
+            progress: Progress::default(),
             live,
-        }
-    }
-
-    /// Starts an operation: refuses after a dropped one and after `close`.
-    fn begin(&mut self) -> Result<(), Fault> {
-        match self.progress {
-            Progress::Idle => {
-                self.progress = Progress::Busy;
-                Ok(())
-            }
-            Progress::Busy => {
-                let message = "an operation was dropped or failed; the environment can only be closed";
-                Err(Fault::permanent(Boundary::Harness, "poisoned", message))
-            }
-            Progress::Closed => Err(closed()),
         }
     }
 
     /// Ends an operation, and says in words of faults why it gave nothing.
     fn end<T>(&mut self, result: Result<T, Trouble>, operation: Operation) -> Result<T, Fault> {
         if matches!(result, Ok(_) | Err(Trouble::Late)) {
-            self.progress = Progress::Idle;
+            self.progress.end();
         }
         result.map_err(|trouble| {
             let words = self.peer.as_mut().and_then(Peer::last_words);
@@ -95,7 +71,7 @@ impl CustomEnv {
     async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, Trouble> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task).map_err(Trouble::Fault)?;
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
         let opening = Opening {
             session: &self.session,
             task: &task,
@@ -116,7 +92,7 @@ impl CustomEnv {
         let mut result = StepResult { observation: Observation::default(), end: None, process_reward: None };
         if submit.is_none() || !asked.is_empty() {
             let budget = spec.observation_chars as usize;
-            let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+            let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
             let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
             let stepped = unless_over(ctx, step).await?;
             self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
@@ -131,7 +107,7 @@ impl CustomEnv {
     }
 
     async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Trouble> {
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(closed()))?;
+        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
         let grade = peer.grade(&self.session, self.answer.as_deref(), ctx.deadline);
         unless_over(ctx, grade).await
     }
@@ -165,7 +141,7 @@ async fn unless_over<T>(
 impl Env for CustomEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.prepare(&ctx).await;
             self.end(result, self.operation(Limit::Setup))
         })
@@ -177,7 +153,7 @@ impl Env for CustomEnv {
         ctx: StepCtx,
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.act(calls, &ctx).await;
             self.end(result, self.operation(Limit::Step))
         })
@@ -185,7 +161,7 @@ impl Env for CustomEnv {
 
     fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.judged(&ctx).await;
             self.end(result, self.operation(Limit::Grade))
         })
@@ -193,8 +169,7 @@ impl Env for CustomEnv {
 
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
-            let is_idle = self.progress == Progress::Idle;
-            self.progress = Progress::Closed;
+            let is_idle = self.progress.close();
             let mut leftovers = Vec::new();
             if let Some(mut peer) = self.peer.take() {
                 // A server keeps a session that nobody closes; a program that is stuck ends with its sandbox.
@@ -240,8 +215,4 @@ fn spec_of(task: &TaskSpec) -> Result<&CustomSpec, Fault> {
             Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
         }
     }
-}
-
-fn closed() -> Fault {
-    Fault::permanent(Boundary::Harness, "closed", "the environment was closed")
 }

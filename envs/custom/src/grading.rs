@@ -22,7 +22,7 @@ pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
         let (label, message) = ("grade".to_owned(), "as the environment says".to_owned());
         checks.push(CheckReport { label, score, weight: 1.0, message });
     }
-    Ok(Grade { score, passed, checks, flags: Vec::new(), judge_usage: None })
+    Ok(Grade { score, passed, checks, flags: Vec::new(), judge_usage: None, patch: None })
 }
 
 fn check(answer: CheckAnswer) -> Result<CheckReport, Trouble> {

@@ -8,7 +8,9 @@ use clawrl_core::{
     Boundary, BoxFuture, CloseReport, CustomLink, CustomSpec, Determinism, Env, EnvProvider, EnvSpec, Fault,
     LeaseRequest, ProviderUsage, RunId, SandboxKind,
 };
-use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
+use clawrl_sandbox::{
+    Backends, LiveCount, SandboxBackend, WarmMarks, WarmPool, backend_of, shut_down, warm_shares,
+};
 use clawrl_workspace::FixtureReader;
 use tokio_util::task::TaskTracker;
 
@@ -21,7 +23,7 @@ use crate::process::{self, Place, PlaceKind};
 /// What a provider is made of.
 pub struct CustomConfig {
     /// One backend for each isolation that may be asked for.
-    pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    pub backends: Backends,
     /// When to start programs ahead.
     pub marks: WarmMarks,
     /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
@@ -35,7 +37,7 @@ pub struct CustomConfig {
 
 /// What environments share with their provider.
 pub(crate) struct Shared {
-    backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    backends: Backends,
     determinism: Determinism,
     fixtures: Arc<FixtureReader>,
     pub(crate) run: RunId,
@@ -144,10 +146,7 @@ impl EnvProvider for CustomProvider {
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
             self.pool.close();
-            let mut leftovers = Vec::new();
-            for backend in self.shared.backends.values() {
-                leftovers.extend(backend.shutdown().await);
-            }
+            let leftovers = shut_down(&self.shared.backends).await;
             // Each of them has a limit of its own.
             self.shared.farewells.close();
             self.shared.farewells.wait().await;
@@ -158,10 +157,7 @@ impl EnvProvider for CustomProvider {
 
 impl Shared {
     fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
-        self.backends.get(&kind).ok_or_else(|| {
-            let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
-            Fault::permanent(Boundary::Harness, "no-backend", message)
-        })
+        backend_of(&self.backends, kind)
     }
 
     fn client(&self, base_url: &str) -> Result<HttpClient, Fault> {

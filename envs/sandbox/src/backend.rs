@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
+use serde::{Deserialize, Serialize};
 
-use crate::carry::{self, CarryError, CarryRequest, Place};
+use crate::carry::{self, CarryError, CarryRequest, Filling, Place};
 use crate::exec::{self, ExecError};
 use crate::program::Program;
 use crate::ready::READY;
 use crate::safe_dir::{SafeDir, SafeReadError};
-use crate::tree::CopyReport;
+use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
+use crate::tree::{CopyReport, TreeError};
 
 /// What a sandbox is to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SandboxSpec {
     /// Unique within the run; part of the cgroup's name and of the process's label.
     pub label: String,
@@ -43,7 +45,7 @@ pub struct SandboxSpec {
 }
 
 /// What a workspace begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WorkspaceStart {
     /// A copy of what the image has in that folder; nothing where there is no image.
     #[default]
@@ -56,7 +58,7 @@ pub enum WorkspaceStart {
 }
 
 /// A folder beside the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxFolder {
     /// Absolute path inside.
     pub path: String,
@@ -65,7 +67,7 @@ pub struct SandboxFolder {
 }
 
 /// Who prints the ready mark and sets the limit that only means this sandbox inside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Announcer {
     /// A small shell before the main program: right for any program, and one more program to start.
     #[default]
@@ -83,7 +85,7 @@ pub fn announcement(limits: &SandboxLimits) -> String {
 }
 
 /// A program, its arguments and the variables it gets beyond the sandbox's own.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxCommand {
     /// Program, looked up in the sandbox's PATH.
     pub program: String,
@@ -97,23 +99,42 @@ pub struct SandboxCommand {
 pub struct StartedSandbox {
     /// The sandbox.
     pub sandbox: Box<dyn Sandbox>,
-    /// The master of its terminal, not blocking. Nothing of the main program's output was read yet.
-    pub terminal: OwnedFd,
+    /// Its terminal. Nothing of the main program's output was read yet.
+    pub terminal: Terminal,
+}
+
+/// The terminal of a main program. Dropping it hangs it up.
+pub enum Terminal {
+    /// Its master, not blocking.
+    Here(OwnedFd),
+    /// On the machine of its sandbox.
+    Elsewhere(Box<dyn TerminalElsewhere>),
+}
+
+/// A terminal on another machine.
+pub trait TerminalElsewhere: Send + Sync {
+    /// As [`Terminal::shell`].
+    fn shell<'a>(
+        self: Box<Self>,
+        config: ShellConfig,
+        limits: StepLimits<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Shell>, ShellError>>;
 }
 
 /// A file to lay into the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutFile {
     /// Path relative to the workspace.
     pub path: String,
     /// Permission bits.
     pub mode: u32,
     /// Content.
+    #[serde(with = "crate::bytes")]
     pub content: Arc<[u8]>,
 }
 
 /// A program to start beside the main one, on pipes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramSpec {
     /// The program.
     pub command: SandboxCommand,
@@ -137,20 +158,22 @@ pub struct ExecSpec {
 }
 
 /// What came of an [`ExecSpec`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecOutput {
     /// Exit code; 128 + n for signal n; `None` when the deadline killed it.
     pub code: Option<i32>,
     /// Standard output, up to the cap.
+    #[serde(with = "crate::bytes")]
     pub stdout: Vec<u8>,
     /// Standard error, up to the cap.
+    #[serde(with = "crate::bytes")]
     pub stderr: Vec<u8>,
     /// Wall time.
     pub duration: Duration,
 }
 
 /// A process inside a sandbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessFacts {
     /// Process id on the host.
     pub host_pid: u32,
@@ -201,6 +224,14 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// The inner one when the agent left no folder there; an env [`Fault`] when the machine failed.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>>;
+
+    /// Whether [`Sandbox::workspace`] would find one, without bringing it here.
+    ///
+    /// # Errors
+    /// As there.
+    fn has_workspace(&self) -> BoxFuture<'_, Result<Result<(), SafeReadError>, Fault>> {
+        Box::pin(async move { Ok(self.workspace().await?.map(drop)) })
+    }
 
     /// Starts a program beside the main one, with pipes instead of a terminal. That it could not be run is told by its
     /// end.
@@ -281,6 +312,23 @@ pub trait Sandbox: Send + Sync {
     /// kept.
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
         Box::pin(async move { carry::read(self.places().await, path, cap).await })
+    }
+
+    /// Copies a tree into the workspace, or into another folder that this sandbox keeps; all of it is the agent's then.
+    ///
+    /// # Errors
+    /// The inner one when the tree cannot be copied; a [`Fault`] when there is no such folder.
+    fn fill(&self, filling: Filling) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
+        Box::pin(async move {
+            let mut places = self.places().await;
+            if places.is_empty() && filling.folder.is_none() {
+                let folder = self.workspace().await?.map_err(|error| {
+                    Fault::transient(Boundary::Env, "workspace", format!("of a fresh sandbox: {error}"))
+                })?;
+                places.push(Place { path: "/".to_owned(), folder, owner: None, is_bounded: false });
+            }
+            carry::fill(places, filling).await
+        })
     }
 
     /// Copies a file or folder out; the answer says what the copy lacks. Call after [`Sandbox::halt`].

@@ -62,6 +62,19 @@ pub struct CarryRequest {
     pub bounds: TreeBounds,
 }
 
+/// A tree to copy into a sandbox.
+#[derive(Debug, Clone)]
+pub struct Filling {
+    /// The tree; it is only read.
+    pub tree: Arc<SafeDir>,
+    /// Absolute path inside. `None`: the workspace.
+    pub folder: Option<String>,
+    /// What stays behind.
+    pub exclude: Exclusions,
+    /// Bounds on what is copied.
+    pub bounds: TreeBounds,
+}
+
 /// Why nothing was carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarryError {
@@ -105,9 +118,40 @@ pub(crate) async fn into(places: Vec<Place>, request: CarryRequest) -> Result<Co
     };
     let inner = inner.to_owned();
     let (room, owner) = (place.room(), place.owner);
-    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, room };
+    let options = CopyOptions {
+        bounds: request.bounds,
+        owner,
+        existing: Existing::Replaced,
+        room,
+        ..CopyOptions::default()
+    };
     let CarryRequest { outside, name, exclude, .. } = request;
     Ok(blocking(move || copy_part(&outside, name, &place.folder, inner, &exclude, options)).await??)
+}
+
+/// Fills a place, or a folder of one. The workspace comes first among places, and its owner is the agent.
+pub(crate) async fn fill(
+    places: Vec<Place>,
+    filling: Filling,
+) -> Result<Result<CopyReport, TreeError>, Fault> {
+    let Filling { tree, folder, exclude, bounds } = filling;
+    let workspace = places.first();
+    let owner = workspace.and_then(|place| place.owner);
+    let path = match (&folder, workspace) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(workspace)) => workspace.path.clone(),
+        (None, None) => return Err(not_kept("the workspace")),
+    };
+    let (place, inner) = Place::of(&places, &path).ok_or_else(|| not_kept(&path))?;
+    let inner = inner.to_owned();
+    let options = CopyOptions {
+        bounds,
+        owner,
+        existing: Existing::Replaced,
+        room: place.room(),
+        ..CopyOptions::default()
+    };
+    blocking(move || copy_part(&tree, Path::new("."), &place.folder, inner, &exclude, options)).await
 }
 
 fn not_kept(path: &str) -> Fault {

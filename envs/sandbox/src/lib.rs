@@ -10,8 +10,10 @@
 //! I4. Killing a sandbox ends every process in it, daemons included.
 
 mod backend;
+mod backends;
 mod blocking;
 mod bwrap;
+pub mod bytes;
 mod carry;
 mod cast;
 mod cgroup;
@@ -38,10 +40,12 @@ mod tree;
 
 pub use backend::{
     Announcer, ExecOutput, ExecSpec, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend,
-    SandboxCommand, SandboxFolder, SandboxSpec, StartedSandbox, WorkspaceStart, announcement,
+    SandboxCommand, SandboxFolder, SandboxSpec, StartedSandbox, Terminal, TerminalElsewhere, WorkspaceStart,
+    announcement,
 };
+pub use backends::{Backends, backend_of, shut_down};
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
-pub use carry::{CarryError, CarryRequest, Place};
+pub use carry::{CarryError, CarryRequest, Filling, Place};
 pub use cast::CastRecorder;
 pub use cgroup::{CgroupHost, owner_is_alive, owner_name};
 pub use enclosed::{EnclosedSandbox, Enclosure, announce, enter};
@@ -49,15 +53,15 @@ pub use exec::{ExecError, NotRun};
 pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use pool::{Maker, WarmMarks, WarmPool};
-pub use program::{Program, ProgramHandle};
+pub use program::{Program, ProgramHandle, ProgramLife, available};
 pub use pty::{LineMode, Pty, PtyRead};
 pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError};
 pub use screen::ScreenView;
 pub use shares::warm_shares;
 pub use shell::{
-    CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce,
-    ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput,
-    UnknownSignal, bash_arguments, is_known_key, parse_keys, rc_script, terminal_environment,
+    CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce, Shell,
+    ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput, StepResult,
+    UnknownSignal, bash_arguments, check_command, is_known_key, parse_keys, rc_script, terminal_environment,
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tree::{

@@ -22,7 +22,7 @@ use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
 use crate::{
     Announcer, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
-    StartedSandbox,
+    StartedSandbox, Terminal,
 };
 
 /// The variable by which processes are found.
@@ -122,7 +122,7 @@ impl Shared {
         let workspace = SafeDir::open(folder.0.join("work"))
             .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
         let sandbox = LocalSandbox { shared: self, guard, workspace: Arc::new(workspace), folder };
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
     }
 
     fn launch(

@@ -62,6 +62,11 @@ pub(crate) fn facts(pid: u32) -> Option<ProcessFacts> {
     })
 }
 
+/// The children of a process that have not ended.
+pub(crate) fn children(parent: u32) -> impl Iterator<Item = ProcessFacts> {
+    all().into_iter().filter_map(facts).filter(move |process| process.host_parent == parent)
+}
+
 /// Whether it has not ended.
 pub(crate) fn is_alive(process: &ProcessFacts) -> bool {
     ProcessStat::read(process.host_pid)

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, Fault};
+use clawrl_core::{Boundary, BoxFuture, Fault};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use tokio::net::unix::pipe;
@@ -65,9 +65,62 @@ impl Program {
     }
 }
 
-/// The life of a program.
+/// The life of a program, which ends with the handle.
 #[derive(Debug)]
-pub struct ProgramHandle {
+pub struct ProgramHandle(Box<dyn ProgramLife>);
+
+/// What a [`ProgramHandle`] is about. Dropping it ends the program in the background.
+pub trait ProgramLife: Send + Sync + std::fmt::Debug {
+    /// See [`ProgramHandle::ended`].
+    fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>>;
+
+    /// See [`ProgramHandle::has_ended`].
+    fn has_ended(&self) -> bool;
+
+    /// See [`ProgramHandle::kill`].
+    fn kill(&self) -> BoxFuture<'_, ()>;
+
+    /// See [`ProgramHandle::interrupt`].
+    fn interrupt(&self) -> BoxFuture<'_, ()>;
+}
+
+impl ProgramHandle {
+    /// Of a program somewhere.
+    #[must_use]
+    pub fn new(life: impl ProgramLife + 'static) -> Self {
+        Self(Box::new(life))
+    }
+
+    /// Waits for its end: its exit code, 128 + n for signal n, `None` when [`Self::kill`] ended it. May be asked again,
+    /// and given up.
+    ///
+    /// # Errors
+    /// [`ExecError`] when it was never run, or nobody knows how it ended.
+    pub async fn ended(&mut self) -> Result<Option<i32>, ExecError> {
+        self.0.ended().await
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// Ends the program with all that descends from it (I2), and waits for that. Nothing happens to one that has ended.
+    pub async fn kill(&self) {
+        self.0.kill().await;
+    }
+
+    /// Sends SIGINT to the program itself, as Ctrl-C would, and to nothing else. One that has not installed a handler,
+    /// which takes an interpreter its first moments, is ended by it.
+    pub async fn interrupt(&self) {
+        self.0.interrupt().await;
+    }
+}
+
+/// A program that our spawner started.
+#[derive(Debug)]
+struct Launched {
     exit: ExitWatch,
     ending: Arc<Ending>,
     killed: AtomicBool,
@@ -131,90 +184,87 @@ async fn start_now(
         error => spawn_fault(error).into(),
     })?;
     let ending = Ending { launcher: process.pid, joins, exit: process.exit.clone(), surroundings };
-    let handle = ProgramHandle {
+    let handle = ProgramHandle::new(Launched {
         exit: process.exit,
         ending: Arc::new(ending),
         killed: AtomicBool::new(false),
         trouble: Some(our_trouble),
         told: Vec::new(),
         launcher_is_apart,
-    };
+    });
     Ok(Program { input: Some(input), output, errors, handle })
 }
 
-impl ProgramHandle {
-    /// Waits for its end: its exit code, 128 + n for signal n, `None` when [`Self::kill`] ended it. May be asked again.
-    ///
-    /// # Errors
-    /// [`ExecError`] when it was never run, or nobody knows how it ended.
-    pub async fn ended(&mut self) -> Result<Option<i32>, ExecError> {
-        let report = self.exit.ended().await;
-        if self.killed.load(Ordering::Acquire) {
-            return Ok(None);
-        }
-        if let Some(trouble) = self.trouble.take() {
-            self.told = available(&trouble, MOST_TROUBLE);
-        }
-        if let Some(Trouble { not_run, message }) = Trouble::read(&self.told) {
-            return Err(ExecError::NotRun { obstacle: not_run, message });
-        }
-        match (report.code, report.signal) {
-            (None, None) => Err(spawn_fault(SpawnerError::Gone).into()),
-            // What ends the program itself is told by the launcher's exit code.
-            (None, Some(signal)) if self.launcher_is_apart => {
-                let message = format!(
-                    "signal {signal} ended the launcher of a program, which only this machine can do"
-                );
-                Err(Fault::transient(Boundary::Env, "launcher-killed", message).into())
+impl ProgramLife for Launched {
+    fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>> {
+        Box::pin(async move {
+            let report = self.exit.ended().await;
+            if self.killed.load(Ordering::Acquire) {
+                return Ok(None);
             }
-            (code, signal) => Ok(code.or(signal.map(|signal| 128 + signal))),
-        }
+            if let Some(trouble) = self.trouble.take() {
+                self.told = available(&trouble, MOST_TROUBLE);
+            }
+            if let Some(Trouble { not_run, message }) = Trouble::read(&self.told) {
+                return Err(ExecError::NotRun { obstacle: not_run, message });
+            }
+            match (report.code, report.signal) {
+                (None, None) => Err(spawn_fault(SpawnerError::Gone).into()),
+                // What ends the program itself is told by the launcher's exit code.
+                (None, Some(signal)) if self.launcher_is_apart => {
+                    let message = format!(
+                        "signal {signal} ended the launcher of a program, which only this machine can do"
+                    );
+                    Err(Fault::transient(Boundary::Env, "launcher-killed", message).into())
+                }
+                (code, signal) => Ok(code.or(signal.map(|signal| 128 + signal))),
+            }
+        })
     }
 
-    /// Whether it has ended.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.exit.has_ended()
     }
 
-    /// Ends the program with all that descends from it (I2), and waits for that. Nothing happens to one that has ended.
-    pub async fn kill(&self) {
-        if self.exit.has_ended() {
-            return;
-        }
-        self.killed.store(true, Ordering::Release);
-        let ending = Arc::clone(&self.ending);
-        if let Err(fault) = blocking(move || ending.now()).await {
-            tracing::error!(%fault, "a program could not be ended in order");
-            procs::kill(self.ending.launcher);
-        }
-        self.exit.clone().ended().await;
+    fn kill(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.exit.has_ended() {
+                return;
+            }
+            self.killed.store(true, Ordering::Release);
+            let ending = Arc::clone(&self.ending);
+            if let Err(fault) = blocking(move || ending.now()).await {
+                tracing::error!(%fault, "a program could not be ended in order");
+                procs::kill(self.ending.launcher);
+            }
+            self.exit.clone().ended().await;
+        })
     }
 
-    /// Sends SIGINT to the program itself, as Ctrl-C would, and to nothing else. One that has not installed a handler,
-    /// which takes an interpreter its first moments, is ended by it.
-    pub async fn interrupt(&self) {
-        if self.exit.has_ended() {
-            return;
-        }
-        let ending = Arc::clone(&self.ending);
-        let interrupted = blocking(move || {
-            let Some(surroundings) = ending.surroundings.upgrade() else { return };
-            if ending.joins {
-                let family = Family::of(ending.launcher, surroundings.inside());
-                procs::signal_each(family.program.iter(), Signal::INT);
-            } else {
-                // Not looked for: what is about to become another program has no marks for a moment.
-                procs::signal(ending.launcher, Signal::INT);
+    fn interrupt(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.exit.has_ended() {
+                return;
             }
-        });
-        if let Err(fault) = interrupted.await {
-            tracing::error!(%fault, "a program could not be interrupted");
-        }
+            let ending = Arc::clone(&self.ending);
+            let interrupted = blocking(move || {
+                let Some(surroundings) = ending.surroundings.upgrade() else { return };
+                if ending.joins {
+                    let family = Family::of(ending.launcher, surroundings.inside());
+                    procs::signal_each(family.program.iter(), Signal::INT);
+                } else {
+                    // Not looked for: what is about to become another program has no marks for a moment.
+                    procs::signal(ending.launcher, Signal::INT);
+                }
+            });
+            if let Err(fault) = interrupted.await {
+                tracing::error!(%fault, "a program could not be interrupted");
+            }
+        })
     }
 }
 
-impl Drop for ProgramHandle {
+impl Drop for Launched {
     fn drop(&mut self) {
         if self.exit.has_ended() {
             return;
@@ -241,6 +291,16 @@ struct Ending {
 }
 
 impl Ending {
+    /// What is inside, with what the launcher just started: until that runs its program, a normal user may not look at which
+    /// namespaces it is in.
+    fn seen(&self, surroundings: &dyn Surroundings) -> Vec<ProcessFacts> {
+        let mut seen = surroundings.inside();
+        if self.joins && !seen.iter().any(|process| process.host_parent == self.launcher) {
+            seen.extend(procs::children(self.launcher));
+        }
+        seen
+    }
+
     /// Blocks, for some milliseconds in general.
     fn now(&self) {
         if self.exit.has_ended() {
@@ -250,7 +310,7 @@ impl Ending {
         if let Some(surroundings) = self.surroundings.upgrade() {
             // So that it does not start the program between the look for it and its own end.
             procs::stop(self.launcher);
-            if !end_family(self.launcher, || surroundings.inside()) {
+            if !end_family(self.launcher, || self.seen(surroundings.as_ref())) {
                 tracing::warn!(launcher = self.launcher, "a program did not end alone, so its sandbox ends");
                 surroundings.strike();
             }
@@ -325,7 +385,8 @@ fn end_family(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
 
 /// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before
 /// an end.
-pub(crate) fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
+#[must_use]
+pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
     let (mut found, mut chunk) = (Vec::new(), [0u8; 8192]);
     while found.len() < most {
         match rustix::io::read(&pipe, &mut chunk) {

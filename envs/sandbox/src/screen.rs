@@ -9,11 +9,13 @@
 
 use std::num::NonZeroU16;
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes kept for the first look. A screen of 80 x 24 with colours fits several times.
 const KEPT_BYTES: usize = 32 * 1024;
 
 /// What the screen shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenView {
     /// Rows joined by line ends, without trailing blanks and blank rows.
     pub text: String,

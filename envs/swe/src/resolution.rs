@@ -68,7 +68,7 @@ impl Resolution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::LogParser;
+    use clawrl_core::LogParser;
 
     fn check(log: &str, exit_code: Option<i32>, expected: (bool, f64, bool)) {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

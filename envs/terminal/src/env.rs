@@ -7,40 +7,39 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Part,
-    Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall, WorkspaceSpec,
+    Progress, Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall, WorkspaceSpec,
 };
-use clawrl_sandbox::{ShellError, StepEnd, StepLimits, StepOutput};
+use clawrl_sandbox::{StepEnd, StepLimits};
 use clawrl_workspace::{Answer, GradeRequest, grade};
 
 use crate::observe::Observed;
-use crate::provider::{ReadyTerminal, Shared};
+use crate::pool::TerminalShared;
+use crate::ready::ReadyTerminal;
 use crate::tools::{self, Call};
 
 /// The [`Env`] of kind `terminal`.
 pub(crate) struct TerminalEnv {
-    shared: Arc<Shared>,
+    shared: Arc<TerminalShared>,
     terminal: Option<ReadyTerminal>,
     task: Arc<TaskSpec>,
     label: String,
     seed: u64,
-    /// Set while an operation runs: what finds it set was preceded by one that was dropped.
-    busy: bool,
+    progress: Progress,
     cast: Option<String>,
 }
 
 impl TerminalEnv {
-    pub(crate) fn new(shared: Arc<Shared>, terminal: ReadyTerminal, request: &LeaseRequest) -> Self {
+    pub(crate) fn new(shared: Arc<TerminalShared>, terminal: ReadyTerminal, request: &LeaseRequest) -> Self {
         Self {
             shared,
             terminal: Some(terminal),
             task: Arc::clone(&request.task),
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            busy: false,
+            progress: Progress::default(),
             cast: None,
         }
     }
@@ -55,23 +54,8 @@ impl TerminalEnv {
         }
     }
 
-    /// Starts an operation: refuses after a dropped one and after `close`.
-    fn begin(&mut self) -> Result<(), Fault> {
-        if self.busy {
-            let message = "an operation was dropped half-way; the environment can only be closed";
-            return Err(Fault::permanent(Boundary::Harness, "poisoned", message));
-        }
-        if self.terminal.is_none() {
-            return Err(Fault::permanent(Boundary::Harness, "closed", "the environment was closed"));
-        }
-        self.busy = true;
-        Ok(())
-    }
-
     fn terminal(&mut self) -> Result<&mut ReadyTerminal, Fault> {
-        self.terminal
-            .as_mut()
-            .ok_or_else(|| Fault::permanent(Boundary::Harness, "closed", "the environment was closed"))
+        self.terminal.as_mut().ok_or_else(Progress::closed)
     }
 
     async fn prepare(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
@@ -79,7 +63,7 @@ impl TerminalEnv {
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
         let files = shared.fixtures.read(spec.files.clone()).await?;
-        let variables = self.variables(spec);
+        let variables = shared.variables(self.seed, &spec.env);
         let terminal = self.terminal()?;
         terminal.sandbox.put(files).await?;
         for command in std::iter::once(&variables).chain(&spec.setup) {
@@ -110,18 +94,6 @@ impl TerminalEnv {
         Ok(Observation { parts: Vec::<Part>::new(), tools: tools::specs(), ..Observation::default() })
     }
 
-    /// One line of shell that sets what depends on the task or the seed. `RANDOM` is bash's own generator.
-    fn variables(&self, spec: &TerminalSpec) -> String {
-        let mut line = format!("RANDOM={}", self.seed & 0x7fff);
-        if self.shared.determinism.python_hash_seed.is_none() {
-            line.push_str(&format!("; export PYTHONHASHSEED={}", self.seed as u32));
-        }
-        for (name, value) in &spec.env {
-            line.push_str(&format!("; export {name}={}", quoted(value)));
-        }
-        line
-    }
-
     async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
         let mut observed = Observed::default();
         let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
@@ -142,37 +114,15 @@ impl TerminalEnv {
                 Ok(Call::Wait(duration)) => session.wait(duration, limits).await,
                 Ok(Call::Signal(signal)) => session.signal(signal, limits).await,
             };
-            match result {
-                Ok(output) => {
-                    if output.end == StepEnd::ShellExited {
-                        self.refuse_lost().await?;
-                    }
-                    observed.step(output);
-                }
-                // The agent asked for what cannot be done; it is told.
-                Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => observed.not_done(&error),
-                Err(ShellError::Gone) => {
-                    self.refuse_lost().await?;
-                    observed.step(gone());
-                }
-                Err(error) => {
-                    self.refuse_lost().await?;
-                    return Err(Fault::transient(Boundary::Env, "terminal", chain(&error)));
-                }
+            match self.terminal()?.settled(result).await? {
+                Ok(output) => observed.step(output),
+                Err(error) => observed.not_done(&error),
             }
             if observed.ended() {
                 break;
             }
         }
         Ok(observed.into_result())
-    }
-
-    /// A shell that ended with its sandbox, which nothing inside can end, is no end of the episode.
-    async fn refuse_lost(&mut self) -> Result<(), Fault> {
-        match self.terminal()?.sandbox.lost().await {
-            Some(fault) => Err(fault),
-            None => Ok(()),
-        }
     }
 
     async fn judge(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
@@ -199,9 +149,9 @@ impl TerminalEnv {
 impl Env for TerminalEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.prepare(ctx).await;
-            self.busy = false;
+            self.progress.end();
             result
         })
     }
@@ -212,27 +162,30 @@ impl Env for TerminalEnv {
         ctx: StepCtx,
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.act(calls, ctx).await;
-            self.busy = false;
+            self.progress.end();
             result
         })
     }
 
     fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.judge(ctx).await;
-            self.busy = false;
+            self.progress.end();
             result
         })
     }
 
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
+            self.progress.close();
             let mut leftovers = Vec::new();
-            if let Some(terminal) = self.terminal.take() {
-                self.cast = (self.shared.cast_bytes > 0).then(|| terminal.session.cast());
+            if let Some(mut terminal) = self.terminal.take() {
+                if self.shared.cast_bytes > 0 {
+                    self.cast = Some(terminal.session.cast().await);
+                }
                 if let Err(fault) = terminal.sandbox.kill().await {
                     leftovers.push(fault.message);
                 }
@@ -245,32 +198,4 @@ impl Env for TerminalEnv {
 fn setup_fault(command: &str, what: &str) -> Fault {
     let what: String = what.chars().take(500).collect();
     Fault::permanent(Boundary::Env, "setup-failed", format!("setup command `{command}` failed: {what}"))
-}
-
-/// What a step on a shell that is gone comes to.
-fn gone() -> StepOutput {
-    StepOutput {
-        end: StepEnd::ShellExited,
-        text: String::new(),
-        full_text: None,
-        screen: None,
-        folder: None,
-        duration: Duration::ZERO,
-        notes: Vec::new(),
-    }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
-}
-
-/// A word that the shell reads as exactly this text.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,11 +1,16 @@
 //! Terminal environment: tasks in a persistent sandboxed shell.
 //!
-//! [`TerminalProvider`] is the pool; each environment drives one shell, and is graded as `clawrl-workspace` does, where
-//! the agent cannot tamper.
+//! Each environment drives one shell, and is graded as `clawrl-workspace` does, where the agent cannot tamper.
+//! [`Terminals`] is the pool, and serves other environments whose agents have a shell.
 
 mod env;
 mod observe;
+mod pool;
 mod provider;
+mod ready;
 mod tools;
 
-pub use provider::{TerminalConfig, TerminalProvider};
+pub use observe::Observed;
+pub use pool::{TerminalConfig, TerminalShared, Terminals};
+pub use provider::TerminalProvider;
+pub use ready::ReadyTerminal;

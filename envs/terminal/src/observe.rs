@@ -3,13 +3,15 @@
 //! The text is the output, then one line in brackets that says how the step ended: `[exit 0]`,
 //! `[still running]`. The same line always means the same, so that it can be learned.
 
+use std::fmt::Display;
+
 use clawrl_core::{MalformedAction, Observation, Part, StepResult, StopReason};
-use clawrl_sandbox::{ShellError, StepEnd, StepNote, StepOutput};
+use clawrl_sandbox::{StepEnd, StepNote, StepOutput};
 use serde_json::{Map, Value};
 
 /// The next state after some calls of one action.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub struct Observed {
     texts: Vec<String>,
     full_texts: Vec<String>,
     facts: Map<String, Value>,
@@ -19,27 +21,30 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Whether the episode ended, so that further calls of the action are not run.
-    pub(crate) fn ended(&self) -> bool {
+    #[must_use]
+    pub fn ended(&self) -> bool {
         self.end.is_some()
     }
 
-    pub(crate) fn submitted(&mut self) {
+    /// The agent is done.
+    pub fn submitted(&mut self) {
         self.end = Some(StopReason::Submitted);
     }
 
     /// The call was not understood; nothing was done.
-    pub(crate) fn refused(&mut self, error: &MalformedAction) {
+    pub fn refused(&mut self, error: &MalformedAction) {
         self.push(format!("[error: {error}]"), None);
         self.facts.insert("refused".to_owned(), error.reason.clone().into());
     }
 
-    /// The shell could not do it; nothing was done.
-    pub(crate) fn not_done(&mut self, error: &ShellError) {
+    /// It could not be done; nothing was done.
+    pub fn not_done(&mut self, error: &dyn Display) {
         self.push(format!("[error: {error}]"), None);
         self.facts.insert("refused".to_owned(), error.to_string().into());
     }
 
-    pub(crate) fn step(&mut self, output: StepOutput) {
+    /// A step of the shell.
+    pub fn step(&mut self, output: StepOutput) {
         let ending = match output.end {
             StepEnd::Completed { exit_code: Some(code) } => {
                 self.facts.insert("exit_code".to_owned(), code.into());
@@ -79,11 +84,12 @@ impl Observed {
             text.push('\n');
         }
         text.push_str(&ending);
-        self.cut |= output.full_text.is_some();
-        self.push(text, output.full_text);
+        self.told(text, output.full_text);
     }
 
-    pub(crate) fn into_result(self) -> StepResult {
+    /// All of it.
+    #[must_use]
+    pub fn into_result(self) -> StepResult {
         let observation = Observation {
             parts: vec![Part::Text { text: self.texts.join("\n") }],
             tools: Vec::new(),
@@ -91,6 +97,12 @@ impl Observed {
             full_text: self.cut.then(|| self.full_texts.join("\n")),
         };
         StepResult { observation, end: self.end, process_reward: None }
+    }
+
+    /// A text that no shell wrote; `full_text` is all of it where it was cut.
+    pub fn told(&mut self, text: String, full_text: Option<String>) {
+        self.cut |= full_text.is_some();
+        self.push(text, full_text);
     }
 
     fn push(&mut self, text: String, full_text: Option<String>) {

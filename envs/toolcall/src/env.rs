@@ -14,7 +14,8 @@ use std::time::Instant;
 
 use clawrl_core::{
     AttemptId, Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl,
-    McpShare, Observation, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec, WorkspaceSpec,
+    McpShare, Observation, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
+    WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, GradeRequest, grade};
@@ -56,15 +57,6 @@ pub(crate) struct ToolcallEnv {
     live: Option<Live>,
 }
 
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    /// An operation runs; or one was dropped, for nothing else finds it so.
-    Busy,
-    Closed,
-}
-
 impl ToolcallEnv {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -86,25 +78,8 @@ impl ToolcallEnv {
             attempt: request.attempt,
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            progress: Progress::Idle,
+            progress: Progress::default(),
             live,
-        }
-    }
-
-    /// Starts an operation: refuses after a dropped one and after `close`.
-    fn begin(&mut self) -> Result<(), Fault> {
-        match self.progress {
-            Progress::Idle => {
-                self.progress = Progress::Busy;
-                Ok(())
-            }
-            Progress::Busy => {
-                let message = "an operation was dropped half-way; the environment can only be closed";
-                Err(Fault::permanent(Boundary::Harness, "poisoned", message))
-            }
-            Progress::Closed => {
-                Err(Fault::permanent(Boundary::Harness, "closed", "the environment was closed"))
-            }
         }
     }
 
@@ -272,9 +247,9 @@ impl ToolcallEnv {
 impl Env for ToolcallEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.prepare(ctx).await;
-            self.progress = Progress::Idle;
+            self.progress.end();
             result
         })
     }
@@ -285,26 +260,28 @@ impl Env for ToolcallEnv {
         ctx: StepCtx,
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.act(calls, ctx).await;
             // After a fault programs may still run that nobody waits for.
-            self.progress = if result.is_ok() { Progress::Idle } else { Progress::Busy };
+            if result.is_ok() {
+                self.progress.end();
+            }
             result
         })
     }
 
     fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async move {
-            self.begin()?;
+            self.progress.begin()?;
             let result = self.judged(ctx).await;
-            self.progress = Progress::Idle;
+            self.progress.end();
             result
         })
     }
 
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
-            self.progress = Progress::Closed;
+            self.progress.close();
             let mut leftovers = Vec::new();
             join_all(self.servers.iter().map(Server::end)).await;
             self.servers.clear();

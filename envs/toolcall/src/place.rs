@@ -5,7 +5,6 @@
 //! fixes a number: they are the same in every episode.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +14,8 @@ use clawrl_core::{
     ToolcallSpec,
 };
 use clawrl_sandbox::{
-    Announcer, Live, LiveCount, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, WorkspaceStart,
+    Announcer, Live, LiveCount, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, Terminal,
+    WorkspaceStart,
 };
 
 use crate::python::{Interpreter, StartError};
@@ -64,7 +64,7 @@ pub(crate) struct Place {
     pub(crate) sandbox: Box<dyn Sandbox>,
     pub(crate) interpreter: Option<Interpreter>,
     /// A terminal that is hung up would end the main program, and the sandbox with it.
-    _terminal: OwnedFd,
+    _terminal: Terminal,
     _live: Live,
 }
 

@@ -1,13 +1,14 @@
 //! Provides tools: at once where they are no programs, else with a sandbox, some of them made ahead.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest,
     ProviderUsage, SandboxKind, ToolcallSpec,
 };
-use clawrl_sandbox::{LiveCount, SandboxBackend, WarmMarks, WarmPool, warm_shares};
+use clawrl_sandbox::{
+    Backends, LiveCount, SandboxBackend, WarmMarks, WarmPool, backend_of, shut_down, warm_shares,
+};
 use clawrl_workspace::FixtureReader;
 
 use crate::env::ToolcallEnv;
@@ -21,7 +22,7 @@ use crate::toolbox::Toolbox;
 /// What a provider is made of.
 pub struct ToolcallConfig {
     /// One backend for each isolation that may be asked for.
-    pub backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    pub backends: Backends,
     /// When to make sandboxes ahead.
     pub marks: WarmMarks,
     /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
@@ -37,7 +38,7 @@ pub struct ToolcallConfig {
 
 /// What environments share with their provider.
 pub(crate) struct Shared {
-    backends: HashMap<SandboxKind, Arc<dyn SandboxBackend>>,
+    backends: Backends,
     pub(crate) determinism: Determinism,
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) schemas: SchemaCache,
@@ -124,10 +125,7 @@ impl EnvProvider for ToolcallProvider {
         Box::pin(async move {
             self.pool.close();
             self.shared.mcp.close().await;
-            let mut leftovers = Vec::new();
-            for backend in self.shared.backends.values() {
-                leftovers.extend(backend.shutdown().await);
-            }
+            let leftovers = shut_down(&self.shared.backends).await;
             CloseReport { leftovers, cast: None }
         })
     }
@@ -135,9 +133,6 @@ impl EnvProvider for ToolcallProvider {
 
 impl Shared {
     pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
-        self.backends.get(&kind).ok_or_else(|| {
-            let message = format!("no backend for `sandbox: {kind:?}` was set up for this run");
-            Fault::permanent(Boundary::Harness, "no-backend", message)
-        })
+        backend_of(&self.backends, kind)
     }
 }

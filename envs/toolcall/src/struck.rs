@@ -229,7 +229,7 @@ fn spelled(character: char, text: &str, mut found: impl FnMut(usize)) {
     }
 }
 
-/// The length of `uXXXX`, or of two of them with backslashes in between.
+/// The length of a `u` with four digits, or of two such with backslashes in between.
 fn utf16_units(character: char, escape: &str) -> Option<usize> {
     let mut rest = escape;
     for (index, unit) in character.encode_utf16(&mut [0; 2]).iter().enumerate() {

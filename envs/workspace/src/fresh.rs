@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, WorkspaceSpec};
 use clawrl_sandbox::{
-    Announcer, CopyOptions, CopyReport, ExecSpec, Place, Room, SafeDir, Sandbox, SandboxBackend,
-    SandboxCommand, SandboxSpec, TreeBounds, TreeError, WorkspaceStart, copy_tree,
+    Announcer, CopyReport, Exclusions, ExecSpec, Filling, SafeDir, Sandbox, SandboxBackend, SandboxCommand,
+    SandboxSpec, TreeBounds, TreeError, WorkspaceStart,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -99,17 +99,9 @@ pub(crate) async fn copy_workspace(
     fresh: &dyn Sandbox,
     spec: &WorkspaceSpec,
 ) -> Result<Result<CopyReport, TreeError>, Fault> {
-    let place = fresh.places().await.into_iter().next();
-    let options = CopyOptions {
-        bounds: bounds(spec),
-        owner: place.as_ref().and_then(|place| place.owner),
-        room: place.as_ref().map_or(Room::Shared, Place::room),
-        ..CopyOptions::default()
-    };
-    let destination = fresh.workspace().await?.map_err(|error| {
-        Fault::transient(Boundary::Grader, "workspace", format!("of a fresh sandbox: {error}"))
-    })?;
-    blocking(move || copy_tree(&source, &destination, options)).await
+    let filling =
+        Filling { tree: source, folder: None, exclude: Exclusions::default(), bounds: bounds(spec) };
+    fresh.fill(filling).await
 }
 
 /// As much as a workspace holds: a copy has no more room than the original had.

@@ -79,27 +79,29 @@ async fn graded(request: GradeRequest<'_>, deadline: Instant) -> Result<Grade, F
         flags.extend(verifier::collect(sandbox, spec, apart, deadline).await?);
     }
     sandbox.halt().await?;
-    let workspace = sandbox.workspace().await?;
-    let own = workspace.as_ref().ok().map(Arc::clone);
-    let commands = FreshSandboxes { backend, spec, label: label.clone(), workspace: own, deadline };
-    let (host, inside) = sandbox.identity();
-    let evidence = Evidence {
-        workspace: workspace.as_deref(),
-        processes: &processes,
-        commands: &commands,
-        answer,
-        uid_map: UidMap { host, inside },
-        limits: CheckLimits::default(),
+    let checks = async {
+        let workspace = sandbox.workspace().await?;
+        let own = workspace.as_ref().ok().map(Arc::clone);
+        let commands = FreshSandboxes { backend, spec, label: label.clone(), workspace: own, deadline };
+        let (host, inside) = sandbox.identity();
+        let evidence = Evidence {
+            workspace: workspace.as_deref(),
+            processes: &processes,
+            commands: &commands,
+            answer,
+            uid_map: UidMap { host, inside },
+            limits: CheckLimits::default(),
+        };
+        checked(&task.checks, judged, &evidence).await
     };
     let Some(verifier) = &task.verifier else {
-        let grade = checked(&task.checks, judged, &evidence).await?;
+        let grade = checks.await?;
         return Ok(Grade { flags: once_each(flags, grade.flags), ..grade });
     };
-    let checks = match task.checks.as_slice() {
-        [] => None,
-        checks => Some(checked(checks, judged, &evidence).await?),
-    };
+    // Without checks nobody looks at the workspace, which may have to be brought from another machine.
+    let checks = if task.checks.is_empty() { None } else { Some(checks.await?) };
     let timeouts = task.timeouts;
+    let label = label.clone();
     let grading = Grading { backend, spec, verifier, files, label, sandbox, deadline, timeouts, flags };
     verifier::verify(grading, checks).await
 }

@@ -26,8 +26,18 @@ pub(crate) enum Variable {
     Path,
     /// Where temporary files go.
     Temporary,
-    /// Where the container engine listens.
+    /// Where container engines listen.
     DockerHost,
+    /// Whether engines over TCP are talked to by TLS.
+    DockerTls,
+    /// Where the certificates for that are.
+    DockerCertificates,
+    /// Most disk of images that were fetched or built.
+    ImageBudget,
+    /// Folder for what can be made again.
+    CacheHome,
+    /// The user's folder.
+    Home,
     /// The key of a remote policy, where none is named.
     Key(RemoteDialect),
     /// A file of certificates.
@@ -47,7 +57,7 @@ pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
@@ -55,6 +65,11 @@ impl Variable {
         Self::CertificateFile,
         Self::CertificateFolders,
         Self::DockerHost,
+        Self::DockerTls,
+        Self::DockerCertificates,
+        Self::ImageBudget,
+        Self::CacheHome,
+        Self::Home,
         Self::Path,
         Self::Temporary,
         Self::LibraryPath,
@@ -75,6 +90,11 @@ impl Variable {
             Self::Path => "PATH",
             Self::Temporary => "TMPDIR",
             Self::DockerHost => "DOCKER_HOST",
+            Self::DockerTls => "DOCKER_TLS_VERIFY",
+            Self::DockerCertificates => "DOCKER_CERT_PATH",
+            Self::ImageBudget => "CLAWRL_IMAGE_BUDGET_GIB",
+            Self::CacheHome => "XDG_CACHE_HOME",
+            Self::Home => "HOME",
             Self::Key(dialect) => dialect.usual_key_env(),
             Self::CertificateFile => "SSL_CERT_FILE",
             Self::CertificateFolders => "SSL_CERT_DIR",
@@ -99,8 +119,25 @@ impl Variable {
                 "Folder for what a run needs while it lasts. Leftovers are looked for there. Default: /tmp."
             }
             Self::DockerHost => {
-                "Socket of the container engine, unix://PATH. Default: unix:///var/run/docker.sock."
+                "Where the container engine listens, unix://PATH or tcp://HOST:PORT; for several engines, with commas \
+                 between them. Default: unix:///var/run/docker.sock."
             }
+            Self::DockerTls => {
+                "If not empty: engines at tcp:// are talked to by TLS, with the certificates of DOCKER_CERT_PATH. \
+                 Without, only engines of this machine."
+            }
+            Self::DockerCertificates => {
+                "Folder of `ca.pem`, `cert.pem` and `key.pem` for engines at tcp://. Default with DOCKER_TLS_VERIFY: \
+                 $HOME/.docker."
+            }
+            Self::ImageBudget => {
+                "Most disk for container images that `clawrl` fetched or built, in GiB: those used least recently are \
+                 removed beyond it. Default: all stay."
+            }
+            Self::CacheHome => {
+                "Folder that holds `clawrl/images.json`, the list of those images. Default: $HOME/.cache."
+            }
+            Self::Home => "Where that folder is, unless XDG_CACHE_HOME says.",
             Self::Key(RemoteDialect::Openai) => {
                 "Key of `--policy openai:MODEL`, and of policy files that name no other variable. Never recorded."
             }

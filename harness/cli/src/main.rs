@@ -8,6 +8,7 @@
 
 mod arguments;
 mod command;
+mod driven;
 mod environment;
 mod exit_code;
 mod failure;

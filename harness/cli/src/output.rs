@@ -35,6 +35,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     write(&(escaped(&text) + "\n"))
 }
 
+/// Writes a value as one line of JSON.
+pub(crate) fn print_json_line(value: &serde_json::Value) -> Result<(), Failure> {
+    write(&(escaped(&value.to_string()) + "\n"))
+}
+
 /// The same JSON: what would act on a terminal can stand in strings alone, where it may be escaped.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());

@@ -1,10 +1,10 @@
 //! From arguments to a plan: shared by `run`, `plan` and `validate`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
-use clawrl_core::{PolicySpec, RunId, RunPlan, Split, check_base_url};
+use clawrl_core::{ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
 use clawrl_record::{RecordError, RunStore};
 
 use crate::exit_code::Exit;
@@ -66,6 +66,10 @@ pub(crate) struct PlanArguments {
     /// At most this many tasks of each suite, spread over its families.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// For tasks that name no image: the name of one, to run them in containers, or a folder with an unpacked root file
+    /// system (/..., ./... or ../...), to run them in sandboxes on it.
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
+    image: Option<ImageSource>,
     /// Attempts at once [default: what this machine comfortably holds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
@@ -106,6 +110,20 @@ fn weight(text: &str) -> Result<(String, u32), String> {
         Some((suite, weight)) if weight > 0 && !suite.is_empty() => Ok((suite.to_owned(), weight)),
         _ => Err("write the name of a suite and a whole number from 1, as in terminal-basics=2".to_owned()),
     }
+}
+
+/// The name of an image, or a folder that is there.
+pub(crate) fn image(text: &str) -> Result<ImageSource, String> {
+    if !["/", "./", "../"].iter().any(|start| text.starts_with(start)) {
+        return Ok(ImageSource::Name(text.to_owned()));
+    }
+    let real = std::fs::canonicalize(text).map_err(|error| format!("{error}; unpack an image there"))?;
+    if real == Path::new("/") || !real.join("etc").is_dir() {
+        return Err(
+            "this is no unpacked root file system: it should be a folder with `etc` and `usr/bin`".to_owned()
+        );
+    }
+    Ok(ImageSource::Rootfs(real))
 }
 
 pub(crate) fn base_url(text: &str) -> Result<String, String> {
@@ -149,6 +167,7 @@ impl PlanArguments {
             prewarm: self.prewarm,
             max_retries: self.max_retries,
             max_faults: self.max_faults,
+            image: self.image.clone(),
             judge: judge.spec()?,
             weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),
             ..PlanOptions::new(run, self.policy.spec(&server)?, capacity::probe())

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod command;
+mod driven;
 mod environment;
 mod exit_code;
 mod failure;

@@ -109,6 +109,13 @@ impl Fixtures {
         files.collect()
     }
 
+    /// A file that was read, by reference: its bytes stay out of the plan, however few they are.
+    pub(crate) fn reference(&self, relative: &str) -> Option<FixtureContent> {
+        let sha256 = self.hashes.get(relative)?.clone();
+        let path = self.resolve(relative, Kind::File).ok()?;
+        Some(FixtureContent::Host { path, sha256 })
+    }
+
     /// The absolute path of a folder to build from, which must hold this Dockerfile. Its files are hashed with the
     /// rest; a link counts by its target.
     pub(crate) fn context(&mut self, relative: &str, dockerfile: &str) -> Result<PathBuf, FixtureError> {

@@ -29,6 +29,7 @@ mod fill;
 mod fixture;
 mod numbers;
 mod parse;
+mod placement;
 mod policy_file;
 mod problem;
 mod read;

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Determinism, FORMAT_VERSION, GroupId, PolicySpec, RemoteSpec, ResolvedLimits, RunId, RunPlan, SlotId,
-    SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+    Determinism, FORMAT_VERSION, GroupId, ImageSource, PolicySpec, RemoteSpec, ResolvedLimits, RunId,
+    RunPlan, SlotId, SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
 };
 use minijinja::Value;
 
 use crate::bounds::MAX_SLOTS;
 use crate::capacity::{HostCapacity, Resource, ResourceBound, tightest};
 use crate::fill::{Filler, assignments, task_id};
+use crate::placement::place;
 use crate::problem::{ConfigError, Findings, Problem};
 use crate::row::{EnvRow, Instances, Row};
 use crate::sandbox::sandbox_of;
@@ -54,6 +55,8 @@ pub struct PlanOptions {
     pub max_retries: u32,
     /// Faulted slots after which the run is given up. `None` for never.
     pub max_faults: Option<u32>,
+    /// The root file system of tasks that name none.
+    pub image: Option<ImageSource>,
     /// What the host has free.
     pub host: HostCapacity,
     /// Shares of suites by name; 1 for those that are not named.
@@ -78,6 +81,7 @@ impl PlanOptions {
             prewarm: 0,
             max_retries: 0,
             max_faults: None,
+            image: None,
             host,
             weights: BTreeMap::new(),
         }
@@ -262,13 +266,23 @@ fn suite_tasks(
     if let Some(limit) = options.limit {
         spread_evenly(&mut rows, limit as usize);
     }
+    let format = match &options.policy {
+        PolicySpec::Remote(remote) => remote.action_format,
+        _ => None,
+    };
     let mut tasks = Vec::new();
     let mut checked: Vec<&Row> = Vec::new();
     for (row, index, values) in rows.iter().flatten() {
         if !checked.iter().any(|&known| std::ptr::eq(known, *row)) {
             checked.push(*row);
         }
-        tasks.extend(filler.task(suite.name(), row, *index, values));
+        tasks.extend(filler.task(suite.name(), row, *index, values).map(|mut task| {
+            options.image.iter().for_each(|image| place(&mut task.env, image));
+            if let (Some(format), true) = (format, matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_))) {
+                task.action_format = format;
+            }
+            task
+        }));
     }
     for row in checked {
         if let Some(problem) = policy_problem(suite, row, &options.policy, "leave the task out by `--filter`")
@@ -294,7 +308,7 @@ pub(crate) fn policy_problem(
     };
     let needs_mistakes =
         matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
-    let has_shell = matches!(row.env, EnvRow::Terminal(_));
+    let has_shell = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_));
     let (message, help) = if needs_oracle && row.oracle.is_none() {
         let help =
             if has_shell { "add `oracle: { commands: [...] }`" } else { "add `oracle: { actions: [...] }`" };

@@ -16,6 +16,11 @@ pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
         EnvSpec::Terminal(terminal) => {
             Some(Sandbox { kind: terminal.sandbox, limits: terminal.limits, network: terminal.network })
         }
+        EnvSpec::Swe(swe) => Some(Sandbox {
+            kind: swe.workspace.sandbox,
+            limits: swe.workspace.limits,
+            network: swe.workspace.network,
+        }),
         EnvSpec::Toolcall(toolcall) => toolcall.workspace.as_ref().map(|workspace| Sandbox {
             kind: workspace.sandbox,
             limits: workspace.limits,

@@ -58,6 +58,8 @@ pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
         "Defaults" => Some("`defaults:`"),
         "Task" => Some("a task"),
         "Terminal" => Some("`env: terminal:`"),
+        "Swe" => Some("`env: swe:`"),
+        "TestNamesFrom" => Some("names of tests"),
         "Toolcall" => Some("`env: toolcall:`"),
         "Tool" => Some("a tool under `tools:`"),
         "Mcp" => Some("a server under `mcp:`"),

@@ -227,6 +227,28 @@ pub(crate) fn mode(text: &str) -> Result<u32, BadValue> {
     }
 }
 
+/// A commit: a full or shortened hash.
+pub(crate) fn commit(text: &str) -> Result<(), BadValue> {
+    if (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(BadValue {
+        message: format!("`{text}` is not the hash of a commit"),
+        help: "write at least 7 hexadecimal digits, as `git rev-parse HEAD` prints them".to_owned(),
+    })
+}
+
+/// A pattern of paths in a repository.
+pub(crate) fn path_pattern(text: &str) -> Result<(), BadValue> {
+    if !text.is_empty() && !text.starts_with('/') && text.split('/').all(|part| part != "..") {
+        return Ok(());
+    }
+    Err(BadValue {
+        message: format!("`{text}` is not a pattern of paths"),
+        help: "write it from the repository's root on, such as `tests/**` or `*.cfg`".to_owned(),
+    })
+}
+
 /// Regular expressions.
 pub(crate) fn regex(text: &str) -> Result<(), BadValue> {
     match Regex::new(text) {

@@ -24,9 +24,11 @@ mod placeholder;
 mod plan;
 mod policy;
 mod printable;
+mod progress;
 mod remote;
 mod seed;
 mod sink;
+mod swe;
 mod task;
 mod text_source;
 mod toolcall;
@@ -57,12 +59,14 @@ pub use plan::{
 };
 pub use policy::{Action, FinishReason, Policy, PolicyRequest, SampledTokens};
 pub use printable::{printable, printable_line};
+pub use progress::Progress;
 pub use remote::{
     BadBaseUrl, KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
     TokenSource, ToolUse, check_base_url,
 };
 pub use seed::{SplitMix64, derive_seed, stable_hash};
 pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
+pub use swe::{LogParser, SweSpec, TestNames, TestScore, TestSpec};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
     SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,

@@ -73,6 +73,9 @@ pub struct Grade {
     /// What judges took, of those that know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<UsageTotal>,
+    /// What was submitted, as a unified diff, by environments whose submissions are changes of a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
 }
 
 impl Grade {
@@ -83,7 +86,7 @@ impl Grade {
         let weighted: f64 = checks.iter().map(|check| check.weight * check.score).sum();
         let score = if total > 0.0 { (weighted / total).clamp(0.0, 1.0) } else { 0.0 };
         let passed = !checks.is_empty() && checks.iter().all(|check| check.score >= 1.0);
-        Self { score, passed, checks, flags, judge_usage: None }
+        Self { score, passed, checks, flags, judge_usage: None, patch: None }
     }
 }
 

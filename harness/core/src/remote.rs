@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ActionFormat;
+
 /// Settings of a remote policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSpec {
@@ -35,6 +37,9 @@ pub struct RemoteSpec {
     pub exact_tokens: Option<TokenSource>,
     /// How tools are offered.
     pub tools: ToolUse,
+    /// How replies are read where a task has a shell, whatever the task says; `None` leaves it to the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_format: Option<ActionFormat>,
     /// First message; `None` for one that explains the format of actions, empty for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
@@ -75,6 +80,7 @@ impl RemoteSpec {
             prices: None,
             exact_tokens: None,
             tools: ToolUse::Auto,
+            action_format: None,
             system: None,
             stream: true,
             headers: BTreeMap::new(),

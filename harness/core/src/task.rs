@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, ImageSpec, TaskId, ToolCall,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, ImageSpec, SweSpec, TaskId, ToolCall,
     ToolcallSpec, VerifierSpec,
 };
 
@@ -67,6 +67,8 @@ impl TaskSpec {
 pub enum EnvSpec {
     /// A shell on a pseudo-terminal.
     Terminal(TerminalSpec),
+    /// A repository with an issue, and tests that decide.
+    Swe(Box<SweSpec>),
     /// Tools that are called with arguments.
     Toolcall(ToolcallSpec),
     /// A program or a server that somebody else wrote.
@@ -79,6 +81,7 @@ impl EnvSpec {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Terminal(_) => "terminal",
+            Self::Swe(_) => "swe",
             Self::Toolcall(_) => "toolcall",
             Self::Custom(custom) => custom.kind(),
         }

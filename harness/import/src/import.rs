@@ -14,6 +14,8 @@ use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
 use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suite};
 use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
 use crate::rootfs::RootfsTable;
+use crate::swe::{self, SweOptions};
+use crate::swe_synth::{self, SynthOptions, TestRunner};
 use crate::terminal_bench;
 use crate::write::{self, Origin, SuiteDraft};
 
@@ -155,6 +157,60 @@ pub fn import_bfcl(options: &BfclOptions) -> Result<Imported, ConfigError> {
     let path = write::write(&suite, &options.output, options.force)?;
     let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
     Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
+}
+
+/// Imports rows of SWE-bench and of data sets like it, or a task repository.
+///
+/// # Errors
+/// Every problem of every row, up to a number of them. Then nothing was written.
+pub fn import_swe(options: &SweOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let rows = swe::import_rows(options, &mut findings);
+    findings.finish()?;
+    let suite = SuiteDraft {
+        name,
+        description:
+            "Issues of real repositories, imported from rows of SWE-bench's kind; import.json has the record."
+                .to_owned(),
+        from: "swe",
+        head: swe::head(options.max_turns),
+        tasks: rows.tasks,
+        fixtures: rows.fixtures,
+        records: rows.records.into_iter().map(Origin::Rows).collect(),
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
+    Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
+}
+
+/// Makes software engineering tasks from the source of Python packages; `tell` hears how far it is.
+///
+/// # Errors
+/// A package that cannot be had, or whose tests do not pass or find no fault. Then nothing was written.
+pub fn import_swe_synth(
+    options: &SynthOptions,
+    runner: &dyn TestRunner,
+    tell: &mut dyn FnMut(String),
+) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let made = swe_synth::make(options, runner, tell, &mut findings);
+    findings.finish()?;
+    let suite = SuiteDraft {
+        name,
+        description: "Faults in Python packages that their own tests find; import.json has the record."
+            .to_owned(),
+        from: "swe-synth",
+        head: made.head,
+        tasks: made.tasks,
+        fixtures: made.fixtures,
+        records: made.records.into_iter().map(Origin::Rows).collect(),
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    Ok(Imported { suite: path, count: made.ids.len(), tasks: made.ids, notes: Vec::new() })
 }
 
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {

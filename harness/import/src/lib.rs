@@ -2,13 +2,14 @@
 //!
 //! [`import_harbor`] reads Harbor task folders, and the datasets and registries that name them;
 //! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x, [`import_jsonl`] questions with answers, [`import_bfcl`]
-//! rows of BFCL, and [`import_reasoning_gym`] has data sets made. Each writes one suite folder, which `clawrl plan`,
+//! rows of BFCL, [`import_swe`] those of SWE-bench and its like; [`import_reasoning_gym`] has data sets made, and
+//! [`import_swe_synth`] makes tasks from the source of Python packages. Each writes one suite folder, which `clawrl plan`,
 //! `validate` and `run` read like any other. The page `harness/docs/import.md` says what becomes of each key.
 //!
 //! I1. What cannot be represented is refused by name, at its line, with what to do; nothing is dropped in silence.
 //! I2. The suite appears whole or not at all, and it loads. I3. An agent finds neither the reference solution nor
-//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded, and nothing is run but
-//! the Python that is to make a data set.
+//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded but the
+//! source of a package that is named, and nothing is run but the Python that is to make a data set or to read that source.
 //!
 //! Errors: [`clawrl_config::ConfigError`], every problem of every task at once. Nothing to cancel.
 
@@ -29,6 +30,8 @@ mod questions;
 mod reasoning_gym;
 mod rootfs;
 mod shell_text;
+mod swe;
+mod swe_synth;
 mod terminal_bench;
 mod tree;
 mod variables;
@@ -36,10 +39,12 @@ mod write;
 
 pub use bfcl::BfclOptions;
 pub use import::{
-    import_bfcl, import_harbor, import_jsonl, import_reasoning_gym, import_terminal_bench, key_tables,
-    list_reasoning_gym,
+    import_bfcl, import_harbor, import_jsonl, import_reasoning_gym, import_swe, import_swe_synth,
+    import_terminal_bench, key_tables, list_reasoning_gym,
 };
 pub use options::{ImportOptions, ImportSandbox, Imported};
 pub use questions::{JsonlOptions, RowChoice};
 pub use reasoning_gym::{ReasoningGymDataset, ReasoningGymListing, ReasoningGymOptions};
 pub use rootfs::RootfsChoice;
+pub use swe::SweOptions;
+pub use swe_synth::{SynthOptions, SynthSource, TestEnd, TestFile, TestJob, TestRun, TestRunner};

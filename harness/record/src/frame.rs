@@ -155,7 +155,14 @@ mod tests {
     }
 
     fn finished(score: f64, reward: f64) -> Outcome {
-        let grade = Grade { score, passed: false, checks: Vec::new(), judge_usage: None, flags: Vec::new() };
+        let grade = Grade {
+            score,
+            passed: false,
+            checks: Vec::new(),
+            judge_usage: None,
+            patch: None,
+            flags: Vec::new(),
+        };
         Outcome::Finished { stop: StopReason::Submitted, grade, reward }
     }
 

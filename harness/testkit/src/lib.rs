@@ -7,6 +7,8 @@
 //!   the sink's contract ([`MemorySink`]), and small plans ([`PlanShape`]).
 //! - Terminals, whoever provides them: small tasks ([`terminal_task`]), their case for the suite ([`terminal_case`]), and
 //!   the way through an episode ([`ready`], [`step`]).
+//! - Software engineering environments, whoever provides them: a small repository ([`swe_spec`]), their case for the suite
+//!   ([`swe_case`]), and what agents try instead of mending it ([`SWE_ATTACKS`]).
 //! - [`unpack_image`]: a small root file system to put sandboxes on, of this machine's own programs.
 //!
 //! Fakes are for what is under test around them. What an environment does is tested with the real one.
@@ -17,6 +19,7 @@ mod memory_sink;
 mod null;
 mod plan;
 mod policy;
+mod swe;
 mod terminal;
 mod unpack_image;
 
@@ -27,6 +30,10 @@ pub use memory_sink::{MemorySink, SinkFailure};
 pub use null::{NullProvider, NullSettings};
 pub use plan::{PlanShape, SuiteShape, call, run_tool, submit_tool, task};
 pub use policy::{Reply, ScriptedPolicy};
+pub use swe::{
+    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, SWE_TESTS, bash, inline, swe_case, swe_grade, swe_spec,
+    swe_spec_with_history, swe_task,
+};
 pub use terminal::{
     file_equals, furnished, lease_request, ready, small_terminal, step, step_ctx, terminal_case,
     terminal_task, text_file,

@@ -58,7 +58,7 @@ async fn layers(terminals: &Terminals) -> Result<(Duration, Duration), Failure> 
     let begun = Instant::now();
     let started = terminals.backend.start(bash_sandbox(rc_script(&nonce))).await?;
     let sandbox = begun.elapsed();
-    let shell = SessionShell::take_over(started.sandbox, started.terminal, nonce).await?;
+    let shell = SessionShell::take_over(started.sandbox, started.terminal.master()?, nonce).await?;
     let prompt = begun.elapsed() - sandbox;
     shell.close().await?;
     Ok((sandbox, prompt))

@@ -54,7 +54,7 @@ impl TmuxShell {
             ..SandboxCommand::default()
         };
         let started = backend.start(sandbox(main)).await?;
-        let pty = Pty::from_master(started.terminal)?;
+        let pty = Pty::from_master(started.terminal.master()?)?;
         let sandbox = started.sandbox;
         let mut shell = Self { ending, sandbox, pty, seen: Vec::new(), previous: None };
         shell.output().await?;

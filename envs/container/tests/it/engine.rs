@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport, probe_engine};
+use clawrl_container::{
+    ContainerBackend, ContainerConfig, EngineAccess, EngineReport, ImageKeeping, probe_engine, probe_engines,
+};
 use clawrl_core::{Determinism, ImageSource, ImageSpec, NetworkPolicy, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -16,6 +18,7 @@ use clawrl_sandbox::{
 use tempfile::TempDir;
 
 use crate::image;
+use crate::tls::Tls;
 
 /// How long an engine may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,7 +46,7 @@ impl Engine {
     async fn answers(&mut self) -> EngineReport {
         let until = Instant::now() + PATIENCE;
         loop {
-            match probe_engine(&self.socket()).await {
+            match probe_engine(&self.socket(), None).await {
                 Ok(report) => return report,
                 Err(fault) => {
                     let ended = self.daemon.try_wait().unwrap();
@@ -58,11 +61,16 @@ impl Engine {
     /// Ends the engine as its administrator would, and starts it again.
     pub(crate) async fn restart(&mut self) {
         self.end();
+        self.start_again().await;
+    }
+
+    /// After [`Engine::end`].
+    pub(crate) async fn start_again(&mut self) {
         self.daemon = launch(self.folder.path());
         self.answers().await;
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap()).unwrap();
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.daemon.wait();
@@ -109,6 +117,27 @@ fn launch(folder: &Path) -> Child {
         .unwrap()
 }
 
+/// A test of a backend, twice: of an engine whose containers are entered from here, and of one elsewhere.
+macro_rules! here_and_elsewhere {
+    ($name:ident, $test:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[test]
+            fn here() {
+                crate::engine::with_backend($test);
+            }
+
+            #[test]
+            fn elsewhere() {
+                crate::engine::with_backend_elsewhere($test);
+            }
+        }
+    };
+}
+pub(crate) use here_and_elsewhere;
+
 /// Runs `test` with a backend on an engine of its own, and checks that nothing is left.
 pub(crate) fn with_backend<F: Future<Output = ()>>(test: impl FnOnce(ContainerBackend, String) -> F) {
     with_engine(|engine, client| async move {
@@ -117,6 +146,20 @@ pub(crate) fn with_backend<F: Future<Output = ()>>(test: impl FnOnce(ContainerBa
         assert_eq!(backend.shutdown().await, Vec::<String>::new());
         assert_eq!(backend.live(), 0);
         assert_eq!(containers(&engine.socket()).await, 0);
+    });
+}
+
+/// The same by a node, as of another machine.
+pub(crate) fn with_backend_elsewhere<F: Future<Output = ()>>(
+    test: impl FnOnce(ContainerBackend, String) -> F,
+) {
+    with_engine(|engine, client| async move {
+        let tls = Tls::before(&engine.socket()).await;
+        let backend = backend_by(&tls.access(), client, "elsewhere", None).await;
+        test(backend.clone(), engine.socket()).await;
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+        assert_eq!(backend.live(), 0);
+        assert_eq!(all_containers(&engine.socket()).await, Vec::<String>::new());
     });
 }
 
@@ -132,18 +175,47 @@ pub(crate) fn with_engine<F: Future<Output = ()>>(test: impl FnOnce(Engine, Spaw
 }
 
 pub(crate) async fn backend(socket: &str, client: SpawnerClient, run: &str) -> ContainerBackend {
-    let engine = probe_engine(socket).await.unwrap();
-    let config =
-        ContainerConfig { engine, run: RunId::new(run).unwrap(), determinism: Determinism::default() };
+    backend_keeping(socket, client, run, None).await
+}
+
+pub(crate) async fn backend_keeping(
+    socket: &str,
+    client: SpawnerClient,
+    run: &str,
+    images: Option<ImageKeeping>,
+) -> ContainerBackend {
+    backend_by(&EngineAccess::new(socket), client, run, images).await
+}
+
+pub(crate) async fn backend_by(
+    access: &EngineAccess,
+    client: SpawnerClient,
+    run: &str,
+    images: Option<ImageKeeping>,
+) -> ContainerBackend {
+    let engines = probe_engines(access).await.unwrap();
+    let config = ContainerConfig {
+        engines,
+        run: RunId::new(run).unwrap(),
+        determinism: Determinism::default(),
+        images,
+    };
     ContainerBackend::new(client, config).unwrap()
 }
 
-/// How many containers an engine has, running or not.
+/// How many containers of tasks an engine has, running or not.
 pub(crate) async fn containers(socket: &str) -> usize {
+    let found = all_containers(socket).await;
+    found.iter().filter(|image| !image.starts_with("clawrl-node:")).count()
+}
+
+/// The images of all containers that an engine has, running or not.
+pub(crate) async fn all_containers(socket: &str) -> Vec<String> {
     let docker = bollard::Docker::connect_with_unix(socket, 60, bollard::API_DEFAULT_VERSION).unwrap();
     let docker = docker.negotiate_version().await.unwrap();
     let options = bollard::query_parameters::ListContainersOptions { all: true, ..Default::default() };
-    docker.list_containers(Some(options)).await.unwrap().len()
+    let found = docker.list_containers(Some(options)).await.unwrap();
+    found.into_iter().map(|one| one.image.unwrap_or_default()).collect()
 }
 
 /// The image of every test.

@@ -42,7 +42,7 @@ pub(crate) async fn import(socket: &str) {
     }
 }
 
-fn pack() -> Vec<u8> {
+pub(crate) fn pack() -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     for (folder, mode, owner) in [
         ("app", 0o755, 0),

@@ -1,10 +1,11 @@
 //! An engine that is restarted under its containers.
 
 use clawrl_core::{Boundary, EnvProvider, Retry};
+use clawrl_sandbox::SandboxBackend;
 use clawrl_testkit::{call, file_equals, ready, step, step_ctx, terminal_task};
 
 use crate::conformance::{provider, terminal};
-use crate::engine::{backend, with_engine};
+use crate::engine::{backend, sh, start, text, waiting, with_engine};
 
 #[test]
 fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
@@ -28,5 +29,21 @@ fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
         assert_eq!(step(third.as_mut(), "echo on").await, "on\n[exit 0]");
         assert!(third.close().await.leftovers.is_empty());
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn an_engine_that_is_away_is_waited_for() {
+    with_engine(|mut engine, client| async move {
+        let backend = backend(&engine.socket(), client, "away").await;
+        drop(start(&backend).await);
+        engine.end();
+        let (started, ()) = tokio::join!(backend.start(waiting()), async {
+            // The start has found nobody, before somebody is there.
+            tokio::task::yield_now().await;
+            engine.start_again().await;
+        });
+        assert_eq!(text(&sh(started.unwrap().sandbox.as_ref(), "echo on").await), "on\n");
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }

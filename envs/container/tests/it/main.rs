@@ -4,12 +4,19 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod elsewhere;
 mod engine;
 mod episode;
 mod grading;
 mod hostile;
 mod image;
 mod images;
+mod keeping;
 mod losing;
+mod placing;
+mod registry;
+#[cfg(feature = "base-image-tests")]
+mod repositories;
 mod sandbox;
 mod sweeping;
+mod tls;

@@ -9,15 +9,15 @@ use clawrl_sandbox::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::engine::{containers, sh, sh_as, start, text, waiting, with_backend};
+use crate::engine::{containers, here_and_elsewhere, sh, sh_as, start, text, waiting};
 
 fn file(path: &str, content: &str) -> PutFile {
     PutFile { path: path.to_owned(), mode: 0o644, content: Arc::from(content.as_bytes()) }
 }
 
-#[test]
-fn files_stay_readable_until_nobody_looks_and_then_the_container_goes() {
-    with_backend(|backend, socket| async move {
+here_and_elsewhere!(
+    files_stay_readable_until_nobody_looks_and_then_the_container_goes,
+    |backend, socket| async move {
         let started = start(&backend).await;
         started.sandbox.put(vec![file("sub/put.txt", "put")]).await.unwrap();
         assert_eq!(text(&sh(started.sandbox.as_ref(), "cat sub/put.txt; echo mine > made").await), "put");
@@ -36,47 +36,44 @@ fn files_stay_readable_until_nobody_looks_and_then_the_container_goes() {
         while containers(&socket).await > 0 {
             assert!(std::time::Instant::now() < until);
         }
-    });
-}
+    }
+);
 
-#[test]
-fn a_verifier_finds_its_own_files_after_the_agent_is_halted() {
-    with_backend(|backend, _| async move {
-        let mut spec = waiting();
-        spec.folders = vec![SandboxFolder { path: "/logs/agent".to_owned(), files: None }];
-        let started = backend.start(spec).await.unwrap();
-        let sandbox = started.sandbox.as_ref();
-        let trap = "touch /logs/agent/log; mkdir /tests; echo 'exit 0' > /tests/test.sh; chmod -w /tests; \
+here_and_elsewhere!(a_verifier_finds_its_own_files_after_the_agent_is_halted, |backend, _| async move {
+    let mut spec = waiting();
+    spec.folders = vec![SandboxFolder { path: "/logs/agent".to_owned(), files: None }];
+    let started = backend.start(spec).await.unwrap();
+    let sandbox = started.sandbox.as_ref();
+    let trap = "touch /logs/agent/log; mkdir /tests; echo 'exit 0' > /tests/test.sh; chmod -w /tests; \
                     rm -rf /logs; ln -s /etc /logs; (while :; do echo 1 > /tests/test.sh; done &) >/dev/null 2>&1";
-        assert_eq!(text(&sh(sandbox, trap).await), "");
-        assert!(!sandbox.processes().await.is_empty());
-        assert!(sandbox.verifies_in_place());
-        sandbox.halt().await.unwrap();
-        assert_eq!(sandbox.processes().await, Vec::new());
-        sandbox
-            .lay("/tests".to_owned(), vec![file("test.sh", "id -u; echo 0.5 > /logs/verifier/reward.txt")])
-            .await
-            .unwrap();
-        sandbox.lay("/logs/verifier".to_owned(), Vec::new()).await.unwrap();
-        let ran = sh_as(
-            sandbox,
-            Some("agent"),
-            "bash /tests/test.sh; echo x > /tests/test.sh",
-            Duration::from_secs(20),
-        )
-        .await;
-        assert_eq!(text(&ran), "1000\n/bin/bash: line 1: /tests/test.sh: Permission denied\n");
-        sandbox.halt().await.unwrap();
-        let read = |path: &str| sandbox.read(path.to_owned(), 100);
-        assert_eq!(read("/logs/verifier/reward.txt").await.unwrap().unwrap(), b"0.5\n");
-        assert_eq!(read("/logs/verifier/reward.json").await.unwrap(), None);
-        assert_eq!(sandbox.lost().await, None);
-    });
-}
+    assert_eq!(text(&sh(sandbox, trap).await), "");
+    assert!(!sandbox.processes().await.is_empty());
+    assert!(sandbox.verifies_in_place());
+    sandbox.halt().await.unwrap();
+    assert_eq!(sandbox.processes().await, Vec::new());
+    sandbox
+        .lay("/tests".to_owned(), vec![file("test.sh", "id -u; echo 0.5 > /logs/verifier/reward.txt")])
+        .await
+        .unwrap();
+    sandbox.lay("/logs/verifier".to_owned(), Vec::new()).await.unwrap();
+    let ran = sh_as(
+        sandbox,
+        Some("agent"),
+        "bash /tests/test.sh; echo x > /tests/test.sh",
+        Duration::from_secs(20),
+    )
+    .await;
+    assert_eq!(text(&ran), "1000\n/bin/bash: line 1: /tests/test.sh: Permission denied\n");
+    sandbox.halt().await.unwrap();
+    let read = |path: &str| sandbox.read(path.to_owned(), 100);
+    assert_eq!(read("/logs/verifier/reward.txt").await.unwrap().unwrap(), b"0.5\n");
+    assert_eq!(read("/logs/verifier/reward.json").await.unwrap(), None);
+    assert_eq!(sandbox.lost().await, None);
+});
 
-#[test]
-fn a_program_on_pipes_lives_until_it_is_killed_and_its_neighbours_go_on() {
-    with_backend(|backend, _| async move {
+here_and_elsewhere!(
+    a_program_on_pipes_lives_until_it_is_killed_and_its_neighbours_go_on,
+    |backend, _| async move {
         let started = start(&backend).await;
         let sandbox = started.sandbox.as_ref();
         let open = |user: Option<&str>, program: &str, script: &str| {
@@ -110,42 +107,39 @@ fn a_program_on_pipes_lives_until_it_is_killed_and_its_neighbours_go_on() {
             other => panic!("{other:?}"),
         }
         assert_eq!(sandbox.lost().await, None);
-    });
-}
+    }
+);
 
-#[test]
-fn limits_and_wishes_that_cannot_be() {
-    with_backend(|backend, _| async move {
+here_and_elsewhere!(limits_and_wishes_that_cannot_be, |backend, _| async move {
+    let mut spec = waiting();
+    spec.workspace = WorkspaceStart::Empty;
+    let started = backend.start(spec).await.unwrap();
+    assert_eq!(text(&sh(started.sandbox.as_ref(), "ls -A; pwd").await), "/app\n");
+    let slow =
+        sh_as(started.sandbox.as_ref(), None, "sleep 77 & sleep 78; echo no", Duration::from_millis(300))
+            .await;
+    assert_eq!((slow.code, slow.stdout), (None, Vec::new()));
+    // Killed, they may take a moment to end.
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    let is_slow = |process: &clawrl_sandbox::ProcessFacts| process.command_line.starts_with("sleep 7");
+    while started.sandbox.processes().await.iter().any(is_slow) {
+        assert!(std::time::Instant::now() < until);
+    }
+    let fault = |change: fn(&mut clawrl_sandbox::SandboxSpec)| {
         let mut spec = waiting();
-        spec.workspace = WorkspaceStart::Empty;
-        let started = backend.start(spec).await.unwrap();
-        assert_eq!(text(&sh(started.sandbox.as_ref(), "ls -A; pwd").await), "/app\n");
-        let slow =
-            sh_as(started.sandbox.as_ref(), None, "sleep 77 & sleep 78; echo no", Duration::from_millis(300))
-                .await;
-        assert_eq!((slow.code, slow.stdout), (None, Vec::new()));
-        // Killed, they may take a moment to end.
-        let until = std::time::Instant::now() + Duration::from_secs(20);
-        let is_slow = |process: &clawrl_sandbox::ProcessFacts| process.command_line.starts_with("sleep 7");
-        while started.sandbox.processes().await.iter().any(is_slow) {
-            assert!(std::time::Instant::now() < until);
-        }
-        let fault = |change: fn(&mut clawrl_sandbox::SandboxSpec)| {
-            let mut spec = waiting();
-            change(&mut spec);
-            let backend = &backend;
-            async move { backend.start(spec).await.err().unwrap() }
-        };
-        let image = |spec: &mut clawrl_sandbox::SandboxSpec| spec.image = None;
-        assert_eq!(fault(image).await.code, "no-image");
-        let user = fault(|spec| spec.image.as_mut().unwrap().user = Some("nobody-here".to_owned())).await;
-        assert_eq!(
-            (user.code.as_str(), user.retry, user.boundary),
-            ("no-such-user", Retry::Never, Boundary::Provider)
-        );
-        assert!(user.message.contains("nobody-here"), "{user}");
-        // This engine has no bridge, as an administrator may have decided.
-        let public = fault(|spec| spec.network = clawrl_core::NetworkPolicy::Public).await;
-        assert_eq!((public.code.as_str(), public.retry), ("no-bridge", Retry::Never));
-    });
-}
+        change(&mut spec);
+        let backend = &backend;
+        async move { backend.start(spec).await.err().unwrap() }
+    };
+    let image = |spec: &mut clawrl_sandbox::SandboxSpec| spec.image = None;
+    assert_eq!(fault(image).await.code, "no-image");
+    let user = fault(|spec| spec.image.as_mut().unwrap().user = Some("nobody-here".to_owned())).await;
+    assert_eq!(
+        (user.code.as_str(), user.retry, user.boundary),
+        ("no-such-user", Retry::Never, Boundary::Provider)
+    );
+    assert!(user.message.contains("nobody-here"), "{user}");
+    // This engine has no bridge, as an administrator may have decided.
+    let public = fault(|spec| spec.network = clawrl_core::NetworkPolicy::Public).await;
+    assert_eq!((public.code.as_str(), public.retry), ("no-bridge", Retry::Never));
+});

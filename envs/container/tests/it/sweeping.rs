@@ -70,7 +70,7 @@ fn killed(name: &'static str, work: Work) {
             assert!(Instant::now() < until, "{work:?}");
             tokio::task::yield_now().await;
         }
-        let report = sweep_containers(&probe_engine(&socket).await.unwrap()).await.unwrap();
+        let report = sweep_containers(&probe_engine(&socket, None).await.unwrap()).await.unwrap();
         assert_eq!((report.containers, report.leftovers), (1, Vec::new()));
         assert_eq!(containers(&socket).await, 1);
         assert_eq!(kept.sandbox.lost().await, None);

@@ -165,7 +165,7 @@ impl OpenenvSession {
         let message = format!("{what} of {} rewards: {raw}", self.rewards.len());
         let check = CheckReport { label: "rewards".to_owned(), score, weight: 1.0, message };
         let flags = if score == raw { Vec::new() } else { vec!["reward-out-of-range".to_owned()] };
-        Ok(Grade { score, passed: score >= 1.0, checks: vec![check], flags, judge_usage: None })
+        Ok(Grade { score, passed: score >= 1.0, checks: vec![check], flags, judge_usage: None, patch: None })
     }
 
     /// Ends the server's environment.

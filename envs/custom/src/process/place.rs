@@ -5,12 +5,11 @@
 //! with 0 unless the plan fixes a number: they are the same in every episode.
 
 use std::hash::{Hash, Hasher};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use clawrl_core::{Boundary, CustomLink, CustomSpec, Determinism, Fault, SandboxKind, WorkspaceSpec};
 use clawrl_sandbox::{
-    Announcer, Live, LiveCount, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    Announcer, Live, LiveCount, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, Terminal,
     WorkspaceStart,
 };
 use clawrl_workspace::FixtureReader;
@@ -66,7 +65,7 @@ pub(crate) struct Place {
     pub(crate) sandbox: Box<dyn Sandbox>,
     pub(crate) talk: Talk,
     /// A terminal that is hung up would end the main program, and the sandbox with it.
-    _terminal: OwnedFd,
+    _terminal: Terminal,
     _live: Live,
 }
 

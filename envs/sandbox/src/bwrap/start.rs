@@ -23,7 +23,7 @@ use crate::live::LiveCount;
 use crate::ready::{not_started, until_ready};
 use crate::safe_dir::Owner;
 use crate::spawner::{Confinement, LaunchKind, LaunchRequest, ResourceLimit, SpawnedProcess, SpawnerClient};
-use crate::{SandboxBackend, SandboxSpec, StartedSandbox, WorkspaceStart};
+use crate::{SandboxBackend, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
 /// How long `shutdown` waits for what it killed.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -172,7 +172,7 @@ impl BubblewrapBackend {
             blocking(move || place::begin(&places, &image, disk_mib)).await??;
         }
         let sandbox = RunningSandbox::new(held, places, staged, (user, INSIDE_ID), spec)?;
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::procs::{self, ProcessStat};
 use crate::ready::{READY, until_ready};
 use crate::safe_dir::Keeper;
 use crate::spawner::{LaunchKind, SpawnerClient};
-use crate::{Announcer, Owner, SandboxSpec, StartedSandbox, WorkspaceStart};
+use crate::{Announcer, Owner, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
 /// How long the first process may take to become what it is going to be, and how often it is looked at meanwhile.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub struct Enclosure {
     /// Absolute path of the workspace.
     pub workdir: String,
     /// Absolute paths of folders that are made where they are not there, writable to all.
-    pub commons: &'static [&'static str],
+    pub commons: Vec<String>,
     /// Variables of the image.
     pub environment: Vec<(String, String)>,
     /// Capabilities of root inside, one bit each. The first process must hold one more, so that nothing inside can
@@ -110,7 +110,7 @@ pub async fn enter(
             };
             laid.map_err(|error| failed(&folder.path, &error))?;
         }
-        for path in commons {
+        for path in &commons {
             root.dir()
                 .make_dirs(path.trim_start_matches('/'), 0o777, Some(host_root))
                 .map_err(|error| failed(path, &error))?;
@@ -164,5 +164,5 @@ pub async fn enter(
     drop(terminal);
     sandbox.has_main(process.exit);
     let (terminal, _) = until_ready(master).await?;
-    Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
+    Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
 }

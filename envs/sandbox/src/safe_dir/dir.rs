@@ -52,6 +52,17 @@ impl SafeDir {
         Self::with_keeper(fd, None)
     }
 
+    /// As [`Self::open`], with something to be dropped after the last clone has closed the descriptor.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_kept(path: impl AsRef<Path>, keeper: Keeper) -> Result<Self, SafeReadError> {
+        let path = path.as_ref();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
+        Self::kept(root, keeper)
+    }
+
     /// The same, with something to be dropped after the last clone has closed the descriptor.
     pub(crate) fn kept(fd: OwnedFd, keeper: Keeper) -> Result<Self, SafeReadError> {
         Self::with_keeper(fd, Some(keeper))

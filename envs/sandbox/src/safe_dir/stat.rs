@@ -3,9 +3,10 @@
 use std::fmt;
 
 use rustix::fs::{FileType, Stat};
+use serde::{Deserialize, Serialize};
 
 /// Kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FileKind {
     /// A regular file.
     Regular,

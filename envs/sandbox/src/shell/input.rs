@@ -23,15 +23,24 @@ pub struct CommandError {
     pub byte: u8,
 }
 
-/// Appends the paste of `command` and the key that accepts it.
+/// Whether a command can be typed.
 ///
 /// # Errors
 /// [`CommandError`] for NUL, and for what the kernel turns into signals or flow control before bash sees it.
-pub(super) fn push_command(command: &str, bytes: &mut Vec<u8>) -> Result<(), CommandError> {
+pub fn check_command(command: &str) -> Result<(), CommandError> {
     let refused = |byte: &u8| matches!(byte, 0x00 | 0x03 | 0x11 | 0x13 | 0x1a | 0x1c);
-    if let Some(&byte) = command.as_bytes().iter().find(|byte| refused(byte)) {
-        return Err(CommandError { byte });
+    match command.as_bytes().iter().find(|byte| refused(byte)) {
+        Some(&byte) => Err(CommandError { byte }),
+        None => Ok(()),
     }
+}
+
+/// Appends the paste of `command` and the key that accepts it.
+///
+/// # Errors
+/// As [`check_command`].
+pub(super) fn push_command(command: &str, bytes: &mut Vec<u8>) -> Result<(), CommandError> {
+    check_command(command)?;
     bytes.extend_from_slice(PASTE_BEGINS);
     let mut rest = command.as_bytes();
     while let Some(at) = memchr::memchr2(b'\r', 0x1b, rest) {

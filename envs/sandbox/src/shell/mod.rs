@@ -4,6 +4,7 @@
 //! pseudo-terminal and hands the master over; [`ShellSession`] does the rest, the same for every backend.
 
 mod activity;
+mod anywhere;
 mod capture;
 mod drive;
 mod input;
@@ -16,7 +17,8 @@ mod signal;
 mod step;
 mod text;
 
-pub use input::CommandError;
+pub use anywhere::{Shell, StepResult};
+pub use input::{CommandError, check_command};
 pub use keys::{CursorKeys, KeyError, is_known_key, parse_keys};
 pub use rc::{Nonce, bash_arguments, rc_script, terminal_environment};
 pub use session::ShellSession;

@@ -11,11 +11,12 @@
 use std::fmt;
 
 use clawrl_core::stable_hash;
+use serde::{Deserialize, Serialize};
 
 /// Tells this session's marks from other text. Not a secret: programs in the session can read it.
 ///
 /// `set` shows it, so derive it from the slot's seed where observations must repeat.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nonce(String);
 
 impl Nonce {

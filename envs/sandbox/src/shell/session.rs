@@ -27,6 +27,10 @@ use crate::screen::ScreenView;
 const INTERRUPT: u8 = 0x03;
 /// C-e C-u: to the end of the line, then drop it. The kernel's own line editing knows the second.
 const DROP_LINE: &[u8] = b"\x05\x15";
+/// How often a line is interrupted. An interrupt between the drawing of a prompt and the wait for a key is taken note
+/// of, but acted upon with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut
+/// short, not before it).
+const INTERRUPTS: usize = 3;
 /// How often the foreground is looked at within a grace period.
 const KILL_SLICES: u32 = 2;
 
@@ -196,6 +200,19 @@ impl ShellSession {
         self.settle(step, ending, State::Running, limits).await
     }
 
+    /// Drops what stands at the prompt, and the lines before it that it goes on with. What is drawn meanwhile is
+    /// nobody's output. The step ends as [`StepEnd::Completed`] without a code; where nothing was to be dropped, as
+    /// the state is.
+    ///
+    /// # Errors
+    /// [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn drop_line(&mut self, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
+        let step = self.begin()?;
+        let early = self.interrupt_line(limits).await?;
+        let end = early.unwrap_or_else(|| self.still(self.state));
+        Ok(self.finish(step, end))
+    }
+
     /// The screen as it is now.
     ///
     /// # Errors
@@ -277,14 +294,11 @@ impl ShellSession {
         limits: StepLimits<'_>,
     ) -> Result<Option<StepEnd>, ShellError> {
         if self.state == (State::Prompt { typed: true }) {
-            self.wire.intake.expect_numbers(1);
-            let ending = self.prepare(&[INTERRUPT], limits).await?;
-            if let Some(ended) = self.ended_early(ending) {
-                return Ok(Some(ended));
+            let ended = self.interrupt_line(limits).await?;
+            if ended.is_some() {
+                return Ok(ended);
             }
-            if let Ending::Arrived(arrival) = ending {
-                self.arrive(arrival);
-            } else {
+            if self.state == (State::Prompt { typed: true }) {
                 self.state = State::Unmarked;
             }
         }
@@ -307,6 +321,24 @@ impl ShellSession {
             self.repair_failed = was_unsound && self.unsound;
         } else {
             self.repair_failed = true;
+        }
+        Ok(None)
+    }
+
+    /// Interrupts the line that stands at the prompt, if any. `Some` when that ended the step.
+    async fn interrupt_line(&mut self, limits: StepLimits<'_>) -> Result<Option<StepEnd>, ShellError> {
+        for _ in 0..INTERRUPTS {
+            if !matches!(self.state, State::Prompt { typed: true } | State::Continuation) {
+                break;
+            }
+            self.wire.intake.expect_numbers(1);
+            let ending = self.prepare(&[INTERRUPT], limits).await?;
+            if let Some(ended) = self.ended_early(ending) {
+                return Ok(Some(ended));
+            }
+            if let Ending::Arrived(arrival) = ending {
+                self.arrive(arrival);
+            }
         }
         Ok(None)
     }

@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use clawrl_core::BoxFuture;
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A signal that a policy may send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JobSignal {
     /// Interrupt, as C-c.
     Int,

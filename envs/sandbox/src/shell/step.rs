@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use clawrl_core::CancelToken;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::input::CommandError;
@@ -12,7 +13,7 @@ use super::rc::Nonce;
 use crate::screen::ScreenView;
 
 /// Settings of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellConfig {
     /// As in the start file, [`crate::rc_script`].
     pub nonce: Nonce,
@@ -34,7 +35,7 @@ pub struct ShellConfig {
 }
 
 /// What is recorded of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CastConfig {
     /// Most memory; 0 records nothing.
     pub cap_bytes: usize,
@@ -76,7 +77,7 @@ pub struct StepLimits<'a> {
 }
 
 /// Why a step ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepEnd {
     /// The prompt is back.
     Completed {
@@ -99,7 +100,7 @@ pub enum StepEnd {
 }
 
 /// Things a reader of a step should know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepNote {
     /// A program printed what looks like one of our marks. It was not believed.
     ForgedMark,
@@ -138,7 +139,7 @@ impl StepNote {
 }
 
 /// The result of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOutput {
     /// Why it ended.
     pub end: StepEnd,

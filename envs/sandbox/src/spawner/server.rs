@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{PtySize, native_pty_system};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{WaitOptions, WaitStatus, wait};
+use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
 use super::descriptor;
 use super::direct::{self, Streams};
@@ -183,6 +183,8 @@ impl Server {
         for portion in outer.chunks(AT_ONCE) {
             for pid in portion {
                 inner.get(pid).map_or_else(|| procs::kill_family(*pid), |&first| procs::kill(first));
+                // A harness that ended while it was ending a program has left its launcher stopped.
+                procs::signal(*pid, Signal::CONT);
             }
             if !self.wait_for_end(portion, exits, END_GRACE)? {
                 portion

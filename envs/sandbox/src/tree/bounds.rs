@@ -3,12 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{SafeReadError, SafeWriteError};
 
 /// Bounds on one walk over a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TreeBounds {
     /// Names in all folders together.
     pub entries: u64,
@@ -27,7 +28,7 @@ impl Default for TreeBounds {
 }
 
 /// Which bound was met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TreeBound {
     /// [`TreeBounds::entries`].
     Entries,

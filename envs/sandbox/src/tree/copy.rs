@@ -9,8 +9,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::bounds::Budget;
 use super::chain::Chain;
@@ -31,6 +32,9 @@ pub struct CopyOptions {
     pub existing: Existing,
     /// What the destination's file system is.
     pub room: Room,
+    /// Everything below the outermost folder keeps its owner, whoever `owner` is, and setuid, setgid and sticky. Only root
+    /// can, and only for a copy that nobody else reaches.
+    pub keep_rights: bool,
 }
 
 /// What becomes of names that a destination has already.
@@ -44,7 +48,7 @@ pub enum Existing {
 }
 
 /// What a copy holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// Regular files.
     pub files: u64,
@@ -59,7 +63,7 @@ pub struct CopyReport {
 }
 
 /// An entry that was not copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Relative to the source.
     pub path: PathBuf,
@@ -68,7 +72,7 @@ pub struct Skipped {
 }
 
 /// Why an entry was not copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipReason {
     /// It is a FIFO, a socket or a device.
     Special(FileKind),
@@ -102,6 +106,7 @@ pub(super) fn copy_folder(
         chain: Chain::new(destination.open_folder(Path::new("."))?),
         owner: options.owner,
         existing: options.existing,
+        keep_rights: options.keep_rights,
         exclude,
         buffer: vec![0; 64 * 1024],
         report: CopyReport::default(),
@@ -115,6 +120,7 @@ struct Copy<'a> {
     chain: Chain,
     owner: Option<Owner>,
     existing: Existing,
+    keep_rights: bool,
     exclude: &'a Exclusions,
     buffer: Vec<u8>,
     report: CopyReport,
@@ -167,7 +173,8 @@ impl Copy<'_> {
         let (mut source, mut destination) = (File::from(source), File::from(destination));
         self.data(&mut source, &mut destination, size, path, budget)?;
         let _acting = self.acting(path)?;
-        finish(destination.as_fd(), &stat).map_err(|errno| write_failed(path, errno.into()))?;
+        finish(destination.as_fd(), &stat, self.keep_rights)
+            .map_err(|errno| write_failed(path, errno.into()))?;
         self.report.files += 1;
         Ok(())
     }
@@ -223,6 +230,10 @@ impl Copy<'_> {
             .folder()
             .and_then(|folder| {
                 rustix::fs::symlinkat(&target, folder, entry.name)?;
+                if self.keep_rights {
+                    let (owner, flags) = (owner(entry.stat), AtFlags::SYMLINK_NOFOLLOW);
+                    rustix::fs::chownat(folder, entry.name, owner.0, owner.1, flags)?;
+                }
                 rustix::fs::utimensat(folder, entry.name, &times(entry.stat), AtFlags::SYMLINK_NOFOLLOW)
             })
             .map_err(|errno| write_failed(path, errno.into()))?;
@@ -272,7 +283,7 @@ impl Visitor for Copy<'_> {
         let _acting = self.acting(path)?;
         self.chain
             .folder()
-            .and_then(|folder| finish(folder, stat))
+            .and_then(|folder| finish(folder, stat, self.keep_rights))
             .map_err(|errno| write_failed(path, errno.into()))?;
         self.chain.pop();
         Ok(())
@@ -284,10 +295,20 @@ impl Visitor for Copy<'_> {
     }
 }
 
-/// Gives a copy the permission bits and the time of its source.
-fn finish(copy: impl AsFd, stat: &Stat) -> Result<(), Errno> {
-    rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+/// Gives a copy the permission bits and the time of its source, and with `keep_rights` what is left out otherwise.
+fn finish(copy: impl AsFd, stat: &Stat, keep_rights: bool) -> Result<(), Errno> {
+    if keep_rights {
+        // Before the bits, some of which a change of owner takes away.
+        let (user, group) = owner(stat);
+        rustix::fs::fchown(&copy, user, group)?;
+    }
+    let kept = if keep_rights { 0o7777 } else { 0o777 };
+    rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & kept))?;
     rustix::fs::futimens(&copy, &times(stat))
+}
+
+fn owner(stat: &Stat) -> (Option<Uid>, Option<Gid>) {
+    (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))
 }
 
 // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.

@@ -1,9 +1,11 @@
 //! Patterns of entries that a copy leaves behind.
 
+use serde::{Deserialize, Serialize};
+
 /// Patterns: `*` stands for any characters of one name, `?` for one. A pattern without `/` is held against every
 /// name, one with `/` against the path from where the copy begins. A folder that is left behind takes its content
 /// with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusions(Vec<Vec<u8>>);
 
 impl Exclusions {

@@ -124,6 +124,10 @@ impl Shell {
         self.session.send_keys(keys, Self::limits(&self.cancel)).await.unwrap()
     }
 
+    pub(crate) async fn drop_line(&mut self) -> StepOutput {
+        self.session.drop_line(Self::limits(&self.cancel)).await.unwrap()
+    }
+
     pub(crate) async fn text(&mut self, text: &str) -> StepOutput {
         self.session.send_text(text, Self::limits(&self.cancel)).await.unwrap()
     }

@@ -175,10 +175,28 @@ async fn incomplete_commands_go_on() {
     assert_eq!(shell.session.state(), ShellState::Continuation);
     assert_eq!(shell.run("line").await.end, StepEnd::Incomplete);
     shell.check("X", "line\n", 0).await;
-    assert_eq!(shell.run("echo 'a").await.end, StepEnd::Incomplete);
-    let output = shell.keys("C-c").await;
-    assert_eq!(output.end, exited(130));
-    shell.check("echo fine", "fine\n", 0).await;
+}
+
+#[tokio::test]
+async fn half_a_command_is_dropped() {
+    let mut shell = shell().await;
+    // As often as it takes for some interrupts to come before the shell waits for a key.
+    for turn in 0..20 {
+        assert_eq!(shell.run("(exit 3); echo 'a").await.end, StepEnd::Incomplete);
+        let output = shell.drop_line().await;
+        assert_eq!(
+            (output.text.as_str(), output.end),
+            ("", StepEnd::Completed { exit_code: None }),
+            "{turn}"
+        );
+        assert_eq!(shell.session.state(), ShellState::Prompt);
+        shell.check("echo fine", "fine\n", 0).await;
+    }
+    shell.text("echo half").await;
+    assert_eq!(shell.drop_line().await.end, StepEnd::Completed { exit_code: None });
+    assert_eq!(shell.keys("Enter").await.text, "\n");
+    assert_eq!(shell.run("cat").await.end, StepEnd::Running);
+    assert_eq!(shell.drop_line().await.end, StepEnd::Running);
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn steps(backend: BubblewrapBackend) {
         .unwrap();
     let cancel = CancelToken::new();
     let limits = StepLimits { deadline: Instant::now() + LONG, cancel: &cancel };
-    let pty = Pty::from_master(started.terminal).unwrap();
+    let pty = Pty::from_master(started.terminal.master().unwrap()).unwrap();
     let mut session = ShellSession::start(pty, config(), Arc::new(DirectKiller), limits).await.unwrap();
 
     let output = step(&mut session, "echo hello; false", LONG).await;

@@ -21,56 +21,46 @@ pub(super) fn plain(log: &str) -> Cow<'_, str> {
 /// `test module::name ... ok`, and what documentation tests are called: `src/lib.rs - name (line 3)`.
 pub(super) fn cargo(log: &str, results: &mut TestResults) {
     static LINE: LazyLock<Regex> = LazyLock::new(|| {
-        constant(r"(?m)^\s*test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:$|[ ,])")
+        constant(
+            r"(?m)^\s*test (?<name>.+?)(?: - should panic)? \.\.\. (?<status>ok|FAILED|ignored)(?:$|[ ,])",
+        )
     });
-    for found in LINE.captures_iter(log) {
-        let status = match &found[2] {
-            "ok" => TestStatus::Passed,
-            "FAILED" => TestStatus::Failed,
-            _ => TestStatus::Skipped,
-        };
-        results.note(&found[1], status);
-    }
+    each(&LINE, ["ok", "FAILED"], log, results);
 }
 
 /// `--- PASS: TestX/case (0.00s)`, cases of a test further in.
 pub(super) fn go(log: &str, results: &mut TestResults) {
     static LINE: LazyLock<Regex> =
-        LazyLock::new(|| constant(r"(?m)^\s*--- (PASS|FAIL|SKIP): (.+) \([0-9.]+s\)$"));
-    for found in LINE.captures_iter(log) {
-        let status = match &found[1] {
-            "PASS" => TestStatus::Passed,
-            "FAIL" => TestStatus::Failed,
-            _ => TestStatus::Skipped,
-        };
-        results.note(&found[2], status);
-    }
+        LazyLock::new(|| constant(r"(?m)^\s*--- (?<status>PASS|FAIL|SKIP): (?<name>.+) \([0-9.]+s\)$"));
+    each(&LINE, ["PASS", "FAIL"], log, results);
 }
 
 /// `✓ name (5 ms)`, without the names of the blocks around it.
 pub(super) fn jest(log: &str, results: &mut TestResults) {
-    static LINE: LazyLock<Regex> =
-        LazyLock::new(|| constant(r"(?m)^\s*(✓|✕|○|✎) (?:(?:skipped|todo) )?(.+?)(?: \([0-9.]+ m?s\))?$"));
-    for found in LINE.captures_iter(log) {
-        let status = match &found[1] {
-            "✓" => TestStatus::Passed,
-            "✕" => TestStatus::Failed,
+    static LINE: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r"(?m)^\s*(?<status>✓|✕|○|✎) (?:(?:skipped|todo) )?(?<name>.+?)(?: \([0-9.]+ m?s\))?$")
+    });
+    each(&LINE, ["✓", "✕"], log, results);
+}
+
+/// Notes every line's `name` by its `status`; what is neither of the two words was not run.
+fn each(line: &Regex, [passed, failed]: [&str; 2], log: &str, results: &mut TestResults) {
+    for found in line.captures_iter(log) {
+        let status = match &found["status"] {
+            word if word == passed => TestStatus::Passed,
+            word if word == failed => TestStatus::Failed,
             _ => TestStatus::Skipped,
         };
-        results.note(&found[2], status);
+        results.note(&found["name"], status);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::LogParser;
+    use super::super::parser::tests::check;
     use super::*;
     use TestStatus::{Failed, Passed, Skipped};
-
-    fn check(parser: LogParser, log: &str, expected: &[(&str, TestStatus)]) {
-        let results = TestResults::read(parser, log);
-        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
-    }
+    use clawrl_core::LogParser;
 
     #[test]
     fn cargo_tells_a_line_a_test() {

@@ -16,5 +16,4 @@ mod pytest;
 mod status;
 mod unittest;
 
-pub use parser::LogParser;
 pub use status::{TestResults, TestStatus};

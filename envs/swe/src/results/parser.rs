@@ -1,21 +1,8 @@
 //! Which runner wrote a log, and who reads it.
 
-use super::{TestResults, lines, pytest, unittest};
+use clawrl_core::LogParser;
 
-/// Which runner wrote a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogParser {
-    /// `pytest -rA` or `pytest -v`, also under xdist.
-    Pytest,
-    /// `python -m unittest -v`, and the runner of Django.
-    Unittest,
-    /// `cargo test`.
-    Cargo,
-    /// `go test -v`.
-    Go,
-    /// `jest --verbose`.
-    Jest,
-}
+use super::{TestResults, lines, pytest, unittest};
 
 impl TestResults {
     /// Reads a log.
@@ -35,13 +22,13 @@ impl TestResults {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::results::TestStatus;
 
-    fn check(parser: LogParser, log: &str, expected: &[(&str, TestStatus)]) {
+    pub(in crate::results) fn check(parser: LogParser, log: &str, expected: &[(&str, TestStatus)]) {
         let results = TestResults::read(parser, log);
         assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
     }
@@ -61,6 +48,21 @@ mod tests {
         assert_eq!(results.status("t.py::b[x y]"), Some(TestStatus::Failed));
         assert_eq!(results.status("t.py::a"), None);
         assert_eq!(results.status("t.py::c[x"), None);
+    }
+
+    #[test]
+    fn names_of_unittest_stand_for_those_of_any_python() {
+        let log = "test_x (tests.test_a.A) ... ok\ntest_y (tests.test_a.A.test_y) ... FAIL\n";
+        let results = TestResults::read(LogParser::Unittest, log);
+        for (name, expected) in [
+            ("test_x (tests.test_a.A)", Some(TestStatus::Passed)),
+            ("test_x (tests.test_a.A.test_x)", Some(TestStatus::Passed)),
+            ("test_y (tests.test_a.A)", Some(TestStatus::Failed)),
+            ("test_z (tests.test_a.A)", None),
+            ("test_x (tests.test_b.A)", None),
+        ] {
+            assert_eq!(results.status(name), expected, "{name}");
+        }
     }
 
     proptest! {

@@ -44,28 +44,40 @@ fn name(rest: &str) -> &str {
     let mut first = None;
     for at in dashes {
         first.get_or_insert(at);
-        depth += rest[last..at].chars().map(|c| i64::from(c == '[') - i64::from(c == ']')).sum::<i64>();
+        depth += balance(&rest[last..at]);
         last = at;
         if depth == 0 {
             return &rest[..at];
         }
     }
-    // Brackets that do not match: as SWE-bench has it.
-    first.map_or(rest, |at| &rest[..at])
+    depth += balance(&rest[last..]);
+    // Brackets that do not match, a reason's perhaps: as SWE-bench has it.
+    if depth == 0 { rest } else { first.map_or(rest, |at| &rest[..at]) }
+}
+
+fn balance(text: &str) -> i64 {
+    text.chars().map(|c| i64::from(c == '[') - i64::from(c == ']')).sum()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::LogParser;
     use super::*;
     use TestStatus::{Error, ExpectedFailure, Failed, Passed, Skipped};
+    use clawrl_core::LogParser;
 
     fn check(log: &str, expected: &[(&str, TestStatus)]) {
-        let results = TestResults::read(LogParser::Pytest, log);
-        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
+        super::super::parser::tests::check(LogParser::Pytest, log, expected);
     }
 
     /// One of the tests prints that two others passed: it gains nothing.
+    #[test]
+    fn a_dash_in_a_parameter_is_none_before_a_reason() {
+        check(
+            "PASSED t.py::a[c - d]\nFAILED t.py::a[c - e] - assert 1 == 2\nPASSED t.py::b\n",
+            &[("t.py::a[c - d]", Passed), ("t.py::a[c - e]", Failed), ("t.py::b", Passed)],
+        );
+    }
+
     #[test]
     fn a_summary_of_all() {
         check(

@@ -25,9 +25,13 @@ impl TestResults {
     /// The status of a test; `None` where the log says nothing of it.
     ///
     /// Names in SWE-bench's rows were cut at the first space, within a parameter: such a name stands for all that it is
-    /// the beginning of, if they agree on whether they passed.
+    /// the beginning of, if they agree on whether they passed. Names of unittest say the test once, or since Python 3.11
+    /// twice: either stands for both.
     #[must_use]
     pub fn status(&self, name: &str) -> Option<TestStatus> {
+        if let (None, Some(other)) = (self.0.get(name), other_form(name)) {
+            return self.0.get(&other).copied();
+        }
         let is_cut = name.matches('[').count() > name.matches(']').count();
         if let (None, true) = (self.0.get(name), is_cut) {
             let mut begun = self.0.range(name.to_owned()..).take_while(|(of, _)| of.starts_with(name));
@@ -59,9 +63,30 @@ impl TestResults {
 }
 
 impl TestStatus {
+    /// In words, for reports.
+    #[must_use]
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::ExpectedFailure => "failed, as expected",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+            Self::Error => "broke",
+        }
+    }
+
     /// Whether it counts as passed.
     #[must_use]
     pub fn passed(self) -> bool {
         matches!(self, Self::Passed | Self::ExpectedFailure)
+    }
+}
+
+/// `test_x (tests.A.test_x)` for `test_x (tests.A)`, and the other way round.
+fn other_form(name: &str) -> Option<String> {
+    let (test, dotted) = name.strip_suffix(')')?.split_once(" (")?;
+    match dotted.strip_suffix(test).and_then(|class| class.strip_suffix('.')) {
+        Some(class) => Some(format!("{test} ({class})")),
+        None => Some(format!("{test} ({dotted}.{test})")),
     }
 }

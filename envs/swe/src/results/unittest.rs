@@ -63,13 +63,12 @@ fn status(words: &str) -> Option<TestStatus> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LogParser;
     use super::*;
     use TestStatus::{Error, ExpectedFailure, Failed, Passed, Skipped};
+    use clawrl_core::LogParser;
 
     fn check(log: &str, expected: &[(&str, TestStatus)]) {
-        let results = TestResults::read(LogParser::Unittest, log);
-        assert_eq!(results.iter().collect::<Vec<_>>(), expected, "{log}");
+        super::super::parser::tests::check(LogParser::Unittest, log, expected);
     }
 
     #[test]

@@ -60,7 +60,7 @@ async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fa
     let verifier = grading.verifier;
     if verifier.apart.is_none() && grading.sandbox.verifies_in_place() {
         let files = std::mem::take(&mut grading.files);
-        if let Err(gone) = grading.sandbox.workspace().await? {
+        if let Err(gone) = grading.sandbox.has_workspace().await? {
             return Ok(Err(gone.into()));
         }
         grading.sandbox.lay(TESTS.to_owned(), files).await?;
@@ -202,7 +202,7 @@ fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Gr
         .extend(lines.map(|(passed, line)| report("verifier", if *passed { 1.0 } else { 0.0 }, 0.0, line)));
     let mut seen = std::collections::HashSet::new();
     flags.retain(|flag| seen.insert(flag.clone()));
-    Grade { score, passed, checks: reports, flags, judge_usage: None }
+    Grade { score, passed, checks: reports, flags, judge_usage: None, patch: None }
 }
 
 #[cfg(test)]
@@ -214,6 +214,7 @@ mod tests {
             score,
             passed: score >= 1.0,
             judge_usage: None,
+            patch: None,
             checks: Vec::new(),
             flags: vec!["tampered".to_owned()],
         }

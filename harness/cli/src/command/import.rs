@@ -3,6 +3,8 @@
 mod bfcl;
 mod jsonl;
 mod reasoning_gym;
+mod swe;
+mod swe_synth;
 
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,16 @@ enum What {
         after_help = "Which sets, and how answers are compared: --list, and harness/docs/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
     )]
     ReasoningGym(reasoning_gym::Choices),
+    /// Issues of real repositories: rows of SWE-bench, SWE-Gym, SWE-smith, SWE-rebench, and task repositories.
+    #[command(
+        after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import swe verified.jsonl --limit 20 --output tasks/verified"
+    )]
+    Swe(swe::Choices),
+    /// Faults put into Python packages, found by their own tests, which run in sandboxes.
+    #[command(
+        after_help = "How faults are chosen: harness/docs/import.md\n\nExample:\n  clawrl import swe-synth --package mistune==3.1.4 --limit 60 --output tasks/synth"
+    )]
+    SweSynth(swe_synth::Choices),
     /// Tasks of Terminal-Bench 0.x.
     #[command(
         after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
@@ -101,6 +113,8 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
                 _ => reasoning_gym::list(choices),
             };
         }
+        What::Swe(choices) => return told(&swe::run(choices)?, &choices.output, log),
+        What::SweSynth(choices) => return told(&swe_synth::run(choices, log)?, &choices.output, log),
         What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),
     };
     let sandbox = match choices.sandbox {

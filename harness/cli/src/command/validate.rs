@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use clawrl_config::{PlanOptions, resolve_plan};
 use clawrl_core::{
-    Action, BoxFuture, Epoch, Fault, Policy, PolicyRequest, PolicySpec, RunId, RunPlan, SlotId, SlotSpec,
-    TaskIndex, TaskSpec,
+    Action, BoxFuture, Epoch, Fault, ImageSource, Policy, PolicyRequest, PolicySpec, RunId, RunPlan, SlotId,
+    SlotSpec, TaskIndex, TaskSpec,
 };
 use clawrl_scheduler::RunEnd;
 use clawrl_scripted::{Noop, Oracle};
@@ -23,7 +23,7 @@ use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::plan_request::read_suites;
+use crate::plan_request::{self, read_suites};
 use crate::progress::Display;
 use crate::wiring::{Machine, MemorySink, Work, execute};
 
@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
     /// Also play every mistake, and say how many pass.
     #[arg(long)]
     mistakes: bool,
+    /// For tasks that name no image: the name of one, to try them in containers, or a folder with an unpacked root file
+    /// system, to try them in sandboxes on it.
+    #[arg(long, value_name = "IMAGE", value_parser = plan_request::image)]
+    image: Option<ImageSource>,
     #[command(flatten)]
     judge: JudgeArguments,
     /// Print what was found as JSON.
@@ -74,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         max_retries: 1,
         // Not every task need have an oracle; the cases say who acts.
         judge: arguments.judge.spec()?,
+        image: arguments.image.clone(),
         ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())
     };
     let plan = resolve_plan(&suites, &options)?;

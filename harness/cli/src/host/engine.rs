@@ -1,9 +1,13 @@
-//! The container engine, asked before any thread exists.
+//! The container engines, asked before any thread exists.
 //!
 //! What asks is a runtime on the calling thread, gone when the answer is there: whoever starts the spawner afterwards
 //! still is the only thread.
 
-use clawrl_container::{ContainerSweep, DEFAULT_SOCKET, EngineReport, probe_engine, sweep_containers};
+use std::path::PathBuf;
+
+use clawrl_container::{
+    ContainerSweep, DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engines, sweep_containers,
+};
 use clawrl_core::{Boundary, Fault};
 
 use super::examination::{bad, ok};
@@ -12,36 +16,50 @@ use crate::environment::Variable;
 use crate::failure::Failure;
 use crate::log::Log;
 
-/// Finds the engine, and removes what dead runs left there.
+/// Finds the engines, and removes what dead runs left there.
 ///
 /// # Errors
 /// [`crate::exit_code::Exit::Environment`] when there is none that containers can be entered of.
-pub(crate) fn prepare(log: &Log) -> Result<EngineReport, Failure> {
+pub(crate) fn prepare(log: &Log) -> Result<Vec<EngineReport>, Failure> {
     let found = asked(async {
-        let engine = probe_engine(&socket()).await?;
-        let swept = sweep_containers(&engine).await?;
-        Ok((engine, swept))
+        let engines = probe_engines(&access()).await?;
+        let swept = swept(&engines).await?;
+        Ok((engines, swept))
     });
-    let (engine, swept) = found.map_err(|fault| Failure::from_fault(&fault))?;
+    let (engines, swept) = found.map_err(|fault| Failure::from_fault(&fault))?;
     if swept.containers > 0 {
         log.note(format_args!("swept what a dead run had left: {} containers", swept.containers));
     }
     for leftover in &swept.leftovers {
         log.warn(format_args!("a dead run left {leftover}, which cannot be removed"));
     }
-    Ok(engine)
+    Ok(engines)
 }
 
 /// Removes what dead runs left.
 pub(crate) fn sweep() -> Result<ContainerSweep, Fault> {
-    asked(async { sweep_containers(&probe_engine(&socket()).await?).await })
+    asked(async { swept(&probe_engines(&access()).await?).await })
+}
+
+async fn swept(engines: &[EngineReport]) -> Result<ContainerSweep, Fault> {
+    let mut all = ContainerSweep::default();
+    for engine in engines {
+        let swept = sweep_containers(engine).await?;
+        all.containers += swept.containers;
+        all.leftovers.extend(swept.leftovers);
+    }
+    Ok(all)
 }
 
 /// For `clawrl doctor`. Runs work without one, as long as no task asks for containers.
 pub(crate) fn finding() -> Finding {
-    match asked(async { probe_engine(&socket()).await }) {
-        Ok(engine) => {
-            ok("engine", &format!("Docker {} on {} ({})", engine.version, engine.storage, engine.socket))
+    match asked(async { probe_engines(&access()).await }) {
+        Ok(engines) => {
+            let each = engines.iter().map(|engine| {
+                let through = if engine.through_node { ", entered by a node beside it" } else { "" };
+                format!("Docker {} on {} ({}{through})", engine.version, engine.storage, engine.socket)
+            });
+            ok("engine", &each.collect::<Vec<_>>().join("; "))
         }
         Err(fault) => {
             let (found, advice) = fault
@@ -55,8 +73,14 @@ pub(crate) fn finding() -> Finding {
     }
 }
 
-fn socket() -> String {
-    Variable::DockerHost.value().unwrap_or_else(|| DEFAULT_SOCKET.to_owned())
+fn access() -> EngineAccess {
+    let addresses = Variable::DockerHost.value().unwrap_or_else(|| DEFAULT_SOCKET.to_owned());
+    let named = Variable::DockerCertificates.value().map(PathBuf::from);
+    let usual = || {
+        Variable::DockerTls.value()?;
+        Some(PathBuf::from(Variable::Home.value()?).join(".docker"))
+    };
+    EngineAccess { addresses, certificates: named.or_else(usual) }
 }
 
 fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {

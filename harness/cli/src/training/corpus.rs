@@ -21,6 +21,7 @@ pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<S
         texts.push(task.instruction.clone());
         match &task.env {
             EnvSpec::Terminal(terminal) => files(&terminal.files, &mut texts),
+            EnvSpec::Swe(swe) => files(&swe.workspace.files, &mut texts),
             EnvSpec::Toolcall(toolcall) => {
                 tools(toolcall, &mut texts);
                 calls_tools = true;

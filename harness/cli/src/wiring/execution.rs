@@ -134,6 +134,11 @@ impl Executor {
         *self.interrupts.borrow()
     }
 
+    /// Hears of what signals ask for.
+    pub(crate) fn interrupts(&self) -> watch::Receiver<Interrupt> {
+        self.interrupts.clone()
+    }
+
     /// Where providers are made.
     pub(crate) fn workplace(&self) -> Arc<Workplace> {
         Arc::clone(&self.workplace)
@@ -150,7 +155,9 @@ impl Executor {
             let _entered = self.runtime.enter();
             self.workplace.providers(&work.plan, settings)?
         };
-        let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log))?;
+        let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log));
+        self.workplace.tell_of_images(log);
+        let outcome = outcome?;
         let (report, error) = match outcome {
             Ok(report) => (report, None),
             Err(error) => (error.report().clone(), Some(error)),

@@ -18,6 +18,7 @@ pub(super) struct Isolation {
 pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
     let (sandbox, network) = match &task.env {
         EnvSpec::Terminal(terminal) => (terminal.sandbox, terminal.network),
+        EnvSpec::Swe(swe) => (swe.workspace.sandbox, swe.workspace.network),
         EnvSpec::Toolcall(toolcall) => {
             let workspace = toolcall.workspace.as_ref()?;
             (workspace.sandbox, workspace.network)

@@ -4,7 +4,7 @@
 //! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
 //! because version 2 asks this process to be alone in its group for that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
@@ -13,12 +13,14 @@ use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    BubblewrapBackend, BubblewrapConfig, CgroupHost, HostReport, LocalBackend, SandboxBackend, SweepReport,
+    Backends, BubblewrapBackend, BubblewrapConfig, CgroupHost, HostReport, LocalBackend, SweepReport,
     WarmMarks, probe_host, sweep_orphans,
 };
+use clawrl_swe::{SweConfig, SweProvider};
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 
+use super::images::ImageSettings;
 use super::judge::Judges;
 use super::{isolation, secrets};
 use crate::exit_code::Exit;
@@ -32,7 +34,9 @@ const WARM_PER_CPU: u32 = 2;
 /// What plans need of this machine, found and started.
 pub(crate) struct Machine {
     bubblewrap: Option<HostReport>,
-    engine: Option<EngineReport>,
+    /// None where no task of a plan asks for containers.
+    engines: Vec<EngineReport>,
+    images: Option<ImageSettings>,
     /// None where no task of a plan starts a program.
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
@@ -60,16 +64,28 @@ impl Machine {
         } else {
             None
         };
-        let engine = if kinds.contains(&SandboxKind::Container) { Some(engine::prepare(log)?) } else { None };
+        let (engines, images) = if kinds.contains(&SandboxKind::Container) {
+            let images = ImageSettings::of_environment()?;
+            (engine::prepare(log)?, images)
+        } else {
+            (Vec::new(), None)
+        };
         let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
-        Ok(Self { bubblewrap, engine, spawner, unboxed: kinds.contains(&SandboxKind::None), judges })
+        let unboxed = kinds.contains(&SandboxKind::None);
+        Ok(Self { bubblewrap, engines, images, spawner, unboxed, judges })
     }
 
     /// Limits that the plan asks for and this machine cannot set.
     pub(crate) fn limits_not_set(&self) -> Vec<LimitNotSet> {
         let bubblewrap = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
-        let engine = self.engine.iter().flat_map(|report| &report.unavailable);
-        bubblewrap.chain(engine).map(|text| limit_not_set(text)).collect()
+        // What several engines lack is lacking once.
+        let mut engines: Vec<&String> = Vec::new();
+        for text in self.engines.iter().flat_map(|report| &report.unavailable) {
+            if !engines.contains(&text) {
+                engines.push(text);
+            }
+        }
+        bubblewrap.chain(engines).map(|text| limit_not_set(text)).collect()
     }
 
     /// Facts for the lock file.
@@ -78,8 +94,9 @@ impl Machine {
         if let Some(report) = &self.bubblewrap {
             facts.insert("bubblewrap".to_owned(), report.version.clone());
         }
-        if let Some(report) = &self.engine {
-            facts.insert("engine".to_owned(), format!("{}, {}", report.version, report.storage));
+        if !self.engines.is_empty() {
+            let each = self.engines.iter().map(|report| format!("{}, {}", report.version, report.storage));
+            facts.insert("engine".to_owned(), each.collect::<Vec<_>>().join("; "));
         }
         facts
     }
@@ -93,15 +110,16 @@ impl Machine {
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
         })?;
-        let Self { bubblewrap, engine, unboxed, judges, .. } = self;
-        Ok(Workplace { bubblewrap, engine, client, unboxed, judges })
+        let Self { bubblewrap, engines, images, unboxed, judges, .. } = self;
+        Ok(Workplace { bubblewrap, engines, images, client, unboxed, judges })
     }
 }
 
 /// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
 pub(crate) struct Workplace {
     bubblewrap: Option<HostReport>,
-    engine: Option<EngineReport>,
+    engines: Vec<EngineReport>,
+    images: Option<ImageSettings>,
     client: Option<SpawnerClient>,
     unboxed: bool,
     judges: Judges,
@@ -138,6 +156,20 @@ impl Workplace {
             });
             providers.insert("terminal", Arc::new(provider));
         }
+        let repositories = expected(plan, |task| match &task.env {
+            EnvSpec::Swe(swe) => Some(swe.as_ref().clone()),
+            _ => None,
+        });
+        if !repositories.is_empty() {
+            let provider = SweProvider::new(SweConfig {
+                backends: backends.clone(),
+                marks: marks(slots_of(&repositories, |_| true)),
+                expected: repositories,
+                determinism: plan.determinism.clone(),
+                cast_bytes: settings.cast_bytes,
+            });
+            providers.insert("swe", Arc::new(provider));
+        }
         let toolcalls = expected(plan, |task| match &task.env {
             EnvSpec::Toolcall(toolcall) => Some(toolcall.clone()),
             _ => None,
@@ -172,6 +204,11 @@ impl Workplace {
         Ok(providers)
     }
 
+    /// Says which images were removed for others.
+    pub(crate) fn tell_of_images(&self, log: &Log) {
+        self.images.iter().for_each(|images| images.tell(log));
+    }
+
     /// One backend for each isolation that plans ask for.
     fn backends(&self, client: &SpawnerClient, plan: &RunPlan) -> Result<Backends, Failure> {
         let mut backends = Backends::new();
@@ -182,9 +219,11 @@ impl Workplace {
                 .map_err(|fault| Failure::from_fault(&fault))?;
             backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
         }
-        if let Some(engine) = &self.engine {
+        if !self.engines.is_empty() {
             let determinism = plan.determinism.clone();
-            let config = ContainerConfig { engine: engine.clone(), run: plan.run.clone(), determinism };
+            let images = self.images.as_ref().map(|images| images.keeping(plan));
+            let engines = self.engines.clone();
+            let config = ContainerConfig { engines, run: plan.run.clone(), determinism, images };
             let backend =
                 ContainerBackend::new(client.clone(), config).map_err(|fault| Failure::from_fault(&fault))?;
             backends.insert(SandboxKind::Container, Arc::new(backend));
@@ -197,14 +236,13 @@ impl Workplace {
     }
 }
 
-fn start_spawner() -> Result<Spawner, Failure> {
+/// Call on the main thread, before anything starts a thread (I1).
+pub(super) fn start_spawner() -> Result<Spawner, Failure> {
     Spawner::start().map_err(|error| {
         let help = "`cargo build -p clawrl -p clawrl-sandbox` builds both programs into one folder";
         Failure::with_help(Exit::Environment, error.to_string(), help)
     })
 }
-
-type Backends = HashMap<SandboxKind, Arc<dyn SandboxBackend>>;
 
 /// By kind of environment.
 pub(crate) type Providers = BTreeMap<&'static str, Arc<dyn EnvProvider>>;

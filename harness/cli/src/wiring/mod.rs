@@ -1,6 +1,7 @@
 //! From a plan to what it runs on: machine, providers, policy, and the execution itself.
 
 mod execution;
+mod images;
 mod isolation;
 mod judge;
 mod machine;
@@ -9,6 +10,7 @@ mod metrics;
 mod policy;
 mod remote;
 mod secrets;
+mod test_sandboxes;
 mod unprovided;
 
 pub(crate) use execution::{Ended, Executor, Work, execute};
@@ -17,4 +19,5 @@ pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::policy_of;
 pub(crate) use secrets::named as named_secrets;
+pub(crate) use test_sandboxes::TestSandboxes;
 pub(crate) use unprovided::Unprovided;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::place::Place;
 
@@ -54,6 +55,52 @@ fn tasks_of_terminal_bench_are_valid_in_sandboxes() {
     let arguments = ["import", "terminal-bench", &all, "--output", "tasks/theirs", "--rootfs", "image"];
     place.clawrl(&arguments).ends(0);
     check(&place, "theirs", 3);
+}
+
+/// The source distribution of a package of ours.
+fn distribution(place: &Place, name: &str) {
+    let packed = Command::new("tar")
+        .args(["-czf", name, "-C", &examples("swe-synth"), "pen-1.0"])
+        .current_dir(place.path())
+        .status()
+        .unwrap();
+    assert!(packed.success());
+}
+
+/// Its tests run in sandboxes, and so do those of the tasks that are made of it.
+#[test]
+fn faults_in_a_package_become_valid_tasks() {
+    let place = Place::new();
+    distribution(&place, "pen-1.0.tar.gz");
+    let arguments = ["import", "swe-synth", "--sdist", "pen-1.0.tar.gz", "--limit", "5", "--seed", "3"];
+    let made = |to: &str| {
+        let said = place.clawrl(&[&arguments[..], &["--output", to]].concat()).ends(0);
+        assert!(said.err.contains("pen 1.0: 10 tests pass"), "{}", said.err);
+        fs::read_to_string(place.path().join(to).join("suite.yaml")).unwrap()
+    };
+    let suite = made("tasks/pens");
+    // The same, but for its own name.
+    assert_eq!(made("tasks/same").replace("suite: same", "suite: pens"), suite);
+    let repo = place.path().join("tasks/pens/fixtures/pen/repo");
+    assert!(repo.join("LICENSE").is_file() && !repo.join("docs").exists());
+    check(&place, "pens", 5);
+}
+
+#[test]
+fn packages_whose_tests_do_not_pass_are_refused() {
+    let place = Place::new();
+    distribution(&place, "pen-1.0.tar.gz");
+    let refused = |more: &[&str], said: &str| {
+        let arguments = [&["import", "swe-synth", "--output", "tasks/pens"], more].concat();
+        let ended = place.clawrl(&arguments).ends(2);
+        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(!place.path().join("tasks/pens").exists());
+    };
+    let archive = ["--sdist", "pen-1.0.tar.gz"];
+    refused(&[&archive[..], &["--test", "false"]].concat(), "the tests of `pen` do not pass (exit code 1)");
+    refused(&[&archive[..], &["--test", "true"]].concat(), "the tests of `pen` tell of no test that passes");
+    refused(&["--sdist", "none.tar.gz"], "`none.tar.gz` cannot be had");
+    refused(&["--package", "pen"], "NAME==VERSION");
 }
 
 #[test]

@@ -98,7 +98,24 @@ tasks:
 "#;
 
 #[test]
-fn without_an_engine_that_can_be_entered_no_container_starts() {
+fn a_budget_for_images_is_a_size_and_has_a_folder_for_its_list() {
+    let place = Place::new();
+    place.suite("boxed", BOXED);
+    let check = |budget: &str, home: &str, code: i32, part: &str| {
+        let mut command = place.command(&["run", "boxed"]);
+        command.env("CLAWRL_IMAGE_BUDGET_GIB", budget).env("XDG_CACHE_HOME", "").env("HOME", home);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(part), "{said}");
+        assert!(!place.results().exists());
+    };
+    check("much", "/nowhere", 2, "`much`, which is no size");
+    check("10", "", 6, "XDG_CACHE_HOME");
+}
+
+#[test]
+fn without_an_engine_no_container_starts() {
     let check = |place: &Place, socket: &str, part: &str| {
         place.suite("boxed", BOXED);
         let output = place.command(&["run", "boxed"]).env("DOCKER_HOST", socket).output().unwrap();
@@ -108,9 +125,12 @@ fn without_an_engine_that_can_be_entered_no_container_starts() {
         assert!(!place.results().exists());
     };
     let (place, of_user) = (Place::new(), Place::of_normal_user());
-    check(&place, "tcp://10.0.0.1:2375", "engine-remote");
-    check(&of_user, "unix:///run/nowhere.sock", "engine-needs-root");
+    check(&place, "tcp://10.0.0.1:2375", "engine-without-tls");
+    check(&place, "ssh://somewhere", "engine-address");
+    check(&place, ",", "engine-missing");
+    check(&of_user, "unix:///run/nowhere.sock", "engine-missing");
     if rustix::process::geteuid().is_root() {
         check(&place, "unix:///run/nowhere.sock", "engine-missing");
+        check(&place, "unix:///run/nowhere.sock,unix:///run/nowhere-either.sock", "/run/nowhere.sock");
     }
 }

@@ -4,6 +4,7 @@
 
 mod completing;
 mod customizing;
+mod driving;
 mod ending;
 mod explaining;
 mod heavy;

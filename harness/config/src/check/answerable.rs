@@ -16,6 +16,12 @@ impl Checker {
                 "never looked at",
                 "remove the check, and have `grade` answer with what it found: `{\"score\": 1, \"checks\": [...]}`",
             ),
+            (EnvRow::Swe(_), _) => self.problem(
+                span,
+                format!("`{key}` is not looked at where tests decide"),
+                "never looked at",
+                "remove the check, and add a test that says the same to `test_files`",
+            ),
             (EnvRow::Terminal(_), Subject::Tools) => self.problem(
                 span,
                 format!("`{key}` needs a tool-call environment, and this task has a terminal"),

@@ -8,6 +8,7 @@ use clawrl_core::FixtureFile;
 use minijinja::Value;
 
 use super::environment::Named;
+use super::swe::Given;
 use super::verifier::Around;
 use crate::bounds;
 use crate::file::{DefaultsFile, Located, Scalar, SuiteFile, TaskFile, Text};
@@ -206,6 +207,7 @@ impl Checker {
         self.named(&task.id, value::id);
         let written = task.settings().or(defaults.file.settings());
         let grade_given = written.grade.is_some();
+        let given = Given { setup: written.setup.is_some(), grade: grade_given };
         let format_given = written.action_format.map(|format| format.span);
         let mut settings = self.settings(written);
         let template = self.template(&task);
@@ -234,6 +236,10 @@ impl Checker {
                     verifier.map(|verifier| self.verifier(verifier, around, &mut settings.timeouts));
                 (EnvRow::Terminal(terminal), verifier)
             }
+            Named::Swe(file) => {
+                let swe = self.swe(*file, place, given, &mut settings.timeouts);
+                (EnvRow::Swe(Box::new(swe)), None)
+            }
             Named::Toolcall(file) => {
                 let toolcall = self.toolcall(*file, &settings.timeouts);
                 self.format_fits(&toolcall, format_given, &mut settings.action_format);
@@ -243,8 +249,8 @@ impl Checker {
             Named::Http(file) => (EnvRow::Custom(self.http_env(*file, place)), None),
             Named::Openenv(file) => (EnvRow::Custom(self.openenv(*file, place)), None),
         };
-        let grades_itself = matches!(env, EnvRow::Custom(_));
-        if grades_itself {
+        let grades_itself = matches!(env, EnvRow::Custom(_) | EnvRow::Swe(_));
+        if matches!(env, EnvRow::Custom(_)) {
             self.format_of_custom(format_given.is_some(), &mut settings.action_format);
         }
         if task.instruction.trim().is_empty() {

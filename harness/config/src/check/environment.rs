@@ -1,7 +1,9 @@
 //! The environment of a task: exactly one kind, with the defaults of that kind laid below.
 
 use super::checker::Checker;
-use crate::file::{EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, TerminalFile, ToolcallFile};
+use crate::file::{
+    EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, SweFile, TerminalFile, ToolcallFile,
+};
 use crate::row::ToolcallRow;
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
@@ -10,6 +12,7 @@ use crate::suggest::{did_you_mean, listed};
 #[derive(Clone)]
 pub(super) enum Named {
     Terminal(Box<TerminalFile>),
+    Swe(Box<SweFile>),
     Toolcall(Box<ToolcallFile>),
     Process(Box<ProcessEnvFile>),
     Http(Box<HttpEnvFile>),
@@ -21,6 +24,7 @@ impl Named {
     pub(super) fn or(self, defaults: &Self) -> Self {
         match (self, defaults) {
             (Self::Terminal(own), Self::Terminal(below)) => Self::Terminal(Box::new(own.or(below))),
+            (Self::Swe(own), Self::Swe(below)) => Self::Swe(Box::new(own.or(below))),
             (Self::Toolcall(own), Self::Toolcall(below)) => Self::Toolcall(Box::new(own.or(below))),
             (Self::Process(own), Self::Process(below)) => Self::Process(Box::new(own.or(below))),
             (Self::Http(own), Self::Http(below)) => Self::Http(Box::new(own.or(below))),
@@ -32,6 +36,7 @@ impl Named {
     fn key(&self) -> &'static str {
         match self {
             Self::Terminal(_) => "terminal",
+            Self::Swe(_) => "swe",
             Self::Toolcall(_) => "toolcall",
             Self::Process(_) => "process",
             Self::Http(_) => "http",
@@ -43,9 +48,10 @@ impl Named {
 impl Checker {
     /// The kind that is named, if any.
     pub(super) fn named_environment(&mut self, env: Located<EnvFile>) -> Option<Named> {
-        let Located { value: EnvFile { terminal, toolcall, process, http, openenv }, span } = env;
+        let Located { value: EnvFile { terminal, swe, toolcall, process, http, openenv }, span } = env;
         let mut named = [
             terminal.map(|file| Named::Terminal(Box::new(file))),
+            swe.map(|file| Named::Swe(Box::new(file))),
             toolcall.map(|file| Named::Toolcall(Box::new(file))),
             process.map(|file| Named::Process(Box::new(file))),
             http.map(|file| Named::Http(Box::new(file))),

@@ -16,6 +16,7 @@ mod script;
 mod served;
 mod settings;
 mod step_reward;
+mod swe;
 mod template;
 mod terminal;
 mod toolcall;

@@ -7,6 +7,10 @@ use crate::file::{ActionFile, Located, ScriptFile, Text};
 use crate::row::{ActionRow, EnvRow, ScriptRow, ToolcallRow};
 use crate::source::Span;
 use crate::suggest::listed;
+use crate::value;
+
+/// What a software engineering environment offers, and a script may call by name.
+const SWE_TOOLS: &[&str] = &["bash", "view", "edit"];
 
 impl Checker {
     /// `what` is `oracle` or `mistake`. `env` is `None` where the task has none, which is a problem of its own.
@@ -19,15 +23,16 @@ impl Checker {
         let Located { value, span } = script;
         let actions: Vec<(ActionRow, _)> = match value {
             ScriptFile::Commands(commands) => commands.into_iter().map(run).collect(),
-            ScriptFile::Fields(fields) => match (fields.commands, fields.actions) {
-                (Some(commands), None) => commands.into_iter().map(run).collect(),
-                (None, Some(actions)) => {
+            ScriptFile::Fields(fields) => match (fields.commands, fields.actions, fields.patch) {
+                (Some(commands), None, None) => commands.into_iter().map(run).collect(),
+                (None, Some(actions), None) => {
                     actions.into_iter().filter_map(|action| self.action(action)).collect()
                 }
+                (None, None, Some(patch)) => vec![self.patch_text(&patch)?],
                 _ => {
-                    let message = format!("the {what} needs either `commands` or `actions`");
+                    let message = format!("the {what} needs one of `commands`, `actions` and `patch`");
                     let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
-                    self.problem(span, message, "none, or both", help);
+                    self.problem(span, message, "none, or several", help);
                     return None;
                 }
             },
@@ -58,6 +63,26 @@ impl Checker {
     fn playable(&mut self, actions: &[(ActionRow, Span)], env: &EnvRow) {
         for (action, span) in actions {
             match (env, action) {
+                (EnvRow::Swe(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                    self.submit_by_name(name);
+                }
+                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.swe_tool(name),
+                (
+                    EnvRow::Swe(_),
+                    ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Wait(_) | ActionRow::Signal(_),
+                ) => self.problem(
+                    *span,
+                    format!("`{}` needs a terminal, and this task has a repository", action.key()),
+                    "no program is typed into",
+                    "write a command, `run: sed -i s/a/b/ x.py`, or `call: { name: edit, arguments: {...} }`",
+                ),
+                (EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Custom(_), ActionRow::Patch(_)) => self
+                    .problem(
+                        *span,
+                        "`patch` needs a software engineering task",
+                        "no repository to patch",
+                        "write commands or actions, or `env: swe:`",
+                    ),
                 (EnvRow::Terminal(_), ActionRow::Call { .. }) => self.problem(
                     *span,
                     "`call` needs a tool-call environment, and this task has a terminal",
@@ -93,6 +118,27 @@ impl Checker {
                     self.problem(*span, message, "no shell here", call_instead(toolcall));
                 }
                 _ => {}
+            }
+        }
+    }
+
+    fn swe_tool(&mut self, name: &Text) {
+        if !SWE_TOOLS.contains(&name.value.as_str()) {
+            let help = format!("tools of this task are {}", listed(SWE_TOOLS.iter().copied()));
+            self.problem(name.span, format!("there is no tool `{}`", name.value), "not a tool here", help);
+        }
+    }
+
+    /// The text of a unified diff, which is handed in as it is.
+    fn patch_text(&mut self, path: &Text) -> Option<(ActionRow, Span)> {
+        if !self.fixture_path(path, value::file_path) {
+            return None;
+        }
+        match self.fixtures.list(path, bounds::MAX_TEXT_BYTES) {
+            Ok((_, text)) => Some((ActionRow::Patch(text), path.span)),
+            Err(error) => {
+                self.fixture_problem(path.span, error);
+                None
             }
         }
     }

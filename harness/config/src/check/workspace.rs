@@ -98,7 +98,7 @@ impl Checker {
         self.findings.warn(network.span, finding);
     }
 
-    fn files(&mut self, files: Located<FilesFile>) -> FilesRow {
+    pub(super) fn files(&mut self, files: Located<FilesFile>) -> FilesRow {
         match files.value {
             FilesFile::Folder(path) => {
                 let path = Text { value: path, span: files.span };

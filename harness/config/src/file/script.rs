@@ -19,15 +19,17 @@ pub(crate) enum ScriptFile {
     Fields(ScriptFields),
 }
 
-/// One of `commands` and `actions`.
+/// One of `commands`, `actions` and `patch`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScriptMap")]
 pub(crate) struct ScriptFields {
-    /// Shell commands, each one turn. Terminals only.
+    /// Shell commands, each one turn. Where there is a shell only.
     pub(crate) commands: Option<Vec<Text>>,
     /// Actions of any kind, each one turn.
     pub(crate) actions: Option<Vec<Located<ActionFile>>>,
+    /// A unified diff beside the suite that is handed in. Software engineering tasks only.
+    pub(crate) patch: Option<Text>,
 }
 
 /// One action: exactly one kind.
@@ -81,7 +83,7 @@ impl<'de> Deserialize<'de> for ScriptFile {
             type Value = ScriptFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of commands, or a map with `commands:` or `actions:`")
+                f.write_str("a list of commands, or a map with `commands:`, `actions:` or `patch:`")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
@@ -104,7 +106,7 @@ impl JsonSchema for ScriptFile {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Actions in order, each one turn: a list of commands, or a map with `commands` or `actions`.",
+            "description": "Actions in order, each one turn: a list of commands, or a map with `commands`, `actions` or `patch`.",
             "oneOf": [generator.subschema_for::<Vec<String>>(), generator.subschema_for::<ScriptFields>()]
         })
     }

@@ -9,6 +9,7 @@ use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
 use super::custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 use super::located::{Entries, Located, Text, present_or_default};
 use super::script::ScriptFile;
+use super::swe::SweFile;
 use super::terminal::TerminalFile;
 use super::toolcall::ToolcallFile;
 use crate::bounds;
@@ -219,6 +220,9 @@ pub(crate) struct EnvFile {
     /// A shell on a pseudo-terminal, in a sandbox.
     #[serde(default, deserialize_with = "terminal")]
     pub(crate) terminal: Option<TerminalFile>,
+    /// A repository with an issue, and tests that decide.
+    #[serde(default, deserialize_with = "swe")]
+    pub(crate) swe: Option<SweFile>,
     /// Tools that are called with arguments, and an answer.
     #[serde(default, deserialize_with = "toolcall")]
     pub(crate) toolcall: Option<ToolcallFile>,
@@ -248,15 +252,26 @@ fn openenv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OpenenvF
 impl EnvFile {
     /// How many kinds it names.
     pub(crate) fn kinds(&self) -> usize {
-        let Self { terminal, toolcall, process, http, openenv } = self;
-        [terminal.is_some(), toolcall.is_some(), process.is_some(), http.is_some(), openenv.is_some()]
-            .into_iter()
-            .filter(|&named| named)
-            .count()
+        let Self { terminal, swe, toolcall, process, http, openenv } = self;
+        [
+            terminal.is_some(),
+            swe.is_some(),
+            toolcall.is_some(),
+            process.is_some(),
+            http.is_some(),
+            openenv.is_some(),
+        ]
+        .into_iter()
+        .filter(|&named| named)
+        .count()
     }
 }
 
 fn terminal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TerminalFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn swe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SweFile>, D::Error> {
     present_or_default(deserializer)
 }
 

@@ -12,6 +12,7 @@ mod image;
 mod schema;
 mod served;
 mod step_reward;
+mod swe;
 mod task;
 mod terminal;
 mod toolcall;

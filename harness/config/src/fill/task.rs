@@ -12,6 +12,8 @@ use crate::value;
 #[derive(Clone, Copy)]
 enum Tools<'a> {
     Declared(&'a [ToolDecl]),
+    /// Those of every software engineering environment.
+    Swe,
     /// The environment tells them when an episode begins.
     ToldAtReset,
     /// There are none, or they could not be filled.
@@ -22,7 +24,7 @@ impl<'a> Tools<'a> {
     fn declared(self) -> Option<&'a [ToolDecl]> {
         match self {
             Self::Declared(tools) => Some(tools),
-            Self::ToldAtReset | Self::Unknown => None,
+            Self::Swe | Self::ToldAtReset | Self::Unknown => None,
         }
     }
 }
@@ -44,11 +46,13 @@ impl<'s> Filler<'_, '_, 's> {
         let instruction = self.instruction(row, values);
         let env = match &row.env {
             EnvRow::Terminal(terminal) => self.terminal(terminal, values).map(EnvSpec::Terminal),
+            EnvRow::Swe(swe) => self.swe(swe, values).map(|swe| EnvSpec::Swe(Box::new(swe))),
             EnvRow::Toolcall(toolcall) => self.toolcall(toolcall, values).map(EnvSpec::Toolcall),
             EnvRow::Custom(custom) => self.custom(custom, values).map(EnvSpec::Custom),
         };
         let tools = match &env {
             Some(EnvSpec::Toolcall(toolcall)) => Tools::Declared(&toolcall.tools),
+            _ if matches!(row.env, EnvRow::Swe(_)) => Tools::Swe,
             _ if matches!(row.env, EnvRow::Custom(_)) => Tools::ToldAtReset,
             _ => Tools::Unknown,
         };
@@ -97,7 +101,10 @@ impl<'s> Filler<'_, '_, 's> {
 
     fn call(&mut self, action: &'s ActionRow, tools: Tools<'_>, values: &Value) -> Option<ToolCall> {
         let (name, arguments) = match action {
-            ActionRow::Run(command) => ("run", json!({ "command": self.text(command, values)? })),
+            ActionRow::Run(command) => {
+                let tool = if matches!(tools, Tools::Swe) { "bash" } else { "run" };
+                (tool, json!({ "command": self.text(command, values)? }))
+            }
             ActionRow::Type(text) => ("text", json!({ "text": self.text(text, values)? })),
             ActionRow::Keys(keys) => ("keys", json!({ "keys": self.ruled(keys, values, value::keys)? })),
             ActionRow::Wait(seconds) => ("wait", json!({ "seconds": seconds })),
@@ -106,10 +113,11 @@ impl<'s> Filler<'_, '_, 's> {
             }
             ActionRow::Call { name, arguments } => {
                 return match tools {
-                    Tools::ToldAtReset => self.any_call(name, arguments.as_ref(), values),
+                    Tools::Swe | Tools::ToldAtReset => self.any_call(name, arguments.as_ref(), values),
                     tools => self.tool_call(name, arguments.as_ref(), tools.declared(), values),
                 };
             }
+            ActionRow::Patch(patch) => ("submit", json!({ "patch": patch })),
             ActionRow::Submit(None) => ("submit", json!({})),
             ActionRow::Submit(Some(answer)) => ("submit", json!({ "answer": self.text(answer, values)? })),
         };

@@ -9,10 +9,7 @@ use crate::value;
 
 impl<'s> Filler<'_, '_, 's> {
     pub(super) fn workspace(&mut self, row: &'s WorkspaceRow, values: &Value) -> Option<WorkspaceSpec> {
-        let files = match &row.files {
-            FilesRow::Folder(files) => Some(files.to_vec()),
-            FilesRow::Map(files) => self.files(files, values),
-        };
+        let files = self.files_of(&row.files, values);
         let image = match &row.image {
             Some(image) => self.image(image, values).map(Some),
             None => Some(None),
@@ -33,6 +30,13 @@ impl<'s> Filler<'_, '_, 's> {
             image: image?,
             read_only: row.read_only.clone(),
         })
+    }
+
+    pub(super) fn files_of(&mut self, row: &'s FilesRow, values: &Value) -> Option<Vec<FixtureFile>> {
+        match row {
+            FilesRow::Folder(files) => Some(files.to_vec()),
+            FilesRow::Map(files) => self.files(files, values),
+        }
     }
 
     fn files(&mut self, rows: &'s [FileRow], values: &Value) -> Option<Vec<FixtureFile>> {

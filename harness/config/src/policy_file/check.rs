@@ -120,6 +120,7 @@ impl Checker {
                 Some(ToolsFile::Text) => ToolUse::Text,
                 Some(ToolsFile::Auto) | None => ToolUse::Auto,
             },
+            action_format: file.action_format.map(Into::into),
             system: file.system,
             stream,
             headers: self.headers(file.headers.0),

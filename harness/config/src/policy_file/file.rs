@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::bounds;
-use crate::file::{Entries, Located, Text};
+use crate::file::{ActionFormatFile, Entries, Located, Text};
 
 /// A ClawRL policy: a model behind a server. Only what differs from the defaults is written. No key: that is in an
 /// environment variable.
@@ -45,6 +45,8 @@ pub(crate) struct PolicyFile {
     pub(crate) exact_tokens: Option<Located<TokensFile>>,
     /// How tools are offered. Default: auto.
     pub(crate) tools: Option<ToolsFile>,
+    /// How replies are read where a task has a shell: software engineering tasks and terminals. Default: as the task says.
+    pub(crate) action_format: Option<ActionFormatFile>,
     /// First message to the model. Default: a short explanation of the task's format of actions, or nothing where tools
     /// are offered natively. Empty for none.
     pub(crate) system: Option<String>,

@@ -7,6 +7,7 @@ mod custom;
 mod script;
 mod served;
 mod step_reward;
+mod swe;
 mod task;
 mod terminal;
 mod text;
@@ -18,6 +19,7 @@ pub(crate) use custom::{CustomLinkRow, CustomRow};
 pub(crate) use script::{ActionRow, ScriptRow};
 pub(crate) use served::{McpRow, McpTransportRow, SourceRow};
 pub(crate) use step_reward::{StepEventRow, StepRewardRow};
+pub(crate) use swe::{NamesRow, SweRow};
 pub(crate) use task::{EnvRow, Instances, Row, Settings};
 pub(crate) use terminal::{
     FileRow, FileSource, FilesRow, ImageRow, ImageSourceRow, TerminalRow, WorkspaceRow,

@@ -22,6 +22,8 @@ pub(crate) enum ActionRow {
         arguments: Option<JsonText>,
     },
     Submit(Option<Text>),
+    /// Ends the episode by handing a unified diff in. Never a template.
+    Patch(String),
 }
 
 impl ActionRow {
@@ -35,6 +37,7 @@ impl ActionRow {
             Self::Signal(_) => "signal",
             Self::Call { .. } => "call",
             Self::Submit(_) => "submit",
+            Self::Patch(_) => "patch",
         }
     }
 }
@@ -42,7 +45,7 @@ impl ActionRow {
 impl ScriptRow {
     /// Turns that it takes, with the submit that a scripted policy adds.
     pub(crate) fn turns(&self) -> usize {
-        let submits = matches!(self.actions.last(), Some(ActionRow::Submit(_)));
+        let submits = matches!(self.actions.last(), Some(ActionRow::Submit(_) | ActionRow::Patch(_)));
         self.actions.len() + usize::from(!submits)
     }
 
@@ -57,7 +60,7 @@ impl ScriptRow {
                     arguments.iter().for_each(|arguments| arguments.each_text(visit));
                 }
                 ActionRow::Submit(answer) => texts(answer, visit),
-                ActionRow::Wait(_) => {}
+                ActionRow::Wait(_) | ActionRow::Patch(_) => {}
             }
         }
     }

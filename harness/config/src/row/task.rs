@@ -5,6 +5,7 @@ use clawrl_core::{ActionFormat, RewardMap, Timeouts};
 use super::check::CheckRow;
 use super::custom::CustomRow;
 use super::script::ScriptRow;
+use super::swe::SweRow;
 use super::terminal::TerminalRow;
 use super::text::texts;
 use super::toolcall::ToolcallRow;
@@ -33,6 +34,7 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) enum EnvRow {
     Terminal(TerminalRow),
+    Swe(Box<SweRow>),
     Toolcall(ToolcallRow),
     Custom(CustomRow),
 }
@@ -73,6 +75,7 @@ impl Row {
         texts(self.lets.iter().map(|(_, value)| value).chain([&self.instruction]), visit);
         match &self.env {
             EnvRow::Terminal(terminal) => terminal.each_text(visit),
+            EnvRow::Swe(swe) => swe.each_text(visit),
             EnvRow::Toolcall(toolcall) => toolcall.each_text(visit),
             EnvRow::Custom(custom) => custom.each_text(visit),
         }

@@ -82,7 +82,13 @@ impl WorkspaceRow {
     pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
         self.image.iter().for_each(|image| image.each_text(visit));
         pairs(&self.vars, visit);
-        if let FilesRow::Map(files) = &self.files {
+        self.files.each_text(visit);
+    }
+}
+
+impl FilesRow {
+    pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
+        if let Self::Map(files) = self {
             for file in files {
                 texts(std::iter::once(&file.path).chain(&file.mode), visit);
                 if let FileSource::Content(content) = &file.source {

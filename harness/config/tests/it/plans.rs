@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clawrl_config::{HostCapacity, PlanOptions, Suite, describe_plan, load_policy, load_suite, resolve_plan};
-use clawrl_core::{Check, EnvSpec, PolicySpec, RunId, RunPlan, Split, TaskSpec};
+use clawrl_core::{
+    ActionFormat, Check, EnvSpec, FixtureContent, ImageSource, PolicySpec, RunId, RunPlan, Split, TaskSpec,
+    TestNames, TestScore,
+};
 use proptest::prelude::*;
 
 use crate::diagnostics::rendered;
@@ -391,4 +394,47 @@ proptest! {
             prop_assert_ne!(word, other);
         }
     }
+}
+
+/// A repository by reference, patches by text, and what a run may settle besides.
+#[test]
+fn software_engineering_tasks_are_planned() {
+    let suites = [load("tests/it/good/swe")];
+    let planned = plan(&suites, &options());
+    let spec = |task: &TaskSpec| match &task.env {
+        EnvSpec::Swe(spec) => spec.as_ref().clone(),
+        other => panic!("{other:?}"),
+    };
+    let mended = &planned.tasks[0];
+    let FixtureContent::Host { path, .. } = &spec(mended).workspace.files[0].content else {
+        panic!("inline")
+    };
+    assert!(path.ends_with("fixtures/repo/calc.py"));
+    assert!(matches!(spec(mended).tests.pass_to_pass, TestNames::Host { .. }));
+    assert_eq!(spec(mended).tests.score, TestScore::Fraction);
+    let oracle = mended.oracle.as_ref().expect("an oracle");
+    assert_eq!(oracle.calls.len(), 1);
+    assert!(oracle.calls[0].name == "submit" && oracle.calls[0].arguments["patch"].is_string());
+    assert_eq!(mended.mistakes[0].calls[0].name, "bash");
+    assert_eq!(mended.timeouts.grade.as_secs(), 900);
+    let drawn = &planned.tasks[1];
+    assert_eq!(spec(drawn).tests.files[0].path, "tests/test_one.py");
+    assert_eq!(spec(drawn).activate.as_deref(), Some("export WORD=one"));
+    let imaged = planned.tasks.last().expect("tasks");
+    assert_eq!(imaged.timeouts.grade.as_secs(), 2_100);
+    assert_eq!(spec(imaged).apply.len(), 1);
+    // Of a run: an image for those without, the policy's way to write actions.
+    let mut remote = load_policy(Path::new("tests/it/policy/good/minimal.yaml")).expect("a good policy file");
+    remote.action_format = Some(ActionFormat::Fenced);
+    let given = PlanOptions {
+        image: Some(ImageSource::Name("base:1".to_owned())),
+        policy: PolicySpec::Remote(Box::new(remote)),
+        ..options()
+    };
+    let placed = plan(&suites, &given);
+    let image = |task: &TaskSpec| spec(task).workspace.image.map(|image| image.source);
+    assert_eq!(image(&placed.tasks[0]), Some(ImageSource::Name("base:1".to_owned())));
+    assert_eq!(image(placed.tasks.last().expect("tasks")), Some(ImageSource::Name("x:1".to_owned())));
+    assert!(placed.tasks.iter().all(|task| task.action_format == ActionFormat::Fenced));
+    assert!(planned.tasks.iter().all(|task| task.action_format == ActionFormat::Hermes));
 }

@@ -214,6 +214,8 @@ fn parser_and_schema_know_the_same_keys() {
         ("Env", task("env: { zzz: 1 }")),
         ("Terminal", task("env: { terminal: { zzz: 1 } }")),
         ("FileWithMode", task("env: { terminal: { files: { f: { zzz: 1 } } } }")),
+        ("Swe", task("env: { swe: { zzz: 1 } }")),
+        ("TestNamesFrom", task("env: { swe: { fail_to_pass: { zzz: 1 } } }")),
         ("Toolcall", task("env: { toolcall: { zzz: 1 } }")),
         ("Tool", task("env: { toolcall: { tools: { t: { zzz: 1 } } } }")),
         ("Table", task("env: { toolcall: { tools: { t: { table: { zzz: 1 } } } } }")),
@@ -389,6 +391,7 @@ fn the_page_about_suites_is_complete() {
     let page = std::fs::read_to_string("../../tasks/README.md").expect("the page");
     let schema = json_schema();
     for name in [
+        "Swe",
         "Toolcall",
         "Tool",
         "Table",

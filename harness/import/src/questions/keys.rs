@@ -40,7 +40,7 @@ pub(crate) struct BadRow {
 }
 
 impl BadRow {
-    pub(super) fn new(key: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn new(key: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { key: key.to_owned(), message: message.into(), help: help.into() }
     }
 }

@@ -7,4 +7,5 @@ mod place;
 mod refusals_of_harbor;
 mod refusals_of_terminal_bench;
 mod rows;
+mod swe;
 mod writing;

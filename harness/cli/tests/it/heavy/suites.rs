@@ -30,6 +30,20 @@ fn terminal_hard_is_valid_and_no_mistake_passes() {
     assert!(said.out.contains("\n0 of ") && said.out.contains("30 of 30 tasks are valid"), "{}", said.out);
 }
 
+/// Every no-op fails and every oracle passes, by real runs of real tests.
+#[test]
+fn suites_of_software_engineering_are_valid() {
+    let place = Place::new();
+    let valid = |suite_and_options: &[&str], expected: &str| {
+        let arguments = [&["validate"], suite_and_options, &["--quiet", "--concurrency", "8"]].concat();
+        let said = place.clawrl(&arguments).ends(0);
+        assert!(said.out.contains(expected), "{}", said.out);
+    };
+    valid(&[&suite("swe-basics"), "--mistakes"], "17 of 17 tasks are valid");
+    valid(&[&suite("swe-tiny"), "--limit", "16"], "16 of 16 tasks are valid");
+    valid(&[&suite("swe-synth"), "--limit", "12"], "12 of 12 tasks are valid");
+}
+
 fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
     let run = place.run(run);
     let mut records: BTreeMap<TaskId, Vec<AttemptRecord>> = BTreeMap::new();
@@ -80,6 +94,11 @@ fn a_replay_of_every_family_of_terminal_basics_repeats_it() {
 #[test]
 fn a_replay_of_toolcall_basics_repeats_it() {
     a_replay_repeats(&[&suite("toolcall-basics")], 304);
+}
+
+#[test]
+fn a_replay_of_swe_tiny_repeats_it() {
+    a_replay_repeats(&[&suite("swe-tiny"), "--limit", "16"], 16);
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! Engines that went away, and may come back: restarted, updated, crashed.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::site::Sites;
+
+/// How long one of them is waited for. Attempts whose containers it took along are made again; were it not waited for, each
+/// would use up its retries in the moment in which nothing listens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often they are asked.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Whether an engine is away, and one is there or comes back in time.
+pub(crate) async fn ended(sites: &Sites) -> bool {
+    let answering = || async {
+        let pings = join_all(sites.iter().map(|site| site.docker.ping())).await;
+        (pings.iter().filter(|ping| ping.is_ok()).count(), pings.len())
+    };
+    match answering().await {
+        (there, all) if there == all => return false,
+        (1.., _) => return true,
+        _ => {}
+    }
+    tracing::warn!("no container engine answers; it is waited for, up to {PATIENCE:?}");
+    let back = async {
+        while answering().await.0 == 0 {
+            // timer: nobody tells that an engine listens again.
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, back).await.is_ok()
+}

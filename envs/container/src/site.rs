@@ -1,0 +1,228 @@
+//! The engines that containers are made by, and which of them makes the next one.
+//!
+//! I1. An engine that has the image, or is getting it, comes before one that has not; among equals the one with the fewest
+//! containers of this run. I2. One that does not answer gets none; it is asked again every time, so one that comes back
+//! takes part again. I3. An image that nobody has is got by one engine, however many wait for it.
+//!
+//! With one engine there is nothing to choose, and it is not asked. Errors: a transient provider [`Fault`] (`engine`) when
+//! none answers. Cancellation: dropping a placement leaves nothing but an image on its way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bollard::Docker;
+use clawrl_core::{Boundary, Fault, ImageSource, RunId};
+use clawrl_node::Node;
+use clawrl_sandbox::{Live, LiveCount};
+use futures_util::future::join_all;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+
+use crate::EngineReport;
+use crate::build;
+use crate::image::{Images, look};
+use crate::keeping::{ImageKeeper, ImageKeeping};
+use crate::labels;
+use crate::node;
+
+/// Containers that an engine makes or removes at once. Engines do most of either one after another; more only wait there,
+/// where nobody can give up on them.
+const REQUESTS_AT_ONCE: usize = 6;
+
+/// An engine that takes longer to say that it is there is not.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// One engine.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) docker: Docker,
+    pub(crate) socket: String,
+    pub(crate) images: Images,
+    pub(crate) keeper: Option<Arc<ImageKeeper>>,
+    /// Containers: from when they are placed until the engine has removed them.
+    containers: Arc<LiveCount>,
+    through_node: bool,
+    /// Made when the first container needs it, and anew when it was lost.
+    node: AsyncMutex<Option<Node>>,
+    pub(crate) requests: Semaphore,
+    /// Whether it had an image when it was asked, before anybody wanted the image of it.
+    had: Mutex<HashMap<ImageSource, bool>>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    all: Vec<Arc<Site>>,
+    /// Held from the look at engines until it is known what was chosen (I3).
+    placing: AsyncMutex<()>,
+    /// What images of folders are called.
+    names: Mutex<HashMap<ImageSource, String>>,
+}
+
+impl Site {
+    fn new(engine: &EngineReport, keeping: Option<ImageKeeping>) -> Result<Self, Fault> {
+        let docker = engine.client()?;
+        let keeper = keeping.map(|keeping| ImageKeeper::new(docker.clone(), engine.id.clone(), keeping));
+        let keeper = keeper.transpose()?.map(Arc::new);
+        Ok(Self {
+            images: Images::new(docker.clone(), keeper.clone()),
+            keeper,
+            docker,
+            socket: engine.socket.clone(),
+            containers: Arc::default(),
+            through_node: engine.through_node,
+            node: AsyncMutex::default(),
+            requests: Semaphore::new(REQUESTS_AT_ONCE),
+            had: Mutex::default(),
+        })
+    }
+
+    /// Whether paths of this machine are paths of the engine's.
+    pub(crate) fn is_here(&self) -> bool {
+        self.socket.starts_with("unix://")
+    }
+
+    /// Who starts programs in its containers. `None`: this process itself.
+    ///
+    /// # Errors
+    /// A provider [`Fault`] when a node is needed and cannot be started.
+    pub(crate) async fn node(self: &Arc<Self>, run: &RunId) -> Result<Option<Node>, Fault> {
+        if !self.through_node {
+            return Ok(None);
+        }
+        let mut node = self.node.lock().await;
+        if let Some(node) = node.as_ref().filter(|node| !node.is_gone()) {
+            return Ok(Some(node.clone()));
+        }
+        let started = node::start(self, labels::of(run)).await?;
+        Ok(Some(node.insert(started).clone()))
+    }
+
+    /// `None`: it does not answer.
+    async fn outlook(&self, source: &ImageSource, name: Option<&String>) -> Option<Outlook> {
+        let asked = async {
+            self.docker.ping().await.ok()?;
+            let known = self.images.wanted(source).or_else(|| self.had().get(source).copied());
+            let has = match (known, name) {
+                (Some(has), _) => has,
+                (None, Some(name)) => {
+                    let has = look(&self.docker, name).await.ok()?.is_some();
+                    self.had().insert(source.clone(), has);
+                    has
+                }
+                (None, None) => false,
+            };
+            Some(Outlook { has, containers: self.containers.live() })
+        };
+        tokio::time::timeout(ANSWER_LIMIT, asked).await.ok().flatten()
+    }
+
+    fn had(&self) -> std::sync::MutexGuard<'_, HashMap<ImageSource, bool>> {
+        self.had.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sites {
+    /// # Errors
+    /// A provider [`Fault`] when a socket is gone, or a budget for images cannot be kept (`image-ledger`).
+    pub(crate) fn new(engines: &[EngineReport], keeping: Option<&ImageKeeping>) -> Result<Self, Fault> {
+        let sites = engines.iter().map(|engine| Site::new(engine, keeping.cloned()).map(Arc::new));
+        Ok(Self {
+            all: sites.collect::<Result<_, _>>()?,
+            placing: AsyncMutex::default(),
+            names: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.all.iter()
+    }
+
+    /// Who makes a container of this image, which counts there from now on.
+    pub(crate) async fn place(&self, source: &ImageSource) -> Result<Placement, Fault> {
+        if let [only] = &self.all[..] {
+            let live = only.containers.begin();
+            return Ok(Placement { site: Arc::clone(only), live, some_silent: false });
+        }
+        let name = self.name(source).await;
+        let _chosen = self.placing.lock().await;
+        let outlooks = join_all(self.all.iter().map(|site| site.outlook(source, name.as_ref()))).await;
+        let Some(chosen) = choice(&outlooks) else {
+            let sockets: Vec<&str> = self.all.iter().map(|site| site.socket.as_str()).collect();
+            let message = format!("none of the engines answers: {}", sockets.join(", "));
+            return Err(Fault::transient(Boundary::Provider, "engine", message));
+        };
+        let site = &self.all[chosen];
+        site.images.want(source);
+        let some_silent = outlooks.iter().any(Option::is_none);
+        Ok(Placement { site: Arc::clone(site), live: site.containers.begin(), some_silent })
+    }
+
+    /// A slot of the run has its container, wherever.
+    pub(crate) fn started(&self, source: &ImageSource) {
+        self.all.iter().filter_map(|site| site.keeper.as_ref()).for_each(|keeper| keeper.started(source));
+    }
+
+    /// What engines call the image. A folder is read once; where it cannot be read, its build says so.
+    async fn name(&self, source: &ImageSource) -> Option<String> {
+        let (context, dockerfile) = match source {
+            ImageSource::Name(name) => return Some(name.clone()),
+            ImageSource::Build { context, dockerfile, .. } => (context, dockerfile),
+            _ => return None,
+        };
+        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = known().get(source) {
+            return Some(name.clone());
+        }
+        let name = build::pack_folder(context, dockerfile).await.ok()?.name;
+        known().insert(source.clone(), name.clone());
+        Some(name)
+    }
+}
+
+/// Where a container is to be made.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pub(crate) site: Arc<Site>,
+    /// Its place in the engine's count.
+    pub(crate) live: Live,
+    /// Some engine did not answer: what cannot be had now may be had when it does.
+    pub(crate) some_silent: bool,
+}
+
+/// What speaks for an engine.
+#[derive(Debug, Clone, Copy)]
+struct Outlook {
+    /// It has the image, or gets it.
+    has: bool,
+    containers: u32,
+}
+
+/// I1, I2. The first of equals.
+fn choice(outlooks: &[Option<Outlook>]) -> Option<usize> {
+    let answering = outlooks.iter().enumerate().filter_map(|(at, outlook)| Some((at, (*outlook)?)));
+    answering.min_by_key(|(_, outlook)| (!outlook.has, outlook.containers)).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I1, I2.
+    #[test]
+    fn presence_comes_before_containers() {
+        let check = |outlooks: &[Option<(bool, u32)>], expected| {
+            let outlooks: Vec<_> = outlooks
+                .iter()
+                .map(|outlook| outlook.map(|(has, containers)| Outlook { has, containers }))
+                .collect();
+            assert_eq!(choice(&outlooks), expected, "{outlooks:?}");
+        };
+        check(&[Some((false, 0)), Some((true, 9))], Some(1));
+        check(&[Some((true, 3)), Some((true, 2)), Some((true, 2))], Some(1));
+        check(&[Some((false, 3)), Some((false, 2))], Some(1));
+        check(&[None, Some((false, 7))], Some(1));
+        check(&[Some((true, 1)), None], Some(0));
+        check(&[None, None], None);
+    }
+}

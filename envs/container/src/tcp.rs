@@ -1,0 +1,97 @@
+//! Engines over TCP: with TLS by the certificates of the program `docker`, or without.
+//!
+//! Small messages go out at once: an engine answers a question of two packets after the second one, and without that the
+//! second would wait until the first is acknowledged, 40 ms later. Whoever asks believes the named authority alone, none of
+//! this machine's others.
+
+use std::error::Error as _;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bollard::{BollardRequest, ClientVersion, Docker};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::TokioExecutor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// A connection has to stand by then.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// A machine that is gone without a word is noticed.
+const PROBE: Duration = Duration::from_secs(30);
+
+/// A client for an engine at `HOST:PORT`, with the folder of certificates for TLS.
+///
+/// # Errors
+/// Certificates that cannot be read or do not fit together.
+pub(crate) fn client(
+    place: &str,
+    certificates: Option<&Path>,
+    limit_secs: u64,
+    version: &ClientVersion,
+) -> Result<Docker, Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_LIMIT));
+    tcp.set_keepalive(Some(PROBE));
+    tcp.enforce_http(false);
+    match certificates {
+        None => over(tcp, &format!("http://{place}"), limit_secs, version),
+        Some(folder) => {
+            let config = tls(folder).map_err(|err| Error::IOError { err })?;
+            let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+            over(connector.wrap_connector(tcp), &format!("https://{place}"), limit_secs, version)
+        }
+    }
+}
+
+fn over(
+    connector: impl Connect + Clone + Send + Sync + 'static,
+    address: &str,
+    limit_secs: u64,
+    version: &ClientVersion,
+) -> Result<Docker, Error> {
+    // Each question has a connection of its own: an engine may close an idle one just when it is asked.
+    let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+    let transport = move |request: BollardRequest| {
+        let asked = client.request(request);
+        async move { asked.await.map_err(|error| Error::IOError { err: spelled_out(&error) }) }
+    };
+    Docker::connect_with_custom_transport(transport, Some(address), limit_secs, version)
+}
+
+/// An error with its causes, where it says which certificate is refused, and by whom.
+fn spelled_out(error: &legacy::Error) -> io::Error {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    io::Error::other(text)
+}
+
+fn tls(folder: &Path) -> io::Result<ClientConfig> {
+    let failed = |name: &str, error: &dyn std::fmt::Display| {
+        io::Error::other(format!("{}: {error}", folder.join(name).display()))
+    };
+    let certificates = |name: &'static str| -> io::Result<Vec<CertificateDer<'static>>> {
+        let read = CertificateDer::pem_file_iter(folder.join(name)).and_then(Iterator::collect);
+        let found: Vec<_> = read.map_err(|error| failed(name, &error))?;
+        if found.is_empty() { Err(failed(name, &"no certificate is in it")) } else { Ok(found) }
+    };
+    let mut roots = RootCertStore::empty();
+    for authority in certificates("ca.pem")? {
+        roots.add(authority).map_err(|error| failed("ca.pem", &error))?;
+    }
+    let own = certificates("cert.pem")?;
+    let key =
+        PrivateKeyDer::from_pem_file(folder.join("key.pem")).map_err(|error| failed("key.pem", &error))?;
+    let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(own, key);
+    config.map_err(|error| failed("key.pem", &error))
+}

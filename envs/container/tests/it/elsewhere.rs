@@ -1,0 +1,107 @@
+//! Containers of an engine that is reached over TCP with TLS, and that nobody here may enter.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clawrl_container::{EngineAccess, probe_engines};
+use clawrl_core::{Boundary, EnvProvider, Retry};
+use clawrl_sandbox::SandboxBackend;
+use clawrl_testkit::conformance::check_provider;
+use clawrl_testkit::{call, file_equals, ready, step, step_ctx, terminal_case, terminal_task};
+
+use crate::conformance::{provider, terminal};
+use crate::engine::{all_containers, backend_by, containers, sh, start, text, with_engine};
+use crate::tls::Tls;
+
+#[test]
+fn containers_elsewhere_conform() {
+    with_engine(|engine, client| async move {
+        let tls = Tls::before(&engine.socket()).await;
+        let mut backends = Vec::new();
+        for number in 0..13 {
+            let run = format!("conform-{number}");
+            backends.push(backend_by(&tls.access(), client.clone(), &run, None).await);
+        }
+        let backends = Mutex::new(backends);
+        let provider =
+            move || Arc::new(provider(backends.lock().unwrap().pop().unwrap())) as Arc<dyn EnvProvider>;
+        let case = terminal_case(provider, terminal(), Duration::from_secs(30));
+        check_provider(case).await.assert_conforms();
+        assert!(all_containers(&engine.socket()).await.is_empty());
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_is_a_fault_and_the_next_attempt_works() {
+    with_engine(|engine, client| async move {
+        let tls = Tls::before(&engine.socket()).await;
+        let provider = provider(backend_by(&tls.access(), client, "cut", None).await);
+        let task = terminal_task(terminal(), vec![file_equals("f", "")]);
+        let mut first = ready(&provider, &task).await;
+        let mut second = ready(&provider, &task).await;
+        assert_eq!(step(first.as_mut(), "echo on").await, "on\n[exit 0]");
+        // Two for them, and the node's.
+        assert_eq!(
+            (containers(&engine.socket()).await, all_containers(&engine.socket()).await.len()),
+            (2, 3)
+        );
+        tls.cut();
+        let lost = first.step(&[call("echo off")], step_ctx(2)).await.unwrap_err();
+        assert_eq!(
+            (lost.boundary, lost.code.as_str(), lost.retry),
+            (Boundary::Env, "node-lost", Retry::Sound)
+        );
+        let lost = second.grade(step_ctx(3)).await.unwrap_err();
+        assert_eq!((lost.code.as_str(), lost.retry), ("node-lost", Retry::Sound));
+        first.close().await;
+        second.close().await;
+        let mut third = ready(&provider, &task).await;
+        assert_eq!(step(third.as_mut(), "echo on").await, "on\n[exit 0]");
+        assert!(third.close().await.leftovers.is_empty());
+        assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
+        assert!(all_containers(&engine.socket()).await.is_empty());
+    });
+}
+
+#[test]
+fn several_engines_make_containers_wherever_they_are() {
+    with_engine(|engine, client| async move {
+        let other = crate::engine::Engine::start().await;
+        let tls = Tls::before(&other.socket()).await;
+        let access = EngineAccess {
+            addresses: format!("{}, {}", engine.socket(), tls.access().addresses),
+            ..tls.access()
+        };
+        let backend = backend_by(&access, client, "both", None).await;
+        let (first, second) = (start(&backend).await, start(&backend).await);
+        // One each, and the node beside the other.
+        let (here, there) = (all_containers(&engine.socket()).await, all_containers(&other.socket()).await);
+        assert_eq!((here.len(), there.len()), (1, 2));
+        for started in [&first, &second] {
+            assert_eq!(text(&sh(started.sandbox.as_ref(), "cat in-image.txt").await), "from the image\n");
+        }
+        drop((first, second));
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+        assert!(all_containers(&other.socket()).await.is_empty());
+    });
+}
+
+#[test]
+fn who_has_no_certificate_is_told_so() {
+    with_engine(|engine, _| async move {
+        let tls = Tls::before(&engine.socket()).await;
+        let refused = async |access: EngineAccess, code: &str, part: &str| {
+            let fault = probe_engines(&access).await.unwrap_err();
+            assert_eq!((fault.code.as_str(), fault.retry), (code, Retry::Never), "{fault}");
+            assert!(fault.message.contains(part), "{fault}");
+        };
+        let empty = tempfile::tempdir().unwrap();
+        let without = EngineAccess { certificates: Some(empty.path().to_owned()), ..tls.access() };
+        refused(without, "engine-missing", ".pem").await;
+        refused(EngineAccess::new(tls.access().addresses), "engine-missing", "no container engine answers")
+            .await;
+        refused(EngineAccess::new("tcp://10.0.0.1:2376"), "engine-without-tls", "DOCKER_CERT_PATH").await;
+        refused(EngineAccess::new("ssh://somewhere"), "engine-address", "tcp://HOST:PORT").await;
+        assert_eq!(probe_engines(&tls.access()).await.unwrap().len(), 1);
+    });
+}

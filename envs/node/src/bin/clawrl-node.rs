@@ -1,0 +1,38 @@
+//! `clawrl-node`: what runs beside a container engine that the harness cannot enter containers of. Started by `clawrl`, in
+//! a container of its own; it talks on its standard input and output.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clawrl_node::serve;
+use clawrl_sandbox::spawner::{Spawner, SpawnerClient, close_inherited_on_exec};
+use tokio::net::unix::pipe;
+
+fn main() -> ExitCode {
+    match talk() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "clawrl-node: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn talk() -> io::Result<()> {
+    close_inherited_on_exec()?;
+    // From the main thread, before any other exists.
+    let spawner = Spawner::start().map_err(io::Error::other)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let talked = runtime.block_on(async {
+        let spawner = SpawnerClient::attach(spawner)?;
+        let input = pipe::Receiver::from_owned_fd(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?);
+        let output = pipe::Sender::from_owned_fd(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?);
+        let (Ok(input), Ok(output)) = (input, output) else {
+            return Err(io::Error::other("this program is started by `clawrl`, on pipes"));
+        };
+        serve(tokio::io::join(input, output), spawner).await
+    });
+    // Whatever still runs on a thread of its own has nobody to work for.
+    runtime.shutdown_background();
+    talked
+}

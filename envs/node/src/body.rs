@@ -1,0 +1,216 @@
+//! Bodies of questions and answers: a head, and what follows it.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+/// A body on its way out.
+pub(crate) type Outgoing = UnsyncBoxBody<Bytes, io::Error>;
+
+/// The largest head: files and outputs of programs are in it.
+const MOST_HEAD: usize = 1 << 30;
+
+/// Pieces between who makes them and who sends them, some tens of kilobytes each.
+const QUEUE: usize = 8;
+
+/// Bytes of a piece.
+const PIECE: usize = 64 << 10;
+
+/// A head alone.
+pub(crate) fn head(head: &impl Serialize) -> io::Result<Outgoing> {
+    Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
+}
+
+/// A head, and a stream after it.
+pub(crate) fn head_and(
+    head: &impl Serialize,
+    rest: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> io::Result<Outgoing> {
+    let first = headed(head)?;
+    let frames = stream::once(async move { Ok(first) }).chain(rest).map(|piece| piece.map(Frame::data));
+    Ok(StreamBody::new(frames).boxed_unsync())
+}
+
+fn headed(head: &impl Serialize) -> io::Result<Bytes> {
+    let json = serde_json::to_vec(head).map_err(io::Error::other)?;
+    let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MOST_HEAD);
+    let length = length.ok_or_else(|| io::Error::other("more than one message can carry"))?;
+    let mut bytes = BytesMut::with_capacity(4 + json.len());
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&json);
+    Ok(bytes.freeze())
+}
+
+/// A body on its way in.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    body: Incoming,
+    held: BytesMut,
+}
+
+impl Arriving {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self { body, held: BytesMut::new() }
+    }
+
+    /// The head, which comes first.
+    pub(crate) async fn head<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        self.hold(4).await?;
+        let length = self.held.get_u32_le() as usize;
+        if length > MOST_HEAD {
+            return Err(io::Error::other("more than one message can carry"));
+        }
+        self.hold(length).await?;
+        serde_json::from_slice(&self.held.split_to(length)).map_err(io::Error::other)
+    }
+
+    async fn hold(&mut self, bytes: usize) -> io::Result<()> {
+        while self.held.len() < bytes {
+            let more = self.piece().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            self.held.extend_from_slice(&more);
+        }
+        Ok(())
+    }
+
+    /// What comes next after the head. `None`: all of it came.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        if self.held.is_empty() {
+            return self.piece().await;
+        }
+        Ok(Some(self.held.split().freeze()))
+    }
+
+    async fn piece(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(io::Error::other(error)),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if data.is_empty() => {}
+                    Ok(data) => return Ok(Some(data)),
+                    Err(_trailers) => {}
+                },
+            }
+        }
+    }
+}
+
+/// One piece of a stream that is made on a thread of its own.
+enum Piece {
+    Bytes(Bytes),
+    Failed(io::Error),
+    /// All of it was made.
+    Done,
+}
+
+/// Where a thread writes what is sent. A stream whose writer is dropped before [`PieceWriter::finish`] ends by an error,
+/// so that nobody takes a part for the whole.
+pub(crate) struct PieceWriter {
+    pieces: mpsc::Sender<Piece>,
+    held: BytesMut,
+}
+
+/// What is sent of it.
+pub(crate) struct PieceStream(mpsc::Receiver<Piece>, bool);
+
+/// Both ends.
+pub(crate) fn pieces() -> (PieceWriter, PieceStream) {
+    let (pieces, made) = mpsc::channel(QUEUE);
+    (PieceWriter { pieces, held: BytesMut::new() }, PieceStream(made, false))
+}
+
+impl PieceWriter {
+    /// Ends the stream. Blocks.
+    pub(crate) fn finish(mut self, made: io::Result<()>) {
+        let sent = made.and_then(|()| self.flush());
+        let _ = self.pieces.blocking_send(match sent {
+            Ok(()) => Piece::Done,
+            Err(error) => Piece::Failed(error),
+        });
+    }
+}
+
+impl Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let piece = Piece::Bytes(self.held.split().freeze());
+        self.pieces.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl futures_util::Stream for PieceStream {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.1 {
+            return Poll::Ready(None);
+        }
+        self.0.poll_recv(context).map(|piece| match piece {
+            Some(Piece::Bytes(bytes)) => Some(Ok(bytes)),
+            Some(Piece::Done) => None,
+            Some(Piece::Failed(error)) => {
+                self.1 = true;
+                Some(Err(error))
+            }
+            None => {
+                self.1 = true;
+                Some(Err(io::Error::other("what was sent ended early")))
+            }
+        })
+    }
+}
+
+/// Where a thread reads what arrives.
+pub(crate) struct PieceReader {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    held: Bytes,
+}
+
+impl PieceReader {
+    /// Of the rest of a body. Call inside a runtime.
+    pub(crate) fn of(mut arriving: Arriving) -> Self {
+        let (made, pieces) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            while let Some(piece) = arriving.next().await.transpose() {
+                let failed = piece.is_err();
+                if made.send(piece).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Self { pieces, held: Bytes::new() }
+    }
+}
+
+impl Read for PieceReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.held.is_empty() {
+            match self.pieces.blocking_recv() {
+                None => return Ok(0),
+                Some(piece) => self.held = piece?,
+            }
+        }
+        let count = self.held.len().min(buffer.len());
+        self.held.split_to(count).copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}

@@ -1,0 +1,423 @@
+//! The other end: answers, beside the engine.
+//!
+//! S1. Every sandbox, shell and program here belongs to the one connection; when that ends, the process ends, and its
+//! spawner ends what is left. S2. Numbers are never used twice.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use clawrl_core::{CancelToken, Fault};
+use clawrl_sandbox::spawner::SpawnerClient;
+use clawrl_sandbox::{
+    CarryError, CarryRequest, CopyOptions, CopyReport, Enclosure, Exclusions, ExecSpec, Filling, LiveCount,
+    Program, ProgramHandle, PutFile, Sandbox, Shell, ShellError, StepLimits, StepOutput, Terminal, TreeError,
+    available, enter,
+};
+use futures_util::{Stream, stream};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper::{Request as HttpRequest, Response as HttpResponse};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+
+use crate::body::{Arriving, Outgoing, PieceReader, head, head_and};
+use crate::client::{CONNECTION_WINDOW, Connection, STREAM_WINDOW};
+use crate::sandbox::{blocking, packed, stage};
+use crate::tree::Aside;
+use crate::wire::{
+    Entered, Entry, Exec, ExecTrouble, OfProgram, OfSandbox, ReadTrouble, Request, ShellTrouble, Step,
+    TreeTrouble, reportable,
+};
+
+/// Questions under way at once: a few for each sandbox, and several for each program.
+const MOST_QUESTIONS: u32 = 1 << 16;
+
+/// Bytes of a piece of output.
+const PIECE: usize = 16 << 10;
+
+/// Answers until the connection ends.
+///
+/// # Errors
+/// When the connection broke in the middle of something.
+pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::Result<()> {
+    let host = Arc::new(Host {
+        spawner,
+        live: Arc::default(),
+        next: AtomicU64::new(0),
+        sandboxes: Mutex::default(),
+        programs: Mutex::default(),
+    });
+    let answer = service_fn(move |request: HttpRequest<Incoming>| {
+        let host = Arc::clone(&host);
+        async move { Ok::<_, Infallible>(HttpResponse::new(host.answer(request.into_body()).await)) }
+    });
+    http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(MOST_QUESTIONS)
+        // Whoever asks is nobody else than who started us: many questions may be taken back at once.
+        .max_pending_accept_reset_streams(Some(MOST_QUESTIONS as usize))
+        .serve_connection(TokioIo::new(connection), answer)
+        .await
+        .map_err(io::Error::other)
+}
+
+struct Host {
+    spawner: SpawnerClient,
+    live: Arc<LiveCount>,
+    next: AtomicU64,
+    sandboxes: Mutex<HashMap<u64, Arc<Housed>>>,
+    programs: Mutex<HashMap<u64, Arc<Running>>>,
+}
+
+/// A sandbox, with the terminal of its main program and the shell on it.
+struct Housed {
+    /// Declared first, so dropped first: hanging the terminal up while the sandbox lives would wake the shell for
+    /// nothing.
+    sandbox: Box<dyn Sandbox>,
+    terminal: Mutex<Option<Terminal>>,
+    shell: AsyncMutex<Option<Box<dyn Shell>>>,
+}
+
+impl Host {
+    /// A question that cannot be answered has its stream reset.
+    async fn answer(self: Arc<Self>, body: Incoming) -> Outgoing {
+        self.answered(Arriving::new(body)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a question could not be answered");
+            failing(error)
+        })
+    }
+
+    async fn answered(&self, mut arriving: Arriving) -> io::Result<Outgoing> {
+        match arriving.head().await? {
+            Request::Enter(entry) => head(&self.enter(*entry).await),
+            Request::Leave(sandbox) => {
+                let housed = locked(&self.sandboxes).remove(&sandbox);
+                if let Some(housed) = housed {
+                    // What could not be ended ends with the container.
+                    let _ = housed.sandbox.kill().await;
+                }
+                head(&())
+            }
+            Request::OfSandbox(sandbox, question) => {
+                let housed = locked(&self.sandboxes).get(&sandbox).map(Arc::clone);
+                let housed =
+                    housed.ok_or_else(|| io::Error::other(format!("there is no sandbox {sandbox}")))?;
+                self.of_sandbox(&housed, question, arriving).await
+            }
+            Request::OfProgram(program, OfProgram::Close) => {
+                locked(&self.programs).remove(&program);
+                head(&())
+            }
+            Request::OfProgram(program, question) => {
+                let running = locked(&self.programs).get(&program).map(Arc::clone);
+                let running =
+                    running.ok_or_else(|| io::Error::other(format!("there is no program {program}")))?;
+                of_program(&running, question, arriving).await
+            }
+        }
+    }
+
+    async fn enter(&self, entry: Entry) -> Result<Entered, Fault> {
+        let Entry { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities } = entry;
+        let enclosure = Enclosure {
+            pid,
+            mark,
+            user,
+            workdir,
+            commons,
+            environment,
+            capabilities,
+            // The container is kept by whoever asks.
+            keeper: Arc::new(()),
+            live: self.live.begin(),
+        };
+        let started = enter(self.spawner.clone(), &determinism, &spec, enclosure).await?;
+        let identity = started.sandbox.identity();
+        let housed = Housed {
+            sandbox: started.sandbox,
+            terminal: Mutex::new(Some(started.terminal)),
+            shell: AsyncMutex::default(),
+        };
+        let sandbox = self.number();
+        locked(&self.sandboxes).insert(sandbox, Arc::new(housed));
+        Ok(Entered { sandbox, identity })
+    }
+
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn of_sandbox(&self, housed: &Housed, question: OfSandbox, rest: Arriving) -> io::Result<Outgoing> {
+        let sandbox = housed.sandbox.as_ref();
+        match question {
+            OfSandbox::Put { files } => head(&sandbox.put(files).await),
+            OfSandbox::Lay { folder, files } => head(&sandbox.lay(folder, files).await),
+            OfSandbox::Read { path, cap } => {
+                let found = sandbox.read(path.clone(), cap).await;
+                let file = |content: Vec<u8>| PutFile { path, mode: 0, content: content.into() };
+                head(&found.map(|content| content.map(file)))
+            }
+            OfSandbox::HasWorkspace => {
+                let found = sandbox.has_workspace().await;
+                head(&found.map(|found| found.map_err(ReadTrouble::from)))
+            }
+            OfSandbox::Workspace { bounds } => {
+                let tree = match sandbox.workspace().await {
+                    Ok(Ok(tree)) => tree,
+                    Ok(Err(error)) => return refused(TreeError::Read(error)),
+                    Err(fault) => return head(&Err::<Copied, _>(fault)),
+                };
+                let options = CopyOptions { bounds, keep_rights: true, ..CopyOptions::default() };
+                let copied =
+                    blocking(move || Aside::copy(&tree, Path::new("."), &Exclusions::default(), options));
+                match copied.await.map(|copied| copied.map_err(|error| stage(&error))) {
+                    Ok(Ok(Ok((aside, report)))) => {
+                        head_and(&Ok::<Copied, Fault>(Ok(reportable(report))), packed(aside))
+                    }
+                    Ok(Ok(Err(error))) => refused(error),
+                    Ok(Err(fault)) | Err(fault) => head(&Err::<Copied, _>(fault)),
+                }
+            }
+            OfSandbox::CarryOut { inside, exclude, bounds } => {
+                let aside = match blocking(Aside::empty).await.map(|made| made.map_err(|error| stage(&error)))
+                {
+                    Ok(Ok(aside)) => aside,
+                    Ok(Err(fault)) | Err(fault) => return head(&Err::<Copied, _>(fault)),
+                };
+                let (aside, outside) = aside;
+                let request = CarryRequest { inside, outside, name: Aside::NAME.to_owned(), exclude, bounds };
+                match sandbox.carry_out(request).await {
+                    Ok(report) => match aside.within(bounds) {
+                        Ok(()) => head_and(&Ok::<Copied, Fault>(Ok(reportable(report))), packed(aside)),
+                        Err(error) => refused(error),
+                    },
+                    Err(CarryError::Tree(error)) => refused(error),
+                    Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
+                }
+            }
+            OfSandbox::CarryIn { inside, bounds } => {
+                let (outside, name) = unpacked(rest).await?.into_folder()?;
+                let (outside, name) = (Arc::new(outside), name.to_owned());
+                let request = CarryRequest { inside, outside, name, exclude: Exclusions::default(), bounds };
+                match sandbox.carry_in(request).await {
+                    Ok(report) => head(&Ok::<Copied, Fault>(Ok(reportable(report)))),
+                    Err(CarryError::Tree(error)) => refused(error),
+                    Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
+                }
+            }
+            OfSandbox::Fill { folder, bounds } => {
+                let tree = Arc::new(unpacked(rest).await?.into_tree()?);
+                let filling = Filling { tree, folder, exclude: Exclusions::default(), bounds };
+                let filled = sandbox.fill(filling).await;
+                head(&filled.map(|filled| filled.map(reportable).map_err(TreeTrouble::from)))
+            }
+            OfSandbox::Exec(Exec { command, input, output_cap, left, user }) => {
+                let exec = ExecSpec { command, input, output_cap, deadline: Instant::now() + left, user };
+                head(&sandbox.exec(exec).await.map_err(ExecTrouble::from))
+            }
+            OfSandbox::Open(spec) => {
+                let opened = sandbox.open(spec).await.map(|program| {
+                    let number = self.number();
+                    locked(&self.programs).insert(number, Arc::new(Running::new(program)));
+                    number
+                });
+                head(&opened.map_err(ExecTrouble::from))
+            }
+            OfSandbox::Processes => head(&sandbox.processes().await),
+            OfSandbox::KillProcesses { victims } => {
+                sandbox.kill_processes(&victims).await;
+                head(&())
+            }
+            OfSandbox::Kill => head(&sandbox.kill().await),
+            OfSandbox::Halt => head(&sandbox.halt().await),
+            OfSandbox::Lost => head(&sandbox.lost().await),
+            OfSandbox::Shell { config, left } => {
+                let terminal = locked(&housed.terminal).take().ok_or_else(no_shell)?;
+                let cancel = CancelToken::new();
+                let limits = StepLimits { deadline: Instant::now() + left, cancel: &cancel };
+                let started = match terminal.shell(config, limits).await {
+                    Ok(shell) => {
+                        *housed.shell.lock().await = Some(shell);
+                        Ok(())
+                    }
+                    Err(error) => Err(ShellTrouble::from(error)),
+                };
+                head(&started)
+            }
+            OfSandbox::Step { step, left } => {
+                let mut shell = housed.shell.lock().await;
+                let done = taken(shell.as_mut().ok_or_else(no_shell)?.as_mut(), step, left).await;
+                head(&done.map_err(ShellTrouble::from))
+            }
+            OfSandbox::Cast => {
+                let mut shell = housed.shell.lock().await;
+                head(&shell.as_mut().ok_or_else(no_shell)?.cast().await)
+            }
+        }
+    }
+}
+
+type Copied = Result<CopyReport, TreeTrouble>;
+
+fn refused(error: TreeError) -> io::Result<Outgoing> {
+    head(&Ok::<Copied, Fault>(Err(error.into())))
+}
+
+fn no_shell() -> io::Error {
+    io::Error::other("this sandbox has no shell")
+}
+
+async fn unpacked(rest: Arriving) -> io::Result<Aside> {
+    let reader = PieceReader::of(rest);
+    blocking(move || Aside::unpack(reader, false)).await.map_err(io::Error::other)?
+}
+
+async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<StepOutput, ShellError> {
+    // A step that is given up is dropped with its question.
+    let cancel = CancelToken::new();
+    let limits = StepLimits { deadline: Instant::now() + left, cancel: &cancel };
+    match step {
+        Step::Run(command) => shell.run(&command, limits).await,
+        Step::Keys(keys) => shell.send_keys(&keys, limits).await,
+        Step::Text(text) => shell.send_text(&text, limits).await,
+        Step::Wait(duration) => shell.wait(duration, limits).await,
+        Step::Signal(signal) => shell.signal(signal, limits).await,
+        Step::DropLine => shell.drop_line(limits).await,
+    }
+}
+
+/// A program, taken apart: each part is asked for once.
+struct Running {
+    input: Mutex<Option<pipe::Sender>>,
+    output: Mutex<Option<pipe::Receiver>>,
+    errors: Mutex<Option<pipe::Receiver>>,
+    orders: mpsc::Sender<(Order, oneshot::Sender<()>)>,
+    end: watch::Receiver<Option<Arc<End>>>,
+}
+
+type End = Result<Option<i32>, ExecTrouble>;
+
+enum Order {
+    Kill,
+    Interrupt,
+}
+
+impl Running {
+    fn new(program: Program) -> Self {
+        let Program { input, output, errors, handle } = program;
+        let (orders, to_follow) = mpsc::channel(1);
+        let (told, end) = watch::channel(None);
+        tokio::spawn(minded(handle, to_follow, told));
+        let (input, output, errors) = (Mutex::new(input), Mutex::new(Some(output)), Mutex::new(Some(errors)));
+        Self { input, output, errors, orders, end }
+    }
+
+    async fn ended(&self) -> io::Result<Arc<End>> {
+        let mut end = self.end.clone();
+        let told = end.wait_for(Option::is_some).await.map_err(io::Error::other)?;
+        told.clone().ok_or_else(|| io::Error::other("a program's end is unknown"))
+    }
+}
+
+/// Follows orders until the program has ended, or nobody can give any; then it is dropped.
+async fn minded(
+    mut handle: ProgramHandle,
+    mut orders: mpsc::Receiver<(Order, oneshot::Sender<()>)>,
+    told: watch::Sender<Option<Arc<End>>>,
+) {
+    loop {
+        tokio::select! {
+            order = orders.recv() => {
+                let Some((order, done)) = order else { return };
+                match order {
+                    Order::Kill => handle.kill().await,
+                    Order::Interrupt => handle.interrupt().await,
+                }
+                let _ = done.send(());
+            }
+            end = handle.ended() => {
+                let _ = told.send(Some(Arc::new(end.map_err(ExecTrouble::from))));
+                return;
+            }
+        }
+    }
+}
+
+async fn of_program(running: &Running, question: OfProgram, mut rest: Arriving) -> io::Result<Outgoing> {
+    let taken = || io::Error::other("this part of a program was asked for before");
+    let order = match question {
+        OfProgram::Input => {
+            let mut input = locked(&running.input).take().ok_or_else(taken)?;
+            while let Some(piece) = rest.next().await? {
+                if input.write_all(&piece).await.is_err() {
+                    // The program does not read any more.
+                    break;
+                }
+            }
+            return head(&());
+        }
+        OfProgram::Output => {
+            let output = locked(&running.output).take().ok_or_else(taken)?;
+            return head_and(&(), written(output, running.end.clone()));
+        }
+        OfProgram::Errors => {
+            let errors = locked(&running.errors).take().ok_or_else(taken)?;
+            return head_and(&(), written(errors, running.end.clone()));
+        }
+        OfProgram::Ended => return head(running.ended().await?.as_ref()),
+        OfProgram::Close => return head(&()),
+        OfProgram::Kill => Order::Kill,
+        OfProgram::Interrupt => Order::Interrupt,
+    };
+    let (done, followed) = oneshot::channel();
+    if running.orders.send((order, done)).await.is_ok() {
+        // An error: it ended meanwhile.
+        let _ = followed.await;
+    }
+    head(&())
+}
+
+/// What a program writes, and of what it left behind no more than is there at its end: so that its end here is that of
+/// all it wrote.
+fn written(
+    pipe: pipe::Receiver,
+    end: watch::Receiver<Option<Arc<End>>>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    stream::try_unfold(Some((pipe, end)), |open| async move {
+        let Some((mut pipe, mut end)) = open else { return Ok(None) };
+        let mut piece = BytesMut::with_capacity(PIECE);
+        let read = tokio::select! {
+            biased;
+            read = pipe.read_buf(&mut piece) => Some(read?),
+            _ = end.wait_for(Option::is_some) => None,
+        };
+        Ok(match read {
+            Some(0) => None,
+            Some(_) => Some((piece.freeze(), Some((pipe, end)))),
+            None => Some((Bytes::from(available(&pipe, MOST_LEFT)), None)),
+        })
+    })
+}
+
+/// More than a pipe holds.
+const MOST_LEFT: usize = 4 << 20;
+
+fn failing(error: io::Error) -> Outgoing {
+    StreamBody::new(stream::once(async move { Err(error) })).boxed_unsync()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Each change is one insert, take or remove.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,120 @@
+//! A shell on a node.
+
+use std::time::{Duration, Instant};
+
+use clawrl_core::{BoxFuture, Fault};
+use clawrl_sandbox::{
+    CursorKeys, JobSignal, Shell, ShellConfig, ShellError, StepEnd, StepLimits, StepOutput, StepResult,
+    TerminalElsewhere, check_command, parse_keys,
+};
+
+use crate::client::Node;
+use crate::wire::{OfSandbox, Request, ShellTrouble, Step};
+
+/// The terminal of a sandbox's main program.
+pub(crate) struct NodeTerminal {
+    node: Node,
+    sandbox: u64,
+}
+
+impl NodeTerminal {
+    pub(crate) fn new(node: Node, sandbox: u64) -> Self {
+        Self { node, sandbox }
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(&self, question: OfSandbox) -> Result<T, ShellError> {
+        let answer = self.node.ask(&Request::OfSandbox(self.sandbox, question)).await;
+        answer.map_err(|fault: Fault| ShellError::Terminal(std::io::Error::other(fault.message)))
+    }
+}
+
+impl TerminalElsewhere for NodeTerminal {
+    fn shell<'a>(
+        self: Box<Self>,
+        config: ShellConfig,
+        limits: StepLimits<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Shell>, ShellError>> {
+        Box::pin(async move {
+            let started = self.ask(OfSandbox::Shell { config, left: left(limits) });
+            let started: Result<(), ShellTrouble> = tokio::select! {
+                biased;
+                () = limits.cancel.cancelled() => Err(ShellTrouble::NoPrompt { output: String::new() }),
+                started = started => started?,
+            };
+            started?;
+            let shell: Box<dyn Shell> = Box::new(NodeShell { terminal: *self });
+            Ok(shell)
+        })
+    }
+}
+
+struct NodeShell {
+    terminal: NodeTerminal,
+}
+
+impl NodeShell {
+    async fn step(&mut self, step: Step, limits: StepLimits<'_>) -> StepResult {
+        let at = Instant::now();
+        let done = self.terminal.ask(OfSandbox::Step { step, left: left(limits) });
+        let done: Result<StepOutput, ShellTrouble> = tokio::select! {
+            biased;
+            // As of a session here: what was under way is given up, and the shell only fit for dropping.
+            () = limits.cancel.cancelled() => return Ok(cancelled(at.elapsed())),
+            done = done => done?,
+        };
+        Ok(done?)
+    }
+}
+
+fn left(limits: StepLimits<'_>) -> Duration {
+    limits.deadline.saturating_duration_since(Instant::now())
+}
+
+fn cancelled(duration: Duration) -> StepOutput {
+    StepOutput {
+        end: StepEnd::Cancelled,
+        text: String::new(),
+        full_text: None,
+        screen: None,
+        folder: None,
+        duration,
+        notes: Vec::new(),
+    }
+}
+
+impl Shell for NodeShell {
+    fn run<'a>(&'a mut self, command: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(async move {
+            check_command(command)?;
+            self.step(Step::Run(command.to_owned()), limits).await
+        })
+    }
+
+    fn send_keys<'a>(&'a mut self, keys: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(async move {
+            // Which bytes a cursor key is, only the terminal knows; whether there is such a key, everybody.
+            parse_keys(keys, CursorKeys::Normal)?;
+            self.step(Step::Keys(keys.to_owned()), limits).await
+        })
+    }
+
+    fn send_text<'a>(&'a mut self, text: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.step(Step::Text(text.to_owned()), limits))
+    }
+
+    fn wait<'a>(&'a mut self, duration: Duration, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.step(Step::Wait(duration), limits))
+    }
+
+    fn signal<'a>(&'a mut self, signal: JobSignal, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.step(Step::Signal(signal), limits))
+    }
+
+    fn drop_line<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.step(Step::DropLine, limits))
+    }
+
+    fn cast(&mut self) -> BoxFuture<'_, String> {
+        Box::pin(async move { self.terminal.ask(OfSandbox::Cast).await.unwrap_or_default() })
+    }
+}

@@ -1,0 +1,314 @@
+//! What is said between the two ends, and how.
+//!
+//! One connection carries everything, by HTTP/2: each question is a request, so that many are asked at once, none holds
+//! up another, and one that nobody waits for any more is taken back. A body begins with a length (four bytes, the lowest
+//! first) and so much JSON; what follows is a stream of its own, where there is one. Both ends are built from the same
+//! source, so there is no version.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clawrl_core::{Determinism, Fault};
+use clawrl_sandbox::{
+    CopyReport, Exclusions, ExecError, FileKind, JobSignal, NotRun, ProcessFacts, ProgramSpec, PutFile,
+    SafeReadError, SafeWriteError, SandboxCommand, SandboxSpec, ShellConfig, ShellError, Skipped, TreeBound,
+    TreeBounds, TreeError,
+};
+use serde::{Deserialize, Serialize};
+
+/// A question, and the sandbox or the program that it is about.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Enter(Box<Entry>),
+    /// Nobody needs the sandbox any more.
+    Leave(u64),
+    OfSandbox(u64, OfSandbox),
+    OfProgram(u64, OfProgram),
+}
+
+/// A container that runs, see [`clawrl_sandbox::Enclosure`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) determinism: Determinism,
+    pub(crate) pid: u32,
+    pub(crate) mark: (String, String),
+    pub(crate) user: String,
+    pub(crate) workdir: String,
+    pub(crate) commons: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) capabilities: u64,
+}
+
+/// What was entered.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Entered {
+    pub(crate) sandbox: u64,
+    pub(crate) identity: (u32, u32),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum OfSandbox {
+    Put {
+        files: Vec<PutFile>,
+    },
+    Lay {
+        folder: String,
+        files: Vec<PutFile>,
+    },
+    Read {
+        path: String,
+        cap: u64,
+    },
+    HasWorkspace,
+    /// A tree follows the answer.
+    Workspace {
+        bounds: TreeBounds,
+    },
+    /// A tree follows the answer.
+    CarryOut {
+        inside: String,
+        exclude: Exclusions,
+        bounds: TreeBounds,
+    },
+    /// A tree follows the question.
+    CarryIn {
+        inside: String,
+        bounds: TreeBounds,
+    },
+    /// A tree follows the question.
+    Fill {
+        folder: Option<String>,
+        bounds: TreeBounds,
+    },
+    Exec(Exec),
+    Open(ProgramSpec),
+    Processes,
+    KillProcesses {
+        victims: Vec<ProcessFacts>,
+    },
+    Kill,
+    Halt,
+    Lost,
+    Shell {
+        config: ShellConfig,
+        left: Duration,
+    },
+    Step {
+        step: Step,
+        left: Duration,
+    },
+    Cast,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Exec {
+    pub(crate) command: SandboxCommand,
+    #[serde(with = "clawrl_sandbox::bytes")]
+    pub(crate) input: Vec<u8>,
+    pub(crate) output_cap: usize,
+    pub(crate) left: Duration,
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Step {
+    Run(String),
+    Keys(String),
+    Text(String),
+    Wait(Duration),
+    Signal(JobSignal),
+    DropLine,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum OfProgram {
+    /// Its input follows the question.
+    Input,
+    /// Its output follows the answer.
+    Output,
+    /// Its errors follow the answer.
+    Errors,
+    Ended,
+    Kill,
+    Interrupt,
+    /// Nobody needs it any more.
+    Close,
+}
+
+/// Of a file or folder that was not read. Names that are no UTF-8 are written as well as they can be.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReadTrouble {
+    path: String,
+    why: WhyNotRead,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum WhyNotRead {
+    Missing,
+    Symlink,
+    NotRegular(FileKind),
+    NotFolder(FileKind),
+    TooLarge { size: u64, cap: u64 },
+    Escape,
+    Changed,
+    Unreadable(String),
+    NoOpenat2,
+    Io(String),
+}
+
+impl From<SafeReadError> for ReadTrouble {
+    fn from(error: SafeReadError) -> Self {
+        use SafeReadError as E;
+        let (path, why) = match error {
+            E::Missing { path } => (path, WhyNotRead::Missing),
+            E::Symlink { path } => (path, WhyNotRead::Symlink),
+            E::NotRegular { path, kind } => (path, WhyNotRead::NotRegular(kind)),
+            E::NotFolder { path, kind } => (path, WhyNotRead::NotFolder(kind)),
+            E::TooLarge { path, size, cap } => (path, WhyNotRead::TooLarge { size, cap }),
+            E::Escape { path } => (path, WhyNotRead::Escape),
+            E::Changed { path } => (path, WhyNotRead::Changed),
+            E::Unreadable { path, source } => (path, WhyNotRead::Unreadable(source.to_string())),
+            E::NoOpenat2 => (PathBuf::new(), WhyNotRead::NoOpenat2),
+            E::Io { path, source } => (path, WhyNotRead::Io(source.to_string())),
+        };
+        Self { path: written(&path), why }
+    }
+}
+
+impl From<ReadTrouble> for SafeReadError {
+    fn from(ReadTrouble { path, why }: ReadTrouble) -> Self {
+        let path = PathBuf::from(path);
+        match why {
+            WhyNotRead::Missing => Self::Missing { path },
+            WhyNotRead::Symlink => Self::Symlink { path },
+            WhyNotRead::NotRegular(kind) => Self::NotRegular { path, kind },
+            WhyNotRead::NotFolder(kind) => Self::NotFolder { path, kind },
+            WhyNotRead::TooLarge { size, cap } => Self::TooLarge { path, size, cap },
+            WhyNotRead::Escape => Self::Escape { path },
+            WhyNotRead::Changed => Self::Changed { path },
+            WhyNotRead::Unreadable(why) => Self::Unreadable { path, source: std::io::Error::other(why) },
+            WhyNotRead::NoOpenat2 => Self::NoOpenat2,
+            WhyNotRead::Io(why) => Self::Io { path, source: std::io::Error::other(why) },
+        }
+    }
+}
+
+/// Of a tree that was not copied.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum TreeTrouble {
+    Read(ReadTrouble),
+    Bound { bound: TreeBound, limit: u64, path: String },
+    NoRoom { path: String },
+    Refused(ReadTrouble),
+    HardLink { path: String },
+    Full { path: String },
+    TooLarge { path: String },
+    Io { path: String, why: String },
+}
+
+impl From<TreeError> for TreeTrouble {
+    fn from(error: TreeError) -> Self {
+        use SafeWriteError as W;
+        match error {
+            TreeError::Read(error) => Self::Read(error.into()),
+            TreeError::Bound { bound, limit, path } => Self::Bound { bound, limit, path: written(&path) },
+            TreeError::NoRoom { path } => Self::NoRoom { path: written(&path) },
+            TreeError::Write(W::Refused(error)) => Self::Refused(error.into()),
+            TreeError::Write(W::HardLink { path }) => Self::HardLink { path: written(&path) },
+            TreeError::Write(W::Full { path }) => Self::Full { path: written(&path) },
+            TreeError::Write(W::TooLarge { path }) => Self::TooLarge { path: written(&path) },
+            TreeError::Write(W::Io { path, source }) => {
+                Self::Io { path: written(&path), why: source.to_string() }
+            }
+        }
+    }
+}
+
+impl From<TreeTrouble> for TreeError {
+    fn from(trouble: TreeTrouble) -> Self {
+        use SafeWriteError as W;
+        match trouble {
+            TreeTrouble::Read(trouble) => Self::Read(trouble.into()),
+            TreeTrouble::Bound { bound, limit, path } => Self::Bound { bound, limit, path: path.into() },
+            TreeTrouble::NoRoom { path } => Self::NoRoom { path: path.into() },
+            TreeTrouble::Refused(trouble) => Self::Write(W::Refused(trouble.into())),
+            TreeTrouble::HardLink { path } => Self::Write(W::HardLink { path: path.into() }),
+            TreeTrouble::Full { path } => Self::Write(W::Full { path: path.into() }),
+            TreeTrouble::TooLarge { path } => Self::Write(W::TooLarge { path: path.into() }),
+            TreeTrouble::Io { path, why } => {
+                Self::Write(W::Io { path: path.into(), source: std::io::Error::other(why) })
+            }
+        }
+    }
+}
+
+/// Of a program without a result.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ExecTrouble {
+    NotRun { obstacle: NotRun, message: String },
+    Fault(Fault),
+}
+
+impl From<ExecError> for ExecTrouble {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::NotRun { obstacle, message } => Self::NotRun { obstacle, message },
+            ExecError::Fault(fault) => Self::Fault(fault),
+        }
+    }
+}
+
+impl From<ExecTrouble> for ExecError {
+    fn from(trouble: ExecTrouble) -> Self {
+        match trouble {
+            ExecTrouble::NotRun { obstacle, message } => Self::NotRun { obstacle, message },
+            ExecTrouble::Fault(fault) => Self::Fault(fault),
+        }
+    }
+}
+
+/// Of a step that could not be done. What an agent asked for in vain is found before it is sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ShellTrouble {
+    Gone,
+    NotStarted { output: String },
+    NoPrompt { output: String },
+    Signal(String),
+    Terminal(String),
+}
+
+impl From<ShellError> for ShellTrouble {
+    fn from(error: ShellError) -> Self {
+        match error {
+            ShellError::Gone => Self::Gone,
+            ShellError::NotStarted { output } => Self::NotStarted { output },
+            ShellError::NoPrompt { output } => Self::NoPrompt { output },
+            ShellError::Signal(error) => Self::Signal(error.to_string()),
+            ShellError::Terminal(error) => Self::Terminal(error.to_string()),
+            other @ (ShellError::Command(_) | ShellError::Keys(_)) => Self::Terminal(other.to_string()),
+        }
+    }
+}
+
+impl From<ShellTrouble> for ShellError {
+    fn from(trouble: ShellTrouble) -> Self {
+        match trouble {
+            ShellTrouble::Gone => Self::Gone,
+            ShellTrouble::NotStarted { output } => Self::NotStarted { output },
+            ShellTrouble::NoPrompt { output } => Self::NoPrompt { output },
+            ShellTrouble::Signal(why) => Self::Signal(std::io::Error::other(why)),
+            ShellTrouble::Terminal(why) => Self::Terminal(std::io::Error::other(why)),
+        }
+    }
+}
+
+/// A report whose names can be written.
+pub(crate) fn reportable(report: CopyReport) -> CopyReport {
+    let written = |skipped: Skipped| Skipped { path: written(&skipped.path).into(), ..skipped };
+    CopyReport { skipped: report.skipped.into_iter().map(written).collect(), ..report }
+}
+
+fn written(path: &std::path::Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,251 @@
+//! One repository for one episode.
+//!
+//! N1. A step future that was dropped poisons the environment. N2. The same seed and the same actions give the same
+//! observations, as far as the programs do.
+//!
+//! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Progress,
+    StepCtx, StepResult, SweSpec, TaskSpec, ToolCall,
+};
+use clawrl_sandbox::{JobSignal, StepEnd, StepLimits};
+use clawrl_terminal::{Observed, ReadyTerminal, TerminalShared};
+
+use crate::editing::{self, Seen};
+use crate::grading::{Grading, grade};
+use crate::prepare::{Ingredients, prepare};
+use crate::tools::{self, Call};
+
+/// The [`Env`] of kind `swe`.
+pub(crate) struct SweEnv {
+    shared: Arc<TerminalShared>,
+    terminal: Option<ReadyTerminal>,
+    task: Arc<TaskSpec>,
+    label: String,
+    seed: u64,
+    progress: Progress,
+    /// The diff that the agent handed in.
+    patch: Option<String>,
+    cast: Option<String>,
+}
+
+impl SweEnv {
+    pub(crate) fn new(shared: Arc<TerminalShared>, terminal: ReadyTerminal, request: &LeaseRequest) -> Self {
+        Self {
+            shared,
+            terminal: Some(terminal),
+            task: Arc::clone(&request.task),
+            label: format!("{}.{}", request.attempt, request.epoch.0),
+            seed: request.seed,
+            progress: Progress::default(),
+            patch: None,
+            cast: None,
+        }
+    }
+
+    fn spec(task: &TaskSpec) -> Result<&SweSpec, Fault> {
+        match &task.env {
+            EnvSpec::Swe(spec) => Ok(spec),
+            other => {
+                let message = format!("a repository was leased for a task of kind `{}`", other.kind());
+                Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
+            }
+        }
+    }
+
+    fn terminal(&mut self) -> Result<&mut ReadyTerminal, Fault> {
+        self.terminal.as_mut().ok_or_else(Progress::closed)
+    }
+
+    /// Variables of the task's own commands, in the agent's sandbox as in that of the tests.
+    fn variables(&self, spec: &SweSpec) -> BTreeMap<String, String> {
+        let mut variables = spec.workspace.env.clone();
+        if self.shared.determinism.python_hash_seed.is_none() {
+            variables.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| (self.seed as u32).to_string());
+        }
+        variables
+    }
+
+    async fn prepare(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = Self::spec(&task)?;
+        let shared = Arc::clone(&self.shared);
+        let ingredients = Ingredients::read(spec, &shared.fixtures).await?;
+        let mut line = shared.variables(self.seed, &spec.workspace.env);
+        if let Some(activate) = &spec.activate {
+            line.push('\n');
+            line.push_str(activate);
+        }
+        let variables = self.variables(spec);
+        let terminal = self.terminal()?;
+        let ready = async {
+            prepare(terminal.sandbox.as_ref(), spec, ingredients, &variables, ctx.deadline).await?;
+            let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
+            let output = terminal
+                .session
+                .run(&line, limits)
+                .await
+                .map_err(|error| Fault::transient(Boundary::Env, "setup-failed", error.to_string()))?;
+            match output.end {
+                StepEnd::Completed { exit_code: Some(0) } => Ok(()),
+                end => {
+                    let text: String = output.text.chars().take(500).collect();
+                    let message = format!("the shell was not made ready: {end:?}: {text}");
+                    Err(Fault::permanent(Boundary::Env, "setup-failed", message))
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => {
+                return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
+            }
+            ready = tokio::time::timeout_at(ctx.deadline.into(), ready) => match ready {
+                Ok(ready) => ready?,
+                Err(_) => return Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup)),
+            }
+        }
+        Ok(Observation { tools: tools::specs(), ..Observation::default() })
+    }
+
+    async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        let mut observed = Observed::default();
+        let budget = Self::spec(&self.task)?.observation_chars as usize;
+        for call in calls {
+            match tools::understand(call) {
+                Err(error) => observed.refused(&error),
+                Ok(Call::Submit { patch }) => {
+                    self.patch = patch.map(str::to_owned);
+                    observed.submitted();
+                }
+                Ok(Call::Bash(command)) => self.bash(command, &ctx, &mut observed).await?,
+                Ok(Call::View { path, lines }) => {
+                    let sandbox = self.terminal()?.sandbox.as_ref();
+                    let seen = editing::view(sandbox, path, lines, budget, ctx.deadline).await?;
+                    told(seen, &mut observed);
+                }
+                Ok(Call::Edit { path, old, new }) => {
+                    let sandbox = self.terminal()?.sandbox.as_ref();
+                    let seen = editing::edit(sandbox, path, old, new, ctx.deadline).await?;
+                    told(seen, &mut observed);
+                }
+            }
+            if observed.ended() {
+                break;
+            }
+        }
+        Ok(observed.into_result())
+    }
+
+    /// A program that waits for input is interrupted, and one that does not mind is killed: nobody gives it any. So
+    /// is half a command dropped.
+    async fn bash(&mut self, command: &str, ctx: &StepCtx, observed: &mut Observed) -> Result<(), Fault> {
+        let limits = || StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
+        let terminal = self.terminal()?;
+        let mut step = terminal.session.run(command, limits()).await;
+        for signal in [Some(JobSignal::Int), Some(JobSignal::Kill), None] {
+            let output = match terminal.settled(step).await? {
+                Err(error) => {
+                    observed.not_done(&error);
+                    return Ok(());
+                }
+                Ok(output) => output,
+            };
+            let end = output.end;
+            observed.step(output);
+            step = match (end, signal) {
+                (StepEnd::Running, Some(signal)) => {
+                    observed.told("[there is no more input: interrupted]".to_owned(), None);
+                    terminal.session.signal(signal, limits()).await
+                }
+                (StepEnd::Incomplete, Some(_)) => {
+                    observed.told("[there is no more input: dropped]".to_owned(), None);
+                    let dropped = terminal.session.drop_line(limits()).await;
+                    if matches!(&dropped, Ok(output) if matches!(output.end, StepEnd::Completed { .. })) {
+                        return Ok(());
+                    }
+                    dropped
+                }
+                _ => return Ok(()),
+            };
+        }
+        Ok(())
+    }
+
+    async fn judge(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        let (task, shared) = (Arc::clone(&self.task), Arc::clone(&self.shared));
+        let spec = Self::spec(&task)?;
+        let (label, patch, variables) = (self.label.clone(), self.patch.clone(), self.variables(spec));
+        let grading = Grading {
+            backend: shared.backend(spec.workspace.sandbox)?.as_ref(),
+            sandbox: self.terminal()?.sandbox.as_ref(),
+            task: &task,
+            spec,
+            fixtures: &shared.fixtures,
+            label: &label,
+            variables: &variables,
+            patch: patch.as_deref(),
+        };
+        grade(grading, &ctx).await
+    }
+}
+
+fn told(seen: Seen, observed: &mut Observed) {
+    match seen {
+        Ok((text, full_text)) => observed.told(text, full_text),
+        Err(reason) => observed.not_done(&reason),
+    }
+}
+
+impl Env for SweEnv {
+    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let result = self.prepare(ctx).await;
+            self.progress.end();
+            result
+        })
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        calls: &'a [ToolCall],
+        ctx: StepCtx,
+    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let result = self.act(calls, ctx).await;
+            self.progress.end();
+            result
+        })
+    }
+
+    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let result = self.judge(ctx).await;
+            self.progress.end();
+            result
+        })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.progress.close();
+            let mut leftovers = Vec::new();
+            if let Some(mut terminal) = self.terminal.take() {
+                if self.shared.cast_bytes > 0 {
+                    self.cast = Some(terminal.session.cast().await);
+                }
+                if let Err(fault) = terminal.sandbox.kill().await {
+                    leftovers.push(fault.message);
+                }
+            }
+            CloseReport { leftovers, cast: self.cast.take() }
+        })
+    }
+}

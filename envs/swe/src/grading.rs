@@ -1,0 +1,332 @@
+//! The grading of an attempt: what was submitted, tested in a sandbox where its agent has never been.
+//!
+//! G1. Everything of the agent is ended before its tree is looked at. G2. A run of tests that hangs, ends early or prints
+//! without end is the doing of the code under test: it has not passed. What keeps a run from beginning is a fault.
+//! G3. What was found in a sandbox that somebody else ended is a fault.
+//!
+//! Errors: a [`Fault`] of the machine, of a plan that cannot be graded, or of a limit. Cancellation: `ctx.cancel` ends
+//! grading early; dropping the future ends the sandbox that was started for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{
+    Boundary, CheckReport, Fault, Grade, Limit, StepCtx, SweSpec, TaskSpec, TestScore, printable_line,
+};
+use clawrl_sandbox::{
+    Announcer, ExecOutput, ExecSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxFolder,
+    SandboxSpec, WorkspaceStart,
+};
+use clawrl_workspace::{FixtureReader, refuse_lost};
+
+use crate::prepare::{Ingredients, as_file, prepare};
+use crate::protection::Protection;
+use crate::repository::Script;
+use crate::resolution::{ExpectedTests, Resolution, TestOutcome};
+use crate::results::TestResults;
+use crate::submission::{Base, FOLDER, Left, Refused, Submission, adopt};
+
+/// Columns and rows of a terminal that nobody looks at.
+const SIZE: (u16, u16) = (80, 24);
+
+/// Most bytes of a test run that are read.
+const LOG_CAP: usize = 32 << 20;
+
+/// Most tests that a report names.
+const NAMED: usize = 50;
+
+/// Most characters of a line in a report.
+const LINE: usize = 200;
+
+/// What is graded, and with what.
+pub(crate) struct Grading<'a> {
+    /// The agent's. Nothing of the agent runs in it afterwards.
+    pub(crate) sandbox: &'a dyn Sandbox,
+    pub(crate) backend: &'a dyn SandboxBackend,
+    pub(crate) task: &'a TaskSpec,
+    pub(crate) spec: &'a SweSpec,
+    pub(crate) fixtures: &'a Arc<FixtureReader>,
+    pub(crate) label: &'a str,
+    /// Of the task's own commands, and of its tests.
+    pub(crate) variables: &'a BTreeMap<String, String>,
+    /// The diff that the agent handed in instead of its tree.
+    pub(crate) patch: Option<&'a str>,
+}
+
+/// What the tests came to.
+struct Tested {
+    output: ExecOutput,
+    resolution: Resolution,
+}
+
+/// Grades it.
+///
+/// # Errors
+/// See the module.
+pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, Fault> {
+    let (sandbox, limit) = (grading.sandbox, grading.task.timeouts.grade);
+    let graded = tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+        graded = tokio::time::timeout_at(ctx.deadline.into(), graded(&grading, ctx.deadline)) => {
+            graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))
+        }
+    };
+    // G3.
+    refuse_lost(sandbox).await?;
+    graded.map_err(|fault| match fault.boundary {
+        // Of the sandbox that grades, not of the agent's.
+        Boundary::Env => Fault { boundary: Boundary::Grader, ..fault },
+        _ => fault,
+    })
+}
+
+async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault> {
+    let Grading { sandbox, backend, spec, fixtures, patch, .. } = *grading;
+    let expected = Arc::new(ExpectedTests::read(&spec.tests, fixtures).await?);
+    let ingredients = Ingredients::read(spec, fixtures).await?;
+    let laid = fixtures.read(spec.tests.files.clone()).await?;
+    let test_patch = fixtures.read(spec.tests.patch.iter().map(as_file).collect()).await?.pop();
+    refuse_lost(sandbox).await?;
+    sandbox.halt().await?;
+    let left = match patch {
+        Some(patch) => Left::Patch(patch),
+        None => match sandbox.workspace().await? {
+            Ok(tree) => Left::Tree(tree),
+            Err(gone) => {
+                let message = format!("the agent left no repository: {gone}");
+                return Ok(refused(Refused { flag: gone.flag().unwrap_or("no-repository"), message }));
+            }
+        },
+    };
+    let started = backend.start(fresh_spec(grading)).await?;
+    let fresh = started.sandbox;
+    let result = async {
+        prepare(fresh.as_ref(), spec, ingredients, grading.variables, deadline).await?;
+        let base = Base::of(fresh.as_ref(), deadline).await?;
+        let touched = match &test_patch {
+            Some(patch) => touched(fresh.as_ref(), &base, patch, deadline).await?,
+            None => Vec::new(),
+        };
+        let files = laid.iter().map(|file| file.path.clone()).chain(touched);
+        let protection = Protection::new(spec.tests.parser, &spec.tests.protected, &expected, files)?;
+        match adopt(left, fresh.as_ref(), &base, &spec.workspace, &protection, deadline).await? {
+            Err(reason) => Ok(refused(reason)),
+            Ok(submission) => {
+                lay(fresh.as_ref(), laid, test_patch, deadline).await?;
+                let tested = run_tests(fresh.as_ref(), grading, &expected, deadline).await?;
+                Ok(report(spec, &expected, submission, &tested))
+            }
+        }
+    }
+    .await;
+    refuse_lost(fresh.as_ref()).await?;
+    fresh.kill().await?;
+    result
+}
+
+/// A sandbox as the agent's was, and a folder for what it left.
+fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
+    let workspace = &grading.spec.workspace;
+    SandboxSpec {
+        label: format!("{}-tests", grading.label),
+        main: SandboxCommand {
+            program: "sleep".to_owned(),
+            arguments: vec!["infinity".to_owned()],
+            ..SandboxCommand::default()
+        },
+        announced_by: Announcer::Wrapper,
+        size: SIZE,
+        support_files: Vec::new(),
+        limits: workspace.limits,
+        network: workspace.network,
+        image: workspace.image.clone(),
+        workspace: WorkspaceStart::Image,
+        folders: vec![SandboxFolder { path: FOLDER.to_owned(), files: None }],
+        read_only: workspace.read_only.clone(),
+    }
+}
+
+/// Prints the paths that the diff on standard input touches, old names among them; `$1` is the fresh repository's tree.
+const TOUCHED: &str = r#"
+export GIT_INDEX_FILE=$PWD/.git/clawrl.touched
+git read-tree "$1"
+git apply --cached --whitespace=nowarn -
+git diff-index --cached --no-renames --name-only -z "$1"
+rm -f .git/clawrl.touched
+"#;
+
+/// Paths that a diff of the task touches.
+async fn touched(
+    fresh: &dyn Sandbox,
+    base: &Base,
+    patch: &PutFile,
+    deadline: Instant,
+) -> Result<Vec<String>, Fault> {
+    let script = Script {
+        arguments: &[&base.tree],
+        input: patch.content.to_vec(),
+        output_cap: 4 << 20,
+        ..Script::new(TOUCHED, deadline)
+    };
+    let output = script.expect(fresh, "applying the task's patch of tests").await?;
+    let paths = output.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+}
+
+/// Removes what only the comparison needed. The folder itself may be a mount point, and stays; closed folders are opened.
+const CLEARED: &str = r#"
+rm -f .git/info/attributes
+find /submission -mindepth 1 -type d ! -perm -700 -exec chmod u+rwx {} \;
+find /submission -mindepth 1 -delete
+"#;
+
+/// Lays the files that decide over the repository, and removes what it was compared with.
+async fn lay(
+    fresh: &dyn Sandbox,
+    files: Vec<PutFile>,
+    patch: Option<PutFile>,
+    deadline: Instant,
+) -> Result<(), Fault> {
+    if let Some(patch) = patch {
+        let script = Script {
+            input: patch.content.to_vec(),
+            ..Script::new("git apply --whitespace=nowarn -", deadline)
+        };
+        script.expect(fresh, "applying the task's patch of tests").await?;
+    }
+    Script::new(CLEARED, deadline).expect(fresh, "removing the agent's tree").await?;
+    fresh.put(files).await
+}
+
+async fn run_tests(
+    fresh: &dyn Sandbox,
+    grading: &Grading<'_>,
+    expected: &Arc<ExpectedTests>,
+    deadline: Instant,
+) -> Result<Tested, Fault> {
+    let spec = grading.spec;
+    let activate = spec.activate.as_deref().unwrap_or_default();
+    let own_deadline = Instant::now() + spec.tests.timeout;
+    let exec = ExecSpec {
+        command: SandboxCommand {
+            program: "bash".to_owned(),
+            arguments: vec!["-c".to_owned(), format!("exec 2>&1\n{activate}\n{}", spec.tests.run)],
+            environment: grading.variables.clone(),
+        },
+        input: Vec::new(),
+        output_cap: LOG_CAP,
+        deadline: deadline.min(own_deadline),
+        user: None,
+    };
+    let output = fresh.exec(exec).await.map_err(Fault::from)?;
+    if output.code.is_none() && deadline < own_deadline {
+        // All of grading took too long: nobody knows how much of that the tests did.
+        std::future::pending::<()>().await;
+    }
+    fresh.halt().await?;
+    // A log of many megabytes takes a while to read.
+    let (parser, expected) = (spec.tests.parser, Arc::clone(expected));
+    let read = tokio::task::spawn_blocking(move || {
+        let results = TestResults::read(parser, &String::from_utf8_lossy(&output.stdout));
+        let resolution = Resolution::of(&expected, &results, output.code);
+        Tested { output, resolution }
+    });
+    read.await.map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
+}
+
+/// Exit code of a program that the kernel ended for want of memory, or anybody by force.
+const KILLED: i32 = 128 + 9;
+
+fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &Tested) -> Grade {
+    let Tested { output, resolution } = tested;
+    let mut flags = Vec::new();
+    let mut flag = |is_so: bool, name: &str| {
+        if is_so {
+            flags.push(name.to_owned());
+        }
+    };
+    flag(!submission.tampered.is_empty(), "tampered");
+    flag(submission.not_copied > 0, "copy-incomplete");
+    flag(output.code.is_none(), "tests-timed-out");
+    flag(output.code == Some(KILLED), "tests-killed");
+    flag(resolution.unexplained && output.code.is_some(), "tests-broke-off");
+    flag(output.stdout.len() >= LOG_CAP, "log-truncated");
+    let score = match spec.tests.score {
+        TestScore::Resolved => f64::from(u8::from(resolution.resolved)),
+        TestScore::Fraction => resolution.fraction,
+    };
+    let line = |label: &str, score: f64, weight: f64, message: &str| CheckReport {
+        label: label.to_owned(),
+        score,
+        weight,
+        message: printable_line(message, LINE),
+    };
+    let mut checks = vec![line("tests", score, 1.0, &verdict(spec, expected, &submission, tested))];
+    let missed = resolution.tests.iter().filter(|test| !test.held);
+    checks.extend(missed.take(NAMED).map(|test| line("test", 0.0, 0.0, &outcome(test))));
+    if !submission.tampered.is_empty() {
+        let message = format!("restored, for the task protects it: {}", submission.tampered.join(", "));
+        checks.push(line("protected", 0.0, 0.0, &message));
+    }
+    Grade {
+        score,
+        passed: resolution.resolved,
+        checks,
+        flags,
+        judge_usage: None,
+        patch: Some(submission.patch),
+    }
+}
+
+/// One line for all tests.
+fn verdict(spec: &SweSpec, expected: &ExpectedTests, submission: &Submission, tested: &Tested) -> String {
+    let Tested { output, resolution } = tested;
+    let fixed = expected.fail_to_pass.len();
+    let held = |tests: &[TestOutcome]| tests.iter().filter(|test| test.held).count();
+    let (fixes, kept) = resolution.tests.split_at(fixed);
+    let files = match submission.kept {
+        1 => "1 file changed".to_owned(),
+        kept => format!("{kept} files changed"),
+    };
+    let counts =
+        format!("{} of {fixed} to fix, {} of {} to keep; {files}", held(fixes), held(kept), kept.len());
+    match output.code {
+        None => format!("{counts}; the tests did not end within {:.1} s", seconds(spec.tests.timeout)),
+        Some(KILLED) => format!("{counts}; the tests were killed, as for want of memory"),
+        Some(code) if resolution.unexplained => {
+            format!("{counts}; the tests ended with {code} and told of no failed one: {}", said(output))
+        }
+        Some(_) => counts,
+    }
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+/// The last line that says something.
+fn said(output: &ExecOutput) -> String {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or_else(|| "they said nothing".to_owned(), str::to_owned)
+}
+
+fn outcome(test: &TestOutcome) -> String {
+    match test.status {
+        None => format!("{}: the log does not name it", test.name),
+        Some(status) => format!("{}: {}", test.name, status.word()),
+    }
+}
+
+/// The grade of a submission that there is nothing to test of.
+fn refused(Refused { flag, message }: Refused) -> Grade {
+    let report = CheckReport {
+        label: "tests".to_owned(),
+        score: 0.0,
+        weight: 1.0,
+        message: printable_line(&message, LINE),
+    };
+    Grade::from_checks(vec![report], vec![flag.to_owned()])
+}

@@ -1,0 +1,434 @@
+//! What the agent submits: from the tree that it left, or the diff that it handed in, to files of a fresh repository.
+//!
+//! U1. Two trees are compared by git in a fresh sandbox, with that repository's own history: nothing that the agent left in
+//! `.git`, of whatever repository, is there. U2. A path that counts is laid over the fresh repository as the agent had it;
+//! any other is as it was. U3. A diff that was handed in goes the same way as a tree.
+//!
+//! Errors: a [`Fault`] of the machine. What is wrong with a submission is [`Refused`], which is a score.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clawrl_core::{Boundary, Fault, WorkspaceSpec};
+use clawrl_sandbox::{Exclusions, Filling, SafeDir, Sandbox, TreeBounds, TreeError};
+
+use crate::protection::{Change, Fate, Protection};
+use crate::repository::{Script, failed, last_lines};
+
+/// The folder beside the repository that the agent's tree is copied to.
+pub(crate) const FOLDER: &str = "/submission";
+
+/// Most bytes of the diff that is kept, and of one that is handed in.
+pub(crate) const PATCH_CAP: usize = 8 << 20;
+
+/// Most bytes of the list of changed files.
+const LIST_CAP: usize = 32 << 20;
+
+/// Exit codes of the scripts.
+const DOES_NOT_APPLY: i32 = 51;
+const FILE_TOO_LARGE: i32 = 52;
+
+/// Takes the fresh repository as it is, byte by byte: no attribute of it, nor one of the agent's, changes what git reads or
+/// writes from here on. Prints its tree, its size and its number of entries, then names at its root and in folders of
+/// sources.
+const BASE: &str = r#"
+mkdir -p .git/info
+printf '* -text -ident !eol !filter !working-tree-encoding\n' > .git/info/attributes
+export GIT_INDEX_FILE=$PWD/.git/clawrl.base
+git read-tree HEAD
+git add -A .
+base=$(git write-tree)
+set -- $(du -sk . | cut -f 1) $(find . | wc -l)
+echo "$base $1 $2"
+git ls-tree -z --name-only "$base"
+git ls-tree -z --name-only "$base" src/ lib/
+"#;
+
+/// `$1` is the folder with the agent's tree, `$2` the fresh repository's. Prints what differs.
+const COMPARED: &str = r#"
+repository=$PWD
+export GIT_INDEX_FILE=$repository/.git/clawrl.submitted
+git read-tree "$2"
+cd "$1"
+find . -type f -size +16384 -print0 | while IFS= read -r -d '' file; do
+    cmp -s "$file" "$repository/$file" || exit 52
+done
+git --git-dir="$repository/.git" --work-tree="$1" add -A --ignore-errors . >/dev/null || [ $? = 1 ]
+cd "$repository"
+submitted=$(git write-tree)
+git diff-tree -r -z --no-renames "$2" "$submitted"
+"#;
+
+/// The same for a diff on standard input; `$1` is the fresh repository's tree.
+const PATCHED: &str = r#"
+export GIT_INDEX_FILE=$PWD/.git/clawrl.submitted
+git read-tree "$1"
+git apply --cached --whitespace=nowarn - || exit 51
+submitted=$(git write-tree)
+git diff-tree -r -z --no-renames "$1" "$submitted"
+"#;
+
+/// `$1` is the fresh repository's tree, standard input what is changed in it. Prints that as a diff.
+const COUNTED: &str = r#"
+export GIT_INDEX_FILE=$PWD/.git/clawrl.final
+git read-tree "$1"
+git update-index -z --index-info
+git diff --cached --binary --no-color --no-ext-diff --no-textconv --no-renames "$1"
+"#;
+
+/// Lays it over the repository.
+const ADOPTED: &str = r#"
+final=$(GIT_INDEX_FILE=$PWD/.git/clawrl.final git write-tree)
+mv .git/clawrl.base .git/index
+git read-tree --reset -u "$final"
+rm -f .git/clawrl.submitted .git/clawrl.final
+"#;
+
+/// Mode of a repository within the repository.
+const SUBMODULE: &[u8] = b"160000";
+const NO_FILE: &[u8] = b"000000";
+
+/// What the agent left.
+#[derive(Debug)]
+pub(crate) enum Left<'a> {
+    /// Its workspace.
+    Tree(Arc<SafeDir>),
+    /// A unified diff against the base commit.
+    Patch(&'a str),
+}
+
+/// What became of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Submission {
+    /// As a unified diff; lossy where it is not UTF-8.
+    pub(crate) patch: String,
+    /// Changed files that count.
+    pub(crate) kept: usize,
+    /// Changed files that stay out, and nobody minds.
+    pub(crate) left_out: usize,
+    /// Changed files that the task protects.
+    pub(crate) tampered: Vec<String>,
+    /// Entries of the agent's tree that could not be copied.
+    pub(crate) not_copied: usize,
+}
+
+/// Why there is nothing to test, in words for a report; the flag is for the grade.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) flag: &'static str,
+    pub(crate) message: String,
+}
+
+/// The fresh repository, before anything is laid over it.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) tree: String,
+    bytes: u64,
+    entries: u64,
+    /// At the root, and in folders of sources.
+    names: HashSet<Vec<u8>>,
+}
+
+impl Base {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// A [`Fault`]
+    pub(crate) async fn of(fresh: &dyn Sandbox, deadline: Instant) -> Result<Self, Fault> {
+        let script = Script { output_cap: LIST_CAP, ..Script::new(BASE, deadline) };
+        let output = script.expect(fresh, "taking the repository as it is").await?;
+        Self::told(&output).ok_or_else(unknown_output)
+    }
+
+    fn told(output: &[u8]) -> Option<Self> {
+        let line = memchr::memchr(b'\n', output)?;
+        let mut words = std::str::from_utf8(&output[..line]).ok()?.split(' ');
+        Some(Self {
+            tree: words.next()?.to_owned(),
+            bytes: words.next()?.parse::<u64>().ok()? << 10,
+            entries: words.next()?.parse().ok()?,
+            names: output[line + 1..].split(|&byte| byte == 0).map(<[u8]>::to_vec).collect(),
+        })
+    }
+}
+
+fn unknown_output() -> Fault {
+    Fault::permanent(Boundary::Grader, "git-output", "git does not list changes as it is known to")
+}
+
+/// Lays what the agent left over the fresh repository.
+///
+/// # Errors
+/// The inner one says what is wrong with the submission.
+pub(crate) async fn adopt(
+    left: Left<'_>,
+    fresh: &dyn Sandbox,
+    base: &Base,
+    spec: &WorkspaceSpec,
+    protection: &Protection,
+    deadline: Instant,
+) -> Result<Result<Submission, Refused>, Fault> {
+    let mut submission = Submission::default();
+    let arguments: [&str; 2];
+    let script = match left {
+        Left::Tree(tree) => {
+            match bring(tree, fresh, base, spec).await? {
+                Ok(not_copied) => submission.not_copied = not_copied,
+                Err(refused) => return Ok(Err(refused)),
+            }
+            arguments = [FOLDER, &base.tree];
+            Script { arguments: &arguments, ..Script::new(COMPARED, deadline) }
+        }
+        Left::Patch(patch) if patch.len() > PATCH_CAP => {
+            let message = format!("the patch has {} bytes, at most {PATCH_CAP} are read", patch.len());
+            return Ok(Err(Refused { flag: "too-large", message }));
+        }
+        Left::Patch(patch) if patch.trim().is_empty() => {
+            let message = "the patch is empty".to_owned();
+            return Ok(Err(Refused { flag: "patch-rejected", message }));
+        }
+        Left::Patch(patch) => {
+            arguments = [&base.tree, ""];
+            let input = patch.as_bytes().to_vec();
+            Script { arguments: &arguments, input, ..Script::new(PATCHED, deadline) }
+        }
+    };
+    let compared = match run(script, fresh, LIST_CAP, "comparing the submission").await? {
+        Ok(compared) => compared,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if compared.len() >= LIST_CAP {
+        let message = "more files were changed than are read".to_owned();
+        return Ok(Err(Refused { flag: "too-large", message }));
+    }
+    let changes = listed(&compared).ok_or_else(unknown_output)?;
+    let counted = counted(&changes, protection, &base.names);
+    submission.kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
+    submission.left_out = counted.iter().filter(|(_, fate)| *fate == Fate::LeftOut).count();
+    let tampered = counted.iter().filter(|(_, fate)| *fate == Fate::Tampered);
+    submission.tampered =
+        tampered.map(|(change, _)| String::from_utf8_lossy(change.path).into_owned()).collect();
+    let arguments = [base.tree.as_str()];
+    let input = index_info(&counted);
+    let script = Script { arguments: &arguments, input, ..Script::new(COUNTED, deadline) };
+    let patch = match run(script, fresh, PATCH_CAP + 1, "counting the submission").await? {
+        Ok(patch) => patch,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if patch.len() > PATCH_CAP {
+        let message = format!("the submission is a diff of more than {PATCH_CAP} bytes");
+        return Ok(Err(Refused { flag: "too-large", message }));
+    }
+    let script = Script::new(ADOPTED, deadline);
+    if let Err(refused) = run(script, fresh, 64 << 10, "laying the submission over the repository").await? {
+        return Ok(Err(refused));
+    }
+    submission.patch = String::from_utf8_lossy(&patch).into_owned();
+    Ok(Ok(submission))
+}
+
+/// Exit codes of programs that were ended for want of memory, or of room under a mapped file.
+const KILLED: i32 = 128 + 9;
+const BUS_ERROR: i32 = 128 + 7;
+
+/// What programs say of the same.
+const NO_ROOM: &[&str] = &["No space left on device", "unable to write file", "Bus error", "Killed"];
+
+/// Runs a script on a submission. There is room for the repository, so that whatever has none is the submission's.
+async fn run(
+    script: Script<'_>,
+    fresh: &dyn Sandbox,
+    output_cap: usize,
+    what: &str,
+) -> Result<Result<Vec<u8>, Refused>, Fault> {
+    let output = Script { output_cap, ..script }.run(fresh).await.map_err(Fault::from)?;
+    let said = |words: &&str| memchr::memmem::find(&output.stderr, words.as_bytes()).is_some();
+    let refused = |flag, message: String| Ok(Err(Refused { flag, message }));
+    match output.code {
+        Some(0) => Ok(Ok(output.stdout)),
+        Some(DOES_NOT_APPLY) => {
+            refused("patch-rejected", format!("the patch does not apply: {}", last_lines(&output.stderr)))
+        }
+        Some(FILE_TOO_LARGE) => {
+            refused("too-large", format!("the submission changes a file of more than {PATCH_CAP} bytes"))
+        }
+        Some(KILLED | BUS_ERROR) => {
+            refused("too-large", "the submission needs more memory than the task has".to_owned())
+        }
+        Some(_) if NO_ROOM.iter().any(said) => {
+            refused("too-large", "the submission has no room beside the repository".to_owned())
+        }
+        code => Err(failed(what, code, &output)),
+    }
+}
+
+/// Copies the agent's tree beside the fresh repository, without anything named `.git` (U1).
+async fn bring(
+    tree: Arc<SafeDir>,
+    fresh: &dyn Sandbox,
+    base: &Base,
+    spec: &WorkspaceSpec,
+) -> Result<Result<usize, Refused>, Fault> {
+    // What was there already is not the agent's doing.
+    let usual = TreeBounds::default();
+    let bounds = TreeBounds {
+        bytes: base.bytes + (u64::from(spec.limits.disk_mib) << 20),
+        entries: base.entries + usual.entries,
+        ..usual
+    };
+    let exclude = Exclusions::new([".git"]);
+    // Whoever owns the repository has to be able to read it, and the agent does.
+    let copied = fresh.fill(Filling { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
+    match copied {
+        Ok(report) => Ok(Ok(report.skipped.len())),
+        Err(error) if error.is_infrastructure() => Err(copy_fault(&error)),
+        Err(error) => {
+            let message = format!("the repository that the agent left cannot be copied: {error}");
+            Ok(Err(Refused { flag: error.flag().unwrap_or("copy-incomplete"), message }))
+        }
+    }
+}
+
+fn copy_fault(error: &TreeError) -> Fault {
+    let fault = Fault::transient(Boundary::Grader, "workspace-copy-failed", error.to_string());
+    if error.is_lasting() { Fault::permanent(Boundary::Grader, &fault.code, fault.message) } else { fault }
+}
+
+/// A changed path, as git lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listed<'a> {
+    old_mode: &'a [u8],
+    new_mode: &'a [u8],
+    object: &'a [u8],
+    path: &'a [u8],
+}
+
+/// `:OLD NEW OBJECT OBJECT STATUS\0PATH\0` for each.
+fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
+    let mut parts = output.split(|&byte| byte == 0);
+    let mut changes = Vec::new();
+    while let Some(head) = parts.next().filter(|head| !head.is_empty()) {
+        let mut fields = head.strip_prefix(b":")?.split(|&byte| byte == b' ');
+        let (old_mode, new_mode) = (fields.next()?, fields.next()?);
+        let object = fields.nth(1)?;
+        let path = parts.next().filter(|path| !path.is_empty())?;
+        changes.push(Listed { old_mode, new_mode, object, path });
+    }
+    Some(changes)
+}
+
+/// What becomes of each. What would stand in the way of a path that stays as it was, a link in place of its folder, is
+/// judged as that path is.
+fn counted<'a>(
+    changes: &[Listed<'a>],
+    protection: &Protection,
+    base: &HashSet<Vec<u8>>,
+) -> Vec<(Listed<'a>, Fate)> {
+    let fate = |change: &Listed<'a>| {
+        // A repository of its own is none of the submission, nor is what lies in the place of one.
+        if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
+            return Fate::LeftOut;
+        }
+        let kind = if change.old_mode == NO_FILE { Change::Added } else { Change::ChangedOrDeleted };
+        protection.fate(change.path, kind, base)
+    };
+    let mut counted: Vec<_> = changes.iter().map(|change| (*change, fate(change))).collect();
+    let mut restored: HashMap<&[u8], Fate> = HashMap::new();
+    let mut above_restored: HashMap<&[u8], Fate> = HashMap::new();
+    for (change, fate) in &counted {
+        if *fate != Fate::Kept && change.old_mode != NO_FILE {
+            restored.insert(change.path, *fate);
+            above_restored.extend(folders_above(change.path).map(|folder| (folder, *fate)));
+        }
+    }
+    for (change, fate) in &mut counted {
+        if *fate == Fate::Kept {
+            let in_the_way = above_restored
+                .get(change.path)
+                .or_else(|| folders_above(change.path).find_map(|folder| restored.get(folder)));
+            *fate = in_the_way.copied().unwrap_or(Fate::Kept);
+        }
+    }
+    counted
+}
+
+fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    memchr::memchr_iter(b'/', path).map(|at| &path[..at])
+}
+
+/// What counts, for `git update-index --index-info -z`.
+fn index_info(counted: &[(Listed<'_>, Fate)]) -> Vec<u8> {
+    let mut input = Vec::new();
+    // What goes first makes room for what comes: a folder in the place of a file, or the other way round.
+    let kept = || counted.iter().filter(|(_, fate)| *fate == Fate::Kept).map(|(change, _)| change);
+    let gone = kept().filter(|change| change.new_mode == NO_FILE);
+    let there = kept().filter(|change| change.new_mode != NO_FILE);
+    for change in gone.chain(there) {
+        for part in [change.new_mode, b" ", change.object, b"\t", change.path, b"\0"] {
+            input.extend_from_slice(part);
+        }
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::LogParser;
+
+    use super::*;
+    use crate::resolution::ExpectedTests;
+
+    fn protection() -> Protection {
+        Protection::new(LogParser::Unittest, &[], &ExpectedTests::default(), ["tests/test_new.py".to_owned()])
+            .unwrap()
+    }
+
+    /// Changes by letter: `A` added, `M` changed, `D` deleted, `S` a submodule that became a file, `L` added as a link.
+    fn check(changes: &[(char, &str)], expected: &[Fate]) {
+        let modes = |letter| match letter {
+            'A' => ("000000", "100644"),
+            'L' => ("000000", "120000"),
+            'D' => ("100644", "000000"),
+            'S' => ("160000", "100644"),
+            _ => ("100644", "100755"),
+        };
+        let mut output = Vec::new();
+        for (letter, path) in changes {
+            let (old, new) = modes(*letter);
+            output.extend(format!(":{old} {new} 1111 2222 {letter}\0{path}\0").bytes());
+        }
+        let changes = listed(&output).unwrap();
+        let counted = counted(&changes, &protection(), &HashSet::new());
+        let fates: Vec<Fate> = counted.iter().map(|(_, fate)| *fate).collect();
+        assert_eq!(fates, expected, "{changes:?}");
+        let kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
+        let lines = index_info(&counted).iter().filter(|&&byte| byte == 0).count();
+        assert_eq!(lines, kept, "{changes:?}");
+    }
+
+    #[test]
+    fn u2_what_counts_is_told_by_path() {
+        use Fate::{Kept, LeftOut, Tampered};
+        check(&[], &[]);
+        check(&[('M', "a.py"), ('D', "b.py"), ('A', "c d/é.py")], &[Kept, Kept, Kept]);
+        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, LeftOut]);
+        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[LeftOut, LeftOut]);
+        // A link, or a file, in the place of a folder with tests.
+        check(&[('L', "tests"), ('D', "tests/test_a.py")], &[Tampered, Tampered]);
+        check(&[('L', "tests")], &[Tampered]);
+        check(&[('A', "other")], &[Kept]);
+    }
+
+    #[test]
+    fn a_list_that_git_did_not_write_is_refused() {
+        for output in ["x\0y\0", ":1 2 3\0y\0", ":1 2 3 4 A\0"] {
+            assert_eq!(listed(output.as_bytes()), None, "{output:?}");
+        }
+        assert_eq!(listed(b""), Some(Vec::new()));
+        assert!(Base::told(b"").is_none() && Base::told(b"aaaa 1\n").is_none());
+        let base = Base::told(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
+        assert_eq!((base.tree.as_str(), base.bytes, base.entries), ("aaaa", 2048, 3));
+        assert!(base.names.contains(b"src/a".as_slice()));
+    }
+}

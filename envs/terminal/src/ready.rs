@@ -1,0 +1,71 @@
+//! A shell at its prompt, in its sandbox.
+
+use std::time::Duration;
+
+use clawrl_core::{Boundary, Fault};
+use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepOutput};
+use clawrl_workspace::refuse_lost;
+
+/// A sandbox with a shell at its prompt.
+pub struct ReadyTerminal {
+    /// The sandbox.
+    ///
+    /// Declared first, so dropped first: hanging the terminal up while the sandbox lives would wake the shell for
+    /// nothing.
+    pub sandbox: Box<dyn Sandbox>,
+    /// The shell.
+    pub session: Box<dyn Shell>,
+}
+
+impl ReadyTerminal {
+    /// What came of a step. The inner error is for the agent, who asked for what cannot be done. A shell that ended with
+    /// its sandbox, which nothing inside can end, is no end of the episode.
+    ///
+    /// # Errors
+    /// A [`Fault`]: the sandbox was lost, or its terminal broke.
+    pub async fn settled(
+        &self,
+        step: Result<StepOutput, ShellError>,
+    ) -> Result<Result<StepOutput, ShellError>, Fault> {
+        let sandbox = self.sandbox.as_ref();
+        match step {
+            Ok(output) if output.end != StepEnd::ShellExited => Ok(Ok(output)),
+            Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => Ok(Err(error)),
+            Ok(output) => {
+                refuse_lost(sandbox).await?;
+                Ok(Ok(output))
+            }
+            Err(ShellError::Gone) => {
+                refuse_lost(sandbox).await?;
+                Ok(Ok(gone()))
+            }
+            Err(error) => {
+                refuse_lost(sandbox).await?;
+                Err(Fault::transient(Boundary::Env, "terminal", chain(&error)))
+            }
+        }
+    }
+}
+
+/// What a step on a shell that is gone comes to.
+fn gone() -> StepOutput {
+    StepOutput {
+        end: StepEnd::ShellExited,
+        text: String::new(),
+        full_text: None,
+        screen: None,
+        folder: None,
+        duration: Duration::ZERO,
+        notes: Vec::new(),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

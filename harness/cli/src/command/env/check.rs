@@ -1,0 +1,231 @@
+//! `clawrl env check`: hold the environments of suites against what every environment must pass.
+//!
+//! I1. Nothing is recorded, and no policy acts. I2. Every check has providers of its own, one after another.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clawrl_config::{PlanOptions, resolve_plan};
+use clawrl_conformance::{Case, Finding, Report, check_custom, check_provider};
+use clawrl_core::{
+    EnvProvider, EnvSpec, PolicySpec, RunId, RunPlan, SlotId, SlotSpec, TaskIndex, TaskSpec, ToolCall,
+    ToolKind,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{capacity, open_files};
+use crate::interrupt::FirstInterrupt;
+use crate::judge_choice::JudgeArguments;
+use crate::log::Log;
+use crate::output::{print, print_json};
+use crate::plan_request::read_suites;
+use crate::wiring::{Executor, Machine, ProviderSettings, Unprovided, Workplace};
+
+/// What an operation may take on a busy machine without being called late.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Environments leased at once where several are.
+const AT_ONCE: u32 = 4;
+
+/// What is checked, and how.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    #[arg(value_name = "SUITE", required = true)]
+    suites: Vec<PathBuf>,
+    /// Every task whose id matches, instead of one of each kind. May be repeated.
+    #[arg(long, value_name = "GLOB")]
+    task: Vec<String>,
+    /// A call that takes longer than anybody waits, so that steps under way are interrupted: `{"name": "wait"}`. For
+    /// environments of your own; of the others one is known.
+    #[arg(long, value_name = "JSON", value_parser = tool_call)]
+    long_call: Option<ToolCall>,
+    /// Root of all seeds.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    judge: JudgeArguments,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found of one task's environment.
+#[derive(Debug, Serialize)]
+struct Checked {
+    task: String,
+    kind: &'static str,
+    passed: bool,
+    #[serde(flatten)]
+    report: Report,
+}
+
+/// Does it.
+pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    open_files::raise_limit();
+    let suites = read_suites(&arguments.suites, log)?;
+    let name = format!("check-{}", std::process::id());
+    let run =
+        RunId::new(&name).ok_or_else(|| Failure::new(Exit::Internal, format!("`{name}` names no run")))?;
+    let options = PlanOptions {
+        seed: arguments.seed,
+        filter: arguments.task.clone(),
+        judge: arguments.judge.spec()?,
+        ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())
+    };
+    let plan = resolve_plan(&suites, &options)?;
+    let tasks = chosen(&plan, !arguments.task.is_empty());
+    // What cannot be checked is said before anything is started.
+    tasks.iter().try_for_each(|task| quick_call(task).map(drop))?;
+    let machine = Machine::prepare(&[&plan], log)?;
+    let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
+    let mut all = Vec::new();
+    for task in &tasks {
+        let checked = check(&executor, &plan, task, arguments.long_call.as_ref())?;
+        if !arguments.json {
+            print(&format!("{} ({})\n{}", checked.task, checked.kind, checked.report))?;
+        }
+        all.push(checked);
+    }
+    executor.end();
+    let failed: usize = all.iter().map(|checked| checked.report.failed().len()).sum();
+    if arguments.json {
+        print_json(&all)?;
+    } else {
+        let passed = all.iter().filter(|checked| checked.passed).count();
+        print(&format!("{passed} of {} environments conform\n", all.len()))?;
+    }
+    Ok(if failed == 0 { Exit::Success } else { Exit::ValidationFailed })
+}
+
+/// The first task of each kind of environment; or all.
+fn chosen(plan: &RunPlan, all: bool) -> Vec<Arc<TaskSpec>> {
+    let mut kinds = HashSet::new();
+    let first = |task: &&Arc<TaskSpec>| all || kinds.insert((task.suite.clone(), task.env.kind()));
+    plan.tasks.iter().filter(first).cloned().collect()
+}
+
+fn check(
+    executor: &Executor,
+    plan: &RunPlan,
+    task: &Arc<TaskSpec>,
+    named: Option<&ToolCall>,
+) -> Result<Checked, Failure> {
+    let slot =
+        plan.slots.first().copied().ok_or_else(|| Failure::new(Exit::Internal, "a plan without slots"))?;
+    let plan = RunPlan {
+        tasks: vec![Arc::clone(task)],
+        slots: vec![SlotSpec { id: SlotId(0), task: TaskIndex(0), ..slot }],
+        ..plan.clone()
+    };
+    let kind = task.env.kind();
+    let workplace = executor.workplace();
+    let case = Case {
+        make_provider: Box::new(move || provider(&workplace, &plan, kind)),
+        task: Arc::clone(task),
+        quick_calls: vec![quick_call(task)?],
+        long_calls: long_call(task, named).map(|call| vec![call]),
+        ending_calls: Some(vec![ToolCall::new("submit", json!({}))]),
+        deterministic: is_deterministic(task),
+        patience: PATIENCE,
+        at_once: AT_ONCE,
+    };
+    let report = executor.handle().block_on(async {
+        match &task.env {
+            EnvSpec::Custom(_) => check_custom(case).await,
+            _ => check_provider(case).await,
+        }
+    });
+    let passed = report.verdicts.iter().all(|verdict| !matches!(verdict.finding, Finding::Failed(_)));
+    Ok(Checked { task: task.id.0.clone(), kind, passed, report })
+}
+
+/// A fresh one; where that cannot be made, one that says why.
+pub(super) fn provider(workplace: &Workplace, plan: &RunPlan, kind: &'static str) -> Arc<dyn EnvProvider> {
+    match workplace.providers(plan, ProviderSettings { open_slots: 1, cast_bytes: 0 }) {
+        Ok(mut providers) => providers
+            .remove(kind)
+            .unwrap_or_else(|| Arc::new(Unprovided(format!("nothing provides `{kind}`")))),
+        Err(failure) => Arc::new(Unprovided(failure.to_string())),
+    }
+}
+
+/// What the task's own oracle does first.
+fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
+    let first =
+        task.oracle.as_ref().and_then(|oracle| oracle.calls.iter().find(|call| call.name != "submit"));
+    match (first, &task.env) {
+        (Some(call), _) => Ok(call.clone()),
+        (None, EnvSpec::Terminal(_)) => Ok(ToolCall::new("run", json!({ "command": "true" }))),
+        (None, EnvSpec::Swe(_)) => Ok(ToolCall::new("bash", json!({ "command": "true" }))),
+        (None, EnvSpec::Toolcall(_)) => Ok(ToolCall::new("submit", json!({ "answer": "" }))),
+        (None, _) => Err(Failure::with_help(
+            Exit::Refused,
+            format!("the task `{}` has no oracle, so no call is known to try", task.id),
+            "add `oracle: { actions: [{ call: { name: TOOL, arguments: {...} } }] }`",
+        )),
+    }
+}
+
+/// A call that takes longer than anybody waits, where one is known.
+fn long_call(task: &TaskSpec, named: Option<&ToolCall>) -> Option<ToolCall> {
+    match &task.env {
+        EnvSpec::Terminal(_) => Some(ToolCall::new("run", json!({ "command": "sleep 1000" }))),
+        EnvSpec::Swe(_) => Some(ToolCall::new("bash", json!({ "command": "sleep 1000" }))),
+        EnvSpec::Toolcall(toolcall) => {
+            let python = toolcall.tools.iter().find(|tool| tool.kind == ToolKind::Python)?;
+            Some(ToolCall::new(&python.name, json!({ "code": "import time; time.sleep(1000)" })))
+        }
+        EnvSpec::Custom(_) => named.cloned(),
+        _ => None,
+    }
+}
+
+/// A call as it is written on a command line.
+fn tool_call(text: &str) -> Result<ToolCall, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Written {
+        name: String,
+        #[serde(default)]
+        arguments: serde_json::Map<String, serde_json::Value>,
+    }
+    let Written { name, arguments } = serde_json::from_str(text).map_err(|error| {
+        format!("a call is written {{\"name\": TOOL, \"arguments\": {{...}}}}, but: {error}")
+    })?;
+    Ok(ToolCall::new(&name, arguments.into()))
+}
+
+/// Commands of a task may print anything; what is no program does the same every time.
+fn is_deterministic(task: &TaskSpec) -> bool {
+    match &task.env {
+        EnvSpec::Toolcall(toolcall) => toolcall.workspace.is_none(),
+        EnvSpec::Custom(custom) => custom.deterministic,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_written_as_json() {
+        let check = |text: &str, expected: Result<ToolCall, &str>| match (tool_call(text), expected) {
+            (Ok(call), Ok(expected)) => assert_eq!(call, expected),
+            (Err(told), Err(part)) => assert!(told.contains(part), "{told}"),
+            (found, expected) => panic!("{found:?}, not {expected:?}"),
+        };
+        check(r#"{"name": "wait"}"#, Ok(ToolCall::new("wait", json!({}))));
+        let arguments = json!({ "seconds": 60 });
+        check(r#"{"name": "wait", "arguments": {"seconds": 60}}"#, Ok(ToolCall::new("wait", arguments)));
+        check("wait", Err("a call is written"));
+        check(r#"{"name": "wait", "arguments": 60}"#, Err("expected a map"));
+        check(r#"{"name": "wait", "args": {}}"#, Err("unknown field `args`"));
+    }
+}

@@ -1,0 +1,107 @@
+//! `clawrl env open`: one attempt of one task, driven by another program over standard input and output.
+//!
+//! I1. Standard output has answers and nothing else. I2. When the input ends, a signal comes or the attempt is closed,
+//! everything that was started is ended before this returns. I3. Nothing is recorded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clawrl_config::{PlanOptions, resolve_plan};
+use clawrl_core::{ImageSource, PolicySpec, RunId, RunPlan};
+use clawrl_scheduler::Interrupt;
+
+use super::check::provider;
+use crate::driven::{Driven, Served, serve};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{capacity, open_files};
+use crate::interrupt::FirstInterrupt;
+use crate::judge_choice::JudgeArguments;
+use crate::log::Log;
+use crate::plan_request::{image, read_suites};
+use crate::wiring::{Executor, Machine};
+
+/// Tasks that are named to whoever named too many.
+const NAMED: usize = 5;
+
+/// Which task, and what it runs on.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    #[arg(value_name = "SUITE")]
+    suite: PathBuf,
+    /// The task; an instance of a template by its number, as in `copy-file#3`.
+    #[arg(long, value_name = "ID")]
+    task: String,
+    /// For a task that names no image: the name of one, or a folder with an unpacked root file system.
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
+    image: Option<ImageSource>,
+    /// Root of all seeds. The `seed` of a `reset` goes before what follows from it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    judge: JudgeArguments,
+}
+
+/// Does it.
+pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    open_files::raise_limit();
+    let plan = plan(arguments, log)?;
+    let (task, slot) = only(&plan, &arguments.task)?;
+    let machine = Machine::prepare(&[&plan], log)?;
+    let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
+    let workplace = executor.workplace();
+    let served = executor.handle().block_on(async {
+        let provider = provider(&workplace, &plan, task.env.kind());
+        let served = serve(Driven::new(Arc::clone(&provider), task, slot), executor.interrupts()).await;
+        let left = provider.shutdown().await.leftovers;
+        served.map(|mut served| {
+            served.leftovers.extend(left);
+            served
+        })
+    });
+    drop(workplace);
+    let interrupt = executor.interrupt();
+    executor.end();
+    let Served { faulted, leftovers } = served?;
+    for leftover in &leftovers {
+        log.warn(format_args!("left behind: {leftover}"));
+    }
+    Ok(match (leftovers.is_empty(), interrupt, faulted) {
+        (false, _, _) => Exit::Internal,
+        (true, Interrupt::Drain | Interrupt::CancelAll, _) => Exit::Interrupted,
+        (true, Interrupt::None, true) => Exit::Faulted,
+        (true, Interrupt::None, false) => Exit::Success,
+    })
+}
+
+fn plan(arguments: &Arguments, log: &Log) -> Result<RunPlan, Failure> {
+    let suites = read_suites(std::slice::from_ref(&arguments.suite), log)?;
+    let name = format!("open-{}", std::process::id());
+    let run =
+        RunId::new(&name).ok_or_else(|| Failure::new(Exit::Internal, format!("`{name}` names no run")))?;
+    let options = PlanOptions {
+        seed: arguments.seed,
+        filter: vec![arguments.task.clone()],
+        image: arguments.image.clone(),
+        judge: arguments.judge.spec()?,
+        ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())
+    };
+    Ok(resolve_plan(&suites, &options)?)
+}
+
+/// The one task that is named, with its slot.
+fn only(plan: &RunPlan, named: &str) -> Result<(Arc<clawrl_core::TaskSpec>, clawrl_core::SlotSpec), Failure> {
+    match (plan.tasks.as_slice(), plan.slots.as_slice()) {
+        ([task], [slot]) => Ok((Arc::clone(task), *slot)),
+        (tasks, _) => {
+            let first: Vec<&str> = tasks.iter().take(NAMED).map(|task| task.id.0.as_str()).collect();
+            let more = if tasks.len() > NAMED { ", …" } else { "" };
+            Err(Failure::with_help(
+                Exit::Refused,
+                format!("`{named}` names {} tasks, and one is driven at a time", tasks.len()),
+                format!("name one of {}{more}", first.join(", ")),
+            ))
+        }
+    }
+}

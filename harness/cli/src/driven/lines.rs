@@ -1,0 +1,112 @@
+//! Lines of standard input.
+//!
+//! I1. Memory is bounded: of a line that is too long nothing is kept. I2. The end of the input is known while a request is
+//! under way. A last line without its end is a line.
+//!
+//! The thread that reads ends with the input, or with the process: a read cannot be given up.
+
+use std::io::{self, BufRead};
+
+use clawrl_core::CancelToken;
+use tokio::sync::mpsc;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// Most bytes of a line. A diff that is handed in has at most 8 MiB, before it is written as JSON.
+pub(super) const MOST: usize = 16 * 1024 * 1024;
+
+/// Lines that wait to be looked at. One request at a time is made, so this is for those who do not keep to it.
+const WAITING: usize = 1;
+
+/// A line, or that it was too long.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// Reads standard input on a thread of its own; fires the token at its end.
+///
+/// # Errors
+/// When there can be no further thread.
+pub(super) fn of_standard_input(ended: CancelToken) -> Result<mpsc::Receiver<Line>, Failure> {
+    let (sender, lines) = mpsc::channel(WAITING);
+    let read = move || {
+        let mut input = io::stdin().lock();
+        // An input that cannot be read is at its end.
+        while let Ok(Some(line)) = next(&mut input, MOST) {
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+        ended.cancel();
+    };
+    std::thread::Builder::new().name("clawrl-input".to_owned()).spawn(read).map_err(|error| {
+        let help = "raise `ulimit -u`";
+        Failure::with_help(Exit::Environment, format!("cannot start a thread: {error}"), help)
+    })?;
+    Ok(lines)
+}
+
+/// The next line without its end; `None` at the end of the input.
+fn next(input: &mut impl BufRead, most: usize) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let (mut length, mut begun) = (0, false);
+    loop {
+        let buffer = match input.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if buffer.is_empty() && !begun {
+            return Ok(None);
+        }
+        begun = true;
+        let end = buffer.iter().position(|&byte| byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        length += part.len();
+        if length <= most {
+            line.extend_from_slice(part);
+        } else {
+            line = Vec::new();
+        }
+        let (taken, is_over) = (end.map_or(part.len(), |end| end + 1), end.is_some() || buffer.is_empty());
+        input.consume(taken);
+        if is_over {
+            return Ok(Some(if length <= most { Line::Whole(line) } else { Line::TooLong }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use super::*;
+
+    #[test]
+    fn i1_lines_are_whole_or_too_long() {
+        let check = |text: &str, expected: &[Option<&str>]| {
+            // Buffers of every size give the same.
+            for size in 1..=text.len() + 1 {
+                let mut input = BufReader::with_capacity(size, text.as_bytes());
+                let mut found = Vec::new();
+                while let Some(line) = next(&mut input, 4).unwrap() {
+                    found.push(match line {
+                        Line::Whole(bytes) => Some(String::from_utf8(bytes).unwrap()),
+                        Line::TooLong => None,
+                    });
+                }
+                let found: Vec<Option<&str>> = found.iter().map(Option::as_deref).collect();
+                assert_eq!(found, expected, "{text:?} by {size}");
+            }
+        };
+        check("", &[]);
+        check("\n", &[Some("")]);
+        check("one\ntwo\n", &[Some("one"), Some("two")]);
+        check("one\ntwo", &[Some("one"), Some("two")]);
+        check("four\nfifth\nsix\n", &[Some("four"), None, Some("six")]);
+        check("very long", &[None]);
+    }
+}

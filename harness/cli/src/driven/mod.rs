@@ -1,0 +1,9 @@
+//! An attempt that another program drives, by the protocol that environments of others speak to us.
+
+mod attempt;
+mod lines;
+mod message;
+mod serve;
+
+pub(crate) use attempt::Driven;
+pub(crate) use serve::{Served, serve};

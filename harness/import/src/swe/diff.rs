@@ -1,0 +1,356 @@
+//! Unified diffs, as far as an import has to understand them: what they touch, and the way back.
+//!
+//! U1. What is read has hunks of the lengths that their headers say. U2. The reverse of a reverse is the diff, but for the
+//! order of removed and added lines next to each other.
+
+use std::fmt::Write;
+
+/// A diff of some files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Diff {
+    files: Vec<FileDiff>,
+}
+
+/// What becomes of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct FileDiff {
+    /// Paths before and after, without `a/` and `b/`; none where the file is not there.
+    before: Option<String>,
+    after: Option<String>,
+    /// As the line `diff --git` has them.
+    git: Option<(String, String)>,
+    old_mode: Option<String>,
+    new_mode: Option<String>,
+    /// Mode of a file that is made, or deleted.
+    mode: Option<String>,
+    renames: bool,
+    similarity: Option<String>,
+    binary: bool,
+    hunks: Vec<Hunk>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hunk {
+    /// First lines, as written: `3` or `3,7`.
+    old: String,
+    new: String,
+    /// What stands after the second `@@`.
+    heading: String,
+    lines: Vec<String>,
+}
+
+impl Diff {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut reading = Reading { files: Vec::new(), old_left: 0, new_left: 0 };
+        // Not by `lines`: what ends in a carriage return keeps it.
+        for (index, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+            reading.line(line).map_err(|reason| format!("line {} of the diff {reason}", index + 1))?;
+        }
+        if reading.old_left + reading.new_left > 0 {
+            return Err("the diff ends in the middle of a hunk".to_owned());
+        }
+        let files = reading.files;
+        let is_empty = |file: &FileDiff| file.git.is_none() && file.hunks.is_empty();
+        if files.is_empty() || files.iter().any(is_empty) {
+            return Err("there is no unified diff in it".to_owned());
+        }
+        Ok(Self { files })
+    }
+
+    /// The files that are there after it.
+    pub(crate) fn paths_after(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().filter_map(|file| file.after.as_deref())
+    }
+
+    /// The diff that undoes this one.
+    ///
+    /// # Errors
+    /// A binary file, whose bytes a diff does not have both ways.
+    pub(crate) fn reversed(&self) -> Result<String, String> {
+        let mut text = String::new();
+        for file in &self.files {
+            if file.binary {
+                return Err("it changes a binary file, and cannot be undone".to_owned());
+            }
+            file.write_reversed(&mut text);
+        }
+        Ok(text)
+    }
+}
+
+struct Reading {
+    files: Vec<FileDiff>,
+    old_left: usize,
+    new_left: usize,
+}
+
+impl Reading {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if self.old_left + self.new_left > 0 {
+            return self.in_hunk(line);
+        }
+        // That the last line of a hunk has no end comes after as many lines as its header says.
+        if line.starts_with('\\')
+            && let Some(hunk) = self.files.last_mut().and_then(|file| file.hunks.last_mut())
+        {
+            hunk.lines.push(line.to_owned());
+            return Ok(());
+        }
+        if let Some(paths) = line.strip_prefix("diff --git ") {
+            let (before, after) = git_paths(paths).ok_or("names no two files")?;
+            self.files.push(FileDiff {
+                before: Some(before.clone()),
+                after: Some(after.clone()),
+                git: Some((before, after)),
+                ..FileDiff::default()
+            });
+            return Ok(());
+        }
+        if let Some(path) = line.strip_prefix("--- ") {
+            // Without a line `diff --git`, this is where a file begins.
+            if self.files.last().is_none_or(|file| file.git.is_none() || !file.hunks.is_empty()) {
+                self.files.push(FileDiff::default());
+            }
+            self.last()?.before = path_of(path, "a/");
+            return Ok(());
+        }
+        // Words before the first file are no part of the diff.
+        let Some(file) = self.files.last_mut() else { return Ok(()) };
+        if let Some(path) = line.strip_prefix("+++ ") {
+            file.after = path_of(path, "b/");
+        } else if let Some(header) = line.strip_prefix("@@ ") {
+            self.begin_hunk(header)?;
+        } else if let Some(mode) = line.strip_prefix("new file mode ") {
+            (file.before, file.mode) = (None, Some(mode.to_owned()));
+        } else if let Some(mode) = line.strip_prefix("deleted file mode ") {
+            (file.after, file.mode) = (None, Some(mode.to_owned()));
+        } else if let Some(mode) = line.strip_prefix("old mode ") {
+            file.old_mode = Some(mode.to_owned());
+        } else if let Some(mode) = line.strip_prefix("new mode ") {
+            file.new_mode = Some(mode.to_owned());
+        } else if let Some(path) = line.strip_prefix("rename from ") {
+            (file.before, file.renames) = (Some(path.to_owned()), true);
+        } else if let Some(path) = line.strip_prefix("rename to ") {
+            (file.after, file.renames) = (Some(path.to_owned()), true);
+        } else if let Some(share) = line.strip_prefix("similarity index ") {
+            file.similarity = Some(share.to_owned());
+        } else if line.starts_with("GIT binary patch") {
+            file.binary = true;
+        } else if line.starts_with("Binary files ") {
+            return Err("tells of a binary file without its bytes".to_owned());
+        }
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<&mut FileDiff, String> {
+        self.files.last_mut().ok_or_else(|| "belongs to no file".to_owned())
+    }
+
+    fn begin_hunk(&mut self, header: &str) -> Result<(), String> {
+        let parts = header.split_once(" @@").and_then(|(ranges, heading)| {
+            let (old, new) = ranges.split_once(' ')?;
+            let (old, new) = (old.strip_prefix('-')?, new.strip_prefix('+')?);
+            Some((old, length(old)?, new, length(new)?, heading))
+        });
+        let (old, old_length, new, new_length, heading) =
+            parts.ok_or_else(|| "is no header of a hunk".to_owned())?;
+        (self.old_left, self.new_left) = (old_length, new_length);
+        let hunk =
+            Hunk { old: old.to_owned(), new: new.to_owned(), heading: heading.to_owned(), lines: Vec::new() };
+        self.last()?.hunks.push(hunk);
+        Ok(())
+    }
+
+    /// U1.
+    fn in_hunk(&mut self, line: &str) -> Result<(), String> {
+        let (old, new) = match line.bytes().next() {
+            Some(b'-') => (1, 0),
+            Some(b'+') => (0, 1),
+            // Some programs strip the blank of an empty line.
+            Some(b' ') | None => (1, 1),
+            Some(b'\\') => (0, 0),
+            Some(_) => return Err("is no line of a hunk, which is shorter than its header says".to_owned()),
+        };
+        if old > self.old_left || new > self.new_left {
+            return Err("is one more than the header of its hunk says".to_owned());
+        }
+        self.old_left -= old;
+        self.new_left -= new;
+        if let Some(hunk) = self.last()?.hunks.last_mut() {
+            hunk.lines.push(line.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Lines that a range `3` or `3,7` has.
+fn length(range: &str) -> Option<usize> {
+    match range.split_once(',') {
+        Some((first, length)) => first.parse::<usize>().ok().and(length.parse().ok()),
+        None => range.parse::<usize>().ok().map(|_| 1),
+    }
+}
+
+/// `a/X b/Y`; where the names are the same, they may have blanks.
+fn git_paths(paths: &str) -> Option<(String, String)> {
+    let half = paths.len() / 2;
+    if let (Some(before), Some(after)) = (paths.get(..half), paths.get(half + 1..))
+        && let (Some(before), Some(after)) = (before.strip_prefix("a/"), after.strip_prefix("b/"))
+        && before == after
+    {
+        return Some((before.to_owned(), after.to_owned()));
+    }
+    let (before, after) = paths.split_once(" b/")?;
+    Some((before.strip_prefix("a/")?.to_owned(), after.to_owned()))
+}
+
+fn path_of(written: &str, prefix: &str) -> Option<String> {
+    let path = written.split('\t').next().unwrap_or(written).trim_end();
+    (path != "/dev/null").then(|| path.strip_prefix(prefix).unwrap_or(path).to_owned())
+}
+
+impl FileDiff {
+    fn write_reversed(&self, text: &mut String) {
+        // Writing to a string cannot fail.
+        let mut line = |line: std::fmt::Arguments<'_>| {
+            let _ = writeln!(text, "{line}");
+        };
+        if let Some((before, after)) = &self.git {
+            line(format_args!("diff --git a/{after} b/{before}"));
+        }
+        if let (Some(old), Some(new)) = (&self.old_mode, &self.new_mode) {
+            line(format_args!("old mode {new}"));
+            line(format_args!("new mode {old}"));
+        }
+        match (&self.mode, &self.before, &self.after) {
+            (Some(mode), None, _) => line(format_args!("deleted file mode {mode}")),
+            (Some(mode), _, None) => line(format_args!("new file mode {mode}")),
+            _ => {}
+        }
+        if let (true, Some(before), Some(after)) = (self.renames, &self.before, &self.after) {
+            line(format_args!("similarity index {}", self.similarity.as_deref().unwrap_or("90%")));
+            line(format_args!("rename from {after}"));
+            line(format_args!("rename to {before}"));
+        }
+        if self.hunks.is_empty() {
+            return;
+        }
+        let shown = |path: &Option<String>, prefix: &str| match path {
+            Some(path) => format!("{prefix}{path}"),
+            None => "/dev/null".to_owned(),
+        };
+        line(format_args!("--- {}", shown(&self.after, "a/")));
+        line(format_args!("+++ {}", shown(&self.before, "b/")));
+        for hunk in &self.hunks {
+            line(format_args!("@@ -{} +{} @@{}", hunk.new, hunk.old, hunk.heading));
+            hunk.reversed_lines().iter().for_each(|reversed| line(format_args!("{reversed}")));
+        }
+    }
+}
+
+impl Hunk {
+    /// Removed lines become added ones and the other way round; of those next to each other, the removed come first.
+    fn reversed_lines(&self) -> Vec<String> {
+        let mut reversed = Vec::new();
+        let (mut removed, mut added): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut last_was_added = false;
+        for line in &self.lines {
+            match line.bytes().next() {
+                Some(b'-') => {
+                    added.push(format!("+{}", &line[1..]));
+                    last_was_added = true;
+                }
+                Some(b'+') => {
+                    removed.push(format!("-{}", &line[1..]));
+                    last_was_added = false;
+                }
+                // That a last line has no end belongs to the line before.
+                Some(b'\\') if !removed.is_empty() || !added.is_empty() => {
+                    if last_was_added { &mut added } else { &mut removed }.push(line.clone());
+                }
+                _ => {
+                    reversed.append(&mut removed);
+                    reversed.append(&mut added);
+                    reversed.push(line.clone());
+                }
+            }
+        }
+        reversed.append(&mut removed);
+        reversed.append(&mut added);
+        reversed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGE: &str = "diff --git a/src/a.py b/src/a.py\nindex 1..2 100644\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1,3 +1,4 @@ def f():\n x\n-y\n+z\n+w\n v\n";
+
+    fn check(text: &str, expected: Result<&[&str], &str>) {
+        let found = Diff::read(text);
+        match expected {
+            Ok(paths) => assert_eq!(found.unwrap().paths_after().collect::<Vec<_>>(), paths, "{text}"),
+            Err(reason) => assert_eq!(found.unwrap_err(), reason, "{text}"),
+        }
+    }
+
+    #[test]
+    fn u1_hunks_are_as_long_as_they_say() {
+        check(CHANGE, Ok(&["src/a.py"]));
+        check(
+            &CHANGE.replace("-y\n", "-y\n-y\n-y\n"),
+            Err("line 9 of the diff is one more than the header of its hunk says"),
+        );
+        check(&CHANGE.replace("+w\n", ""), Err("the diff ends in the middle of a hunk"));
+        check(&CHANGE.replace(" v\n", ""), Err("the diff ends in the middle of a hunk"));
+        check(
+            &CHANGE.replace("+w", "w"),
+            Err("line 9 of the diff is no line of a hunk, which is shorter than its header says"),
+        );
+        check("--- a/x\n+++ b/x\n@@ one @@\n", Err("line 3 of the diff is no header of a hunk"));
+    }
+
+    #[test]
+    fn what_is_no_diff_is_told() {
+        for text in ["", "\n", "see the pull request\n", "--- a/x\n+++ b/x\n"] {
+            check(text, Err("there is no unified diff in it"));
+        }
+        check(
+            "diff --git a/x.png b/x.png\nBinary files a/x.png and b/x.png differ\n",
+            Err("line 2 of the diff tells of a binary file without its bytes"),
+        );
+    }
+
+    #[test]
+    fn files_that_come_go_and_move_are_read() {
+        check(
+            "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n",
+            Ok(&["n"]),
+        );
+        check("diff --git a/a b.py b/a b.py\nold mode 100644\nnew mode 100755\n", Ok(&["a b.py"]));
+        check("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", Ok(&["y"]));
+        check("--- x.c\t2020-01-01\n+++ x.c\n@@ -1 +1 @@\n-a\n+b\n", Ok(&["x.c"]));
+    }
+
+    #[test]
+    fn u2_a_diff_is_undone() {
+        let back = Diff::read(CHANGE).unwrap().reversed().unwrap();
+        assert_eq!(
+            back,
+            "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1,4 +1,3 @@ def f():\n x\n-z\n-w\n+y\n v\n"
+        );
+        assert_eq!(Diff::read(&back).unwrap().reversed().unwrap(), CHANGE.replace("index 1..2 100644\n", ""));
+        let made = "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n";
+        let gone = Diff::read(made).unwrap().reversed().unwrap();
+        assert_eq!(
+            gone,
+            "diff --git a/n b/n\ndeleted file mode 100644\n--- a/n\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n"
+        );
+        assert_eq!(Diff::read(&gone).unwrap().reversed().unwrap(), made);
+    }
+}

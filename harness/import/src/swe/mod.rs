@@ -1,0 +1,26 @@
+//! Rows of SWE-bench and of data sets shaped like it, and its task repositories: issues of real repositories, with the
+//! tests that say whether they are resolved.
+//!
+//! W1. A task is graded by the command and the parser that its row names, else by those of its repository; one whose log
+//! no parser of ours reads is left out, and listed. W2. Neither the fix nor the tests are in what an agent finds.
+//! W3. A row that is wrong is told at its place, and the others are read all the same.
+//!
+//! Source: PyPI `swebench` 5.0.2 (`task/repo.py`, `harness/log_parsers`) and 4.1.0 (test commands by repository and
+//! version, `get_test_directives`); PyPI `swesmith` (`profiles/python.py`); test commands of the harness of SWE-Gym; the
+//! cards of SWE-smith, SWE-rebench and R2E-Gym and `server.py` of SWE-rebench-V2-OpenRewardEnv for columns and folders.
+//! Deviations: 1. Installation commands of an `eval.sh` are left out, since no task has a network. 2. Test files that a
+//! patch deletes are not named to the runner.
+
+mod diff;
+mod instance;
+mod options;
+mod place;
+mod repository;
+mod rows;
+mod runner;
+mod script;
+mod source;
+mod task;
+
+pub use options::SweOptions;
+pub(crate) use rows::{head, import_rows};

@@ -1,0 +1,136 @@
+"""Reads a source distribution: one JSON request on standard input, one JSON object a line on standard output.
+
+Nothing of the distribution is run, installed or written to a disk: the archive is read as data.
+"""
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import ssl
+import sys
+import tarfile
+import urllib.parse
+import urllib.request
+
+MOST_BYTES = 64 << 20
+MOST_FILES = 5000
+PAGE = "application/vnd.pypi.simple.v1+json"
+
+
+def say(**row):
+    print(json.dumps(row), flush=True)
+
+
+class Refused(Exception):
+    pass
+
+
+def pip_setting(name):
+    """What pip was told: by a variable, else by its configuration."""
+    value = os.environ.get("PIP_" + name.upper().replace("-", "_"))
+    if value:
+        return value
+    try:
+        from pip._internal.configuration import Configuration
+
+        settings = Configuration(isolated=False)
+        settings.load()
+        for key, value in settings.items():
+            if isinstance(value, dict):
+                value = value.get("global." + name)
+                if value:
+                    return value
+            elif key == "global." + name:
+                return value
+    except Exception:
+        pass
+    return None
+
+
+def index_url():
+    url = pip_setting("index-url")
+    if url:
+        return url
+    try:
+        from pip._internal.models.index import PyPI
+    except ImportError:
+        raise Refused("this Python has no pip to say where the package index is: set PIP_INDEX_URL") from None
+    return PyPI.simple_url
+
+
+def get(url, accept):
+    bundle = pip_setting("cert") or os.environ.get("SSL_CERT_FILE")
+    context = ssl.create_default_context(cafile=bundle if bundle and os.path.exists(bundle) else None)
+    headers = {"Accept": accept, "User-Agent": "clawrl-import"}
+    parts = urllib.parse.urlsplit(url)
+    if parts.username:
+        account = urllib.parse.unquote(parts.username) + ":" + urllib.parse.unquote(parts.password or "")
+        headers["Authorization"] = "Basic " + base64.b64encode(account.encode()).decode()
+        url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, context=context, timeout=60) as reply:
+        body = reply.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise Refused(f"the answer has more than {MOST_BYTES} bytes")
+        return reply.geturl(), body
+
+
+def fetched(name, version):
+    """The archive, its name and its digest, as the index has them."""
+    normal = re.sub(r"[-_.]+", "-", name).lower()
+    base, page = get(index_url().rstrip("/") + "/" + normal + "/", PAGE)
+    try:
+        files = json.loads(page)["files"]
+    except (ValueError, KeyError):
+        raise Refused("the package index does not answer in JSON (PEP 691): name the archive with --sdist") from None
+    wanted = [normal, normal.replace("-", "_"), name]
+    names = {f"{stem}-{version}.tar.gz" for stem in wanted}
+    found = [file for file in files if file["filename"] in names or file["filename"].lower() in names]
+    if not found:
+        raise Refused(f"the package index has no source distribution of {name} {version}")
+    digest = found[0].get("hashes", {}).get("sha256")
+    if not digest:
+        raise Refused("the package index has no SHA-256 of the archive")
+    _, body = get(urllib.parse.urljoin(base, found[0]["url"]), "*/*")
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise Refused("the archive is not the one whose SHA-256 the package index tells")
+    return found[0]["filename"], body
+
+
+def read(request):
+    if request.get("sdist"):
+        with open(request["sdist"], "rb") as file:
+            name, body = os.path.basename(request["sdist"]), file.read(MOST_BYTES + 1)
+    else:
+        name, body = fetched(request["name"], request["version"])
+    say(archive=name, sha256=hashlib.sha256(body).hexdigest())
+    try:
+        archive = tarfile.open(fileobj=io.BytesIO(body), mode="r:gz")
+        left, count = MOST_BYTES, 0
+        for member in archive:
+            path = member.name.split("/", 1)[1] if "/" in member.name else ""
+            # Links and devices are no part of a source tree that is copied.
+            if not member.isfile() or not path or any(part in ("", ".", "..") for part in path.split("/")):
+                continue
+            left, count = left - member.size, count + 1
+            if left < 0 or count > MOST_FILES:
+                raise Refused(f"the archive holds more than {MOST_BYTES} bytes or {MOST_FILES} files")
+            content = archive.extractfile(member).read()
+            say(path=path, mode=0o755 if member.mode & 0o100 else 0o644, content=base64.b64encode(content).decode())
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise Refused(f"the archive cannot be read: {error}") from None
+    say(end=True)
+
+
+def main():
+    try:
+        read(json.load(sys.stdin))
+    except Refused as refused:
+        say(refused=str(refused))
+    except OSError as error:
+        say(refused=f"{type(error).__name__}: {error}")
+
+
+main()
