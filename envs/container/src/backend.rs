@@ -7,13 +7,15 @@ use std::time::Duration;
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, Retry, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
-    Enclosure, Keeper, LiveCount, SandboxBackend, SandboxSpec, StartedSandbox, announce, enter, owner_name,
+    Enclosure, Keeper, Live, LiveCount, SandboxBackend, SandboxSpec, StartedSandbox, announce, enter,
+    owner_name,
 };
 use tokio::sync::Semaphore;
 
 use crate::absence;
-use crate::container::{Container, ContainerPlan, IMAGE_GONE, MARK, remove};
-use crate::image::IMAGE_MISSING;
+use crate::container::{Container, ContainerPlan, MARK, remove};
+use crate::image::{IMAGE_GONE, IMAGE_MISSING, MAKINGS};
+use crate::image_facts::ImageFacts;
 use crate::keeping::ImageKeeping;
 use crate::site::{Placement, Sites};
 use crate::sweep::owned;
@@ -121,28 +123,33 @@ impl ContainerBackend {
         let live = shared.sandboxes.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}/{number}", owner_name(&shared.run));
-        let plan = ContainerPlan {
-            image: &ready.facts,
-            workdir: &workdir,
-            limits: spec.limits,
-            network: spec.network,
-            read_only: &spec.read_only,
-            labels: labels::of(&shared.run),
-            mark: &mark,
+        let start = async |facts: &ImageFacts, placed: &mut Option<Live>| {
+            let plan = ContainerPlan {
+                image: facts,
+                workdir: &workdir,
+                limits: spec.limits,
+                network: spec.network,
+                read_only: &spec.read_only,
+                labels: labels::of(&shared.run),
+                mark: &mark,
+            };
+            Container::start(&site, &plan, placed).await
         };
-        let (mut placed, mut again) = (Some(placed), None);
-        let mut started = Container::start(&site, &plan, &mut placed).await;
-        if started.as_ref().is_err_and(|fault| fault.code == IMAGE_GONE) {
+        let (mut ready, mut placed) = (ready, Some(placed));
+        let mut started = start(&ready.facts, &mut placed).await;
+        for _ in 1..MAKINGS {
+            if !started.as_ref().is_err_and(|fault| fault.code == IMAGE_GONE) {
+                break;
+            }
             // Somebody else removed it after it was found.
             site.images.forget(&image.source, &ready.facts);
-            let ready = again.insert(site.images.ready(&image.source).await?);
-            let plan = ContainerPlan { image: &ready.facts, ..plan };
-            started = Container::start(&site, &plan, &mut placed).await;
+            ready = site.images.ready(&image.source).await?;
+            started = start(&ready.facts, &mut placed).await;
         }
         let (container, pid) = started?;
         drop(place);
         // The container holds its image from here on.
-        let facts = again.unwrap_or(ready).facts;
+        let facts = ready.facts;
         shared.sites.started(&image.source);
         let enclosure = Enclosure {
             pid,

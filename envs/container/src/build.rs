@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::query_parameters::BuildImageOptions;
+use bytes::Bytes;
 use clawrl_core::{Boundary, Fault, Ignored, ignore_file};
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
@@ -31,7 +32,7 @@ const LAST_LINES: usize = 12;
 pub(crate) struct Packed {
     /// Of the image.
     pub(crate) name: String,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 /// Reads a folder.
@@ -53,26 +54,26 @@ pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Pack
     hash.update([0]);
     hash.update(&bytes);
     let digest: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Ok(Packed { name: format!("clawrl-build:{digest}"), bytes })
+    Ok(Packed { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
 }
 
 /// Builds the image.
 pub(crate) async fn build(
     docker: &Docker,
-    packed: Packed,
+    packed: &Packed,
     context: &Path,
     dockerfile: &str,
 ) -> Result<(), Fault> {
     let options = BuildImageOptions {
         dockerfile: dockerfile.to_owned(),
-        t: Some(packed.name),
+        t: Some(packed.name.clone()),
         rm: true,
         forcerm: true,
         ..BuildImageOptions::default()
     };
     let mut said: Vec<String> = Vec::new();
     let mut steps =
-        std::pin::pin!(docker.build_image(options, None, Some(bollard::body_full(packed.bytes.into()))));
+        std::pin::pin!(docker.build_image(options, None, Some(bollard::body_full(packed.bytes.clone()))));
     while let Some(step) = steps.next().await {
         let failure = match step {
             Ok(info) => {

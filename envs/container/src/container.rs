@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::capabilities;
 use crate::engine::refused;
+use crate::image::IMAGE_GONE;
 use crate::image_facts::ImageFacts;
 use crate::site::Site;
 
@@ -27,9 +28,6 @@ pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
 /// The first process: it waits, cannot be ended from inside, and has its orphans reaped by the kernel, which does so for
 /// whoever ignores the news of their end. A shell that waited in a loop would end where it cannot fork.
 const SLEEPER: [&str; 3] = ["bash", "-c", "trap '' CHLD; exec sleep 2147483647"];
-
-/// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
-pub(crate) const IMAGE_GONE: &str = "image-gone";
 
 /// The engine's ordinary network.
 const BRIDGE: &str = "bridge";

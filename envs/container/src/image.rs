@@ -17,11 +17,17 @@ use crate::engine::refused;
 use crate::image_facts::ImageFacts;
 use crate::keeping::{ImageKeeper, Pin};
 
+/// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
+pub(crate) const IMAGE_GONE: &str = "image-gone";
+
 /// Code of the fault that an image is nowhere to be had.
 pub(crate) const IMAGE_MISSING: &str = "image-missing";
 
 /// Fetches and builds at once: each loads the engine, the disk and somebody's registry.
 const AT_ONCE: usize = 2;
+
+/// How often an image is made that somebody else removes.
+pub(crate) const MAKINGS: u32 = 5;
 
 type Answer = Result<Arc<ImageFacts>, Fault>;
 
@@ -145,9 +151,7 @@ impl Making {
                     return Ok(facts);
                 }
                 let _place = self.place().await?;
-                self.made(name, fetch(&self.docker, name)).await?;
-                let gone = || missing(name, "it was fetched, and is not there");
-                self.look(name).await?.ok_or_else(gone)
+                self.kept(name, || self.made(name, fetch(&self.docker, name))).await
             }
             ImageSource::Build { context, dockerfile, timeout } => {
                 let _place = self.place().await?;
@@ -159,9 +163,7 @@ impl Making {
                     );
                     Fault::permanent(Boundary::Provider, "build-timeout", message)
                 };
-                let built = tokio::time::timeout(*timeout, self.built(source, context, dockerfile)).await;
-                let name = built.map_err(late)??;
-                self.look(&name).await?.ok_or_else(|| missing(&name, "it was built, and is not there"))
+                tokio::time::timeout(*timeout, self.built(source, context, dockerfile)).await.map_err(late)?
             }
             ImageSource::Rootfs(folder) => {
                 let message = format!(
@@ -178,17 +180,42 @@ impl Making {
         }
     }
 
-    /// What the image of a folder is called, once it is there.
-    async fn built(&self, source: &ImageSource, context: &Path, dockerfile: &str) -> Result<String, Fault> {
+    /// The image of a folder.
+    async fn built(
+        &self,
+        source: &ImageSource,
+        context: &Path,
+        dockerfile: &str,
+    ) -> Result<ImageFacts, Fault> {
         let packed = build::pack_folder(context, dockerfile).await?;
-        let name = packed.name.clone();
+        let name = &packed.name;
         if let Some(keeper) = &self.keeper {
-            keeper.name(source, &name);
+            keeper.name(source, name);
         }
-        if self.look(&name).await?.is_none() {
-            self.made(&name, build::build(&self.docker, packed, context, dockerfile)).await?;
+        match self.look(name).await? {
+            Some(facts) => Ok(facts),
+            None => {
+                let build = || build::build(&self.docker, &packed, context, dockerfile);
+                self.kept(name, || self.made(name, build())).await
+            }
         }
-        Ok(name)
+    }
+
+    /// Has an image made until it is there: another process may take it for one that nobody needs before it is seen.
+    async fn kept<M: Future<Output = Result<(), Fault>>>(
+        &self,
+        name: &str,
+        make: impl Fn() -> M,
+    ) -> Result<ImageFacts, Fault> {
+        for _ in 0..MAKINGS {
+            make().await?;
+            if let Some(facts) = self.look(name).await? {
+                return Ok(facts);
+            }
+        }
+        let message =
+            format!("image `{name}` was made {MAKINGS} times, and removed by somebody else each time");
+        Err(Fault::transient(Boundary::Provider, IMAGE_GONE, message))
     }
 
     async fn place(&self) -> Result<SemaphorePermit<'_>, Fault> {
