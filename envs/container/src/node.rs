@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::models::{
@@ -96,17 +96,29 @@ pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> 
     let started = site.docker.start_container(&container.id, None::<StartContainerOptions>).await;
     started.map_err(|error| refused("starting the node's container", &error))?;
     let socket = site.socket.clone();
+    let last_said = Arc::new(Mutex::new(String::new()));
+    let said_last = Arc::clone(&last_said);
     let output = output.map_err(std::io::Error::other).try_filter_map(move |said| {
         future::ready(Ok(match said {
             LogOutput::StdOut { message } => Some(message),
             LogOutput::StdErr { message } | LogOutput::Console { message } => {
-                tracing::warn!(engine = socket, "{}", String::from_utf8_lossy(&message).trim_end());
+                let line = String::from_utf8_lossy(&message).trim_end().to_owned();
+                tracing::warn!(engine = socket, "{line}");
+                *said_last.lock().unwrap_or_else(PoisonError::into_inner) = line;
                 None
             }
             LogOutput::StdIn { .. } => None,
         }))
     });
-    Node::connect(tokio::io::join(StreamReader::new(output), input), container).await
+    let connected = Node::connect(tokio::io::join(StreamReader::new(output), input), container).await;
+    connected.map_err(|fault| {
+        let said = last_said.lock().unwrap_or_else(PoisonError::into_inner);
+        let message = match said.as_str() {
+            "" => fault.message,
+            said => format!("{}; it said last: {said}", fault.message),
+        };
+        Fault { message, ..fault }
+    })
 }
 
 /// Dropped with the connection; the engine removes it by itself, too, when its program has ended.

@@ -4,16 +4,16 @@
 //! second would wait until the first is acknowledged, 40 ms later. Whoever asks believes the named authority alone, none of
 //! this machine's others.
 
-use std::error::Error as _;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use bollard::errors::Error;
 use bollard::{BollardRequest, ClientVersion, Docker};
+use clawrl_core::spelled_out;
 use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -35,6 +35,7 @@ pub(crate) fn client(
     limit_secs: u64,
     version: &ClientVersion,
 ) -> Result<Docker, Error> {
+    let place = &with_port(place, certificates.is_some());
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_LIMIT));
@@ -50,6 +51,15 @@ pub(crate) fn client(
     }
 }
 
+/// With the port that engines listen on where none is named, as for the program `docker`.
+fn with_port(place: &str, is_tls: bool) -> String {
+    let after_host = place.rfind(']').map_or(place, |end| &place[end..]);
+    if after_host.contains(':') {
+        return place.to_owned();
+    }
+    format!("{}:{}", place.trim_end_matches('/'), if is_tls { 2376 } else { 2375 })
+}
+
 fn over(
     connector: impl Connect + Clone + Send + Sync + 'static,
     address: &str,
@@ -60,20 +70,9 @@ fn over(
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
     let transport = move |request: BollardRequest| {
         let asked = client.request(request);
-        async move { asked.await.map_err(|error| Error::IOError { err: spelled_out(&error) }) }
+        async move { asked.await.map_err(|error| Error::IOError { err: io::Error::other(spelled_out(&error)) }) }
     };
     Docker::connect_with_custom_transport(transport, Some(address), limit_secs, version)
-}
-
-/// An error with its causes, where it says which certificate is refused, and by whom.
-fn spelled_out(error: &legacy::Error) -> io::Error {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    io::Error::other(text)
 }
 
 fn tls(folder: &Path) -> io::Result<ClientConfig> {
@@ -94,4 +93,20 @@ fn tls(folder: &Path) -> io::Result<ClientConfig> {
         PrivateKeyDer::from_pem_file(folder.join("key.pem")).map_err(|error| failed("key.pem", &error))?;
     let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(own, key);
     config.map_err(|error| failed("key.pem", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_port_is_added() {
+        let check =
+            |place: &str, is_tls, expected: &str| assert_eq!(with_port(place, is_tls), expected, "{place}");
+        check("host", false, "host:2375");
+        check("host", true, "host:2376");
+        check("host:1", true, "host:1");
+        check("[::1]", true, "[::1]:2376");
+        check("[::1]:1", false, "[::1]:1");
+    }
 }

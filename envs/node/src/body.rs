@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use clawrl_core::spelled_out;
 use futures_util::{StreamExt as _, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -40,6 +41,13 @@ pub(crate) fn head_and(
     Ok(StreamBody::new(frames).boxed_unsync())
 }
 
+/// A head in the middle of a stream, with the bytes that belong to it.
+pub(crate) fn headed_with(head: &impl Serialize, rest: &[u8]) -> io::Result<Bytes> {
+    let mut bytes = BytesMut::from(headed(head)?);
+    bytes.extend_from_slice(rest);
+    Ok(bytes.freeze())
+}
+
 fn headed(head: &impl Serialize) -> io::Result<Bytes> {
     let json = serde_json::to_vec(head).map_err(io::Error::other)?;
     let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MOST_HEAD);
@@ -62,7 +70,7 @@ impl Arriving {
         Self { body, held: BytesMut::new() }
     }
 
-    /// The head, which comes first.
+    /// A head: the first, or one after what belonged to the one before.
     pub(crate) async fn head<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         self.hold(4).await?;
         let length = self.held.get_u32_le() as usize;
@@ -71,6 +79,12 @@ impl Arriving {
         }
         self.hold(length).await?;
         serde_json::from_slice(&self.held.split_to(length)).map_err(io::Error::other)
+    }
+
+    /// So many bytes after a head.
+    pub(crate) async fn exactly(&mut self, bytes: usize) -> io::Result<Bytes> {
+        self.hold(bytes).await?;
+        Ok(self.held.split_to(bytes).freeze())
     }
 
     async fn hold(&mut self, bytes: usize) -> io::Result<()> {
@@ -93,7 +107,7 @@ impl Arriving {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(io::Error::other(error)),
+                Some(Err(error)) => return Err(io::Error::other(spelled_out(&error))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if data.is_empty() => {}
                     Ok(data) => return Ok(Some(data)),

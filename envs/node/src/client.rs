@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Determinism, Fault};
+use clawrl_core::{Boundary, Determinism, Fault, spelled_out};
 use clawrl_sandbox::{Enclosure, SandboxSpec, StartedSandbox, Terminal};
 use futures_util::Stream;
 use hyper::Request as HttpRequest;
@@ -18,9 +18,14 @@ use crate::sandbox::NodeSandbox;
 use crate::shell::NodeTerminal;
 use crate::wire::{Entered, Entry, Request};
 
-/// Bytes under way of one stream, and of all of them.
+/// Bytes under way of one stream, and of all of them: as many as the protocol knows, so that streams which nobody reads
+/// hold up no other.
 pub(crate) const STREAM_WINDOW: u32 = 1 << 20;
-pub(crate) const CONNECTION_WINDOW: u32 = 16 << 20;
+pub(crate) const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+
+/// Answers that nobody waits for any more, remembered until the node has heard of it. What comes of one that was
+/// forgotten would count as its mistake.
+const MOST_GIVEN_UP: usize = 1 << 16;
 
 /// How long a connection may be silent before it is asked whether it is there, and how long that may take.
 const ASK_AFTER: Duration = Duration::from_secs(10);
@@ -49,20 +54,26 @@ impl Node {
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_concurrent_reset_streams(MOST_GIVEN_UP)
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ANSWER_LIMIT)
             .handshake(TokioIo::new(connection))
             .await;
-        let (sender, connection) =
-            shaken.map_err(|error| Fault::transient(Boundary::Provider, "node", error.to_string()))?;
+        let silent = |said: String| Fault::transient(Boundary::Provider, "node", said);
+        let (sender, connection) = shaken.map_err(|error| silent(spelled_out(&error)))?;
         let (over, gone) = watch::channel(());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "the connection to a node broke");
+                tracing::debug!(error = spelled_out(&error), "the connection to a node broke");
             }
             drop((over, ended));
         });
-        Ok(Self { sender, gone })
+        let node = Self { sender, gone };
+        // Nobody has answered yet: HTTP/2 begins without a word from the other side.
+        let answered: Result<(), Fault> = node.ask(&Request::Hello).await;
+        answered.map_err(|fault| silent(fault.message))?;
+        Ok(node)
     }
 
     /// Whether the connection is over.
@@ -106,7 +117,8 @@ impl Node {
 
     /// A question whose answer is a head.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, question: &Request) -> Result<T, Fault> {
-        let asked = async { self.send(head(question)?).await?.head().await };
+        let body = head(question).map_err(|error| unsendable(&error))?;
+        let asked = async { self.send(body).await?.head().await };
         asked.await.map_err(|error| self.lost(&error))
     }
 
@@ -116,7 +128,8 @@ impl Node {
         question: &Request,
         rest: impl Stream<Item = io::Result<bytes::Bytes>> + Send + 'static,
     ) -> Result<T, Fault> {
-        let asked = async { self.send(head_and(question, rest)?).await?.head().await };
+        let body = head_and(question, rest).map_err(|error| unsendable(&error))?;
+        let asked = async { self.send(body).await?.head().await };
         asked.await.map_err(|error| self.lost(&error))
     }
 
@@ -125,8 +138,9 @@ impl Node {
         &self,
         question: &Request,
     ) -> Result<(T, Arriving), Fault> {
+        let body = head(question).map_err(|error| unsendable(&error))?;
         let asked = async {
-            let mut arriving = self.send(head(question)?).await?;
+            let mut arriving = self.send(body).await?;
             Ok::<_, io::Error>((arriving.head().await?, arriving))
         };
         asked.await.map_err(|error| self.lost(&error))
@@ -136,8 +150,8 @@ impl Node {
         let mut sender = self.sender.clone();
         // Only the body says anything.
         let request = HttpRequest::post("http://node/").body(body).map_err(io::Error::other)?;
-        sender.ready().await.map_err(io::Error::other)?;
-        Ok(Arriving::new(sender.send_request(request).await.map_err(io::Error::other)?.into_body()))
+        sender.ready().await.map_err(in_words)?;
+        Ok(Arriving::new(sender.send_request(request).await.map_err(in_words)?.into_body()))
     }
 
     /// What a broken connection is to whoever waits (N1).
@@ -145,4 +159,17 @@ impl Node {
         let message = format!("the program beside the container engine does not answer: {error}");
         Fault::transient(Boundary::Env, "node-lost", message)
     }
+}
+
+/// A question that is larger than one message.
+fn unsendable(error: &io::Error) -> Fault {
+    Fault::permanent(
+        Boundary::Harness,
+        "node-message",
+        format!("a question to a node cannot be sent: {error}"),
+    )
+}
+
+fn in_words(error: hyper::Error) -> io::Error {
+    io::Error::other(spelled_out(&error))
 }

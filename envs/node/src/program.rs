@@ -1,49 +1,65 @@
 //! A program on a node, with pipes of this machine in front of its own.
+//!
+//! P1. What it says and its end come over one stream, in their order: what was in its pipes before something it wrote is
+//! in ours before that, and all that it wrote is before its end. P2. A stream that ends without an end is a lost
+//! connection: a part is never taken for the whole. P3. Dropped, it is ended there.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
 use clawrl_core::{Boundary, BoxFuture, Fault};
-use clawrl_sandbox::{ExecError, Program, ProgramHandle, ProgramLife};
+use clawrl_sandbox::{ExecError, Program, ProgramHandle, ProgramLife, ProgramSpec};
 use futures_util::stream;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
+use crate::body::Arriving;
 use crate::client::Node;
-use crate::wire::{ExecTrouble, OfProgram, Request};
+use crate::wire::{ExecTrouble, OfProgram, OfSandbox, Request, Said};
 
 /// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
 
-/// A program that was started there, connected.
-pub(crate) fn opened(node: &Node, number: u64) -> Result<Program, ExecError> {
+/// Starts a program there. A caller that is dropped half-way ends what it began.
+pub(crate) async fn open(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
+    let task = tokio::spawn(open_now(node, sandbox, spec));
+    task.await.unwrap_or_else(|error| {
+        let message = format!("starting a program: {error}");
+        Err(Fault::permanent(Boundary::Harness, "panic", message).into())
+    })
+}
+
+async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
+    // Before anything is asked for: nobody would end a program that has no pipes here.
     let failed = |error: io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
     let (input_read, input_write) = make()?;
     let (output_read, output_write) = make()?;
     let (errors_read, errors_write) = make()?;
     let from_input = pipe::Receiver::from_owned_fd(input_read).map_err(failed)?;
+    let input = pipe::Sender::from_owned_fd(input_write).map_err(failed)?;
+    let output = pipe::Receiver::from_owned_fd(output_read).map_err(failed)?;
+    let errors = pipe::Receiver::from_owned_fd(errors_read).map_err(failed)?;
     let to_output = pipe::Sender::from_owned_fd(output_write).map_err(failed)?;
     let to_errors = pipe::Sender::from_owned_fd(errors_write).map_err(failed)?;
-    let drained = |question, pipe| {
-        let (tell, state) = watch::channel(Drain::Flows);
-        tokio::spawn(drain(node.clone(), Request::OfProgram(number, question), pipe, tell));
-        state
-    };
-    let drains = [drained(OfProgram::Output, to_output), drained(OfProgram::Errors, to_errors)];
-    let life = NodeProgram::new(node.clone(), number, drains);
-    let program = Program {
-        input: Some(pipe::Sender::from_owned_fd(input_write).map_err(failed)?),
-        output: pipe::Receiver::from_owned_fd(output_read).map_err(failed)?,
-        errors: pipe::Receiver::from_owned_fd(errors_read).map_err(failed)?,
-        handle: ProgramHandle::new(life),
-    };
-    tokio::spawn(feed(node.clone(), number, from_input));
-    Ok(program)
+    let opened: Result<u64, ExecTrouble> =
+        node.ask(&Request::OfSandbox(sandbox, OfSandbox::Open(spec))).await?;
+    let number = opened?;
+    let (tell_end, end) = watch::channel(None);
+    let (tell_flow, flow) = watch::channel(Flow::Flows);
+    let pipes = Pipes { output: Some(to_output), errors: Some(to_errors), tell: tell_flow };
+    let heard = tokio::spawn(hear(node.clone(), number, pipes, tell_end));
+    let fed = tokio::spawn(feed(node.clone(), number, from_input));
+    let tasks = [heard.abort_handle(), fed.abort_handle()];
+    let runtime = tokio::runtime::Handle::current();
+    let killed = AtomicBool::new(false);
+    let life = NodeProgram { node, number, end, flow, tasks, killed, runtime };
+    Ok(Program { input: Some(input), output, errors, handle: ProgramHandle::new(life) })
 }
 
 /// What is written here goes there, until it is closed here or nobody reads it there.
@@ -56,33 +72,70 @@ async fn feed(node: Node, number: u64, input: pipe::Receiver) {
     let _: Result<(), Fault> = node.tell(&Request::OfProgram(number, OfProgram::Input), pieces).await;
 }
 
-/// How far what is written there has come.
+/// How what was said there comes on here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drain {
-    /// More may be on its way.
+enum Flow {
     Flows,
     /// As much as a pipe holds is here, and nobody has read it.
     Full,
 }
 
-/// What is written there comes here, until it is closed there or nobody reads it here. Dropping `tell` says that all of
-/// it is here.
-async fn drain(node: Node, question: Request, output: pipe::Sender, tell: watch::Sender<Drain>) {
-    let Ok(((), mut arriving)) = node.listen(&question).await else { return };
-    while let Ok(Some(mut piece)) = arriving.next().await {
-        while !piece.is_empty() {
-            match output.try_write(&piece) {
+/// Our ends of the pipes that stand for those of a program; `None` where nobody reads any more.
+struct Pipes {
+    output: Option<pipe::Sender>,
+    errors: Option<pipe::Sender>,
+    tell: watch::Sender<Flow>,
+}
+
+impl Pipes {
+    async fn write(&mut self, into: Into, mut piece: Bytes) {
+        let pipe = match into {
+            Into::Output => &mut self.output,
+            Into::Errors => &mut self.errors,
+        };
+        while let Some(open) = pipe.as_ref().filter(|_| !piece.is_empty()) {
+            match open.try_write(&piece) {
                 Ok(written) => piece.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tell.send_replace(Drain::Full);
-                    if output.writable().await.is_err() {
-                        return;
+                    self.tell.send_replace(Flow::Full);
+                    if open.writable().await.is_err() {
+                        *pipe = None;
                     }
-                    tell.send_replace(Drain::Flows);
+                    self.tell.send_replace(Flow::Flows);
                 }
-                Err(_) => return,
+                Err(_) => *pipe = None,
             }
         }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Into {
+    Output,
+    Errors,
+}
+
+/// What it says comes here, and then its end (P1).
+async fn hear(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
+    let heard = async {
+        let ((), mut arriving) = node.listen(&Request::OfProgram(number, OfProgram::Said)).await?;
+        said(&mut arriving, &mut pipes).await.map_err(|error| node.lost(&error))
+    };
+    let end = heard.await.unwrap_or_else(|fault: Fault| Err(ExecTrouble::Fault(fault)));
+    // Closed before the end is told, as pipes of a program are that has ended.
+    drop(pipes);
+    let _ = tell.send(Some(end.map_err(Arc::new)));
+}
+
+async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<Option<i32>, ExecTrouble>> {
+    loop {
+        let (into, length) = match arriving.head().await? {
+            Said::Output(length) => (Into::Output, length),
+            Said::Errors(length) => (Into::Errors, length),
+            Said::End(end) => return Ok(end),
+        };
+        let piece = arriving.exactly(length as usize).await?;
+        pipes.write(into, piece).await;
     }
 }
 
@@ -93,33 +146,16 @@ struct NodeProgram {
     node: Node,
     number: u64,
     end: watch::Receiver<Option<End>>,
-    drains: [watch::Receiver<Drain>; 2],
+    flow: watch::Receiver<Flow>,
+    tasks: [AbortHandle; 2],
     killed: AtomicBool,
     runtime: tokio::runtime::Handle,
 }
 
 impl NodeProgram {
-    fn new(node: Node, number: u64, drains: [watch::Receiver<Drain>; 2]) -> Self {
-        let (told, end) = watch::channel(None);
-        let asked = node.clone();
-        tokio::spawn(async move {
-            let question = Request::OfProgram(number, OfProgram::Ended);
-            let end: Result<Result<Option<i32>, ExecTrouble>, Fault> = asked.ask(&question).await;
-            let end = end.unwrap_or_else(|fault| Err(ExecTrouble::Fault(fault)));
-            let _ = told.send(Some(end.map_err(Arc::new)));
-        });
-        let runtime = tokio::runtime::Handle::current();
-        Self { node, number, end, drains, killed: AtomicBool::new(false), runtime }
-    }
-
     async fn told(&self) -> Option<End> {
         let mut end = self.end.clone();
-        let end = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
-        // What it wrote before its end is here by then, as it would be in pipes of its own.
-        for drain in &self.drains {
-            let _ = drain.clone().wait_for(|drain| *drain == Drain::Full).await;
-        }
-        end
+        end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
     }
 
     async fn say(&self, what: OfProgram) {
@@ -130,11 +166,10 @@ impl NodeProgram {
 impl ProgramLife for NodeProgram {
     fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>> {
         Box::pin(async move {
-            let end = self.told().await;
             if self.killed.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            match end {
+            match self.told().await {
                 Some(Ok(code)) => Ok(code),
                 Some(Err(trouble)) => Err(match trouble.as_ref() {
                     ExecTrouble::NotRun { obstacle, message } => {
@@ -156,9 +191,14 @@ impl ProgramLife for NodeProgram {
             if self.has_ended() {
                 return;
             }
-            self.killed.store(true, Ordering::Release);
             self.say(OfProgram::Kill).await;
-            self.told().await;
+            self.killed.store(true, Ordering::Release);
+            // What it said before is here then, as far as somebody reads it.
+            let mut flow = self.flow.clone();
+            tokio::select! {
+                _ = self.told() => {}
+                _ = flow.wait_for(|flow| *flow == Flow::Full) => {}
+            }
         })
     }
 
@@ -173,6 +213,7 @@ impl ProgramLife for NodeProgram {
 
 impl Drop for NodeProgram {
     fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
         let (node, question) = (self.node.clone(), Request::OfProgram(self.number, OfProgram::Close));
         self.runtime.spawn(async move {
             let _: Result<(), Fault> = node.ask(&question).await;

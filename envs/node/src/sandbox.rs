@@ -207,10 +207,7 @@ impl Sandbox for NodeSandbox {
     }
 
     fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
-        Box::pin(async move {
-            let opened: Result<u64, ExecTrouble> = self.ask(OfSandbox::Open(spec)).await?;
-            program::opened(&self.node, opened?)
-        })
+        Box::pin(async move { program::open(self.node.clone(), self.number, spec).await })
     }
 
     fn exec(&self, spec: ExecSpec) -> BoxFuture<'_, Result<ExecOutput, ExecError>> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use clawrl_core::{CancelToken, Fault};
+use clawrl_core::{CancelToken, Fault, spelled_out};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
     CarryError, CarryRequest, CopyOptions, CopyReport, Enclosure, Exclusions, ExecSpec, Filling, LiveCount,
@@ -30,12 +30,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
-use crate::body::{Arriving, Outgoing, PieceReader, head, head_and};
+use crate::body::{Arriving, Outgoing, PieceReader, head, head_and, headed_with};
 use crate::client::{CONNECTION_WINDOW, Connection, STREAM_WINDOW};
 use crate::sandbox::{blocking, packed, stage};
 use crate::tree::Aside;
 use crate::wire::{
-    Entered, Entry, Exec, ExecTrouble, OfProgram, OfSandbox, ReadTrouble, Request, ShellTrouble, Step,
+    Entered, Entry, Exec, ExecTrouble, OfProgram, OfSandbox, ReadTrouble, Request, Said, ShellTrouble, Step,
     TreeTrouble, reportable,
 };
 
@@ -67,9 +67,10 @@ pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::R
         .max_concurrent_streams(MOST_QUESTIONS)
         // Whoever asks is nobody else than who started us: many questions may be taken back at once.
         .max_pending_accept_reset_streams(Some(MOST_QUESTIONS as usize))
+        .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(connection), answer)
         .await
-        .map_err(io::Error::other)
+        .map_err(|error| io::Error::other(spelled_out(&error)))
 }
 
 struct Host {
@@ -100,6 +101,7 @@ impl Host {
 
     async fn answered(&self, mut arriving: Arriving) -> io::Result<Outgoing> {
         match arriving.head().await? {
+            Request::Hello => head(&()),
             Request::Enter(entry) => head(&self.enter(*entry).await),
             Request::Leave(sandbox) => {
                 let housed = locked(&self.sandboxes).remove(&sandbox);
@@ -116,7 +118,11 @@ impl Host {
                 self.of_sandbox(&housed, question, arriving).await
             }
             Request::OfProgram(program, OfProgram::Close) => {
-                locked(&self.programs).remove(&program);
+                let running = locked(&self.programs).remove(&program);
+                if let Some(running) = running {
+                    // Nobody waits for it, and questions about it may still be under way.
+                    tokio::spawn(async move { running.order(Order::Kill).await });
+                }
                 head(&())
             }
             Request::OfProgram(program, question) => {
@@ -300,8 +306,7 @@ async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<Step
 /// A program, taken apart: each part is asked for once.
 struct Running {
     input: Mutex<Option<pipe::Sender>>,
-    output: Mutex<Option<pipe::Receiver>>,
-    errors: Mutex<Option<pipe::Receiver>>,
+    pipes: Mutex<Option<(pipe::Receiver, pipe::Receiver)>>,
     orders: mpsc::Sender<(Order, oneshot::Sender<()>)>,
     end: watch::Receiver<Option<Arc<End>>>,
 }
@@ -319,14 +324,15 @@ impl Running {
         let (orders, to_follow) = mpsc::channel(1);
         let (told, end) = watch::channel(None);
         tokio::spawn(minded(handle, to_follow, told));
-        let (input, output, errors) = (Mutex::new(input), Mutex::new(Some(output)), Mutex::new(Some(errors)));
-        Self { input, output, errors, orders, end }
+        Self { input: Mutex::new(input), pipes: Mutex::new(Some((output, errors))), orders, end }
     }
 
-    async fn ended(&self) -> io::Result<Arc<End>> {
-        let mut end = self.end.clone();
-        let told = end.wait_for(Option::is_some).await.map_err(io::Error::other)?;
-        told.clone().ok_or_else(|| io::Error::other("a program's end is unknown"))
+    /// Returns when it is followed, or the program has ended.
+    async fn order(&self, order: Order) {
+        let (done, followed) = oneshot::channel();
+        if self.orders.send((order, done)).await.is_ok() {
+            let _ = followed.await;
+        }
     }
 }
 
@@ -367,47 +373,79 @@ async fn of_program(running: &Running, question: OfProgram, mut rest: Arriving) 
             }
             return head(&());
         }
-        OfProgram::Output => {
-            let output = locked(&running.output).take().ok_or_else(taken)?;
-            return head_and(&(), written(output, running.end.clone()));
+        OfProgram::Said => {
+            let (output, errors) = locked(&running.pipes).take().ok_or_else(taken)?;
+            let saying = Saying { output: Some(output), errors: Some(errors), end: running.end.clone() };
+            return head_and(&(), said(saying));
         }
-        OfProgram::Errors => {
-            let errors = locked(&running.errors).take().ok_or_else(taken)?;
-            return head_and(&(), written(errors, running.end.clone()));
-        }
-        OfProgram::Ended => return head(running.ended().await?.as_ref()),
         OfProgram::Close => return head(&()),
         OfProgram::Kill => Order::Kill,
         OfProgram::Interrupt => Order::Interrupt,
     };
-    let (done, followed) = oneshot::channel();
-    if running.orders.send((order, done)).await.is_ok() {
-        // An error: it ended meanwhile.
-        let _ = followed.await;
-    }
+    running.order(order).await;
     head(&())
 }
 
-/// What a program writes, and of what it left behind no more than is there at its end: so that its end here is that of
-/// all it wrote.
-fn written(
-    pipe: pipe::Receiver,
+/// What a program still may say. Of what it left behind there comes no more than is there at its end.
+struct Saying {
+    /// `None` where it was closed.
+    output: Option<pipe::Receiver>,
+    errors: Option<pipe::Receiver>,
     end: watch::Receiver<Option<Arc<End>>>,
-) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    stream::try_unfold(Some((pipe, end)), |open| async move {
-        let Some((mut pipe, mut end)) = open else { return Ok(None) };
-        let mut piece = BytesMut::with_capacity(PIECE);
-        let read = tokio::select! {
-            biased;
-            read = pipe.read_buf(&mut piece) => Some(read?),
-            _ = end.wait_for(Option::is_some) => None,
+}
+
+/// What a program writes, and its end after all of it.
+fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    stream::try_unfold(Some(saying), |saying| async move {
+        let Some(mut saying) = saying else { return Ok(None) };
+        let (mut output, mut errors) = (BytesMut::new(), BytesMut::new());
+        let end = tokio::select! {
+            read = more(&mut saying.output, &mut output) => {
+                read?;
+                None
+            }
+            read = more(&mut saying.errors, &mut errors) => {
+                read?;
+                None
+            }
+            end = saying.end.wait_for(Option::is_some) => Some(end.map_err(io::Error::other)?.clone()),
         };
-        Ok(match read {
-            Some(0) => None,
-            Some(_) => Some((piece.freeze(), Some((pipe, end)))),
-            None => Some((Bytes::from(available(&pipe, MOST_LEFT)), None)),
-        })
+        // What it wrote there before it wrote here.
+        if (end.is_some() || !output.is_empty())
+            && let Some(pipe) = &saying.errors
+        {
+            errors.extend_from_slice(&available(pipe, MOST_LEFT));
+        }
+        if end.is_some()
+            && let Some(pipe) = &saying.output
+        {
+            output.extend_from_slice(&available(pipe, MOST_LEFT));
+        }
+        let mut bytes = BytesMut::new();
+        if !errors.is_empty() {
+            bytes.extend_from_slice(&headed_with(&Said::Errors(errors.len() as u32), &errors)?);
+        }
+        if !output.is_empty() {
+            bytes.extend_from_slice(&headed_with(&Said::Output(output.len() as u32), &output)?);
+        }
+        let Some(end) = end else { return Ok(Some((bytes.freeze(), Some(saying)))) };
+        let end = end.map_or_else(|| Ok(None), |end| end.as_ref().clone());
+        bytes.extend_from_slice(&headed_with(&Said::End(end), &[])?);
+        Ok(Some((bytes.freeze(), None)))
     })
+}
+
+/// Reads once. A pipe that was closed is waited for without end.
+async fn more(pipe: &mut Option<pipe::Receiver>, into: &mut BytesMut) -> io::Result<()> {
+    into.reserve(PIECE);
+    let read = match pipe {
+        Some(open) => open.read_buf(into).await?,
+        None => std::future::pending().await,
+    };
+    if read == 0 {
+        *pipe = None;
+    }
+    Ok(())
 }
 
 /// More than a pipe holds.

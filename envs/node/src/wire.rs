@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 /// A question, and the sandbox or the program that it is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
+    /// Whether anybody is there.
+    Hello,
     Enter(Box<Entry>),
     /// Nobody needs the sandbox any more.
     Leave(u64),
@@ -125,15 +127,21 @@ pub(crate) enum Step {
 pub(crate) enum OfProgram {
     /// Its input follows the question.
     Input,
-    /// Its output follows the answer.
-    Output,
-    /// Its errors follow the answer.
-    Errors,
-    Ended,
+    /// What it says, and its end, follow the answer.
+    Said,
     Kill,
     Interrupt,
-    /// Nobody needs it any more.
+    /// Nobody needs it any more: it is ended, if it has not.
     Close,
+}
+
+/// What a program said. So many bytes follow.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Said {
+    Output(u32),
+    Errors(u32),
+    /// It has ended; nothing follows.
+    End(Result<Option<i32>, ExecTrouble>),
 }
 
 /// Of a file or folder that was not read. Names that are no UTF-8 are written as well as they can be.
@@ -244,7 +252,7 @@ impl From<TreeTrouble> for TreeError {
 }
 
 /// Of a program without a result.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum ExecTrouble {
     NotRun { obstacle: NotRun, message: String },
     Fault(Fault),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault};
+use clawrl_core::{Boundary, Fault, spelled_out};
 use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepOutput};
 use clawrl_workspace::refuse_lost;
 
@@ -41,7 +41,7 @@ impl ReadyTerminal {
             }
             Err(error) => {
                 refuse_lost(sandbox).await?;
-                Err(Fault::transient(Boundary::Env, "terminal", chain(&error)))
+                Err(Fault::transient(Boundary::Env, "terminal", spelled_out(&error)))
             }
         }
     }
@@ -58,14 +58,4 @@ fn gone() -> StepOutput {
         duration: Duration::ZERO,
         notes: Vec::new(),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

@@ -32,6 +32,8 @@ pub(crate) enum Variable {
     DockerTls,
     /// Where the certificates for that are.
     DockerCertificates,
+    /// Where they are otherwise.
+    DockerConfig,
     /// Most disk of images that were fetched or built.
     ImageBudget,
     /// Folder for what can be made again.
@@ -67,6 +69,7 @@ impl Variable {
         Self::DockerHost,
         Self::DockerTls,
         Self::DockerCertificates,
+        Self::DockerConfig,
         Self::ImageBudget,
         Self::CacheHome,
         Self::Home,
@@ -92,6 +95,7 @@ impl Variable {
             Self::DockerHost => "DOCKER_HOST",
             Self::DockerTls => "DOCKER_TLS_VERIFY",
             Self::DockerCertificates => "DOCKER_CERT_PATH",
+            Self::DockerConfig => "DOCKER_CONFIG",
             Self::ImageBudget => "CLAWRL_IMAGE_BUDGET_GIB",
             Self::CacheHome => "XDG_CACHE_HOME",
             Self::Home => "HOME",
@@ -127,9 +131,10 @@ impl Variable {
                  Without, only engines of this machine."
             }
             Self::DockerCertificates => {
-                "Folder of `ca.pem`, `cert.pem` and `key.pem` for engines at tcp://. Default with DOCKER_TLS_VERIFY: \
-                 $HOME/.docker."
+                "With DOCKER_TLS_VERIFY: folder of `ca.pem`, `cert.pem` and `key.pem` for engines at tcp://. Default: \
+                 that of DOCKER_CONFIG."
             }
+            Self::DockerConfig => "Where certificates for engines are looked for. Default: $HOME/.docker.",
             Self::ImageBudget => {
                 "Most disk for container images that `clawrl` fetched or built, in GiB: those used least recently are \
                  removed beyond it. Default: all stay."

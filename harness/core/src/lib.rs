@@ -9,6 +9,7 @@
 mod action;
 mod allowed_url;
 mod cancel;
+mod causes;
 mod custom;
 mod cut;
 mod env;
@@ -37,6 +38,7 @@ mod usage;
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
 pub use cancel::CancelToken;
+pub use causes::spelled_out;
 pub use custom::{CustomLink, CustomSpec, RewardTotal};
 pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};

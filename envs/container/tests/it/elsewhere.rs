@@ -95,6 +95,18 @@ fn who_has_no_certificate_is_told_so() {
             assert_eq!((fault.code.as_str(), fault.retry), (code, Retry::Never), "{fault}");
             assert!(fault.message.contains(part), "{fault}");
         };
+        // A certificate of another name, and one of another authority.
+        let named = tls.access().addresses.replace("127.0.0.1", "localhost");
+        refused(EngineAccess { addresses: named, ..tls.access() }, "engine-missing", "not valid for name")
+            .await;
+        let stranger = tempfile::tempdir().unwrap();
+        for (from, to) in
+            [("stranger.pem", "ca.pem"), ("of-client/cert.pem", "cert.pem"), ("of-client/key.pem", "key.pem")]
+        {
+            std::fs::copy(crate::tls::file(from), stranger.path().join(to)).unwrap();
+        }
+        let other = EngineAccess { certificates: Some(stranger.path().to_owned()), ..tls.access() };
+        refused(other, "engine-missing", "certificate").await;
         let empty = tempfile::tempdir().unwrap();
         let without = EngineAccess { certificates: Some(empty.path().to_owned()), ..tls.access() };
         refused(without, "engine-missing", ".pem").await;

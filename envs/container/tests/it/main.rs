@@ -14,6 +14,7 @@ mod images;
 mod keeping;
 mod losing;
 mod placing;
+mod programs;
 mod registry;
 #[cfg(feature = "base-image-tests")]
 mod repositories;

@@ -20,6 +20,13 @@ fn main() -> ExitCode {
 
 fn talk() -> io::Result<()> {
     close_inherited_on_exec()?;
+    // Whoever started this reads it, and tells the user.
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .without_time()
+        .init();
     // From the main thread, before any other exists.
     let spawner = Spawner::start().map_err(io::Error::other)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -3,6 +3,8 @@
 //!
 //! That this crate has a test of its own has cargo build the program wherever all tests run.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -103,7 +105,8 @@ async fn who_speaks_otherwise_is_told_so_and_left() {
 
 #[tokio::test]
 async fn without_pipes_it_says_who_starts_it() {
-    let started = Command::new(env!("CARGO_BIN_EXE_clawrl-node")).stdin(Stdio::null()).output().await.unwrap();
+    let started =
+        Command::new(env!("CARGO_BIN_EXE_clawrl-node")).stdin(Stdio::null()).output().await.unwrap();
     let said = String::from_utf8(started.stderr).unwrap();
     assert_eq!(said, "clawrl-node: this program is started by `clawrl`, on pipes\n");
     assert_eq!(started.status.code(), Some(1));

@@ -75,12 +75,14 @@ pub(crate) fn finding() -> Finding {
 
 fn access() -> EngineAccess {
     let addresses = Variable::DockerHost.value().unwrap_or_else(|| DEFAULT_SOCKET.to_owned());
-    let named = Variable::DockerCertificates.value().map(PathBuf::from);
     let usual = || {
-        Variable::DockerTls.value()?;
-        Some(PathBuf::from(Variable::Home.value()?).join(".docker"))
+        let own = || Some(PathBuf::from(Variable::Home.value()?).join(".docker"));
+        Variable::DockerConfig.value().map(PathBuf::from).or_else(own)
     };
-    EngineAccess { addresses, certificates: named.or_else(usual) }
+    let certificates = Variable::DockerTls
+        .value()
+        .and_then(|_| Variable::DockerCertificates.value().map(PathBuf::from).or_else(usual));
+    EngineAccess { addresses, certificates }
 }
 
 fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
