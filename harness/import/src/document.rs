@@ -2,6 +2,8 @@
 //!
 //! Sections are views of tables. A value of a wrong kind is a problem at its place, and counts as absent.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,22 +52,39 @@ pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
 /// # Errors
 /// A file that is missing, too large, or not UTF-8.
 pub(crate) fn read_text_below(shown: &Path, most_bytes: u64) -> Result<Arc<Source>, Problem> {
-    let refused = |message: &str, help: &str| Problem::new(format!("`{}`: {message}", shown.display()), help);
-    let unreadable = |cause: std::io::Error| match cause.kind() {
-        std::io::ErrorKind::NotFound => refused("there is no such file", "name one that is there"),
-        kind => refused(&format!("cannot be read: {kind}"), "make it readable for this user"),
-    };
-    let metadata = std::fs::metadata(shown).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    open_below(shown, most_bytes)?.read_to_end(&mut bytes).map_err(|cause| unreadable(shown, &cause))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| refused(shown, "is not UTF-8 text", "save it as UTF-8"))?;
+    Ok(Arc::new(Source::new(shown, shown.to_owned(), text)))
+}
+
+/// Opens a file of up to so many bytes, which a person named.
+///
+/// # Errors
+/// A file that is missing or too large.
+pub(crate) fn open_below(shown: &Path, most_bytes: u64) -> Result<File, Problem> {
+    // Before it is opened: opening a pipe waits for a writer.
+    let metadata = std::fs::metadata(shown).map_err(|cause| unreadable(shown, &cause))?;
     if !metadata.is_file() {
-        return Err(refused("is not a regular file", "put a regular file in its place"));
+        return Err(refused(shown, "is not a regular file", "put a regular file in its place"));
     }
     if metadata.len() > most_bytes {
         let message = format!("has {} bytes, too many for a file of this kind", metadata.len());
-        return Err(refused(&message, &format!("keep it below {most_bytes} bytes")));
+        return Err(refused(shown, &message, &format!("keep it below {most_bytes} bytes")));
     }
-    let bytes = std::fs::read(shown).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text", "save it as UTF-8"))?;
-    Ok(Arc::new(Source::new(shown, shown.to_owned(), text)))
+    File::open(shown).map_err(|cause| unreadable(shown, &cause))
+}
+
+fn refused(shown: &Path, message: &str, help: &str) -> Problem {
+    Problem::new(format!("`{}`: {message}", shown.display()), help)
+}
+
+fn unreadable(shown: &Path, cause: &std::io::Error) -> Problem {
+    match cause.kind() {
+        std::io::ErrorKind::NotFound => refused(shown, "there is no such file", "name one that is there"),
+        kind => refused(shown, &format!("cannot be read: {kind}"), "make it readable for this user"),
+    }
 }
 
 impl Document {

@@ -26,6 +26,7 @@ mod keep_alive;
 mod keys;
 mod options;
 mod oracle;
+mod parquet_rows;
 mod questions;
 mod reasoning_gym;
 mod rootfs;

@@ -7,7 +7,7 @@ use crate::questions::RowChoice;
 /// What to import of SWE-bench and its like, and how.
 #[derive(Debug, Clone)]
 pub struct SweOptions {
-    /// A file of rows, JSON or JSONL, or the folder of a task repository.
+    /// A file of rows, Parquet, JSON or JSONL, or the folder of a task repository.
     pub source: PathBuf,
     /// The suite's folder, which is made.
     pub output: PathBuf,

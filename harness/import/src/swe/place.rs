@@ -32,6 +32,13 @@ pub(super) enum Place {
         /// Of the whole row.
         span: Span,
     },
+    /// In a file of rows that is no text.
+    Row {
+        /// As the person named it.
+        shown: PathBuf,
+        /// From 1.
+        number: usize,
+    },
     /// In files of a folder.
     Folder(PathBuf),
 }
@@ -46,6 +53,10 @@ impl Place {
                 let message = format!("`{}:{line}:{column}`: {}", shown.display(), bad.message);
                 findings.adopt(&Problem::new(message, bad.help).into());
             }
+            Self::Row { shown, number } => {
+                let message = format!("`{}`, row {number}: {}", shown.display(), bad.message);
+                findings.adopt(&Problem::new(message, bad.help).into());
+            }
             Self::Folder(folder) => {
                 let file =
                     FILES.iter().find(|(key, _)| *key == bad.key).map_or("task.yaml", |(_, file)| file);
@@ -58,6 +69,7 @@ impl Place {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Text { source, span, .. } => format!("line {}", source.line_column(*span).0),
+            Self::Row { number, .. } => format!("row {number}"),
             Self::Folder(folder) => folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }

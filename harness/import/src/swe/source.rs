@@ -1,4 +1,4 @@
-//! Files of rows: a JSON list of objects, one object, or one object a line.
+//! Files of rows: Parquet, a JSON list of objects, one object, or one object a line.
 //!
 //! A row that is no JSON is told at the character where its reading ended; the lines after it are read (W3).
 
@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 use super::place::Place;
 use crate::document::read_text_below;
 use crate::findings::Findings;
+use crate::parquet_rows;
 use crate::questions::BadRow;
 
-/// Most bytes of a file: a set of fifty thousand instances with long lists of tests has about so many.
+/// Most bytes of a file of JSON: a set of fifty thousand instances with long lists of tests has about so many.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// A row as it was found.
@@ -25,14 +26,10 @@ pub(super) struct Found {
 
 /// Reads the rows of a file. What is wrong with the file as a whole is in the findings.
 pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<Found> {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    if extension == "parquet" {
-        let shown = path.display();
-        let help = format!(
-            "convert it first: `python3 -c 'import pandas; pandas.read_parquet(\"{shown}\").to_json(\"rows.jsonl\", orient=\"records\", lines=True)'`"
-        );
-        findings.refuse_path(path, "is Parquet, which is not read here", help);
-        return Vec::new();
+    if parquet_rows::is_parquet(path) {
+        let rows = parquet_rows::read(path, findings).into_iter();
+        let place = |number| Place::Row { shown: path.to_owned(), number };
+        return rows.map(|row| Found { place: place(row.number), columns: row.columns }).collect();
     }
     match read_text_below(path, MAX_BYTES) {
         Ok(source) => rows_in(path, &source),
@@ -150,7 +147,7 @@ mod tests {
                     let (line, column) = source.line_column(*span);
                     (line, column, row.columns.is_ok())
                 }
-                Place::Folder(_) => (0, 0, false),
+                Place::Row { .. } | Place::Folder(_) => (0, 0, false),
             })
             .collect();
         assert_eq!(found, expected, "{text}");

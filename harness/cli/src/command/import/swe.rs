@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Choices {
-    /// A file of rows, JSON or JSONL, or the folder of a task repository (with sweb.yaml).
+    /// A file of rows, Parquet, JSON or JSONL, or the folder of a task repository (with sweb.yaml).
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The suite's folder, which is made; the suite is called like it.
