@@ -16,6 +16,8 @@ use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// An entry as the walk comes to it.
 pub(super) struct Entry<'a> {
+    /// What is walked over.
+    pub(super) tree: &'a SafeDir,
     /// The folder it is in.
     pub(super) folder: BorrowedFd<'a>,
     /// Its name there.
@@ -93,14 +95,14 @@ pub(super) fn walk(
 
         let folder = chain.folder().map_err(|errno| failed(here, errno))?;
         let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
+            Ok(stat) => root.as_told(stat),
             Err(errno) => {
                 skip_unreadable(visitor, here, errno)?;
                 continue;
             }
         };
         let kind = EntryStat::from(&stat).kind;
-        let entry = Entry { folder, name: &name, path: here, stat: &stat, kind };
+        let entry = Entry { tree: root, folder, name: &name, path: here, stat: &stat, kind };
         if kind != FileKind::Folder {
             visitor.leaf(&entry, &mut budget)?;
             continue;

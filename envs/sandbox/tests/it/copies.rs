@@ -18,7 +18,6 @@ const REPLACED: CopyOptions = CopyOptions {
     owner: None,
     existing: Existing::Replaced,
     room: Room::Shared,
-    keep_rights: false,
 };
 
 /// Copies `from` of a source to `to` of a destination, and looks at the result; nothing outside may have changed.

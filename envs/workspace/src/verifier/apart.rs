@@ -86,17 +86,19 @@ pub(super) async fn bring(
                 continue;
             }
         };
-        if !report.skipped.is_empty() {
-            flags.push("copy-incomplete".to_owned());
-        }
+        let mut is_complete = report.skipped.is_empty();
         let destination = artifact.destination.as_ref().unwrap_or(&artifact.source);
         match to.carry_in(request(destination, Exclusions::default())).await {
-            Ok(_) => {}
+            // The copy on the host may be closed to this process, where it is not root.
+            Ok(report) => is_complete &= report.skipped.is_empty(),
             Err(CarryError::Fault(fault)) => return Err(fault),
             Err(CarryError::Tree(error)) if error.is_infrastructure() => {
                 return Err(copy_fault("stage", &error, format!("{destination}: {error}")));
             }
             Err(CarryError::Tree(error)) => flags.push(error.flag().unwrap_or("artifact-missing").to_owned()),
+        }
+        if !is_complete {
+            flags.push("copy-incomplete".to_owned());
         }
     }
     // Removing a large tree takes a while.
