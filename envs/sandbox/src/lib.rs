@@ -66,5 +66,5 @@ pub use shell::{
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tree::{
     CopyOptions, CopyReport, Exclusions, Existing, LeftOut, Room, SkipReason, Skipped, TreeBound, TreeBounds,
-    TreeError, UnpackError, copy_part, copy_tree, pack_tree, unpack_tree,
+    TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,
 };

@@ -9,6 +9,8 @@
 //!     that keeps appending.
 //! I4. A hard link is never written through: what else shares the content is unknown.
 //! I5. A call that acts as another owner gives the thread its own identity back, whatever happens.
+//! I6. Of a tree that came from elsewhere, kinds, rights and owners are those it has there ([`Told`]), not those of the
+//!     files that it is kept in.
 //!
 //! Units: sizes in bytes, permission bits as in `chmod` (0o644).
 //! Errors: [`SafeReadError`] and [`SafeWriteError`]; both tell what the folder's writer caused from what

@@ -37,6 +37,9 @@ pub(super) trait Visitor {
         false
     }
 
+    /// A folder is about to be opened.
+    fn before(&mut self, _entry: &Entry<'_>) {}
+
     /// A folder was opened; its content follows.
     fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
@@ -107,6 +110,7 @@ pub(super) fn walk(
             visitor.leaf(&entry, &mut budget)?;
             continue;
         }
+        visitor.before(&entry);
         match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
             Ok(inner) => {
                 visitor.enter(&entry, &mut budget)?;
