@@ -55,6 +55,12 @@ const CAPABILITIES: &[&str] = &[
 /// Programs inside are confined one by one, as they are started.
 const UNCONFINED: [&str; 3] = ["seccomp=unconfined", "apparmor=unconfined", "label=disable"];
 
+/// Bytes of memory that it may have, so that whatever is asked of it is no trouble of its machine's. The largest message
+/// (1 GiB) is there twice or three times while it is read or written, as text and as what it says; trees and what programs
+/// say go through piece by piece, and what is kept of a tree on its way is a few tens of bytes an entry. Its `/tmp`, where
+/// trees lie meanwhile, is on the disk of its machine.
+const MEMORY: i64 = 4 << 30;
+
 /// Where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -137,6 +143,9 @@ fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(kept.map(str::to_owned).collect()),
         security_opt: Some(UNCONFINED.map(str::to_owned).to_vec()),
+        memory: Some(MEMORY),
+        // No swap beyond it.
+        memory_swap: Some(MEMORY),
         pid_mode: Some("host".to_owned()),
         userns_mode: Some("host".to_owned()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::HOST),

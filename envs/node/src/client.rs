@@ -103,13 +103,8 @@ impl Node {
         let determinism = determinism.clone();
         let entry = Entry { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities };
         let entered: Result<Result<Entered, Fault>, Fault> = self.ask(&Request::Enter(Box::new(entry))).await;
-        let Entered { sandbox, mut identity } =
+        let Entered { sandbox, identity } =
             entered.map_err(|fault| Fault { boundary: Boundary::Provider, ..fault })??;
-        let own = rustix::process::geteuid();
-        if !own.is_root() {
-            // Nobody but root can keep the owners of what is fetched: it is all ours then, and counts as the agent's.
-            identity.0 = own.as_raw();
-        }
         let terminal = Terminal::Elsewhere(Box::new(NodeTerminal::new(self.clone(), sandbox)));
         let sandbox = NodeSandbox::new(self.clone(), sandbox, identity, bounds, keeper, live);
         Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })

@@ -1,23 +1,23 @@
 //! A sandbox on a node.
 
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clawrl_core::{Boundary, BoxFuture, Fault};
+use clawrl_core::{Boundary, BoxFuture, Fault, Retry};
 use clawrl_sandbox::{
     CarryError, CarryRequest, CopyOptions, CopyReport, Exclusions, ExecError, ExecOutput, ExecSpec, Filling,
-    Keeper, Live, ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxSpec,
-    TreeBound, TreeBounds, TreeError, copy_part,
+    Keeper, Live, ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, SafeWriteError,
+    Sandbox, SandboxSpec, TreeBound, TreeBounds, TreeError, copy_part,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::body::{PieceReader, PieceStream, pieces};
+use crate::body::PieceReader;
 use crate::client::Node;
 use crate::program;
-use crate::tree::Aside;
+use crate::tree::{Arrived, Lost, Parcel};
 use crate::wire::{Exec, ExecTrouble, OfSandbox, ReadTrouble, Request, TreeTrouble};
 
 /// What an image may bring into a workspace, beside what the agent may write there.
@@ -87,46 +87,31 @@ impl NodeSandbox {
     }
 
     /// A tree that follows an answer.
-    async fn fetch<E: DeserializeOwned>(
-        &self,
-        question: OfSandbox,
-    ) -> Result<Result<(Aside, CopyReport), E>, Fault> {
+    async fn fetch(&self, question: OfSandbox) -> Result<Result<Arrived, TreeError>, Fault> {
         let (answer, arriving) =
-            self.node.listen::<Result<Result<CopyReport, E>, Fault>>(&self.about(question)).await?;
-        let report = match answer? {
-            Ok(report) => report,
-            Err(error) => return Ok(Err(error)),
-        };
-        let reader = PieceReader::of(arriving);
-        match blocking(move || Aside::unpack(reader, rustix::process::geteuid().is_root())).await? {
-            Ok(aside) => Ok(Ok((aside, report))),
-            Err(error) => Err(self.node.lost(&format_args!("fetching a tree: {error}"))),
+            self.node.listen::<Result<Result<(), TreeTrouble>, Fault>>(&self.about(question)).await?;
+        if let Err(trouble) = answer? {
+            return Ok(Err(trouble.into()));
+        }
+        let mut reader = PieceReader::of(arriving);
+        match blocking(move || Arrived::read(&mut reader)).await? {
+            Ok(arrived) => Ok(Ok(arrived)),
+            Err(Lost::Tree(error)) => Ok(Err(error)),
+            Err(Lost::Place(error)) => Err(Lost::place(&error)),
+            Err(Lost::Stream(error)) => Err(self.node.lost(&format_args!("fetching a tree: {error}"))),
         }
     }
 
-    /// Copies a tree aside and sends it after a question.
+    /// Sends a tree after a question. What cannot be read here is left out there.
     async fn send(
         &self,
-        (source, from): (Arc<SafeDir>, String),
-        exclude: Exclusions,
-        bounds: TreeBounds,
+        parcel: Parcel,
         question: OfSandbox,
     ) -> Result<Result<CopyReport, TreeError>, Fault> {
-        let copied = blocking(move || {
-            Aside::copy(&source, Path::new(&from), &exclude, CopyOptions { bounds, ..CopyOptions::default() })
-        })
-        .await?;
-        let (aside, report) = match copied.map_err(|error| stage(&error))? {
-            Ok(copied) => copied,
-            Err(error) => return Ok(Err(error)),
-        };
         let question = self.about(question);
         let answer: Result<Result<CopyReport, TreeTrouble>, Fault> =
-            self.node.tell(&question, packed(aside)).await?;
-        Ok(answer?.map_err(TreeError::from).map(|there| CopyReport {
-            skipped: report.skipped.into_iter().chain(there.skipped).collect(),
-            ..there
-        }))
+            self.node.tell(&question, parcel.stream()).await?;
+        Ok(answer?.map_err(TreeError::from))
     }
 }
 
@@ -134,15 +119,21 @@ fn taken(live: &Mutex<Option<Live>>) -> Option<Live> {
     live.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The stream of a tree that was copied aside.
-pub(crate) fn packed(aside: Aside) -> PieceStream {
-    let (writer, stream) = pieces();
-    tokio::task::spawn_blocking(move || aside.pack(writer));
-    stream
-}
-
-pub(crate) fn stage(error: &io::Error) -> Fault {
-    Fault::transient(Boundary::Env, "stage", format!("a folder for a tree on its way: {error}"))
+/// A workspace that did not come: the agent's doing, where it is one that nobody could bring.
+fn unfetched(error: TreeError, bounds: TreeBounds) -> Result<Result<Arc<SafeDir>, SafeReadError>, Fault> {
+    match error {
+        TreeError::Read(error) if !error.is_infrastructure() => Ok(Err(error)),
+        TreeError::Bound { path, bound, limit } => Ok(Err(SafeReadError::Bound { path, bound, limit })),
+        // The file system here, and so the largest file that it has, is none of the agent's.
+        TreeError::Write(SafeWriteError::TooLarge { path }) | TreeError::NoRoom { path } => {
+            Ok(Err(SafeReadError::Bound { path, bound: TreeBound::Bytes, limit: bounds.bytes }))
+        }
+        error => {
+            let message = format!("the workspace: {error}");
+            let fault = Fault::transient(Boundary::Env, "workspace-unreadable", message);
+            Err(if error.is_lasting() { Fault { retry: Retry::Never, ..fault } } else { fault })
+        }
+    }
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -177,24 +168,12 @@ impl Sandbox for NodeSandbox {
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         Box::pin(async move {
             let bounds = self.bounds;
-            match self.fetch::<TreeTrouble>(OfSandbox::Workspace { bounds }).await? {
-                Ok((aside, _)) => {
-                    let tree = blocking(move || aside.into_tree()).await?;
-                    Ok(Ok(Arc::new(tree.map_err(|error| stage(&error))?)))
+            match self.fetch(OfSandbox::Workspace { bounds }).await? {
+                Ok(arrived) => {
+                    let tree = blocking(move || arrived.into_tree()).await?;
+                    Ok(Ok(Arc::new(tree.map_err(|error| Lost::place(&error))?)))
                 }
-                Err(trouble) => match TreeError::from(trouble) {
-                    TreeError::Read(error) if error.is_infrastructure() => {
-                        let message = format!("the workspace: {error}");
-                        Err(Fault::transient(Boundary::Env, "workspace-unreadable", message))
-                    }
-                    TreeError::Read(error) => Ok(Err(error)),
-                    TreeError::Bound { limit, path, bound } => Ok(Err(SafeReadError::TooLarge {
-                        path,
-                        size: limit.saturating_add(1),
-                        cap: if bound == TreeBound::Bytes { limit } else { bounds.bytes },
-                    })),
-                    other => Err(Fault::transient(Boundary::Env, "workspace-unreadable", other.to_string())),
-                },
+                Err(error) => unfetched(error, bounds),
             }
         })
     }
@@ -274,7 +253,8 @@ impl Sandbox for NodeSandbox {
         Box::pin(async move {
             let Filling { tree, folder, exclude, bounds } = filling;
             let question = OfSandbox::Fill { folder, bounds };
-            self.send((tree, ".".to_owned()), exclude, bounds, question).await
+            let (from, report) = (PathBuf::from("."), CopyReport::default());
+            self.send(Parcel { tree, from, exclude, bounds, report }, question).await
         })
     }
 
@@ -282,15 +262,15 @@ impl Sandbox for NodeSandbox {
         Box::pin(async move {
             let CarryRequest { inside, outside, name, exclude, bounds } = request;
             let question = OfSandbox::CarryOut { inside, exclude, bounds };
-            let fetched = self.fetch::<TreeTrouble>(question).await?;
-            let (aside, report) = fetched.map_err(TreeError::from)?;
+            let mut arrived = self.fetch(question).await??;
+            let there = std::mem::take(&mut arrived.report);
             let options = CopyOptions { bounds, ..CopyOptions::default() };
             let copied = blocking(move || {
-                let (folder, from) = aside.into_folder()?;
+                let (folder, from) = arrived.into_folder()?;
                 Ok::<_, io::Error>(copy_part(&folder, from, &outside, name, &Exclusions::default(), options))
             });
-            copied.await?.map_err(|error| stage(&error))??;
-            Ok(report)
+            let report = copied.await?.map_err(|error| Lost::place(&error))??;
+            Ok(CopyReport { skipped: there.skipped.and(report.skipped), ..report })
         })
     }
 
@@ -298,7 +278,32 @@ impl Sandbox for NodeSandbox {
         Box::pin(async move {
             let CarryRequest { inside, outside, name, exclude, bounds } = request;
             let question = OfSandbox::CarryIn { inside, bounds };
-            Ok(self.send((outside, name), exclude, bounds, question).await??)
+            let (from, report) = (PathBuf::from(name), CopyReport::default());
+            Ok(self.send(Parcel { tree: outside, from, exclude, bounds, report }, question).await??)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_could_bring_is_no_fault() {
+        let check = |error: TreeError, expected: Result<&str, Retry>| {
+            let found = unfetched(error, MOST_OF_AN_IMAGE);
+            let found = found.map(|refused| refused.unwrap_err().to_string()).map_err(|fault| fault.retry);
+            assert_eq!(found, expected.map(str::to_owned));
+        };
+        let entries = TreeError::Bound { bound: TreeBound::Entries, limit: 1_000_000, path: "a".into() };
+        check(entries, Ok("the tree has more than 1000000 entries (met at \"a\")"));
+        let large = SafeWriteError::TooLarge { path: "a".into() };
+        check(large.into(), Ok("the tree has more than 4294967296 bytes (met at \"a\")"));
+        check(SafeReadError::Missing { path: "a".into() }.into(), Ok("\"a\" does not exist"));
+        let written =
+            |errno: rustix::io::Errno| SafeWriteError::Io { path: "a".into(), source: errno.into() };
+        check(written(rustix::io::Errno::IO).into(), Err(Retry::Sound));
+        check(written(rustix::io::Errno::ROFS).into(), Err(Retry::Never));
+        check(SafeWriteError::Full { path: "a".into() }.into(), Err(Retry::Sound));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use bytes::{Bytes, BytesMut};
 use clawrl_core::{CancelToken, Fault, spelled_out};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyOptions, CopyReport, Enclosure, Exclusions, ExecSpec, Filling, LiveCount,
-    Program, ProgramHandle, PutFile, Sandbox, Shell, ShellError, StepLimits, StepOutput, Terminal, TreeError,
+    CarryError, CarryRequest, CopyReport, Enclosure, Exclusions, ExecSpec, Filling, LiveCount, Program,
+    ProgramHandle, PutFile, Sandbox, Shell, ShellError, StepLimits, StepOutput, Terminal, TreeError,
     available, enter,
 };
 use futures_util::{Stream, stream};
@@ -32,8 +32,8 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
 use crate::body::{Arriving, Outgoing, PieceReader, head, head_and, headed_with};
 use crate::client::{CONNECTION_WINDOW, Connection, STREAM_WINDOW};
-use crate::sandbox::{blocking, packed, stage};
-use crate::tree::Aside;
+use crate::sandbox::blocking;
+use crate::tree::{Arrived, Aside, Lost, Parcel};
 use crate::wire::{
     Entered, Entry, Exec, ExecTrouble, OfProgram, OfSandbox, ReadTrouble, Request, Said, ShellTrouble, Step,
     TreeTrouble, reportable,
@@ -184,36 +184,29 @@ impl Host {
                     Ok(Err(error)) => return refused(TreeError::Read(error)),
                     Err(fault) => return head(&Err::<Copied, _>(fault)),
                 };
-                let options = CopyOptions { bounds, keep_rights: true, ..CopyOptions::default() };
-                let copied =
-                    blocking(move || Aside::copy(&tree, Path::new("."), &Exclusions::default(), options));
-                match copied.await.map(|copied| copied.map_err(|error| stage(&error))) {
-                    Ok(Ok(Ok((aside, report)))) => {
-                        head_and(&Ok::<Copied, Fault>(Ok(reportable(report))), packed(aside))
-                    }
-                    Ok(Ok(Err(error))) => refused(error),
-                    Ok(Err(fault)) | Err(fault) => head(&Err::<Copied, _>(fault)),
-                }
+                let (from, exclude, report) =
+                    (PathBuf::from("."), Exclusions::default(), CopyReport::default());
+                follows(Parcel { tree, from, exclude, bounds, report })
             }
             OfSandbox::CarryOut { inside, exclude, bounds } => {
-                let aside = match blocking(Aside::empty).await.map(|made| made.map_err(|error| stage(&error)))
-                {
+                let made = blocking(Aside::empty).await;
+                let (aside, outside) = match made.map(|made| made.map_err(|error| Lost::place(&error))) {
                     Ok(Ok(aside)) => aside,
                     Ok(Err(fault)) | Err(fault) => return head(&Err::<Copied, _>(fault)),
                 };
-                let (aside, outside) = aside;
                 let request = CarryRequest { inside, outside, name: Aside::NAME.to_owned(), exclude, bounds };
                 match sandbox.carry_out(request).await {
-                    Ok(report) => match aside.within(bounds) {
-                        Ok(()) => head_and(&Ok::<Copied, Fault>(Ok(reportable(report))), packed(aside)),
-                        Err(error) => refused(error),
-                    },
+                    Ok(report) => follows(aside.parcel(bounds, report)?),
                     Err(CarryError::Tree(error)) => refused(error),
                     Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
                 }
             }
             OfSandbox::CarryIn { inside, bounds } => {
-                let (outside, name) = unpacked(rest).await?.into_folder()?;
+                let arrived = match arrived(rest).await? {
+                    Ok(arrived) => arrived,
+                    Err(error) => return refused(error),
+                };
+                let (outside, name) = arrived.into_folder()?;
                 let (outside, name) = (Arc::new(outside), name.to_owned());
                 let request = CarryRequest { inside, outside, name, exclude: Exclusions::default(), bounds };
                 match sandbox.carry_in(request).await {
@@ -223,7 +216,10 @@ impl Host {
                 }
             }
             OfSandbox::Fill { folder, bounds } => {
-                let tree = Arc::new(unpacked(rest).await?.into_tree()?);
+                let tree = match arrived(rest).await? {
+                    Ok(arrived) => Arc::new(arrived.into_tree()?),
+                    Err(error) => return refused(error),
+                };
                 let filling = Filling { tree, folder, exclude: Exclusions::default(), bounds };
                 let filled = sandbox.fill(filling).await;
                 head(&filled.map(|filled| filled.map(reportable).map_err(TreeTrouble::from)))
@@ -284,9 +280,19 @@ fn no_shell() -> io::Error {
     io::Error::other("this sandbox has no shell")
 }
 
-async fn unpacked(rest: Arriving) -> io::Result<Aside> {
-    let reader = PieceReader::of(rest);
-    blocking(move || Aside::unpack(reader, false)).await.map_err(io::Error::other)?
+/// A tree after an answer; what becomes of it is said behind it.
+fn follows(parcel: Parcel) -> io::Result<Outgoing> {
+    head_and(&Ok::<Result<(), TreeTrouble>, Fault>(Ok(())), parcel.stream())
+}
+
+/// A tree after a question.
+async fn arrived(rest: Arriving) -> io::Result<Result<Arrived, TreeError>> {
+    let mut reader = PieceReader::of(rest);
+    match blocking(move || Arrived::read(&mut reader)).await.map_err(io::Error::other)? {
+        Ok(arrived) => Ok(Ok(arrived)),
+        Err(Lost::Tree(error)) => Ok(Err(error)),
+        Err(Lost::Place(error) | Lost::Stream(error)) => Err(error),
+    }
 }
 
 async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<StepOutput, ShellError> {

@@ -1,25 +1,70 @@
-//! Trees on their way between two machines, as archives.
+//! Trees on their way between two machines.
 //!
-//! I1. A tree is first copied aside, by [`clawrl_sandbox::copy_part`], which follows no link and keeps within bounds; only
-//! that copy is packed. I2. Holes are sent as what they read as, so that they count as bytes here.
+//! I1. A tree is sent by [`clawrl_sandbox::pack_tree`], which follows no link and keeps within bounds. I2. After the tree
+//! comes what became of it (a length of four bytes, the lowest first, and so much JSON): a tree without is none. I3. What
+//! arrives lies in files and folders that are this process's, whoever it is; what else they were is told by the folder that
+//! is handed on, so that who looks at them sees what is there, and the last clone dropped can remove them.
 
-use std::io;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_core::{Boundary, Fault};
 use clawrl_sandbox::{
-    CopyOptions, CopyReport, Exclusions, SafeDir, TreeBound, TreeBounds, TreeError, copy_part,
+    CopyReport, Exclusions, SafeDir, Told, TreeBounds, TreeError, UnpackError, pack_tree, unpack_tree,
 };
 use tempfile::TempDir;
 
-use crate::body::{PieceReader, PieceWriter};
+use crate::body::{PieceStream, pieces};
+use crate::wire::{TreeTrouble, reportable};
 
-/// What was copied aside; removed when it is dropped.
+/// Most bytes of what is said after a tree: the names of what it lacks are in it.
+const MOST_END: u64 = 256 << 20;
+
+/// What is said after a tree: what whoever brought it this far copied, or why that is not all.
+type End = Result<CopyReport, TreeTrouble>;
+
+/// What is sent of a tree.
+pub(crate) struct Parcel {
+    pub(crate) tree: Arc<SafeDir>,
+    /// The path there of a file or a folder.
+    pub(crate) from: PathBuf,
+    pub(crate) exclude: Exclusions,
+    pub(crate) bounds: TreeBounds,
+    /// Of the copy that it is, if it is one.
+    pub(crate) report: CopyReport,
+}
+
+impl Parcel {
+    /// The stream of it.
+    pub(crate) fn stream(self) -> PieceStream {
+        let (mut writer, stream) = pieces();
+        tokio::task::spawn_blocking(move || {
+            let written = self.write(&mut writer);
+            writer.finish(written);
+        });
+        stream
+    }
+
+    /// Blocks.
+    fn write(self, out: &mut impl Write) -> io::Result<()> {
+        let packed = pack_tree(&self.tree, &self.from, &self.exclude, self.bounds, out);
+        let end: End = packed.map(|()| reportable(self.report)).map_err(TreeTrouble::from);
+        let end = serde_json::to_vec(&end).map_err(io::Error::other)?;
+        out.write_all(&u32::try_from(end.len()).map_err(io::Error::other)?.to_le_bytes())?;
+        out.write_all(&end)
+    }
+}
+
+/// A folder for something on its way; removed when it is dropped.
 pub(crate) struct Aside(TempDir);
 
+/// The name there of what is on its way, be it a file or a folder.
+const NAME: &str = "t";
+
 impl Aside {
-    /// The name of what was copied, be it a file or a folder.
-    pub(crate) const NAME: &str = "t";
+    /// The name of what is copied there.
+    pub(crate) const NAME: &str = NAME;
 
     /// With nothing in it yet, and its folder. Blocks.
     pub(crate) fn empty() -> io::Result<(Self, Arc<SafeDir>)> {
@@ -28,74 +73,136 @@ impl Aside {
         Ok((aside, Arc::new(folder)))
     }
 
-    /// Copies what is at a path of a folder. Blocks.
-    pub(crate) fn copy(
-        source: &SafeDir,
-        from: &Path,
-        exclude: &Exclusions,
-        options: CopyOptions,
-    ) -> io::Result<Result<(Self, CopyReport), TreeError>> {
-        let (aside, folder) = Self::empty()?;
-        let copied = copy_part(source, from, &folder, Self::NAME, exclude, options);
-        Ok(copied.and_then(|report| aside.within(options.bounds).map(|()| (aside, report))))
+    /// What was copied there. It stays until the last clone of the folder is dropped.
+    pub(crate) fn parcel(self, bounds: TreeBounds, report: CopyReport) -> io::Result<Parcel> {
+        let tree = self.folder(Path::new("."), Told::default())?;
+        let (from, exclude) = (PathBuf::from(NAME), Exclusions::default());
+        Ok(Parcel { tree: Arc::new(tree), from, exclude, bounds, report })
     }
 
-    /// I2. Blocks.
-    pub(crate) fn within(&self, bounds: TreeBounds) -> Result<(), TreeError> {
-        let mut left = bounds.bytes;
-        let mut folders = vec![self.0.path().to_owned()];
-        let failed = |path: &Path, source| clawrl_sandbox::SafeReadError::Io { path: path.into(), source };
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
-                let entry = entry.map_err(|error| failed(&folder, error))?;
-                let stat = entry.metadata().map_err(|error| failed(&entry.path(), error))?;
-                if stat.is_dir() {
-                    folders.push(entry.path());
-                } else {
-                    left = left.checked_sub(stat.len()).ok_or_else(|| TreeError::Bound {
-                        bound: TreeBound::Bytes,
-                        limit: bounds.bytes,
-                        path: entry.path().strip_prefix(self.0.path()).unwrap_or(Path::new(".")).into(),
-                    })?;
-                }
-            }
+    fn folder(self, path: &Path, told: Told) -> io::Result<SafeDir> {
+        let path = self.0.path().join(path);
+        SafeDir::open_told(path, told, Arc::new(self.0)).map_err(io::Error::other)
+    }
+}
+
+/// A tree that came.
+pub(crate) struct Arrived {
+    aside: Aside,
+    told: Told,
+    /// What whoever sent it says of it.
+    pub(crate) report: CopyReport,
+}
+
+/// Why none came.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// There is no place for it here.
+    Place(io::Error),
+    /// It did not come to its end, or is none.
+    Stream(io::Error),
+    /// It could not be read there, or not be written here.
+    Tree(TreeError),
+}
+
+impl Lost {
+    /// A [`Fault`] of the machine that lacks a place.
+    pub(crate) fn place(error: &io::Error) -> Fault {
+        Fault::transient(Boundary::Env, "stage", format!("a folder for a tree on its way: {error}"))
+    }
+}
+
+impl Arrived {
+    /// Reads the whole stream. Blocks.
+    pub(crate) fn read(from: &mut impl Read) -> Result<Self, Lost> {
+        let (aside, folder) = Aside::empty().map_err(Lost::Place)?;
+        let told = match unpack_tree(from, &folder, NAME) {
+            Ok(told) => Some(told),
+            Err(UnpackError::GivenUp) => None,
+            Err(UnpackError::Stream(error)) => return Err(Lost::Stream(error)),
+            Err(UnpackError::Write(error)) => return Err(Lost::Tree(error.into())),
+        };
+        match (told, end(from).map_err(Lost::Stream)?) {
+            (_, Err(trouble)) => Err(Lost::Tree(trouble.into())),
+            (Some(told), Ok(report)) => Ok(Self { aside, told, report }),
+            (None, Ok(_)) => Err(Lost::Stream(io::Error::other("a tree was given up, and nobody says why"))),
         }
-        Ok(())
     }
 
-    /// Packs it. Blocks.
-    pub(crate) fn pack(self, mut writer: PieceWriter) {
-        let mut archive = tar::Builder::new(&mut writer);
-        archive.follow_symlinks(false);
-        archive.sparse(false);
-        let packed = archive.append_dir_all(".", self.0.path()).and_then(|()| archive.finish());
-        drop(archive);
-        writer.finish(packed);
-    }
-
-    /// Unpacks what was packed elsewhere; with owners only as root. Blocks.
-    pub(crate) fn unpack(reader: PieceReader, with_owners: bool) -> io::Result<Self> {
-        let aside = Self(tempfile::tempdir()?);
-        let mut archive = tar::Archive::new(reader);
-        archive.set_preserve_permissions(true);
-        archive.set_preserve_ownerships(with_owners);
-        archive.set_overwrite(false);
-        archive.unpack(aside.0.path())?;
-        // An archive ends before its stream does: only the whole stream is the whole tree.
-        io::copy(&mut archive.into_inner(), &mut io::sink())?;
-        Ok(aside)
-    }
-
-    /// The copy, and its name there. It stays until the last clone of the folder is dropped.
+    /// The folder that it is in, and its name there.
     pub(crate) fn into_folder(self) -> io::Result<(SafeDir, &'static str)> {
-        let path = self.0.path().to_owned();
-        let folder = SafeDir::open_kept(path, Arc::new(self.0)).map_err(io::Error::other)?;
-        Ok((folder, Self::NAME))
+        Ok((self.aside.folder(Path::new("."), self.told)?, NAME))
     }
 
-    /// The copy as a folder.
+    /// The tree, which is a folder.
     pub(crate) fn into_tree(self) -> io::Result<SafeDir> {
-        let path = self.0.path().join(Self::NAME);
-        SafeDir::open_kept(path, Arc::new(self.0)).map_err(io::Error::other)
+        self.aside.folder(Path::new(NAME), self.told)
+    }
+}
+
+/// I2. What the stream ends with is read, too: only the whole stream is the whole tree.
+fn end(from: &mut impl Read) -> io::Result<End> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u64::from(u32::from_le_bytes(length));
+    if length > MOST_END {
+        return Err(io::Error::other("more than is said after a tree"));
+    }
+    let mut end = Vec::new();
+    from.take(length).read_to_end(&mut end)?;
+    let end = serde_json::from_slice(&end).map_err(io::Error::other)?;
+    io::copy(from, &mut io::sink())?;
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_sandbox::{FileKind, TreeBound};
+
+    use super::*;
+
+    const BOUNDS: TreeBounds = TreeBounds { entries: 100, depth: 10, bytes: 1_000 };
+
+    /// What is sent of a folder, whole.
+    fn sent(folder: &TempDir, from: &str, bounds: TreeBounds) -> Vec<u8> {
+        let tree = Arc::new(SafeDir::open(folder.path()).unwrap());
+        let (from, exclude) = (PathBuf::from(from), Exclusions::default());
+        let report = CopyReport { files: 7, ..CopyReport::default() };
+        let mut stream = Vec::new();
+        Parcel { tree, from, exclude, bounds, report }.write(&mut stream).unwrap();
+        stream
+    }
+
+    #[test]
+    fn a_parcel_arrives_with_what_is_said_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("a/fifo"), rustix::fs::Mode::RUSR).unwrap();
+        let arrived = Arrived::read(&mut sent(&folder, ".", BOUNDS).as_slice()).unwrap();
+        assert_eq!(arrived.report.files, 7);
+        let tree = arrived.into_tree().unwrap();
+        assert_eq!(tree.stat("a/fifo").unwrap().kind, FileKind::Fifo);
+        let arrived = Arrived::read(&mut sent(&folder, "a", BOUNDS).as_slice()).unwrap();
+        let (tree, name) = arrived.into_folder().unwrap();
+        assert_eq!(tree.stat(format!("{name}/fifo")).unwrap().kind, FileKind::Fifo);
+    }
+
+    #[test]
+    fn what_was_given_up_says_why_and_what_broke_off_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), [1; 500]).unwrap();
+        let check = |bounds: TreeBounds, expected: TreeBound| {
+            let lost = Arrived::read(&mut sent(&folder, ".", bounds).as_slice()).err().unwrap();
+            match lost {
+                Lost::Tree(TreeError::Bound { bound, .. }) => assert_eq!(bound, expected),
+                other => panic!("{other:?}"),
+            }
+        };
+        check(TreeBounds { bytes: 499, ..BOUNDS }, TreeBound::Bytes);
+        check(TreeBounds { entries: 0, ..BOUNDS }, TreeBound::Entries);
+        let whole = sent(&folder, ".", BOUNDS);
+        for length in 0..whole.len() {
+            assert!(matches!(Arrived::read(&mut &whole[..length]), Err(Lost::Stream(_))), "{length}");
+        }
     }
 }

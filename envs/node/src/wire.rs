@@ -5,13 +5,14 @@
 //! first) and so much JSON; what follows is a stream of its own, where there is one. Both ends are built from the same
 //! source, so there is no version.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clawrl_core::{Determinism, Fault};
 use clawrl_sandbox::{
     CopyReport, Exclusions, ExecError, FileKind, JobSignal, NotRun, ProcessFacts, ProgramSpec, PutFile,
-    SafeReadError, SafeWriteError, SandboxCommand, SandboxSpec, ShellConfig, ShellError, Skipped, TreeBound,
+    SafeReadError, SafeWriteError, SandboxCommand, SandboxSpec, ShellConfig, ShellError, TreeBound,
     TreeBounds, TreeError,
 };
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,30 @@ pub(crate) enum Said {
     End(Result<Option<i32>, ExecTrouble>),
 }
 
+/// What a system says: its kind decides whether it is worth another try.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum SystemTrouble {
+    /// By its number, which is the same on both ends: both run Linux.
+    Numbered(i32),
+    /// One that did not come from the kernel.
+    Told(String),
+}
+
+impl From<io::Error> for SystemTrouble {
+    fn from(error: io::Error) -> Self {
+        error.raw_os_error().map_or_else(|| Self::Told(error.to_string()), Self::Numbered)
+    }
+}
+
+impl From<SystemTrouble> for io::Error {
+    fn from(trouble: SystemTrouble) -> Self {
+        match trouble {
+            SystemTrouble::Numbered(number) => Self::from_raw_os_error(number),
+            SystemTrouble::Told(why) => Self::other(why),
+        }
+    }
+}
+
 /// Of a file or folder that was not read. Names that are no UTF-8 are written as well as they can be.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReadTrouble {
@@ -160,9 +185,10 @@ enum WhyNotRead {
     TooLarge { size: u64, cap: u64 },
     Escape,
     Changed,
-    Unreadable(String),
+    Bound { bound: TreeBound, limit: u64 },
+    Unreadable(SystemTrouble),
     NoOpenat2,
-    Io(String),
+    Io(SystemTrouble),
 }
 
 impl From<SafeReadError> for ReadTrouble {
@@ -174,11 +200,12 @@ impl From<SafeReadError> for ReadTrouble {
             E::NotRegular { path, kind } => (path, WhyNotRead::NotRegular(kind)),
             E::NotFolder { path, kind } => (path, WhyNotRead::NotFolder(kind)),
             E::TooLarge { path, size, cap } => (path, WhyNotRead::TooLarge { size, cap }),
+            E::Bound { path, bound, limit } => (path, WhyNotRead::Bound { bound, limit }),
             E::Escape { path } => (path, WhyNotRead::Escape),
             E::Changed { path } => (path, WhyNotRead::Changed),
-            E::Unreadable { path, source } => (path, WhyNotRead::Unreadable(source.to_string())),
+            E::Unreadable { path, source } => (path, WhyNotRead::Unreadable(source.into())),
             E::NoOpenat2 => (PathBuf::new(), WhyNotRead::NoOpenat2),
-            E::Io { path, source } => (path, WhyNotRead::Io(source.to_string())),
+            E::Io { path, source } => (path, WhyNotRead::Io(source.into())),
         };
         Self { path: written(&path), why }
     }
@@ -193,11 +220,12 @@ impl From<ReadTrouble> for SafeReadError {
             WhyNotRead::NotRegular(kind) => Self::NotRegular { path, kind },
             WhyNotRead::NotFolder(kind) => Self::NotFolder { path, kind },
             WhyNotRead::TooLarge { size, cap } => Self::TooLarge { path, size, cap },
+            WhyNotRead::Bound { bound, limit } => Self::Bound { path, bound, limit },
             WhyNotRead::Escape => Self::Escape { path },
             WhyNotRead::Changed => Self::Changed { path },
-            WhyNotRead::Unreadable(why) => Self::Unreadable { path, source: std::io::Error::other(why) },
+            WhyNotRead::Unreadable(why) => Self::Unreadable { path, source: why.into() },
             WhyNotRead::NoOpenat2 => Self::NoOpenat2,
-            WhyNotRead::Io(why) => Self::Io { path, source: std::io::Error::other(why) },
+            WhyNotRead::Io(why) => Self::Io { path, source: why.into() },
         }
     }
 }
@@ -212,7 +240,7 @@ pub(crate) enum TreeTrouble {
     HardLink { path: String },
     Full { path: String },
     TooLarge { path: String },
-    Io { path: String, why: String },
+    Io { path: String, why: SystemTrouble },
 }
 
 impl From<TreeError> for TreeTrouble {
@@ -226,9 +254,7 @@ impl From<TreeError> for TreeTrouble {
             TreeError::Write(W::HardLink { path }) => Self::HardLink { path: written(&path) },
             TreeError::Write(W::Full { path }) => Self::Full { path: written(&path) },
             TreeError::Write(W::TooLarge { path }) => Self::TooLarge { path: written(&path) },
-            TreeError::Write(W::Io { path, source }) => {
-                Self::Io { path: written(&path), why: source.to_string() }
-            }
+            TreeError::Write(W::Io { path, source }) => Self::Io { path: written(&path), why: source.into() },
         }
     }
 }
@@ -244,9 +270,7 @@ impl From<TreeTrouble> for TreeError {
             TreeTrouble::HardLink { path } => Self::Write(W::HardLink { path: path.into() }),
             TreeTrouble::Full { path } => Self::Write(W::Full { path: path.into() }),
             TreeTrouble::TooLarge { path } => Self::Write(W::TooLarge { path: path.into() }),
-            TreeTrouble::Io { path, why } => {
-                Self::Write(W::Io { path: path.into(), source: std::io::Error::other(why) })
-            }
+            TreeTrouble::Io { path, why } => Self::Write(W::Io { path: path.into(), source: why.into() }),
         }
     }
 }
@@ -305,18 +329,59 @@ impl From<ShellTrouble> for ShellError {
             ShellTrouble::Gone => Self::Gone,
             ShellTrouble::NotStarted { output } => Self::NotStarted { output },
             ShellTrouble::NoPrompt { output } => Self::NoPrompt { output },
-            ShellTrouble::Signal(why) => Self::Signal(std::io::Error::other(why)),
-            ShellTrouble::Terminal(why) => Self::Terminal(std::io::Error::other(why)),
+            ShellTrouble::Signal(why) => Self::Signal(io::Error::other(why)),
+            ShellTrouble::Terminal(why) => Self::Terminal(io::Error::other(why)),
         }
     }
 }
 
 /// A report whose names can be written.
 pub(crate) fn reportable(report: CopyReport) -> CopyReport {
-    let written = |skipped: Skipped| Skipped { path: written(&skipped.path).into(), ..skipped };
-    CopyReport { skipped: report.skipped.into_iter().map(written).collect(), ..report }
+    CopyReport { skipped: report.skipped.renamed(|path| written(path).into()), ..report }
 }
 
 fn written(path: &std::path::Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the other end makes of an error.
+    fn told(error: TreeError) -> TreeError {
+        let json = serde_json::to_vec(&TreeTrouble::from(error)).unwrap();
+        serde_json::from_slice::<TreeTrouble>(&json).unwrap().into()
+    }
+
+    #[test]
+    fn an_error_is_worth_a_retry_there_if_it_is_here() {
+        use rustix::io::Errno;
+        let check = |source: io::Error, is_lasting: bool| {
+            let error = TreeError::Write(SafeWriteError::Io { path: "a".into(), source });
+            let text = error.to_string();
+            let told = told(error);
+            assert_eq!((told.is_lasting(), told.to_string()), (is_lasting, text));
+        };
+        check(Errno::ACCESS.into(), true);
+        check(Errno::ROFS.into(), true);
+        check(Errno::IO.into(), false);
+        check(io::Error::other("odd"), false);
+    }
+
+    #[test]
+    fn whose_doing_it_was_is_told() {
+        let unreadable = SafeReadError::Unreadable { path: "a".into(), source: io::Error::other("closed") };
+        let errors: [TreeError; 4] = [
+            unreadable.into(),
+            SafeReadError::Bound { path: "a".into(), bound: TreeBound::Depth, limit: 256 }.into(),
+            TreeError::Bound { path: "a".into(), bound: TreeBound::Entries, limit: 9 },
+            SafeWriteError::TooLarge { path: "a".into() }.into(),
+        ];
+        for error in errors {
+            let expected = (error.to_string(), error.flag(), error.is_infrastructure());
+            let told = told(error);
+            assert_eq!((told.to_string(), told.flag(), told.is_infrastructure()), expected);
+        }
+    }
 }

@@ -118,13 +118,7 @@ pub(crate) async fn into(places: Vec<Place>, request: CarryRequest) -> Result<Co
     };
     let inner = inner.to_owned();
     let (room, owner) = (place.room(), place.owner);
-    let options = CopyOptions {
-        bounds: request.bounds,
-        owner,
-        existing: Existing::Replaced,
-        room,
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, room };
     let CarryRequest { outside, name, exclude, .. } = request;
     Ok(blocking(move || copy_part(&outside, name, &place.folder, inner, &exclude, options)).await??)
 }
@@ -144,13 +138,7 @@ pub(crate) async fn fill(
     };
     let (place, inner) = Place::of(&places, &path).ok_or_else(|| not_kept(&path))?;
     let inner = inner.to_owned();
-    let options = CopyOptions {
-        bounds,
-        owner,
-        existing: Existing::Replaced,
-        room: place.room(),
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions { bounds, owner, existing: Existing::Replaced, room: place.room() };
     blocking(move || copy_part(&tree, Path::new("."), &place.folder, inner, &exclude, options)).await
 }
 

@@ -55,7 +55,7 @@ pub use local::LocalBackend;
 pub use pool::{Maker, WarmMarks, WarmPool};
 pub use program::{Program, ProgramHandle, ProgramLife, available};
 pub use pty::{LineMode, Pty, PtyRead};
-pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError};
+pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError, Told};
 pub use screen::ScreenView;
 pub use shares::warm_shares;
 pub use shell::{
@@ -65,6 +65,6 @@ pub use shell::{
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tree::{
-    CopyOptions, CopyReport, Exclusions, Existing, Room, SkipReason, Skipped, TreeBound, TreeBounds,
-    TreeError, copy_part, copy_tree,
+    CopyOptions, CopyReport, Exclusions, Existing, LeftOut, Room, SkipReason, Skipped, TreeBound, TreeBounds,
+    TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,
 };

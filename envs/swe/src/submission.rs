@@ -110,7 +110,7 @@ pub(crate) struct Submission {
     /// Changed files that the task protects.
     pub(crate) tampered: Vec<String>,
     /// Entries of the agent's tree that could not be copied.
-    pub(crate) not_copied: usize,
+    pub(crate) not_copied: u64,
 }
 
 /// Why there is nothing to test, in words for a report; the flag is for the grade.
@@ -269,7 +269,7 @@ async fn bring(
     fresh: &dyn Sandbox,
     base: &Base,
     spec: &WorkspaceSpec,
-) -> Result<Result<usize, Refused>, Fault> {
+) -> Result<Result<u64, Refused>, Fault> {
     // What was there already is not the agent's doing.
     let usual = TreeBounds::default();
     let bounds = TreeBounds {
@@ -281,7 +281,7 @@ async fn bring(
     // Whoever owns the repository has to be able to read it, and the agent does.
     let copied = fresh.fill(Filling { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
     match copied {
-        Ok(report) => Ok(Ok(report.skipped.len())),
+        Ok(report) => Ok(Ok(report.skipped.count())),
         Err(error) if error.is_infrastructure() => Err(copy_fault(&error)),
         Err(error) => {
             let message = format!("the repository that the agent left cannot be copied: {error}");

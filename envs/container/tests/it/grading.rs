@@ -7,7 +7,7 @@ use clawrl_core::{
     ArtifactSpec, Boundary, Check, EnvProvider, Fault, Grade, NetworkPolicy, Retry, RewardSource, TaskSpec,
     VerifierApart, VerifierSpec,
 };
-use clawrl_sandbox::{ExecError, ExecSpec, SandboxCommand};
+use clawrl_sandbox::{ExecError, ExecSpec, SafeDir, SandboxCommand, TreeBounds};
 use clawrl_terminal::TerminalProvider;
 use clawrl_testkit::{file_equals, ready, step, step_ctx, terminal_task};
 
@@ -107,6 +107,51 @@ here_and_elsewhere!(an_artifact_replaces_what_is_of_another_kind, |backend, _| a
     let command = "touch file; mkdir folder; touch folder/f";
     let grade = graded(&provider, &verified(look, Some(apart)), command).await.unwrap();
     assert_eq!((grade.score, grade.flags), (1.0, Vec::new()));
+    assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
+});
+
+/// What an agent may leave so that it looks otherwise, or not at all, where it is brought to.
+const ODD: &str = "rm in.txt; mkfifo in.txt; mkdir odd; cd odd; ln -s a//b l; ln -s x/. m; mkfifo p; echo 42 > f; cd ..; \
+     chmod 000 odd/f; touch -d @0.5 odd; echo 42 > answer";
+
+/// More bytes than a path has, and a tree that is not too deep.
+const LONG: &str = "(n=$(printf %0250d 0); for i in $(seq 40); do mkdir $n && cd -P $n || exit; done; echo x > f); echo 42 > answer";
+
+here_and_elsewhere!(what_is_no_file_and_where_no_path_leads_is_seen_as_it_is, |backend, _| async move {
+    let provider = provider(backend);
+    let command = |run: &str| Check::Command {
+        run: run.to_owned(),
+        exit_code: 0,
+        stdout_equals: None,
+        stdout_contains: None,
+        timeout: Duration::from_secs(20),
+    };
+    let same = tempfile::tempdir().unwrap();
+    let at = |name: &str| same.path().join(name);
+    std::os::unix::fs::symlink("a//b", at("l")).unwrap();
+    std::os::unix::fs::symlink("x/.", at("m")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("p"), rustix::fs::Mode::RUSR).unwrap();
+    std::fs::write(at("f"), "42\n").unwrap();
+    let sha256 = SafeDir::open(same.path()).unwrap().tree_hash(".", TreeBounds::default()).unwrap();
+    let checks = vec![
+        Check::FileAbsent { path: "in.txt".to_owned() },
+        Check::TreeHash { path: "odd".to_owned(), sha256 },
+        file_equals("odd/f", "42\n"),
+        Check::FileMode { path: "odd/f".to_owned(), mode: 0 },
+        command(
+            "[ \"$(readlink odd/l odd/m)\" = \"$(printf 'a//b\\nx/.')\" ] && [ \"$(stat -c %y odd/l)\" ]",
+        ),
+        command("[ -p odd/p ]"),
+    ];
+    let grade = graded(&provider, &terminal_task(terminal(), checks), ODD).await.unwrap();
+    let scores: Vec<u32> = grade.checks.iter().map(|check| check.score as u32).collect();
+    assert_eq!(scores, [0, 1, 1, 1, 1, 0], "{grade:?}");
+    assert_eq!(grade.checks[0].message, "expected nothing, found a FIFO");
+    assert_eq!(grade.flags, ["copy-incomplete"]);
+
+    let checks = vec![file_equals("answer", "42\n"), command("[ $(find . -name f | wc -c) -gt 10000 ]")];
+    let grade = graded(&provider, &terminal_task(terminal(), checks), LONG).await.unwrap();
+    assert_eq!((grade.score, grade.flags), (1.0, Vec::new()), "{:?}", grade.checks);
     assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
 });
 

@@ -12,9 +12,9 @@ pub(crate) const NAME: &str = "clawrl-test:small";
 
 /// Perl for what no other program does: system calls by number.
 const PROGRAMS: &[&str] = &[
-    "bash", "cat", "chmod", "chown", "cp", "env", "grep", "head", "id", "kill", "ln", "ls", "mkdir", "mount",
-    "mv", "perl", "readlink", "rm", "seq", "setsid", "sh", "sleep", "stat", "tail", "touch", "tr", "tty",
-    "wc",
+    "bash", "cat", "chmod", "chown", "cp", "env", "find", "grep", "head", "id", "kill", "ln", "ls", "mkdir",
+    "mkfifo", "mount", "mv", "perl", "readlink", "rm", "seq", "setsid", "sh", "sleep", "stat", "tail",
+    "touch", "tr", "tty", "wc",
 ];
 
 const DATA: &[&str] =

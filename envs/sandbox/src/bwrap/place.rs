@@ -43,7 +43,7 @@ pub(super) fn begin(places: &[Place], image: &Image, disk_mib: u32) -> Result<()
         CopyOptions { bounds, owner: workspace.owner, room: Room::Bounded, ..CopyOptions::default() };
     let report = copy_tree(content, &workspace.folder, options)
         .map_err(|error| copy_fault(image, disk_mib, &error))?;
-    let Some(first) = report.skipped.first() else { return Ok(()) };
+    let Some(first) = report.skipped.named().first() else { return Ok(()) };
     let why = match first.reason {
         SkipReason::Special(kind) => format!("is {kind}, which a workspace cannot begin with"),
         SkipReason::Unreadable => "cannot be read by this user".to_owned(),

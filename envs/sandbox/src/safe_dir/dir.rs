@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, RawDir, ResolveFlags};
+use rustix::fs::{Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::{EntryStat, FileKind, SafeReadError};
+use super::{EntryStat, FileKind, SafeReadError, Told};
 
 /// A folder whose content is not trusted, held by a descriptor: it stays usable when its mount is
 /// detached or its name is gone. Clones share the descriptor.
@@ -29,6 +29,8 @@ pub type Keeper = Arc<dyn std::any::Any + Send + Sync>;
 struct Held {
     /// Declared first, so closed first.
     fd: OwnedFd,
+    /// Of a tree that was brought from elsewhere.
+    told: Option<Told>,
     _keeper: Option<Keeper>,
 }
 
@@ -49,33 +51,34 @@ impl SafeDir {
     /// # Errors
     /// [`SafeReadError::NotFolder`], or [`SafeReadError::NoOpenat2`] where nothing could be done with it.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, SafeReadError> {
-        Self::with_keeper(fd, None)
+        Self::held(fd, None, None)
     }
 
-    /// As [`Self::open`], with something to be dropped after the last clone has closed the descriptor.
+    /// As [`Self::open`], for what was [unpacked](crate::unpack_tree), with something to be dropped after the last clone
+    /// has closed the descriptor.
     ///
     /// # Errors
     /// As there.
-    pub fn open_kept(path: impl AsRef<Path>, keeper: Keeper) -> Result<Self, SafeReadError> {
+    pub fn open_told(path: impl AsRef<Path>, told: Told, keeper: Keeper) -> Result<Self, SafeReadError> {
         let path = path.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
-        Self::kept(root, keeper)
+        Self::held(root, Some(told), Some(keeper))
     }
 
     /// The same, with something to be dropped after the last clone has closed the descriptor.
     pub(crate) fn kept(fd: OwnedFd, keeper: Keeper) -> Result<Self, SafeReadError> {
-        Self::with_keeper(fd, Some(keeper))
+        Self::held(fd, None, Some(keeper))
     }
 
-    fn with_keeper(fd: OwnedFd, keeper: Option<Keeper>) -> Result<Self, SafeReadError> {
+    fn held(fd: OwnedFd, told: Option<Told>, keeper: Option<Keeper>) -> Result<Self, SafeReadError> {
         let here = Path::new(".");
         let stat = fstat(fd.as_fd()).map_err(|errno| failed(here, errno))?;
         if stat.kind != FileKind::Folder {
             return Err(SafeReadError::NotFolder { path: here.into(), kind: stat.kind });
         }
         open_beneath(fd.as_fd(), c".", OFlags::PATH, Mode::empty()).map_err(|errno| failed(here, errno))?;
-        Ok(Self { root: Arc::new(Held { fd, _keeper: keeper }) })
+        Ok(Self { root: Arc::new(Held { fd, told, _keeper: keeper }) })
     }
 
     /// All of a regular file. A file that grows while it is read counts with its growth.
@@ -103,8 +106,19 @@ impl SafeDir {
     /// [`SafeReadError`]; `Missing` when nothing is there.
     pub fn stat(&self, path: impl AsRef<Path>) -> Result<EntryStat, SafeReadError> {
         let path = clean(path.as_ref())?;
-        let fd = self.look_at(&path)?;
-        fstat(fd.as_fd()).map_err(|errno| failed(&path, errno))
+        self.whole_stat(&path).map(|stat| EntryStat::from(&stat))
+    }
+
+    /// The same as the kernel has it; `path` must be clean.
+    pub(crate) fn whole_stat(&self, path: &Path) -> Result<Stat, SafeReadError> {
+        let fd = self.look_at(path)?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(path, errno))?;
+        Ok(self.as_told(stat))
+    }
+
+    /// What an entry is where the tree comes from.
+    pub(crate) fn as_told(&self, stat: Stat) -> Stat {
+        self.root.told.as_ref().map_or(stat, |told| told.over(stat))
     }
 
     /// Whether anything is there. A link that points nowhere is something.
@@ -127,8 +141,7 @@ impl SafeDir {
 
     /// A descriptor of a folder for reading; `path` must be clean.
     pub(crate) fn open_folder(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
-        let looked_at = fstat(self.look_at(path)?.as_fd()).map_err(|errno| failed(path, errno))?;
-        match looked_at.kind {
+        match EntryStat::from(&self.whole_stat(path)?).kind {
             FileKind::Folder => open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
                 .map_err(|errno| self.refused(path, errno)),
             FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
@@ -136,13 +149,17 @@ impl SafeDir {
         }
     }
 
-    fn open_regular(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
+    /// A descriptor of a file for reading; `path` must be clean.
+    pub(crate) fn open_regular(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
         // Opening a device or a FIFO has effects of its own, so the kind is looked at first. Between the
         // two looks it may have been swapped, so the second one decides.
-        let regular = |fd: BorrowedFd<'_>| match fstat(fd).map_err(|errno| failed(path, errno))?.kind {
-            FileKind::Regular => Ok(()),
-            FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
-            kind => Err(SafeReadError::NotRegular { path: path.to_owned(), kind }),
+        let regular = |fd: BorrowedFd<'_>| {
+            let stat = rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?;
+            match EntryStat::from(&self.as_told(stat)).kind {
+                FileKind::Regular => Ok(()),
+                FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
+                kind => Err(SafeReadError::NotRegular { path: path.to_owned(), kind }),
+            }
         };
         regular(self.look_at(path)?.as_fd())?;
         let fd = open_beneath(self.as_fd(), path, OFlags::RDONLY, Mode::empty())

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::FileKind;
+use crate::tree::TreeBound;
 
 /// Why something beneath a [`super::SafeDir`] was not read. Paths are relative to it; in the text of the
 /// error they are quoted and escaped.
@@ -48,6 +49,16 @@ pub enum SafeReadError {
         size: u64,
         /// The caller's limit.
         cap: u64,
+    },
+    /// The tree is larger than what is brought of one.
+    #[error("the tree has more than {limit} {bound} (met at {path:?})")]
+    Bound {
+        /// Where it was met.
+        path: PathBuf,
+        /// Which bound.
+        bound: TreeBound,
+        /// Its value.
+        limit: u64,
     },
     /// The path is absolute, has a `..`, or crosses a mount point.
     #[error("{path:?} leads out of the workspace")]
@@ -96,7 +107,7 @@ impl SafeReadError {
         match self {
             Self::Symlink { .. } => Some("symlink-refused"),
             Self::NotRegular { .. } | Self::NotFolder { .. } => Some("not-regular"),
-            Self::TooLarge { .. } => Some("too-large"),
+            Self::TooLarge { .. } | Self::Bound { .. } => Some("too-large"),
             Self::Escape { .. } => Some("escape-refused"),
             Self::Changed { .. } => Some("changed-while-read"),
             Self::Unreadable { .. } => Some("unreadable"),

@@ -9,6 +9,8 @@
 //!     that keeps appending.
 //! I4. A hard link is never written through: what else shares the content is unknown.
 //! I5. A call that acts as another owner gives the thread its own identity back, whatever happens.
+//! I6. Of a tree that came from elsewhere, kinds, rights and owners are those it has there ([`Told`]), not those of the
+//!     files that it is kept in.
 //!
 //! Units: sizes in bytes, permission bits as in `chmod` (0o644).
 //! Errors: [`SafeReadError`] and [`SafeWriteError`]; both tell what the folder's writer caused from what
@@ -20,13 +22,16 @@ mod dir;
 mod error;
 mod owner;
 mod stat;
+mod told;
 mod write;
 
 pub use dir::{Keeper, SafeDir};
 pub use error::{SafeReadError, SafeWriteError};
 pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};
+pub use told::Told;
 
 pub(crate) use dir::{FOLDER, clean, failed, listing, open_beneath, read_link, undisturbed};
 pub(crate) use owner::ActingAs;
+pub(crate) use told::Rights;
 pub(crate) use write::write_failed;

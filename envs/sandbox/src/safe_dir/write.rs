@@ -49,16 +49,29 @@ impl SafeDir {
         mode: u32,
         owner: Option<Owner>,
     ) -> Result<(), SafeWriteError> {
-        let path = clean(path.as_ref())?;
-        let io_failed = |source| write_failed(&path, source);
-        let _acting = ActingAs::owner(owner).map_err(io_failed)?;
+        self.write_with(path.as_ref(), mode, owner, |file, path| {
+            file.write_all(bytes).map_err(|source| write_failed(path, source))
+        })
+    }
+
+    /// The same, with content that `write` brings.
+    pub(crate) fn write_with<T, E: From<SafeWriteError>>(
+        &self,
+        path: &Path,
+        mode: u32,
+        owner: Option<Owner>,
+        write: impl FnOnce(&mut File, &Path) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let path = clean(path).map_err(SafeWriteError::from)?;
+        let _acting = ActingAs::owner(owner).map_err(|source| write_failed(&path, source))?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             self.folders(parent, PARENT_MODE)?;
         }
         let mut file = File::from(self.open_for_writing(&path)?);
-        file.write_all(bytes).map_err(io_failed)?;
+        let written = write(&mut file, &path)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o7777))
-            .map_err(|errno| write_failed(&path, errno.into()))
+            .map_err(|errno| write_failed(&path, errno.into()))?;
+        Ok(written)
     }
 
     fn open_for_writing(&self, path: &Path) -> Result<OwnedFd, SafeWriteError> {

@@ -5,17 +5,19 @@
 //! FIFOs, sockets, devices, and what this process may not read.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Budget;
 use super::chain::Chain;
+use super::left_out::{LeftOut, SkipReason};
 use super::remove::{open_up, remove};
+use super::stretch::{PIECE, stretches};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, Room, TreeBounds, TreeError};
 use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, read_link, write_failed};
@@ -32,9 +34,6 @@ pub struct CopyOptions {
     pub existing: Existing,
     /// What the destination's file system is.
     pub room: Room,
-    /// Everything below the outermost folder keeps its owner, whoever `owner` is, and setuid, setgid and sticky. Only root
-    /// can, and only for a copy that nobody else reaches.
-    pub keep_rights: bool,
 }
 
 /// What becomes of names that a destination has already.
@@ -58,26 +57,8 @@ pub struct CopyReport {
     pub symlinks: u64,
     /// Bytes of content that were written.
     pub bytes: u64,
-    /// What the copy lacks, in the order of the walk.
-    pub skipped: Vec<Skipped>,
-}
-
-/// An entry that was not copied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// Relative to the source.
-    pub path: PathBuf,
-    /// Why.
-    pub reason: SkipReason,
-}
-
-/// Why an entry was not copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipReason {
-    /// It is a FIFO, a socket or a device.
-    Special(FileKind),
-    /// This process may not read it. A folder is left out with its content.
-    Unreadable,
+    /// What the copy lacks.
+    pub skipped: LeftOut,
 }
 
 /// Copies the content of one folder into another.
@@ -106,9 +87,8 @@ pub(super) fn copy_folder(
         chain: Chain::new(destination.open_folder(Path::new("."))?),
         owner: options.owner,
         existing: options.existing,
-        keep_rights: options.keep_rights,
         exclude,
-        buffer: vec![0; 64 * 1024],
+        buffer: vec![0; PIECE],
         report: CopyReport::default(),
     };
     walk(source, from, options.bounds, &mut copy).map_err(|error| options.room.judged(error))?;
@@ -120,7 +100,6 @@ struct Copy<'a> {
     chain: Chain,
     owner: Option<Owner>,
     existing: Existing,
-    keep_rights: bool,
     exclude: &'a Exclusions,
     buffer: Vec<u8>,
     report: CopyReport,
@@ -157,6 +136,7 @@ impl Copy<'_> {
             },
         };
         let stat = rustix::fs::fstat(&source).map_err(|errno| failed(path, errno))?;
+        let stat = entry.tree.as_told(stat);
         let EntryStat { kind, size, .. } = EntryStat::from(&stat);
         if kind != FileKind::Regular {
             return Err(SafeReadError::NotRegular { path: path.to_owned(), kind }.into());
@@ -170,54 +150,12 @@ impl Copy<'_> {
                 .and_then(|folder| open_beneath(folder, entry.name, create, Mode::RUSR | Mode::WUSR))
                 .map_err(|errno| write_failed(path, errno.into()))?
         };
-        let (mut source, mut destination) = (File::from(source), File::from(destination));
-        self.data(&mut source, &mut destination, size, path, budget)?;
+        let (mut source, destination) = (File::from(source), File::from(destination));
+        self.report.bytes += data(&mut source, &destination, size, path, budget, &mut self.buffer)?;
         let _acting = self.acting(path)?;
-        finish(destination.as_fd(), &stat, self.keep_rights)
-            .map_err(|errno| write_failed(path, errno.into()))?;
+        finish(destination.as_fd(), &stat).map_err(|errno| write_failed(path, errno.into()))?;
         self.report.files += 1;
         Ok(())
-    }
-
-    /// Copies `[0, size)`, from one stretch of data to the next.
-    fn data(
-        &mut self,
-        source: &mut File,
-        destination: &mut File,
-        size: u64,
-        path: &Path,
-        budget: &mut Budget,
-    ) -> Result<(), TreeError> {
-        let read = |source| TreeError::from(SafeReadError::Io { path: path.to_owned(), source });
-        let write = |source| TreeError::from(write_failed(path, source));
-        let mut at = 0;
-        while at < size {
-            let start = match rustix::fs::seek(&*source, SeekFrom::Data(at)) {
-                Ok(start) => start.min(size),
-                Err(Errno::NXIO) => break,
-                Err(errno) => return Err(read(errno.into())),
-            };
-            let end = rustix::fs::seek(&*source, SeekFrom::Hole(start)).map_or(size, |end| end.min(size));
-            rustix::fs::seek(&*source, SeekFrom::Start(start)).map_err(|errno| read(errno.into()))?;
-            rustix::fs::seek(&*destination, SeekFrom::Start(start)).map_err(|errno| write(errno.into()))?;
-            at = start;
-            while at < end {
-                let most = usize::try_from(end - at).map_or(self.buffer.len(), |n| n.min(self.buffer.len()));
-                let count = match source.read(&mut self.buffer[..most]) {
-                    // It was cut while it was read: the rest is a hole in the copy.
-                    Ok(0) => break,
-                    Ok(count) => count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => return Err(read(error)),
-                };
-                budget.bytes(count as u64, path)?;
-                destination.write_all(&self.buffer[..count]).map_err(write)?;
-                self.report.bytes += count as u64;
-                at += count as u64;
-            }
-            at = end;
-        }
-        rustix::fs::ftruncate(&*destination, size).map_err(|errno| write(errno.into()))
     }
 
     fn symlink(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError> {
@@ -230,10 +168,6 @@ impl Copy<'_> {
             .folder()
             .and_then(|folder| {
                 rustix::fs::symlinkat(&target, folder, entry.name)?;
-                if self.keep_rights {
-                    let (owner, flags) = (owner(entry.stat), AtFlags::SYMLINK_NOFOLLOW);
-                    rustix::fs::chownat(folder, entry.name, owner.0, owner.1, flags)?;
-                }
                 rustix::fs::utimensat(folder, entry.name, &times(entry.stat), AtFlags::SYMLINK_NOFOLLOW)
             })
             .map_err(|errno| write_failed(path, errno.into()))?;
@@ -272,8 +206,7 @@ impl Visitor for Copy<'_> {
             FileKind::Regular => self.file(entry, budget),
             FileKind::Symlink => self.symlink(entry, budget),
             special => {
-                let reason = SkipReason::Special(special);
-                self.report.skipped.push(Skipped { path: entry.path.to_owned(), reason });
+                self.report.skipped.add(entry.path, SkipReason::Special(special));
                 Ok(())
             }
         }
@@ -283,37 +216,46 @@ impl Visitor for Copy<'_> {
         let _acting = self.acting(path)?;
         self.chain
             .folder()
-            .and_then(|folder| finish(folder, stat, self.keep_rights))
+            .and_then(|folder| finish(folder, stat))
             .map_err(|errno| write_failed(path, errno.into()))?;
         self.chain.pop();
         Ok(())
     }
 
     fn unreadable(&mut self, path: &Path, _: SafeReadError) -> Result<(), TreeError> {
-        self.report.skipped.push(Skipped { path: path.to_owned(), reason: SkipReason::Unreadable });
+        self.report.skipped.add(path, SkipReason::Unreadable);
         Ok(())
     }
 }
 
-/// Gives a copy the permission bits and the time of its source, and with `keep_rights` what is left out otherwise.
-fn finish(copy: impl AsFd, stat: &Stat, keep_rights: bool) -> Result<(), Errno> {
-    if keep_rights {
-        // Before the bits, some of which a change of owner takes away.
-        let (user, group) = owner(stat);
-        rustix::fs::fchown(&copy, user, group)?;
-    }
-    let kept = if keep_rights { 0o7777 } else { 0o777 };
-    rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & kept))?;
-    rustix::fs::futimens(&copy, &times(stat))
+/// Copies `[0, size)` and says how many bytes of it are no holes.
+pub(super) fn data(
+    source: &mut File,
+    destination: &File,
+    size: u64,
+    path: &Path,
+    budget: &mut Budget,
+    buffer: &mut [u8],
+) -> Result<u64, TreeError> {
+    let mut bytes = 0;
+    let failed = |source| TreeError::from(write_failed(path, source));
+    stretches(source, size, path, budget, buffer, |at, piece| {
+        bytes += piece.len() as u64;
+        destination.write_all_at(piece, at).map_err(failed)
+    })?;
+    destination.set_len(size).map_err(failed)?;
+    Ok(bytes)
 }
 
-fn owner(stat: &Stat) -> (Option<Uid>, Option<Gid>) {
-    (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))
+/// Gives a copy the permission bits and the time of its source.
+fn finish(copy: impl AsFd, stat: &Stat) -> Result<(), Errno> {
+    rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+    rustix::fs::futimens(&copy, &times(stat))
 }
 
 // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
 #[allow(clippy::unnecessary_cast)]
-fn times(stat: &Stat) -> Timestamps {
+pub(super) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: stat.st_mtime as i64, tv_nsec: stat.st_mtime_nsec as _ },

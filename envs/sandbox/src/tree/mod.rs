@@ -1,4 +1,5 @@
-//! Whole trees of a [`SafeDir`](crate::SafeDir): their hash, and their copy into a fresh workspace.
+//! Whole trees of a [`SafeDir`](crate::SafeDir): their hash, their copy into a fresh workspace, and their way to another
+//! machine.
 //!
 //! I1. Everything that holds for `SafeDir` holds here: nothing outside is read, links are never followed,
 //!     only regular files are opened.
@@ -8,6 +9,7 @@
 //!     depend on the machine, the owner, times or the order in which the file system lists names.
 //! I5. A copy has the same hash as its source, unless its report lists what was left out.
 //! I6. A full machine is told from a full sandbox: the first is a fault of the machine, the second of the tree's writer.
+//! I7. What was packed and unpacked looks, to whoever looks at it through a `SafeDir`, as its source does where that is.
 //!
 //! While the tree is still being written the result is some mixture of states, or an error, within I1
 //! and I2. Errors: [`TreeError`]. Cancellation: blocks until done, like every operation of `SafeDir`.
@@ -17,15 +19,24 @@ mod chain;
 mod copy;
 mod exclude;
 mod hash;
+mod left_out;
+mod pack;
 mod part;
 mod remove;
 mod room;
 mod special;
+mod stream;
+mod stretch;
+mod unpack;
 mod walk;
 
 pub use bounds::{TreeBound, TreeBounds, TreeError};
-pub use copy::{CopyOptions, CopyReport, Existing, SkipReason, Skipped, copy_tree};
+pub use copy::{CopyOptions, CopyReport, Existing, copy_tree};
 pub use exclude::Exclusions;
+pub use left_out::{LeftOut, SkipReason, Skipped};
+pub use pack::pack_tree;
 pub use part::copy_part;
+pub use remove::remove_content;
 pub use room::Room;
 pub(crate) use special::special_file;
+pub use unpack::{UnpackError, unpack_tree};

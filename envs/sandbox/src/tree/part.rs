@@ -1,21 +1,24 @@
 //! A file or a folder of one tree, copied to a place in another.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::Mode;
 
-use super::copy::copy_folder;
+use super::bounds::Budget;
+use super::copy::{copy_folder, data};
 use super::remove::{open_up, remove};
+use super::stretch::PIECE;
 use super::{CopyOptions, CopyReport, Exclusions, Existing, TreeError};
-use crate::safe_dir::clean;
+use crate::safe_dir::{clean, failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// Copies what is at `from` to `to`; folders above `to` are made.
 ///
-/// A link at `from` is refused, not followed. A single file is held in memory on its way, within the bounds. With
+/// A link at `from` is refused, not followed. With
 /// [`Existing::Replaced`], what is no folder on the way to `to` makes room for one, and what is at `to` for what comes,
 /// unless both are folders. A file cannot take the place of the whole destination. Blocks.
 ///
@@ -42,25 +45,40 @@ pub fn copy_part(
         kind => return Err(SafeReadError::NotRegular { path: from, kind }.into()),
     }
     let put = || -> Result<CopyReport, TreeError> {
-        // Read before anything is removed.
-        let content = if is_folder { None } else { Some(source.read_file(&from, options.bounds.bytes)?) };
+        // Opened before anything is removed.
+        let file = if is_folder { None } else { Some(single(source, &from, options.bounds.bytes)?) };
         let _opened = match options.existing {
             Existing::Refused => None,
             Existing::Replaced => Some(make_way(destination, &to, is_folder)?),
         };
-        match content {
+        match file {
             None => {
                 destination.make_dirs(&to, stat.mode | 0o700, options.owner)?;
                 let folder = SafeDir::from_fd(destination.open_folder(&to)?)?;
                 copy_folder(source, &from, &folder, exclude, options)
             }
-            Some(bytes) => {
-                destination.write_file(&to, &bytes, stat.mode & 0o777, options.owner)?;
-                Ok(CopyReport { files: 1, bytes: bytes.len() as u64, ..CopyReport::default() })
+            Some((mut file, size)) => {
+                let mut budget = Budget::new(options.bounds);
+                let bytes =
+                    destination.write_with(&to, stat.mode & 0o777, options.owner, |written, path| {
+                        data(&mut file, written, size, path, &mut budget, &mut vec![0; PIECE])
+                    })?;
+                Ok(CopyReport { files: 1, bytes, ..CopyReport::default() })
             }
         }
     };
     put().map_err(|error| options.room.judged(error))
+}
+
+/// A file that is not in a folder that is brought, and its size: whoever asks for it by name may read it whole.
+pub(super) fn single(source: &SafeDir, from: &Path, cap: u64) -> Result<(File, u64), SafeReadError> {
+    let file = source.open_regular(from)?;
+    let stat = rustix::fs::fstat(&file).map_err(|errno| failed(from, errno))?;
+    let size = EntryStat::from(&stat).size;
+    if size > cap {
+        return Err(SafeReadError::TooLarge { path: from.to_owned(), size, cap });
+    }
+    Ok((File::from(file), size))
 }
 
 /// Removes what stands where a file or a folder comes, and opens the innermost folder on the way that is there.

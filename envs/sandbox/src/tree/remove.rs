@@ -1,21 +1,36 @@
-//! What is in a copy's way, removed with all below it.
+//! What is in a copy's way, or was one that nobody needs any more, removed with all below it.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::bounds::Budget;
 use super::chain::Chain;
 use super::walk::{Entry, Visitor, walk};
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{FOLDER, open_beneath, write_failed};
-use crate::{SafeDir, SafeReadError};
+use crate::safe_dir::{FOLDER, failed, listing, open_beneath, write_failed};
+use crate::{EntryStat, SafeDir, SafeReadError};
 
 /// As much as is there: somebody else has decided what an image holds.
 const EVERYTHING: TreeBounds = TreeBounds { entries: u64::MAX, depth: u64::MAX, bytes: u64::MAX };
+
+/// Removes all that is in a folder, also what its modes close to this process: what a copy holds that a normal user made of
+/// somebody else's tree. Blocks.
+///
+/// # Errors
+/// [`TreeError`]; part of it may be gone.
+pub fn remove_content(folder: &SafeDir) -> Result<(), TreeError> {
+    let here = folder.open_folder(Path::new("."))?;
+    let names = listing(here.as_fd(), || Ok::<_, Errno>(()));
+    for name in names.map_err(|errno| failed(Path::new("."), errno))? {
+        remove(here.as_fd(), &name, Path::new(OsStr::from_bytes(name.to_bytes())))?;
+    }
+    Ok(())
+}
 
 /// Removes an entry of a folder, following no link and entering no mount. As this process, whoever owns it. Blocks.
 ///
@@ -28,6 +43,7 @@ pub(super) fn remove(parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(failed(errno)),
     }
+    unlock(parent, name);
     let folder = open_beneath(parent, name, FOLDER, Mode::empty()).map_err(failed)?;
     open_up(folder.as_fd());
     let tree = SafeDir::from_fd(folder.try_clone().map_err(|error| write_failed(path, error))?)?;
@@ -38,6 +54,13 @@ pub(super) fn remove(parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result
 /// Lets its owner change what is in it. Who is not its owner needs other rights than its bits, or has none.
 pub(super) fn open_up(folder: BorrowedFd<'_>) {
     let _ = rustix::fs::fchmod(folder, Mode::RWXU);
+}
+
+/// The same for a folder that cannot even be opened. Not by its name, which could be another's in the next moment.
+fn unlock(parent: BorrowedFd<'_>, name: &CStr) {
+    if let Ok(folder) = open_beneath(parent, name, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
+        let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU);
+    }
 }
 
 struct Removal {
@@ -55,6 +78,12 @@ impl Removal {
 }
 
 impl Visitor for Removal {
+    fn before(&mut self, entry: &Entry<'_>) {
+        if EntryStat::from(entry.stat).mode & 0o700 != 0o700 {
+            unlock(entry.folder, entry.name);
+        }
+    }
+
     fn enter(&mut self, entry: &Entry<'_>, _: &mut Budget) -> Result<(), TreeError> {
         let folder = self
             .chain
@@ -71,7 +100,7 @@ impl Visitor for Removal {
     }
 
     fn leave(&mut self, _: &Stat, path: &Path) -> Result<(), TreeError> {
-        let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let name = std::ffi::CString::new(name).unwrap_or_default();
         self.chain.pop();
         self.unlink(&name, path, AtFlags::REMOVEDIR)

@@ -16,6 +16,8 @@ use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// An entry as the walk comes to it.
 pub(super) struct Entry<'a> {
+    /// What is walked over.
+    pub(super) tree: &'a SafeDir,
     /// The folder it is in.
     pub(super) folder: BorrowedFd<'a>,
     /// Its name there.
@@ -34,6 +36,9 @@ pub(super) trait Visitor {
     fn passes_over(&self, _path: &[u8]) -> bool {
         false
     }
+
+    /// A folder is about to be opened.
+    fn before(&mut self, _entry: &Entry<'_>) {}
 
     /// A folder was opened; its content follows.
     fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
@@ -93,18 +98,19 @@ pub(super) fn walk(
 
         let folder = chain.folder().map_err(|errno| failed(here, errno))?;
         let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
+            Ok(stat) => root.as_told(stat),
             Err(errno) => {
                 skip_unreadable(visitor, here, errno)?;
                 continue;
             }
         };
         let kind = EntryStat::from(&stat).kind;
-        let entry = Entry { folder, name: &name, path: here, stat: &stat, kind };
+        let entry = Entry { tree: root, folder, name: &name, path: here, stat: &stat, kind };
         if kind != FileKind::Folder {
             visitor.leaf(&entry, &mut budget)?;
             continue;
         }
+        visitor.before(&entry);
         match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
             Ok(inner) => {
                 visitor.enter(&entry, &mut budget)?;

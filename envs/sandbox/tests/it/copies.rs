@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use clawrl_sandbox::{
     CarryError, CarryRequest, CopyOptions, Exclusions, Existing, Owner, Room, SafeDir, SandboxBackend,
-    TreeBounds, TreeError, copy_part, copy_tree,
+    TreeBounds, TreeError, copy_part, copy_tree, remove_content,
 };
 
-use crate::support::{sh, waiting, with_backend};
+use crate::support::{as_normal_user_too, sh, waiting, with_backend};
 use crate::traps::{SECRET, Scratch};
 
 const REPLACED: CopyOptions = CopyOptions {
@@ -18,7 +18,6 @@ const REPLACED: CopyOptions = CopyOptions {
     owner: None,
     existing: Existing::Replaced,
     room: Room::Shared,
-    keep_rights: false,
 };
 
 /// Copies `from` of a source to `to` of a destination, and looks at the result; nothing outside may have changed.
@@ -192,5 +191,21 @@ fn a_full_machine_is_told_from_a_full_sandbox() {
             Err(CarryError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
             other => panic!("{other:?}"),
         }
+    });
+}
+
+#[test]
+fn a_copy_is_removed_whatever_its_modes_are() {
+    as_normal_user_too("copies::a_copy_is_removed_whatever_its_modes_are", || {
+        let copy = Scratch::new();
+        for (name, mode) in [("none", 0), ("listed", 0o444), ("entered", 0o111), ("written", 0o200)] {
+            copy.file(format!("{name}/{name}/f"), "x");
+            copy.link(copy.outside(""), format!("{name}/{name}/out"));
+            copy.mode(format!("{name}/{name}"), mode);
+            copy.mode(name, mode);
+        }
+        remove_content(&copy.dir()).unwrap();
+        assert_eq!(fs::read_dir(copy.path("")).unwrap().count(), 0);
+        assert_eq!(fs::read(copy.outside("secret")).unwrap(), SECRET);
     });
 }

@@ -33,6 +33,7 @@ fn outcome(result: Result<Vec<u8>, SafeReadError>) -> String {
         Err(SafeReadError::Unreadable { path, .. }) => ("unreadable", path),
         Err(SafeReadError::NoOpenat2) => return "no openat2".to_owned(),
         Err(SafeReadError::Io { source, .. }) => return source.to_string(),
+        Err(error @ SafeReadError::Bound { .. }) => return error.to_string(),
     };
     format!("{word}: {}", path.display())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
-use clawrl_sandbox::{Skipped, TreeError};
+use clawrl_sandbox::{LeftOut, TreeError};
 use memchr::memmem;
 
 use super::difference::first_difference;
@@ -47,7 +47,7 @@ pub struct CommandOutput {
     /// Whether there was more.
     pub stdout_truncated: bool,
     /// What the copy of the workspace lacked.
-    pub left_out: Vec<Skipped>,
+    pub left_out: LeftOut,
 }
 
 /// Why a command was not run.
@@ -104,10 +104,10 @@ fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected
     let flag = (!output.left_out.is_empty()).then_some("copy-incomplete");
     match failure(output, request, expected) {
         None => Verdict::pass(format_args!("exit code {}, output as expected", expected.exit_code)),
-        Some(failure) => match output.left_out.first() {
+        Some(failure) => match output.left_out.named().first() {
             None => Verdict::fail(failure),
             Some(first) => {
-                let count = output.left_out.len();
+                let count = output.left_out.count();
                 Verdict::fail(format_args!("{failure}; {count} not copied, first {:?}", first.path))
             }
         },

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clawrl_core::{ArtifactSpec, Boundary, Fault, VerifierApart, WorkspaceSpec};
 use clawrl_sandbox::{
     CarryError, CarryRequest, Exclusions, ExecError, ExecOutput, ExecSpec, SafeDir, Sandbox, SandboxCommand,
-    TreeBounds,
+    TreeBounds, remove_content,
 };
 
 use crate::checks::copy_fault;
@@ -50,6 +50,20 @@ pub(crate) async fn collect(
     Ok(flags)
 }
 
+/// Where artifacts are on their way.
+struct Staging {
+    folder: Arc<SafeDir>,
+    /// Declared last, so removed last.
+    _place: tempfile::TempDir,
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Their modes may close folders to this process. What cannot be removed stays in the temporary folder.
+        let _ = remove_content(&self.folder);
+    }
+}
+
 /// Brings artifacts over, by way of a folder on the host. What the image has at their places makes room, be it a file where
 /// a folder comes or a folder where a file comes. Returns flags for what could not be brought.
 pub(super) async fn bring(
@@ -64,6 +78,7 @@ pub(super) async fn bring(
     let staged = |error: String| Fault::transient(Boundary::Grader, "stage", error);
     let staging = blocking(tempfile::tempdir).await?.map_err(|error| staged(error.to_string()))?;
     let folder = Arc::new(SafeDir::open(staging.path()).map_err(|error| staged(error.to_string()))?);
+    let staging = Staging { folder: Arc::clone(&folder), _place: staging };
     let mut flags: Vec<String> = Vec::new();
     for (number, artifact) in artifacts.iter().enumerate() {
         let request = |inside: &str, exclude: Exclusions| CarryRequest {
@@ -86,20 +101,22 @@ pub(super) async fn bring(
                 continue;
             }
         };
-        if !report.skipped.is_empty() {
-            flags.push("copy-incomplete".to_owned());
-        }
+        let mut is_complete = report.skipped.is_empty();
         let destination = artifact.destination.as_ref().unwrap_or(&artifact.source);
         match to.carry_in(request(destination, Exclusions::default())).await {
-            Ok(_) => {}
+            // The copy on the host may be closed to this process, where it is not root.
+            Ok(report) => is_complete &= report.skipped.is_empty(),
             Err(CarryError::Fault(fault)) => return Err(fault),
             Err(CarryError::Tree(error)) if error.is_infrastructure() => {
                 return Err(copy_fault("stage", &error, format!("{destination}: {error}")));
             }
             Err(CarryError::Tree(error)) => flags.push(error.flag().unwrap_or("artifact-missing").to_owned()),
         }
+        if !is_complete {
+            flags.push("copy-incomplete".to_owned());
+        }
     }
     // Removing a large tree takes a while.
-    blocking(move || drop((folder, staging))).await?;
+    blocking(move || drop(staging)).await?;
     Ok(flags)
 }

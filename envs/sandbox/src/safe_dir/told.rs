@@ -1,0 +1,41 @@
+//! What the entries of a tree are where the tree comes from.
+//!
+//! A tree that was brought from elsewhere is kept in files and folders that this process can read and remove, whoever it
+//! is; kinds, rights and owners, which it might not be allowed to give them, stand beside them. Whoever looks at the tree
+//! through a [`SafeDir`](crate::SafeDir) is told those.
+
+use std::collections::HashMap;
+
+use rustix::fs::Stat;
+
+/// By the number of the file: the tree is within one file system, and nobody writes to it.
+#[derive(Debug, Default)]
+pub struct Told {
+    entries: HashMap<u64, Rights>,
+}
+
+/// Of an entry. The kind is in its mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Told {
+    // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
+    #[allow(clippy::unnecessary_cast)]
+    pub(crate) fn tell(&mut self, of: &Stat, rights: Rights) {
+        self.entries.insert(of.st_ino as u64, rights);
+    }
+
+    #[allow(clippy::unnecessary_cast)]
+    pub(super) fn over(&self, mut stat: Stat) -> Stat {
+        if let Some(told) = self.entries.get(&(stat.st_ino as u64)) {
+            stat.st_mode = told.mode as _;
+            stat.st_uid = told.uid;
+            stat.st_gid = told.gid;
+        }
+        stat
+    }
+}

@@ -1,0 +1,104 @@
+//! The form of a tree on its way: records, one after another, a folder before its content.
+//!
+//! | tag | what follows it |
+//! |---|---|
+//! | [`FOLDER`] | rights, name; then its content, up to [`LEAVE`] |
+//! | [`FILE`] | rights, name; then any number of [`DATA`], and [`SIZE`] |
+//! | [`DATA`] | where in the file, and the bytes there |
+//! | [`SIZE`] | the size of the file: what no [`DATA`] covered are holes |
+//! | [`LINK`] | rights, name, target |
+//! | [`OTHER`] | rights, name: of a FIFO, a socket or a device, or of what could not be read |
+//! | [`WHOLE`] | nothing: that was all |
+//! | [`GIVEN_UP`] | nothing: the rest could not be read, or is beyond the bounds |
+//!
+//! The first record is that of the file or folder itself, without a name. Numbers have their lowest byte first; names,
+//! targets and bytes are preceded by a length of four bytes. No record has a path, so no depth is too much for one.
+
+use std::io::{self, Read, Write};
+
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+
+use crate::safe_dir::Rights;
+
+pub(super) const FOLDER: u8 = b'd';
+pub(super) const LEAVE: u8 = b'u';
+pub(super) const FILE: u8 = b'f';
+pub(super) const DATA: u8 = b'b';
+pub(super) const SIZE: u8 = b'n';
+pub(super) const LINK: u8 = b'l';
+pub(super) const OTHER: u8 = b'o';
+pub(super) const WHOLE: u8 = b'z';
+pub(super) const GIVEN_UP: u8 = b'x';
+
+/// Most bytes of a name or a target: more than the kernel has.
+pub(super) const MOST_NAME: usize = 1 << 16;
+
+/// Rights, and when it was modified last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meta {
+    pub(super) rights: Rights,
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl Meta {
+    /// Of what nothing is known about but that it is there.
+    pub(super) const UNKNOWN: Self =
+        Self { rights: Rights { mode: 0, uid: 0, gid: 0 }, seconds: 0, nanoseconds: 0 };
+
+    // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
+    #[allow(clippy::unnecessary_cast)]
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self {
+            rights: Rights { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid },
+            seconds: stat.st_mtime as i64,
+            nanoseconds: stat.st_mtime_nsec as u32,
+        }
+    }
+
+    pub(super) fn times(&self) -> Timestamps {
+        Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: self.seconds, tv_nsec: self.nanoseconds.into() },
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for number in [self.rights.mode, self.rights.uid, self.rights.gid, self.nanoseconds] {
+            out.write_all(&number.to_le_bytes())?;
+        }
+        out.write_all(&self.seconds.to_le_bytes())
+    }
+
+    pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
+        let [mode, uid, gid, nanoseconds] = [
+            u32::from_le_bytes(array(from)?),
+            u32::from_le_bytes(array(from)?),
+            u32::from_le_bytes(array(from)?),
+            u32::from_le_bytes(array(from)?),
+        ];
+        let seconds = i64::from_le_bytes(array(from)?);
+        Ok(Self { rights: Rights { mode, uid, gid }, seconds, nanoseconds })
+    }
+}
+
+pub(super) fn write_bytes(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(bytes)
+}
+
+pub(super) fn read_bytes(from: &mut impl Read, most: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let length = u32::from_le_bytes(array(from)?) as usize;
+    if length > most {
+        return Err(io::Error::other("more than a record has"));
+    }
+    bytes.resize(length, 0);
+    from.read_exact(bytes)
+}
+
+pub(super) fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
