@@ -59,7 +59,7 @@ pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
