@@ -1,7 +1,7 @@
 //! A program on a node, with pipes of this machine in front of its own.
 //!
-//! P1. What it says and its end come over one stream, in their order: what was in its pipes before something it wrote is
-//! in ours before that, and all that it wrote is before its end. P2. A stream that ends without an end is a lost
+//! P1. What it says and its end come over one stream: what it wrote to its errors before something that it wrote to its
+//! output is here before that, and all that it wrote is before its end. P2. A stream that ends without an end is a lost
 //! connection: a part is never taken for the whole. P3. Dropped, it is ended there.
 
 use std::io;
@@ -88,6 +88,14 @@ struct Pipes {
 }
 
 impl Pipes {
+    /// The program closed its end.
+    fn close(&mut self, which: Into) {
+        match which {
+            Into::Output => self.output = None,
+            Into::Errors => self.errors = None,
+        }
+    }
+
     async fn write(&mut self, into: Into, mut piece: Bytes) {
         let pipe = match into {
             Into::Output => &mut self.output,
@@ -134,8 +142,13 @@ async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<O
             Said::Errors(length) => (Into::Errors, length),
             Said::End(end) => return Ok(end),
         };
-        let piece = arriving.exactly(length as usize).await?;
-        pipes.write(into, piece).await;
+        match length {
+            0 => pipes.close(into),
+            _ => {
+                let piece = arriving.exactly(length as usize).await?;
+                pipes.write(into, piece).await;
+            }
+        }
     }
 }
 
@@ -197,7 +210,7 @@ impl ProgramLife for NodeProgram {
             let mut flow = self.flow.clone();
             tokio::select! {
                 _ = self.told() => {}
-                _ = flow.wait_for(|flow| *flow == Flow::Full) => {}
+                Ok(_) = flow.wait_for(|flow| *flow == Flow::Full) => {}
             }
         })
     }

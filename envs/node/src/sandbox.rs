@@ -128,6 +128,13 @@ fn unfetched(error: TreeError, bounds: TreeBounds) -> Result<Result<Arc<SafeDir>
         TreeError::Write(SafeWriteError::TooLarge { path }) | TreeError::NoRoom { path } => {
             Ok(Err(SafeReadError::Bound { path, bound: TreeBound::Bytes, limit: bounds.bytes }))
         }
+        // Names and links that another file system has and this one has not are the agent's choice.
+        TreeError::Write(SafeWriteError::Io { path, source })
+            if matches!(source.kind(), io::ErrorKind::InvalidFilename | io::ErrorKind::AlreadyExists)
+                || source.raw_os_error() == Some(rustix::io::Errno::ILSEQ.raw_os_error()) =>
+        {
+            Ok(Err(SafeReadError::Unreadable { path, source }))
+        }
         error => {
             let message = format!("the workspace: {error}");
             let fault = Fault::transient(Boundary::Env, "workspace-unreadable", message);
@@ -254,7 +261,7 @@ impl Sandbox for NodeSandbox {
             let Filling { tree, folder, exclude, bounds } = filling;
             let question = OfSandbox::Fill { folder, bounds };
             let (from, report) = (PathBuf::from("."), CopyReport::default());
-            self.send(Parcel { tree, from, exclude, bounds, report }, question).await
+            self.send(Parcel { tree, from, exclude, bounds, report, _turn: None }, question).await
         })
     }
 
@@ -279,7 +286,9 @@ impl Sandbox for NodeSandbox {
             let CarryRequest { inside, outside, name, exclude, bounds } = request;
             let question = OfSandbox::CarryIn { inside, bounds };
             let (from, report) = (PathBuf::from(name), CopyReport::default());
-            Ok(self.send(Parcel { tree: outside, from, exclude, bounds, report }, question).await??)
+            Ok(self
+                .send(Parcel { tree: outside, from, exclude, bounds, report, _turn: None }, question)
+                .await??)
         })
     }
 }

@@ -28,7 +28,7 @@ use hyper::{Request as HttpRequest, Response as HttpResponse};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::body::{Arriving, Outgoing, PieceReader, head, head_and, headed_with};
 use crate::client::{CONNECTION_WINDOW, Connection, STREAM_WINDOW};
@@ -41,6 +41,9 @@ use crate::wire::{
 
 /// Questions under way at once: a few for each sandbox, and several for each program.
 const MOST_QUESTIONS: u32 = 1 << 16;
+
+/// Trees on their way at once: the names of a large folder are in memory while it is walked.
+const TREES_AT_ONCE: usize = 4;
 
 /// Bytes of a piece of output.
 const PIECE: usize = 16 << 10;
@@ -56,6 +59,7 @@ pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::R
         next: AtomicU64::new(0),
         sandboxes: Mutex::default(),
         programs: Mutex::default(),
+        trees: Arc::new(Semaphore::new(TREES_AT_ONCE)),
     });
     let answer = service_fn(move |request: HttpRequest<Incoming>| {
         let host = Arc::clone(&host);
@@ -79,6 +83,8 @@ struct Host {
     next: AtomicU64,
     sandboxes: Mutex<HashMap<u64, Arc<Housed>>>,
     programs: Mutex<HashMap<u64, Arc<Running>>>,
+    /// Turns of trees on their way.
+    trees: Arc<Semaphore>,
 }
 
 /// A sandbox, with the terminal of its main program and the shell on it.
@@ -160,6 +166,11 @@ impl Host {
         Ok(Entered { sandbox, identity })
     }
 
+    /// For one tree.
+    async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.trees).acquire_owned().await.map_err(io::Error::other)
+    }
+
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -186,9 +197,11 @@ impl Host {
                 };
                 let (from, exclude, report) =
                     (PathBuf::from("."), Exclusions::default(), CopyReport::default());
-                follows(Parcel { tree, from, exclude, bounds, report })
+                let turn = Some(self.turn().await?);
+                follows(Parcel { tree, from, exclude, bounds, report, _turn: turn })
             }
             OfSandbox::CarryOut { inside, exclude, bounds } => {
+                let turn = self.turn().await?;
                 let made = blocking(Aside::empty).await;
                 let (aside, outside) = match made.map(|made| made.map_err(|error| Lost::place(&error))) {
                     Ok(Ok(aside)) => aside,
@@ -196,12 +209,13 @@ impl Host {
                 };
                 let request = CarryRequest { inside, outside, name: Aside::NAME.to_owned(), exclude, bounds };
                 match sandbox.carry_out(request).await {
-                    Ok(report) => follows(aside.parcel(bounds, report)?),
+                    Ok(report) => follows(Parcel { _turn: Some(turn), ..aside.parcel(bounds, report)? }),
                     Err(CarryError::Tree(error)) => refused(error),
                     Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
                 }
             }
             OfSandbox::CarryIn { inside, bounds } => {
+                let _turn = self.turn().await?;
                 let arrived = match arrived(rest).await? {
                     Ok(arrived) => arrived,
                     Err(error) => return refused(error),
@@ -216,6 +230,7 @@ impl Host {
                 }
             }
             OfSandbox::Fill { folder, bounds } => {
+                let _turn = self.turn().await?;
                 let tree = match arrived(rest).await? {
                     Ok(arrived) => Arc::new(arrived.into_tree()?),
                     Err(error) => return refused(error),
@@ -405,6 +420,7 @@ fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'stati
     stream::try_unfold(Some(saying), |saying| async move {
         let Some(mut saying) = saying else { return Ok(None) };
         let (mut output, mut errors) = (BytesMut::new(), BytesMut::new());
+        let open = (saying.output.is_some(), saying.errors.is_some());
         let end = tokio::select! {
             read = more(&mut saying.output, &mut output) => {
                 read?;
@@ -433,6 +449,12 @@ fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'stati
         }
         if !output.is_empty() {
             bytes.extend_from_slice(&headed_with(&Said::Output(output.len() as u32), &output)?);
+        }
+        if open.0 && saying.output.is_none() {
+            bytes.extend_from_slice(&headed_with(&Said::Output(0), &[])?);
+        }
+        if open.1 && saying.errors.is_none() {
+            bytes.extend_from_slice(&headed_with(&Said::Errors(0), &[])?);
         }
         let Some(end) = end else { return Ok(Some((bytes.freeze(), Some(saying)))) };
         let end = end.map_or_else(|| Ok(None), |end| end.as_ref().clone());

@@ -14,6 +14,8 @@ use clawrl_sandbox::{
     CopyReport, Exclusions, SafeDir, Told, TreeBounds, TreeError, UnpackError, pack_tree, unpack_tree,
 };
 use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::{PieceStream, pieces};
 use crate::wire::{TreeTrouble, reportable};
@@ -33,6 +35,8 @@ pub(crate) struct Parcel {
     pub(crate) bounds: TreeBounds,
     /// Of the copy that it is, if it is one.
     pub(crate) report: CopyReport,
+    /// Held until it is sent, where few are sent at once.
+    pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Parcel {
@@ -57,7 +61,27 @@ impl Parcel {
 }
 
 /// A folder for something on its way; removed when it is dropped.
-pub(crate) struct Aside(TempDir);
+pub(crate) struct Aside(Removed);
+
+/// Removes the folder when it is dropped, where that may block.
+struct Removed(Option<TempDir>);
+
+impl Removed {
+    fn path(&self) -> &Path {
+        self.0.as_ref().map_or_else(|| Path::new("/nonexistent"), TempDir::path)
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let folder = self.0.take();
+        // A tree of a million files takes a while, and whoever drops the last clone may have others to serve.
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
+            Err(_none) => drop(folder),
+        }
+    }
+}
 
 /// The name there of what is on its way, be it a file or a folder.
 const NAME: &str = "t";
@@ -68,7 +92,7 @@ impl Aside {
 
     /// With nothing in it yet, and its folder. Blocks.
     pub(crate) fn empty() -> io::Result<(Self, Arc<SafeDir>)> {
-        let aside = Self(tempfile::tempdir()?);
+        let aside = Self(Removed(Some(tempfile::tempdir()?)));
         let folder = SafeDir::open(aside.0.path()).map_err(io::Error::other)?;
         Ok((aside, Arc::new(folder)))
     }
@@ -77,7 +101,7 @@ impl Aside {
     pub(crate) fn parcel(self, bounds: TreeBounds, report: CopyReport) -> io::Result<Parcel> {
         let tree = self.folder(Path::new("."), Told::default())?;
         let (from, exclude) = (PathBuf::from(NAME), Exclusions::default());
-        Ok(Parcel { tree: Arc::new(tree), from, exclude, bounds, report })
+        Ok(Parcel { tree: Arc::new(tree), from, exclude, bounds, report, _turn: None })
     }
 
     fn folder(self, path: &Path, told: Told) -> io::Result<SafeDir> {
@@ -169,7 +193,7 @@ mod tests {
         let (from, exclude) = (PathBuf::from(from), Exclusions::default());
         let report = CopyReport { files: 7, ..CopyReport::default() };
         let mut stream = Vec::new();
-        Parcel { tree, from, exclude, bounds, report }.write(&mut stream).unwrap();
+        Parcel { tree, from, exclude, bounds, report, _turn: None }.write(&mut stream).unwrap();
         stream
     }
 

@@ -136,7 +136,7 @@ pub(crate) enum OfProgram {
     Close,
 }
 
-/// What a program said. So many bytes follow.
+/// What a program said. So many bytes follow; none stands for a pipe that it closed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Said {
     Output(u32),

@@ -25,8 +25,12 @@ pub(crate) struct Rights {
 impl Told {
     // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
     #[allow(clippy::unnecessary_cast)]
-    pub(crate) fn tell(&mut self, of: &Stat, rights: Rights) {
-        self.entries.insert(of.st_ino as u64, rights);
+    pub(crate) fn tell(&mut self, of: &Stat, rights: Rights) -> rustix::io::Result<()> {
+        match self.entries.insert(of.st_ino as u64, rights) {
+            None => Ok(()),
+            // Some layered file systems number folders anew: what is told would be told of another.
+            Some(_) => Err(rustix::io::Errno::OPNOTSUPP),
+        }
     }
 
     #[allow(clippy::unnecessary_cast)]

@@ -121,7 +121,8 @@ impl Unpacking {
             Ok((rustix::fs::fstat(&folder)?, folder))
         });
         let (stat, folder) = self.written(made)?;
-        self.told.tell(&stat, meta.rights);
+        let told = self.told.tell(&stat, meta.rights);
+        self.written(told)?;
         self.chain.push(&name, folder);
         self.open.push(meta);
         Ok(())
@@ -144,7 +145,8 @@ impl Unpacking {
             Ok((rustix::fs::fstat(&file)?, file))
         });
         let (stat, file) = self.written(made)?;
-        self.told.tell(&stat, meta.rights);
+        let told = self.told.tell(&stat, meta.rights);
+        self.written(told)?;
         Ok(File::from(file))
     }
 
@@ -176,7 +178,8 @@ impl Unpacking {
             rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
         });
         let stat = self.written(made)?;
-        self.told.tell(&stat, meta.rights);
+        let told = self.told.tell(&stat, meta.rights);
+        self.written(told)?;
         Ok(())
     }
 }
