@@ -18,6 +18,8 @@ TORCH := --features clawrl/torch
 ALL := --workspace $(TORCH),clawrl-bench/torch
 # Tests in containers, which can be built anywhere and run where an engine can.
 ENGINE := clawrl-container/base-image-tests
+# Tests in browsers, the same.
+BROWSER := clawrl-gui/browser-tests
 # Tests of MCP servers of others, which can be built anywhere and run where those are installed.
 SERVERS := clawrl-toolcall/real-servers
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
@@ -39,12 +41,12 @@ demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny 
 test: ## Run all tests
 	@ci/setup.sh
 	$(CARGO) test --doc $(ALL) --locked --quiet
-	$(CARGO) nextest run $(ALL)$$(ci/setup.sh engine)$$(ci/setup.sh servers) --locked $(if $(CI),--profile ci)
+	$(CARGO) nextest run $(ALL)$$(ci/setup.sh engine)$$(ci/setup.sh browser)$$(ci/setup.sh servers) --locked $(if $(CI),--profile ci)
 
 lint: ## Check formatting, clippy with warnings denied, and the rules of CONTRIBUTING.md
 	@ci/setup.sh
 	cargo fmt --all --check
-	$(CARGO) clippy $(ALL),$(ENGINE),$(SERVERS) --all-targets --locked -- -D warnings
+	$(CARGO) clippy $(ALL),$(ENGINE),$(BROWSER),$(SERVERS) --all-targets --locked -- -D warnings
 	env -u LIBTORCH cargo clippy --all-targets --locked -- -D warnings
 	cargo xtask tidy
 

@@ -7,14 +7,16 @@
 #   ci/setup.sh run CMD  libtorch alone, and runs CMD with it: ci/setup.sh run cargo nextest run -p clawrl-torch
 #   ci/setup.sh engine   tries a container engine, and prints the features of the tests that need one; says why not,
 #                        prints nothing and succeeds where none can be started
+#   ci/setup.sh browser  prints the features of the tests that need a browser; says why not, prints nothing and succeeds
+#                        where there is none
 #   ci/setup.sh mcp      installs the MCP servers that tests run (ci/mcp/install.sh)
 #   ci/setup.sh image    makes the base image of SWE tasks, once, and prints its folder; `image import` gives it to the
 #                        engine instead, and prints its name there (ci/image.sh)
 #   ci/setup.sh servers  prints the features of the tests that need them; says why not, prints nothing and succeeds
 #                        where they are not installed. In CI it installs them first
 #
-# An engine is installed in CI alone (variable CI): on a machine that people use, `apt-get install docker.io` starts a
-# daemon, which nobody gets unasked.
+# An engine and a browser are installed in CI alone (variable CI): on a machine that people use, `apt-get install
+# docker.io` starts a daemon, which nobody gets unasked, and who has a browser has chosen it.
 #
 # It installs what is missing through apt-get (as root, or through a sudo that asks for no password), rustup,
 # `cargo install` and pip; elsewhere it names what to install and stops. It honours what is there, never writes into
@@ -51,8 +53,8 @@ die() {
 
 purpose=${1-test}
 case "$purpose:$#" in
-test:[01] | demo:1 | env:1 | engine:1 | mcp:1 | servers:1 | image:[12] | run:[!1] | run:??*) ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|mcp|servers|image], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
+test:[01] | demo:1 | env:1 | engine:1 | browser:1 | mcp:1 | servers:1 | image:[12] | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|browser|mcp|servers|image], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
 readonly started_in=$PWD
@@ -118,10 +120,23 @@ find_missing_packages() {
     [[ $purpose == demo ]] || command -v tmux >/dev/null || missing+=(tmux)
     have_libtorch || have_pip || missing+=(python3-venv)
     ! wants_engine || have_engine || missing+=(docker.io)
+    ! wants_browser || have_browser || missing+=(chromium chromium-driver)
 }
 
 # Tests in containers need the daemon alone, not its client.
 have_engine() { command -v dockerd >/dev/null; }
+
+# As harness/cli finds them: the driver, and one of the browsers that it drives.
+have_browser() {
+    local program
+    command -v chromedriver >/dev/null || return 1
+    for program in /usr/lib/chromium/chromium /opt/google/chrome/chrome chromium chromium-browser google-chrome chrome; do
+        command -v "$program" >/dev/null && return
+    done
+    return 1
+}
+
+wants_browser() { [[ $purpose == test && -n ${CI-} ]]; }
 
 wants_engine() { [[ $purpose == test && -n ${CI-} && $EUID == 0 ]]; }
 
@@ -428,6 +443,19 @@ choose_base_image() {
     fi
 }
 
+# --- The browser -----------------------------------------------------------------------------------------------
+
+readonly BROWSER_FEATURES=clawrl-gui/browser-tests
+
+# Tells which features the tests may have.
+choose_browser() {
+    if ! have_browser; then
+        say 'tests in browsers are left out: there is no Chromium with its driver; apt-get install chromium chromium-driver'
+    else
+        printf ',%s\n' "$BROWSER_FEATURES"
+    fi
+}
+
 # --- MCP servers -----------------------------------------------------------------------------------------------
 
 readonly SERVER_FEATURES=clawrl-toolcall/real-servers
@@ -449,6 +477,10 @@ choose_servers() {
 case $purpose in
 engine)
     choose_engine
+    exit
+    ;;
+browser)
+    choose_browser
     exit
     ;;
 mcp) exec ci/mcp/install.sh ;;

@@ -185,5 +185,6 @@ pub(crate) fn sandbox(main: SandboxCommand) -> SandboxSpec {
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
         read_only: Vec::new(),
+        inner_sandbox: false,
     }
 }

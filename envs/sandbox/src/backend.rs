@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::carry::{self, CarryError, CarryRequest, Filling, Place};
 use crate::exec::{self, ExecError};
+use crate::network::SandboxNetwork;
 use crate::program::Program;
 use crate::ready::READY;
 use crate::safe_dir::{SafeDir, SafeReadError};
+use crate::seccomp::CallFilter;
 use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
 use crate::tree::{CopyReport, TreeError};
 
@@ -42,6 +44,14 @@ pub struct SandboxSpec {
     pub folders: Vec<SandboxFolder>,
     /// Absolute paths of the host's folders that are seen inside at the same paths, where nothing can write to them.
     pub read_only: Vec<PathBuf>,
+    /// Whether programs inside may make user namespaces, as browsers do for sandboxes of their own.
+    pub inner_sandbox: bool,
+}
+
+impl SandboxSpec {
+    pub(crate) fn filter(&self) -> CallFilter {
+        if self.inner_sandbox { CallFilter::Browsers } else { CallFilter::Programs }
+    }
 }
 
 /// What a workspace begins with.
@@ -250,6 +260,15 @@ pub trait Sandbox: Send + Sync {
             let program = ProgramSpec { command: spec.command.clone(), user: spec.user.clone() };
             exec::to_end(self.open(program).await?, &spec, started).await
         })
+    }
+
+    /// Its network, for sockets of this process.
+    ///
+    /// # Errors
+    /// A provider [`Fault`]: the sandbox is gone, or of a kind that has none to offer.
+    fn network(&self) -> BoxFuture<'_, Result<SandboxNetwork, Fault>> {
+        let message = "this kind of sandbox has no network that the harness could listen in";
+        Box::pin(async move { Err(Fault::permanent(Boundary::Provider, "no-network", message)) })
     }
 
     /// The processes inside, without the sandbox's own.

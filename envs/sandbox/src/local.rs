@@ -15,6 +15,7 @@ use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, NetworkPolicy, RunId}
 use crate::blocking::{blocking, put_files};
 use crate::exec::{ExecError, spawn_fault};
 use crate::live::LiveCount;
+use crate::network::SandboxNetwork;
 use crate::procs;
 use crate::program::{self, Program, Surroundings};
 use crate::ready::{READY, until_ready};
@@ -281,6 +282,10 @@ impl Sandbox for LocalSandbox {
             let guard = Arc::downgrade(&self.guard);
             program::start(self.shared.spawner.clone(), launch, guard).await
         })
+    }
+
+    fn network(&self) -> BoxFuture<'_, Result<SandboxNetwork, Fault>> {
+        Box::pin(async { Ok(SandboxNetwork::host()) })
     }
 
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {

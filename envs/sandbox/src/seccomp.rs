@@ -17,6 +17,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     sock_filter,
 };
+use serde::{Deserialize, Serialize};
 
 /// Calls that nothing in a sandbox needs.
 const DENIED: &[i64] = &[
@@ -67,6 +68,12 @@ const DENIED: &[i64] = &[
     libc::SYS_vhangup,
 ];
 
+/// Of the calls above, those by which a browser makes a sandbox of its own.
+const OF_INNER_SANDBOXES: &[i64] = &[libc::SYS_chroot, libc::SYS_unshare];
+
+/// Namespaces of a browser's own sandbox. None for mounts: what is seen stays what the outer sandbox shows.
+const INNER_NAMESPACES: u64 = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET) as u64;
+
 /// Namespace flags of `clone`, all of which an agent could only use to get at more of the kernel.
 const NAMESPACE_FLAGS: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -95,21 +102,35 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
+/// What is let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallFilter {
+    /// What programs need.
+    Programs,
+    /// Besides, what browsers need to make sandboxes of their own.
+    Browsers,
+}
+
 /// The program.
 ///
 /// # Errors
 /// When the list cannot be compiled, which only a mistake in this file can cause.
-pub(crate) fn program() -> io::Result<BpfProgram> {
-    let listed = listed().map_err(|error| io::Error::other(format!("call filter: {error}")))?;
+pub(crate) fn program(filter: CallFilter) -> io::Result<BpfProgram> {
+    let listed = listed(filter).map_err(|error| io::Error::other(format!("call filter: {error}")))?;
     Ok(absent_calls().into_iter().chain(listed).collect())
 }
 
 /// The list, as a program that also ends a process of another architecture.
-fn listed() -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut denied: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|&call| (call, Vec::new())).collect();
+fn listed(filter: CallFilter) -> Result<BpfProgram, seccompiler::BackendError> {
+    let (let_through, namespaces) = match filter {
+        CallFilter::Programs => (&[] as &[i64], 0),
+        CallFilter::Browsers => (OF_INNER_SANDBOXES, INNER_NAMESPACES),
+    };
+    let listed = DENIED.iter().filter(|call| !let_through.contains(call));
+    let mut denied: BTreeMap<i64, Vec<SeccompRule>> = listed.map(|&call| (call, Vec::new())).collect();
     let flags: Vec<SeccompRule> = (0..32)
         .map(|bit| 1u64 << bit)
-        .filter(|flag| NAMESPACE_FLAGS & flag != 0)
+        .filter(|flag| NAMESPACE_FLAGS & !namespaces & flag != 0)
         .map(|flag| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag))
         .collect::<Result<_, _>>()?;
     denied.insert(libc::SYS_clone, flags);
@@ -215,13 +236,13 @@ mod tests {
     }
 
     fn check(call: i64, arguments: [u64; 6], expected: u32) {
-        let found = answer(&program().unwrap(), ARCHITECTURE, call as u32, arguments);
+        let found = answer(&program(CallFilter::Programs).unwrap(), ARCHITECTURE, call as u32, arguments);
         assert_eq!(found, expected, "call {call} with {arguments:x?}");
     }
 
     #[test]
     fn every_call_number_is_answered_as_the_list_says() {
-        let program = program().unwrap();
+        let program = program(CallFilter::Programs).unwrap();
         assert!(program.len() <= 4096);
         assert_eq!(bytes(&program).len(), 8 * program.len());
         for call in 0..1024u32 {
@@ -245,7 +266,7 @@ mod tests {
 
     #[test]
     fn another_architecture_ends_the_process() {
-        let program = program().unwrap();
+        let program = program(CallFilter::Programs).unwrap();
         // 32-bit x86, whose `getpid` is 20.
         let found = answer(&program, 0x4000_0003, 20, [0; 6]);
         assert_eq!(found, libc::SECCOMP_RET_KILL_PROCESS);
@@ -261,6 +282,24 @@ mod tests {
         }
         // What glibc asks for a thread.
         check(libc::SYS_clone, [0x003d_0f00, 0, 0, 0, 0, 0], PASS);
+    }
+
+    #[test]
+    fn browsers_make_sandboxes_of_their_own_and_mount_nothing() {
+        let program = program(CallFilter::Browsers).unwrap();
+        let check = |call: i64, flags: i32, expected: u32| {
+            let arguments = [flags as u64, 0, 0, 0, 0, 0];
+            assert_eq!(answer(&program, ARCHITECTURE, call as u32, arguments), expected, "{call} {flags:x}");
+        };
+        check(libc::SYS_chroot, 0, PASS);
+        check(libc::SYS_unshare, 0, PASS);
+        check(libc::SYS_clone, libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET, PASS);
+        check(libc::SYS_clone, libc::CLONE_NEWNS, REFUSED);
+        check(libc::SYS_clone, libc::CLONE_NEWUSER | libc::CLONE_NEWNS, REFUSED);
+        check(libc::SYS_mount, 0, REFUSED);
+        check(libc::SYS_setns, 0, REFUSED);
+        check(libc::SYS_pivot_root, 0, REFUSED);
+        check(libc::SYS_clone3, 0, ABSENT);
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
         workspace: WorkspaceStart::Image,
         folders: vec![SandboxFolder { path: FOLDER.to_owned(), files: None }],
         read_only: workspace.read_only.clone(),
+        inner_sandbox: false,
     }
 }
 

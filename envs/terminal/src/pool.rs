@@ -200,6 +200,7 @@ impl TerminalShared {
             workspace: WorkspaceStart::Image,
             folders,
             read_only: kind.read_only,
+            inner_sandbox: false,
         };
         let started = self.backend(kind.sandbox)?.start(spec).await?;
         let config = ShellConfig {

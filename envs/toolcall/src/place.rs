@@ -95,6 +95,7 @@ pub(crate) async fn make(
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
         read_only: kind.read_only,
+        inner_sandbox: false,
     };
     let started = backend.start(spec).await?;
     let interpreter = match kind.interpreter {

@@ -53,6 +53,7 @@ impl CommandRunner for FreshSandboxes<'_> {
                 workspace: WorkspaceStart::Empty,
                 folders: Vec::new(),
                 read_only: self.spec.read_only.clone(),
+                inner_sandbox: false,
             };
             let started = self.backend.start(spec).await?;
             let copied = copy_workspace(source, started.sandbox.as_ref(), self.spec).await??;

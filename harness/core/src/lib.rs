@@ -14,6 +14,7 @@ mod custom;
 mod cut;
 mod env;
 mod fault;
+mod gui;
 mod id;
 mod ignored;
 mod image;
@@ -43,6 +44,10 @@ pub use custom::{CustomLink, CustomSpec, RewardTotal};
 pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
+pub use gui::{
+    ElementPattern, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer, SITE_SUFFIX, Screenshots,
+    SiteFolder, SiteSpec, StorageArea, TextPattern,
+};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
 pub use ignored::{Ignored, ignore_file};
 pub use image::{

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, ImageSpec, SweSpec, TaskId, ToolCall,
-    ToolcallSpec, VerifierSpec,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, GuiSpec, ImageSpec, PageCheck, SweSpec,
+    TaskId, ToolCall, ToolcallSpec, VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.
@@ -69,6 +69,8 @@ pub enum EnvSpec {
     Terminal(TerminalSpec),
     /// A repository with an issue, and tests that decide.
     Swe(Box<SweSpec>),
+    /// Pages in a browser.
+    Gui(Box<GuiSpec>),
     /// Tools that are called with arguments.
     Toolcall(ToolcallSpec),
     /// A program or a server that somebody else wrote.
@@ -82,6 +84,7 @@ impl EnvSpec {
         match self {
             Self::Terminal(_) => "terminal",
             Self::Swe(_) => "swe",
+            Self::Gui(_) => "gui",
             Self::Toolcall(_) => "toolcall",
             Self::Custom(custom) => custom.kind(),
         }
@@ -380,6 +383,8 @@ pub enum Check {
         /// One after another.
         calls: Vec<CallPattern>,
     },
+    /// Of a browser's pages, while they are still there.
+    Page(PageCheck),
     /// What a store tool holds at the end.
     Stored {
         /// Name of the tool.

@@ -241,6 +241,7 @@ pub(crate) fn waiting() -> SandboxSpec {
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
         read_only: Vec::new(),
+        inner_sandbox: false,
     }
 }
 

@@ -99,6 +99,7 @@ pub(crate) async fn make(
         read_only: workspace.read_only.clone(),
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
+        inner_sandbox: false,
     };
     let started = backend.start(spec).await?;
     started.sandbox.put(files).await?;

@@ -45,6 +45,7 @@ async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSa
         workspace: WorkspaceStart::Image,
         folders: Vec::new(),
         read_only: Vec::new(),
+        inner_sandbox: false,
     };
     let enclosure = Enclosure {
         pid,

@@ -61,7 +61,10 @@ pub(super) fn hidden(
     ground: Ground<'_>,
 ) -> Result<(Vec<String>, Vec<String>), Fault> {
     let mut list = List::default();
-    list.add(&["--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
+    list.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
+    if !spec.inner_sandbox {
+        list.add(&["--disable-userns"]);
+    }
     list.add(&["--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]);
     if spec.network == NetworkPolicy::None {
         list.add(&["--unshare-net"]);

@@ -1,11 +1,13 @@
 //! A running sandbox: files, programs beside the main one, processes, the end.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
@@ -15,9 +17,10 @@ use super::stage::Staged;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
-use crate::exec::ExecError;
+use crate::exec::{ExecError, spawn_fault};
 use crate::identity::Identity;
 use crate::live::Live;
+use crate::network::SandboxNetwork;
 use crate::procs::{self, ProcessStat};
 use crate::program::{self, Program, Surroundings};
 use crate::safe_dir::{SafeDir, SafeReadError};
@@ -228,7 +231,7 @@ impl RunningSandbox {
                     .unwrap_or_default(),
                 limits,
                 oom_score: Some(500),
-                filter_calls: true,
+                filter: Some(self.spec.filter()),
             },
             join: Some(target),
             parent: 0,
@@ -272,6 +275,26 @@ impl Sandbox for RunningSandbox {
             let launch = self.launch(spec.command, target);
             let held = Arc::downgrade(&self.held);
             program::start(self.held.shared.spawner.clone(), launch, held).await
+        })
+    }
+
+    fn network(&self) -> BoxFuture<'_, Result<SandboxNetwork, Fault>> {
+        Box::pin(async move {
+            let gone = || Fault::transient(Boundary::Provider, "sandbox-gone", "the sandbox has ended");
+            let target = self.held.join_target().ok_or_else(gone)?;
+            let launch =
+                LaunchRequest { kind: LaunchKind::Sockets, ..self.launch(SandboxCommand::default(), target) };
+            let failed = |error: rustix::io::Errno| {
+                Fault::transient(Boundary::Provider, "sandbox-network", error.to_string())
+            };
+            let (ours, theirs) =
+                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                    .map_err(failed)?;
+            let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+                .map_err(failed)?;
+            let streams = [theirs.as_fd(), nothing.as_fd(), nothing.as_fd()];
+            self.held.shared.spawner.spawn(launch, None, &streams).await.map_err(spawn_fault)?;
+            Ok(SandboxNetwork::own(ours))
         })
     }
 

@@ -138,7 +138,7 @@ impl BubblewrapBackend {
             cgroup_entrances: cgroup.as_ref().map(|cgroup| cgroup.entrances.clone()).unwrap_or_default(),
             limits: resource_limits(&spec, shared.config.host.cgroups.limits_memory()),
             oom_score: Some(500),
-            filter_calls: true,
+            filter: Some(spec.filter()),
         };
         let launch = LaunchRequest {
             kind: LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 },

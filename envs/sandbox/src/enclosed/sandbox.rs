@@ -22,6 +22,7 @@ use crate::procs;
 use crate::program::{self, Program, Surroundings};
 use crate::readiness::watched_for;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError};
+use crate::seccomp::CallFilter;
 use crate::spawner::{
     Confinement, ContainerJoin, ExitWatch, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
     SpawnerClient,
@@ -78,7 +79,7 @@ impl Inside {
                 cgroup_entrances: Vec::new(),
                 limits: vec![(ResourceLimit::Core, 0), (ResourceLimit::OpenFiles, OPEN_FILES)],
                 oom_score: Some(500),
-                filter_calls: true,
+                filter: Some(CallFilter::Programs),
             },
             join: Some(JoinTarget {
                 pid: self.pid,

@@ -100,6 +100,15 @@ impl SafeDir {
         }
     }
 
+    /// A regular file, opened for reading: for what is too large to be read at once.
+    ///
+    /// # Errors
+    /// [`SafeReadError`].
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File, SafeReadError> {
+        let path = clean(path.as_ref())?;
+        Ok(File::from(self.open_regular(&path)?))
+    }
+
     /// Metadata of an entry itself; a link at the end of the path is described, one before it refused.
     ///
     /// # Errors

@@ -130,8 +130,8 @@ fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsStri
             hidden.extend_from_slice(argument.as_bytes());
             hidden.push(0);
         }
-        if launch.confinement.filter_calls {
-            let fd = inherit(&mut kept, "filter", &seccomp::bytes(&seccomp::program()?))?;
+        if let Some(filter) = launch.confinement.filter {
+            let fd = inherit(&mut kept, "filter", &seccomp::bytes(&seccomp::program(filter)?))?;
             hidden.extend_from_slice(format!("--add-seccomp-fd\0{fd}\0").as_bytes());
         }
         // bubblewrap reports the first inside process on the terminal itself, before that process goes on.

@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -31,6 +31,7 @@ use rustix::thread::{
 use super::contain::{self, Entrances};
 use super::launch::{named, set_limit};
 use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
+use super::sockets;
 use super::trouble::{Teller, Trouble};
 use crate::{NotRun, seccomp};
 
@@ -40,10 +41,31 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
     // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
     let inside_processes =
         request.confinement.limits.iter().find(|(limit, _)| *limit == ResourceLimit::Processes).map(|l| l.1);
-    let filter = request.confinement.filter_calls.then(seccomp::program).transpose()?;
+    let filter = request.confinement.filter.map(seccomp::program).transpose()?;
+    if request.kind == LaunchKind::Sockets {
+        let first = enter(target, ThreadNameSpaceType::USER | ThreadNameSpaceType::NETWORK)?;
+        drop_privileges(target)?;
+        // The identity change cleared it.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if let Some(filter) = &filter {
+            seccompiler::apply_filter(filter).map_err(io::Error::other)?;
+        }
+        return sockets::make(std::io::stdin().as_fd(), first.as_fd()).map(|()| 0);
+    }
     // By their paths out here.
     let entrances = target.container.as_ref().map(Entrances::open).transpose()?;
-    enter(target)?;
+    let all = match target.container {
+        Some(_) => contain::namespaces(target.pid)?,
+        None => {
+            ThreadNameSpaceType::USER
+                | ThreadNameSpaceType::MOUNT
+                | ThreadNameSpaceType::PROCESS_ID
+                | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+                | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+                | ThreadNameSpaceType::NETWORK
+        }
+    };
+    enter(target, all)?;
     // SAFETY: this process has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
@@ -58,7 +80,8 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
     }
 }
 
-fn enter(target: &JoinTarget) -> io::Result<()> {
+/// Returns a handle of the sandbox's first process.
+fn enter(target: &JoinTarget, namespaces: ThreadNameSpaceType) -> io::Result<OwnedFd> {
     let gone = || io::Error::new(io::ErrorKind::NotFound, "the sandbox is gone");
     let pid = i32::try_from(target.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
@@ -67,19 +90,9 @@ fn enter(target: &JoinTarget) -> io::Result<()> {
         Some(stat) if stat.start_ticks == target.start_ticks => {}
         _ => return Err(gone()),
     }
-    let all = match target.container {
-        Some(_) => contain::namespaces(target.pid)?,
-        None => {
-            ThreadNameSpaceType::USER
-                | ThreadNameSpaceType::MOUNT
-                | ThreadNameSpaceType::PROCESS_ID
-                | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
-                | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
-                | ThreadNameSpaceType::NETWORK
-        }
-    };
-    move_into_thread_name_spaces(pidfd.as_fd(), all)
-        .map_err(|error| named("joining the sandbox", error.into()))
+    move_into_thread_name_spaces(pidfd.as_fd(), namespaces)
+        .map_err(|error| named("joining the sandbox", error.into()))?;
+    Ok(pidfd)
 }
 
 /// What is taken on inside, prepared outside.

@@ -21,6 +21,7 @@ mod remembered;
 mod sealed;
 mod server;
 mod signal_fd;
+mod sockets;
 mod trouble;
 
 pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
@@ -32,4 +33,5 @@ pub use protocol::{
 };
 pub use server::serve;
 
+pub(crate) use sockets::{Asked, Made, ask};
 pub(crate) use trouble::{MOST_BYTES as MOST_TROUBLE, Trouble};

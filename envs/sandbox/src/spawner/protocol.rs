@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::seccomp::CallFilter;
+
 /// From the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -113,6 +115,9 @@ pub enum LaunchKind {
     /// The same, all three of them one terminal, which becomes the program's own. Only when joining a container, whose
     /// first process does not outlive the harness then.
     OwnTerminal,
+    /// No program: the launcher itself joins the sandbox's network, and makes sockets there for whoever asks on the socket
+    /// that comes as its input. Only when joining.
+    Sockets,
 }
 
 /// Limits and identity of a started process.
@@ -126,8 +131,8 @@ pub struct Confinement {
     pub limits: Vec<(ResourceLimit, u64)>,
     /// `oom_score_adj`: how eagerly the kernel sacrifices it.
     pub oom_score: Option<i16>,
-    /// Whether the system-call filter is applied: by bubblewrap, or by ourselves when joining.
-    pub filter_calls: bool,
+    /// The system-call filter, applied by bubblewrap, or by ourselves when joining.
+    pub filter: Option<CallFilter>,
 }
 
 /// Resource limits that we set.

@@ -88,7 +88,7 @@ impl Server {
         launch.parent = std::process::id();
         let started = create_cgroup(cgroup.as_ref()).and_then(|()| match launch.kind {
             LaunchKind::Pty { cols, rows } => self.spawn_on_pty(&launch, cols, rows),
-            LaunchKind::Descriptors | LaunchKind::OwnTerminal => {
+            LaunchKind::Descriptors | LaunchKind::OwnTerminal | LaunchKind::Sockets => {
                 self.spawn_on_descriptors(&launch, descriptors).map(|pid| (pid, None))
             }
         });

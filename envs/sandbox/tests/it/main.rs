@@ -7,6 +7,7 @@ mod copies;
 mod exec;
 mod hostile;
 mod image;
+mod network;
 mod packed;
 mod program;
 mod safe_dir;

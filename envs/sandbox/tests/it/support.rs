@@ -113,6 +113,7 @@ pub(crate) fn running(label: &str, script: &str) -> SandboxSpec {
         workspace: clawrl_sandbox::WorkspaceStart::Image,
         folders: Vec::new(),
         read_only: Vec::new(),
+        inner_sandbox: false,
     }
 }
 
@@ -146,4 +147,10 @@ pub(crate) async fn sh_within(sandbox: &dyn Sandbox, script: &str, limit: Durati
 /// Standard output and error as text.
 pub(crate) fn text(output: &ExecOutput) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// What a bash script says beside the main program.
+pub(crate) async fn bash(sandbox: &dyn Sandbox, script: &str) -> String {
+    let quoted = script.replace('\'', r"'\''");
+    text(&sh(sandbox, &format!("exec bash -c '{quoted}'")).await)
 }

@@ -132,6 +132,7 @@ fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
         ],
         // One apart has an image of its own, and what it needs in it.
         read_only: if verifier.apart.is_some() { Vec::new() } else { grading.spec.read_only.clone() },
+        inner_sandbox: false,
     }
 }
 

@@ -118,6 +118,7 @@ async fn run(backend: &BubblewrapBackend, at: usize, job: TestJob) -> Result<Tes
         workspace: WorkspaceStart::Empty,
         folders: Vec::new(),
         read_only: Vec::new(),
+        inner_sandbox: false,
     };
     // The sandbox ends with its terminal, which is held until the tests are over.
     let started = backend.start(spec).await?;

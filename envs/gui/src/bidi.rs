@@ -1,0 +1,177 @@
+//! WebDriver BiDi: commands and events over one WebSocket, beside the classic commands of the same session.
+//!
+//! B1. Every command has one answer, or the connection is over and says so. B2. Events go to one receiver, in order; those
+//! that nobody takes in time are dropped and counted, so that a page that makes many cannot use up memory.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_tungstenite::client_async_with_config;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+/// Largest message. Pictures do not come this way.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Events that wait to be taken.
+const MOST_EVENTS: usize = 4096;
+
+/// Why a command has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum BidiError {
+    /// The browser refused it.
+    #[error("{error}: {message}")]
+    Refused {
+        /// The protocol's word: `no such user context`.
+        error: String,
+        /// The browser's words.
+        message: String,
+    },
+    /// The connection is over.
+    #[error("the connection to the browser broke")]
+    Lost,
+}
+
+/// What happened in the browser.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    /// `browsingContext.userPromptOpened`.
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+/// The connection of a session. Dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Bidi {
+    shared: Arc<Shared>,
+    outgoing: mpsc::UnboundedSender<Message>,
+    next: AtomicU64,
+    task: tokio::task::AbortHandle,
+}
+
+/// Who waits for which answer. `None` when the connection is over.
+type Waiting = Option<HashMap<u64, oneshot::Sender<Result<Value, BidiError>>>>;
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // Each change is one insert, remove or take.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Incoming {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<u64>,
+    #[serde(default)]
+    result: Value,
+    error: Option<String>,
+    message: Option<String>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+}
+
+impl Bidi {
+    /// Shakes hands on a connection, for the address that the session named.
+    ///
+    /// # Errors
+    /// [`BidiError::Lost`] when nobody speaks WebSocket there.
+    pub(crate) async fn connect(
+        stream: TcpStream,
+        address: &str,
+    ) -> Result<(Self, mpsc::Receiver<Event>), BidiError> {
+        let config =
+            WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
+        let (socket, _) =
+            client_async_with_config(address, stream, Some(config)).await.map_err(|_| BidiError::Lost)?;
+        let (mut sink, mut source) = socket.split();
+        let (outgoing, mut to_send) = mpsc::unbounded_channel();
+        let (tell, events) = mpsc::channel(MOST_EVENTS);
+        let shared = Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())) });
+        let hearing = Arc::clone(&shared);
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    message = to_send.recv() => {
+                        let Some(message) = message else { break };
+                        if sink.send(message).await.is_err() {
+                            break;
+                        }
+                    }
+                    message = source.next() => match message {
+                        Some(Ok(Message::Text(text))) => deliver(&hearing, &tell, &text),
+                        Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+                        Some(Ok(_)) => {}
+                    },
+                }
+            }
+            // Whoever waits is told by the end of its channel.
+            hearing.waiting().take();
+        });
+        let bidi = Self { shared, outgoing, next: AtomicU64::new(1), task: task.abort_handle() };
+        Ok((bidi, events))
+    }
+
+    /// Sends a command, and returns its result.
+    ///
+    /// # Errors
+    /// [`BidiError`]
+    pub(crate) async fn command(&self, method: &str, params: Value) -> Result<Value, BidiError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        self.shared.waiting().as_mut().ok_or(BidiError::Lost)?.insert(id, answer);
+        let text = json!({ "id": id, "method": method, "params": params }).to_string();
+        self.outgoing.send(Message::Text(text.into())).map_err(|_| BidiError::Lost)?;
+        answered.await.unwrap_or(Err(BidiError::Lost))
+    }
+
+    /// Whether it is over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.shared.waiting().is_none()
+    }
+}
+
+impl Drop for Bidi {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
+    let incoming: Incoming = match serde_json::from_str(text) {
+        Ok(incoming) => incoming,
+        Err(error) => {
+            tracing::debug!(%error, "a message of the browser was not understood");
+            return;
+        }
+    };
+    if let (Some(method), "event") = (incoming.method, incoming.kind.as_str()) {
+        if events.try_send(Event { method, params: incoming.params }).is_err() {
+            tracing::debug!("an event of the browser was dropped");
+        }
+        return;
+    }
+    let Some(id) = incoming.id else { return };
+    let answer = shared.waiting().as_mut().and_then(|waiting| waiting.remove(&id));
+    let result = match incoming.error {
+        None => Ok(incoming.result),
+        Some(error) => Err(BidiError::Refused { error, message: incoming.message.unwrap_or_default() }),
+    };
+    // Nobody waits for an answer that was given up.
+    if let Some(answer) = answer {
+        let _ = answer.send(result);
+    }
+}

@@ -1,0 +1,298 @@
+//! Checks of pages, of what the browser keeps, and of what the sites were asked, while all of it is still there.
+
+use clawrl_core::{
+    Boundary, CheckReport, CheckSpec, ElementPattern, Fault, PageCheck, StorageArea, TextPattern,
+};
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::browser::lost;
+use crate::page::{Trouble, within};
+use crate::site::{LoggedRequest, Matching};
+use crate::stage::Stage;
+
+/// What a check found: its score, and a sentence.
+type Found = (f64, String);
+
+/// Judges one check.
+///
+/// # Errors
+/// A grader [`Fault`]: the page does not answer, or the check cannot be made.
+pub(crate) async fn judge(stage: &Stage, spec: &CheckSpec, check: &PageCheck) -> Result<CheckReport, Fault> {
+    let (score, message) =
+        found(stage, check).await.map_err(|fault| Fault { boundary: Boundary::Grader, ..fault })?;
+    Ok(CheckReport { label: spec.label.clone(), score, weight: spec.weight, message })
+}
+
+async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
+    let page = stage.page();
+    match check {
+        PageCheck::Script { run, equals } => {
+            let ran: Value = within(page.call("run", json!([run, 0]))).await.map_err(Trouble::fault)?;
+            Ok(match ran["error"].as_str() {
+                Some(why) => (0.0, format!("the script failed: {why}")),
+                None if same(&ran["value"], equals) => (1.0, format!("the script returned {equals}")),
+                None => (0.0, format!("the script returned {}, expected {equals}", ran["value"])),
+            })
+        }
+        PageCheck::Reward { expression, lowest, highest } => {
+            let value: Value =
+                within(page.call("evaluate", json!([expression]))).await.map_err(Trouble::fault)?;
+            let Some(reward) = value["value"].as_f64().filter(|reward| reward.is_finite()) else {
+                return Ok((0.0, format!("the page has no reward: {value}")));
+            };
+            let score = ((reward - lowest) / (highest - lowest)).clamp(0.0, 1.0);
+            Ok((score, format!("the page's reward is {reward}")))
+        }
+        PageCheck::Element { selector, with, at_least, at_most } => {
+            #[derive(Deserialize)]
+            struct Answer {
+                elements: Option<Vec<Element>>,
+            }
+            let answer: Answer =
+                within(page.call("elements", json!([selector]))).await.map_err(Trouble::fault)?;
+            let Some(elements) = answer.elements else {
+                return Err(invalid(format!("`{selector}` is no CSS selector")));
+            };
+            let mut count = 0;
+            for element in &elements {
+                count += u32::from(element.fits(with)?);
+            }
+            let what =
+                format!("of {} elements that `{selector}` finds, {count} are as wanted", elements.len());
+            Ok(counted(count, *at_least, *at_most, &what))
+        }
+        PageCheck::Url(pattern) => {
+            let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+            compared("the address", Some(&view.url), Some(pattern))
+        }
+        PageCheck::Storage { area, origin, key, value } => {
+            if let Some(origin) = origin {
+                let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+                let is_there = view.url == *origin
+                    || view.url.starts_with(&format!("{}/", origin.trim_end_matches('/')));
+                if !is_there {
+                    return Ok((
+                        0.0,
+                        format!("the active page is {}, whose storage is not that of {origin}", view.url),
+                    ));
+                }
+            }
+            let area = match area {
+                StorageArea::Local => "local",
+                StorageArea::Session => "session",
+            };
+            let kept: Option<String> =
+                within(page.call("storage", json!([area, key]))).await.map_err(Trouble::fault)?;
+            compared(&format!("`{key}` in {area} storage"), kept.as_deref(), value.as_ref())
+        }
+        PageCheck::Cookie { name, value } => {
+            let kept = stage.cookies().await?;
+            let mut same_name = kept.iter().filter(|(kept, _)| kept == name);
+            let what = format!("cookie `{name}`");
+            match value {
+                None => compared(&what, same_name.next().map(|(_, value)| value.as_str()), None),
+                Some(pattern) => {
+                    let mut last = compared(&what, None, Some(pattern))?;
+                    for (_, value) in same_name {
+                        last = compared(&what, Some(value), Some(pattern))?;
+                        if last.0 >= 1.0 {
+                            break;
+                        }
+                    }
+                    Ok(last)
+                }
+            }
+        }
+        PageCheck::Requested { site, request, at_least, at_most } => {
+            let Some(sites) = &stage.sites else { return Err(invalid("no page was opened".to_owned())) };
+            let Matching { surely, perhaps } = sites.matching(site.as_deref(), request);
+            // Of what was too large to be kept, none is for the better.
+            let most = at_most.filter(|&most| surely + perhaps > most);
+            let what = match perhaps {
+                0 => format!("{surely} requests are as wanted"),
+                _ => format!(
+                    "{surely} requests are as wanted, and {perhaps} more may be, whose bodies were too large to keep"
+                ),
+            };
+            let (score, message) = match most {
+                Some(most) => (0.0, format!("{what}; at most {most} wanted")),
+                None => counted(surely, *at_least, *at_most, &what),
+            };
+            Ok((
+                score,
+                if score >= 1.0 { message } else { format!("{message}; {}", asked(&sites.requests())) },
+            ))
+        }
+        PageCheck::Downloaded { .. } => {
+            Err(invalid("downloads are looked at when the browser has ended".to_owned()))
+        }
+        other => Err(invalid(format!("this check is not known here: {other:?}"))),
+    }
+}
+
+/// What sites were asked, the last few, for whoever wonders why a check did not pass.
+fn asked(requests: &[LoggedRequest]) -> String {
+    const FEW: usize = 5;
+    if requests.is_empty() {
+        return "no site was asked for anything".to_owned();
+    }
+    let one = |request: &LoggedRequest| {
+        let status = request.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+        format!("{} {} ({status})", request.method, request.path)
+    };
+    let few: Vec<String> = requests.iter().rev().take(FEW).rev().map(one).collect();
+    format!("of {} requests the last were {}", requests.len(), few.join(", "))
+}
+
+/// Compares a text with what it has to be; without a pattern, nothing may be there.
+pub(crate) fn compared(
+    what: &str,
+    found: Option<&str>,
+    pattern: Option<&TextPattern>,
+) -> Result<Found, Fault> {
+    Ok(match (found, pattern) {
+        (None, None) => (1.0, format!("{what} is not there")),
+        (Some(found), None) => (0.0, format!("{what} is {}, expected nothing", shown(found))),
+        (None, Some(_)) => (0.0, format!("{what} is not there")),
+        (Some(found), Some(pattern)) => match fits(found, pattern)? {
+            true => (1.0, format!("{what} is as wanted")),
+            false => (0.0, format!("{what} is {}", shown(found))),
+        },
+    })
+}
+
+fn counted(count: u32, at_least: u32, at_most: Option<u32>, what: &str) -> Found {
+    let passes = count >= at_least && at_most.is_none_or(|most| count <= most);
+    let wanted = match at_most {
+        Some(most) if most == at_least => format!("{most} wanted"),
+        Some(most) => format!("{at_least} to {most} wanted"),
+        None => format!("at least {at_least} wanted"),
+    };
+    (if passes { 1.0 } else { 0.0 }, format!("{what}; {wanted}"))
+}
+
+fn fits(text: &str, pattern: &TextPattern) -> Result<bool, Fault> {
+    Ok(match pattern {
+        TextPattern::Equals(expected) => text == expected,
+        TextPattern::Contains(part) => text.contains(part),
+        TextPattern::Matches(regex) => {
+            let regex = Regex::new(regex).map_err(|error| invalid(format!("`{regex}`: {error}")))?;
+            regex.is_match(text)
+        }
+    })
+}
+
+/// An element, as the page's script tells of it.
+#[derive(Debug, Deserialize)]
+struct Element {
+    text: String,
+    value: Option<String>,
+    attributes: std::collections::BTreeMap<String, String>,
+    checked: Option<bool>,
+    visible: bool,
+}
+
+impl Element {
+    fn fits(&self, with: &ElementPattern) -> Result<bool, Fault> {
+        let has = |found: Option<&String>, pattern: &TextPattern| match found {
+            Some(found) => fits(found, pattern),
+            None => Ok(false),
+        };
+        for (name, pattern) in &with.attributes {
+            if !has(self.attributes.get(name), pattern)? {
+                return Ok(false);
+            }
+        }
+        if let Some(pattern) = &with.text
+            && !fits(&self.text, pattern)?
+        {
+            return Ok(false);
+        }
+        if let Some(pattern) = &with.value
+            && !has(self.value.as_ref(), pattern)?
+        {
+            return Ok(false);
+        }
+        let checked = with.checked.is_none_or(|checked| self.checked.unwrap_or_default() == checked);
+        Ok(checked && with.visible.is_none_or(|visible| self.visible == visible))
+    }
+}
+
+/// Whether two JSON values are equal, numbers by value.
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| same(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+/// Of a text that may be long.
+fn shown(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("\"{}…\"", &text[..end]),
+        None => format!("\"{text}\""),
+    }
+}
+
+pub(crate) fn invalid(message: String) -> Fault {
+    Fault::permanent(Boundary::Grader, "invalid-check", message)
+}
+
+impl Stage {
+    /// Names and values of all cookies of the attempt.
+    async fn cookies(&self) -> Result<Vec<(String, String)>, Fault> {
+        let question = json!({ "partition": { "type": "storageKey", "userContext": self.context() } });
+        let kept = self.browser.bidi.command("storage.getCookies", question).await.map_err(lost)?;
+        let pair = |cookie: &Value| {
+            let value = cookie["value"]["value"].as_str().unwrap_or_default();
+            Some((cookie["name"].as_str()?.to_owned(), value.to_owned()))
+        };
+        Ok(kept["cookies"].as_array().into_iter().flatten().filter_map(pair).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_compared() {
+        let check = |found: Option<&str>, pattern: Option<TextPattern>, expected: f64| {
+            assert_eq!(compared("it", found, pattern.as_ref()).unwrap().0, expected, "{found:?} {pattern:?}");
+        };
+        check(None, None, 1.0);
+        check(Some("x"), None, 0.0);
+        check(None, Some(TextPattern::Contains(String::new())), 0.0);
+        check(Some("abc"), Some(TextPattern::Equals("abc".to_owned())), 1.0);
+        check(Some("abc"), Some(TextPattern::Equals("ab".to_owned())), 0.0);
+        check(Some("abc"), Some(TextPattern::Contains("bc".to_owned())), 1.0);
+        check(Some("abc"), Some(TextPattern::Matches("^a.c$".to_owned())), 1.0);
+        let broken = compared("it", Some("x"), Some(&TextPattern::Matches("(".to_owned()))).unwrap_err();
+        assert_eq!(broken.code, "invalid-check");
+    }
+
+    #[test]
+    fn counts_have_bounds() {
+        assert_eq!(counted(0, 1, None, "it").0, 0.0);
+        assert_eq!(counted(1, 1, None, "it").0, 1.0);
+        assert_eq!(counted(2, 0, Some(1), "it").0, 0.0);
+        assert_eq!(counted(0, 0, Some(0), "it").0, 1.0);
+    }
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        assert!(same(&json!({ "a": [1, 2.0] }), &json!({ "a": [1.0, 2] })));
+        assert!(!same(&json!([1]), &json!([1, 1])));
+        assert!(!same(&json!("1"), &json!(1)));
+    }
+}

@@ -1,0 +1,282 @@
+//! A browser for one episode.
+//!
+//! I1. Grading looks at pages, storage and requests while they are there, and at nothing that the agent wrote down. I2. A
+//! step future that was dropped poisons the environment, and its browser is ended, not used again. I3. The same seed and the
+//! same actions give the same observations, as far as the pages do.
+//!
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
+//! ends its browser.
+
+use std::sync::Arc;
+
+use clawrl_core::{
+    Boundary, BoxFuture, Check, CheckReport, CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, Limit,
+    Observation, PageCheck, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
+};
+use clawrl_sandbox::PutFile;
+use serde_json::{Map, Value, json};
+
+use crate::action::{Action, parse, tools};
+use crate::checks::{compared, invalid, judge};
+use crate::page::{Trouble, within};
+use crate::provider::Shared;
+use crate::stage::{Sight, Stage, uploads};
+
+/// The [`Env`] of kind `gui`.
+pub(crate) struct GuiEnv {
+    shared: Arc<Shared>,
+    task: Arc<TaskSpec>,
+    seed: u64,
+    /// `None` after `close`, and where it cannot be used again.
+    stage: Option<Stage>,
+    /// What was submitted.
+    answer: Option<String>,
+    progress: Progress,
+    /// Whether a step ran into its limit.
+    spent: bool,
+}
+
+impl GuiEnv {
+    pub(crate) fn new(shared: Arc<Shared>, task: Arc<TaskSpec>, seed: u64, stage: Stage) -> Self {
+        Self {
+            shared,
+            task,
+            seed,
+            stage: Some(stage),
+            answer: None,
+            progress: Progress::default(),
+            spent: false,
+        }
+    }
+
+    fn stage(&mut self) -> Result<&mut Stage, Fault> {
+        self.stage.as_mut().ok_or_else(Progress::closed)
+    }
+
+    async fn prepare(&mut self) -> Result<Observation, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task)?;
+        let (seed, shared) = (self.seed, Arc::clone(&self.shared));
+        let sites = Arc::new(shared.sites.open(spec).await?);
+        let stage = self.stage()?;
+        stage.proxy.open(Arc::clone(&sites));
+        stage.sites = Some(sites);
+        if !spec.files.is_empty() {
+            stage.has_uploads = true;
+            let folder = uploads(&stage.downloads_folder);
+            let files = shared.fixtures.read(spec.files.clone()).await?;
+            let inside = |file: PutFile| PutFile { path: format!("{folder}/{}", file.path), ..file };
+            stage.browser.sandbox.put(files.into_iter().map(inside).collect()).await?;
+        }
+        stage.begin(spec, seed).await?;
+        let sight = stage.look(spec).await?;
+        let observation = observation(&sight, &[], spec);
+        Ok(Observation { tools: tools(), ..observation })
+    }
+
+    async fn act(&mut self, calls: &[ToolCall]) -> Result<StepResult, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task)?;
+        let mut refused = Vec::new();
+        for call in calls {
+            let action = match parse(call) {
+                Ok(action) => action,
+                Err(why) => {
+                    refused.push(why);
+                    break;
+                }
+            };
+            if let Action::Submit(answer) = action {
+                self.answer = Some(answer.unwrap_or_default());
+                return Ok(StepResult {
+                    observation: Observation::from_text("submitted"),
+                    end: Some(StopReason::Submitted),
+                    process_reward: None,
+                });
+            }
+            match self.stage()?.act(&action, spec).await {
+                Ok(None) => {}
+                // What comes after it was meant for a page on which it had been done.
+                Ok(Some(why)) => {
+                    refused.push(why);
+                    break;
+                }
+                Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => break,
+                Err(Trouble::Refused(why)) => {
+                    refused.push(why);
+                    break;
+                }
+                Err(trouble) => return Err(trouble.fault()),
+            }
+        }
+        let stage = self.stage()?;
+        let sight = stage.look(spec).await?;
+        stage.must_have_served(Boundary::Env)?;
+        let end = match &spec.end_when {
+            Some(expression) if sight.dialog.is_none() => {
+                let asked = within(stage.page().call::<Value>("done", json!([expression]))).await;
+                let done = asked.map_err(Trouble::fault)?;
+                (done["done"].as_bool() == Some(true)).then(|| StopReason::Ended("page-done".to_owned()))
+            }
+            _ => None,
+        };
+        Ok(StepResult { observation: observation(&sight, &refused, spec), end, process_reward: None })
+    }
+
+    async fn judged(&mut self) -> Result<Grade, Fault> {
+        let task = Arc::clone(&self.task);
+        self.stage()?.must_have_served(Boundary::Grader)?;
+        let mut reports: Vec<Option<CheckReport>> = Vec::new();
+        for spec in &task.checks {
+            reports.push(match &spec.check {
+                Check::Page(PageCheck::Downloaded { .. }) => None,
+                Check::Page(check) => Some(judge(self.stage()?, spec, check).await?),
+                other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
+            });
+        }
+        if reports.iter().any(Option::is_none) {
+            // Files lie where the browser writes: it has to be ended before they are believed.
+            let stage = self.stage.take().ok_or_else(Progress::closed)?;
+            stage.browser.sandbox.halt().await?;
+            for (spec, report) in task.checks.iter().zip(&mut reports).filter(|(_, report)| report.is_none())
+            {
+                let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
+                let path = format!("/work/{}/{name}", stage.downloads_folder);
+                let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await?;
+                let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                let (score, message) = match (&found, content) {
+                    (Some(_), None) => (1.0, format!("`{name}` was downloaded")),
+                    (None, _) => (0.0, format!("`{name}` was not downloaded")),
+                    (Some(text), Some(pattern)) => compared(&format!("`{name}`"), Some(text), Some(pattern))?,
+                };
+                *report =
+                    Some(CheckReport { label: spec.label.clone(), score, weight: spec.weight, message });
+            }
+        }
+        Ok(Grade::from_checks(reports.into_iter().flatten().collect(), Vec::new()))
+    }
+}
+
+/// Largest file that a check reads.
+const MOST_DOWNLOADED: u64 = 16 << 20;
+
+impl Env for GuiEnv {
+    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let limit = self.task.timeouts.setup;
+            let result = bounded(&ctx, Boundary::Env, Limit::Setup, limit, self.prepare()).await;
+            if result.is_ok() {
+                self.progress.end();
+            }
+            result
+        })
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        calls: &'a [ToolCall],
+        ctx: StepCtx,
+    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let limit = self.task.timeouts.step;
+            let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, self.act(calls)).await;
+            // After a fault the browser may still do what nobody waits for. What ran into the limit can be graded, and is
+            // not used again.
+            let late = result.as_ref().is_err_and(|fault| fault.limit == Some(Limit::Step));
+            self.spent |= late;
+            if result.is_ok() || late {
+                self.progress.end();
+            }
+            result
+        })
+    }
+
+    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
+        Box::pin(async move {
+            self.progress.begin()?;
+            let limit = self.task.timeouts.grade;
+            let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, self.judged()).await;
+            if result.is_ok() {
+                self.progress.end();
+            }
+            result
+        })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            let whole = self.progress.close() && !self.spent;
+            if let Some(stage) = self.stage.take() {
+                self.shared.take_back(stage, whole).await;
+            }
+            CloseReport::default()
+        })
+    }
+}
+
+async fn bounded<T>(
+    ctx: &StepCtx,
+    boundary: Boundary,
+    limit: Limit,
+    time: std::time::Duration,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => Err(Fault::transient(boundary, "cancelled", "the attempt was given up")),
+        done = tokio::time::timeout_at(ctx.deadline.into(), work) => {
+            done.unwrap_or_else(|_| Err(Fault::limit(boundary, limit, time)))
+        }
+    }
+}
+
+fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation {
+    let mut text = String::new();
+    for why in refused {
+        text.push_str(&format!("error: {why}\n"));
+    }
+    for name in &sight.downloads {
+        text.push_str(&format!("downloaded: {name}\n"));
+    }
+    if sight.tabs.len() > 1 {
+        let tab = |(at, title): (usize, &String)| {
+            let mark = if at == sight.active { "*" } else { "" };
+            format!("{}{mark} \"{title}\"", at + 1)
+        };
+        let tabs: Vec<String> = sight.tabs.iter().enumerate().map(tab).collect();
+        text.push_str(&format!("tabs: {}\n", tabs.join(", ")));
+    }
+    if let Some(dialog) = &sight.dialog {
+        text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
+    }
+    if let Some(view) = &sight.view {
+        text.push_str(&format!("url: {}\ntitle: {}\n{}\n", view.url, view.title, view.text));
+    }
+    let text = text.trim_end().to_owned();
+    let mut facts = Map::new();
+    facts.insert("quiet".to_owned(), sight.quiet.into());
+    if !sight.refused.is_empty() {
+        facts.insert("refused".to_owned(), sight.refused.clone().into());
+    }
+    if let Some(view) = &sight.view {
+        facts.insert("elements".to_owned(), view.refs.into());
+    }
+    let cut = fit_texts(&[&text], spec.observation_chars as usize).pop().flatten();
+    let (shown, full_text) = match cut {
+        Some(cut) => (cut, Some(text)),
+        None => (text, None),
+    };
+    Observation { facts, full_text, ..Observation::from_text(shown) }
+}
+
+fn spec_of(task: &TaskSpec) -> Result<&GuiSpec, Fault> {
+    match &task.env {
+        EnvSpec::Gui(spec) => Ok(spec),
+        other => {
+            let message = format!("a browser was leased for a task of kind `{}`", other.kind());
+            Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
+        }
+    }
+}

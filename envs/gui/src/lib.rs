@@ -1,0 +1,18 @@
+//! The GUI environment: a browser, pages that the harness serves, and what an agent did to them.
+
+mod action;
+mod bidi;
+mod browser;
+mod checks;
+mod connect;
+mod env;
+mod page;
+mod programs;
+mod provider;
+mod proxy;
+mod site;
+mod stage;
+
+pub use programs::{BrowserPrograms, find_programs};
+pub use provider::{BrowserKind, GuiConfig, GuiProvider};
+pub use site::folder_hash;

@@ -1,0 +1,232 @@
+//! A page, as the harness reads and moves it: calls of the script that runs in it.
+
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, Fault, spelled_out};
+use fantoccini::Client;
+use fantoccini::actions::{InputSource as _, KeyAction, KeyActions, MouseActions, PointerAction};
+use fantoccini::error::{CmdError, ErrorStatus};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// The script, one expression; see there.
+pub(crate) const SCRIPT: &str = include_str!("page/page.js");
+
+/// Calls a function of the script in the page, and waits for what it promises.
+const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
+    if (!api) return { missing: true };\
+    return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
+
+/// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// For a preload script: the functions are there before the page's own scripts run, and hear what those ask for.
+pub(crate) fn preload() -> String {
+    format!(
+        "() => {{ const api = {SCRIPT}; Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: api }});\
+         api.hookListeners(); api.hookRequests(); api.hookTimers(); }}"
+    )
+}
+
+/// Why a page did not answer.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A dialog is open, which nothing goes on behind.
+    Dialog,
+    /// The tab is closed.
+    NoTab,
+    /// The page went away meanwhile, as one does that is left.
+    Left,
+    /// It is busy with itself.
+    Hung,
+    /// The page's process ended.
+    Crashed,
+    /// It cannot be done: the browser's words.
+    Refused(String),
+    /// The driver is gone.
+    Lost(Fault),
+}
+
+impl Trouble {
+    /// What an attempt ends with, where nothing less will do.
+    pub(crate) fn fault(self) -> Fault {
+        let fault = |code, message: &str| Fault::transient(Boundary::Env, code, message);
+        match self {
+            Self::Dialog => fault("dialog-open", "a dialog is open in the page"),
+            Self::NoTab => fault("tab-closed", "the tab was closed"),
+            Self::Left => fault("page-left", "the page was left and never came to rest"),
+            Self::Hung => fault("page-hung", "the page does not answer: its scripts do not end"),
+            Self::Crashed => fault("page-crashed", "the process of the page ended"),
+            Self::Refused(message) => fault("browser-refused", &message),
+            Self::Lost(fault) => fault,
+        }
+    }
+}
+
+impl From<CmdError> for Trouble {
+    fn from(error: CmdError) -> Self {
+        let CmdError::Standard(error) = error else {
+            return Self::Lost(Fault::transient(Boundary::Env, "browser-lost", spelled_out(&error)));
+        };
+        let message = error.message.lines().next().unwrap_or_default().to_owned();
+        let says = |part: &str| message.contains(part);
+        match error.error {
+            ErrorStatus::UnexpectedAlertOpen => Self::Dialog,
+            ErrorStatus::NoSuchWindow => Self::NoTab,
+            ErrorStatus::InvalidSessionId => {
+                Self::Lost(Fault::transient(Boundary::Env, "browser-lost", message))
+            }
+            ErrorStatus::ScriptTimeout | ErrorStatus::Timeout => Self::Hung,
+            _ if says("tab crashed") || says("page crash") => Self::Crashed,
+            _ if says("disconnected") || says("session deleted") || says("chrome not reachable") => {
+                Self::Lost(Fault::transient(Boundary::Env, "browser-lost", message))
+            }
+            _ if says("unloaded") || says("detached") || says("aborted by navigation") || says("context") => {
+                Self::Left
+            }
+            _ => Self::Refused(message),
+        }
+    }
+}
+
+/// The active tab of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page<'a>(pub(crate) &'a Client);
+
+/// What a page is, as text.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct View {
+    pub(crate) url: String,
+    pub(crate) title: String,
+    pub(crate) text: String,
+    /// How many elements have numbers.
+    pub(crate) refs: u32,
+    /// More than it may have was left out.
+    pub(crate) truncated: bool,
+    pub(crate) focused: Option<u32>,
+}
+
+/// Where an element is, or why it cannot be pointed at.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Located {
+    x: Option<f64>,
+    y: Option<f64>,
+    error: Option<String>,
+    by: Option<String>,
+}
+
+/// A point in the window, CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) x: i64,
+    pub(crate) y: i64,
+}
+
+impl Page<'_> {
+    /// Calls a function of the script. One that is not there yet is installed first.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        self,
+        function: &str,
+        arguments: Value,
+    ) -> Result<T, Trouble> {
+        let until = Instant::now() + ANSWER_LIMIT;
+        loop {
+            match self.call_once(function, &arguments).await {
+                // What a step did may have begun to open another page: the question is for that one.
+                Err(Trouble::Left) if Instant::now() < until => {}
+                answered => {
+                    return serde_json::from_value(answered?).map_err(|error| {
+                        Trouble::Refused(format!("the page's script answered otherwise: {error}"))
+                    });
+                }
+            }
+        }
+    }
+
+    async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, Trouble> {
+        let asked = [json!(function), arguments.clone()];
+        let mut answer = self.0.execute(CALL, asked.to_vec()).await?;
+        if answer.get("missing").is_some() {
+            let install = format!(
+                "Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: {SCRIPT}, configurable: true }});"
+            );
+            self.0.execute(&install, Vec::new()).await?;
+            answer = self.0.execute(CALL, asked.to_vec()).await?;
+        }
+        Ok(answer["value"].take())
+    }
+
+    /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
+    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<bool, Trouble> {
+        #[derive(Deserialize)]
+        struct Settled {
+            quiet: bool,
+        }
+        let arguments = json!([u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), hidden]);
+        let waited =
+            tokio::time::timeout(limit + ANSWER_LIMIT, self.call::<Settled>("settle", arguments)).await;
+        Ok(waited.map_err(|_| Trouble::Hung)??.quiet)
+    }
+
+    pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
+        within(self.call("observe", json!([{ "hidden": hidden }]))).await
+    }
+
+    /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
+    pub(crate) async fn locate(self, element: u32) -> Result<Result<Point, String>, Trouble> {
+        let located: Located = within(self.call("locate", json!([element]))).await?;
+        Ok(match (located.x, located.y, located.error.as_deref()) {
+            (Some(x), Some(y), _) => Ok(Point { x: x as i64, y: y as i64 }),
+            (.., Some("covered")) => {
+                Err(format!("element {element} is covered by {}", located.by.unwrap_or_default()))
+            }
+            (.., Some("hidden")) => Err(format!("element {element} cannot be seen")),
+            _ => Err(gone(element)),
+        })
+    }
+
+    /// Moves the pointer along points and presses a button, so many times, at the first one; it is released at the last.
+    pub(crate) async fn point(self, points: &[Point], button: u64, presses: u32) -> Result<(), Trouble> {
+        let moved =
+            |point: &Point| PointerAction::MoveTo { duration: None, x: point.x as f64, y: point.y as f64 };
+        let mut actions = MouseActions::new("mouse".to_owned());
+        let Some((first, rest)) = points.split_first() else { return Ok(()) };
+        actions = actions.then(moved(first));
+        for press in 0..presses {
+            actions = actions.then(PointerAction::Down { button });
+            if press + 1 == presses {
+                for point in rest {
+                    actions = actions.then(moved(point));
+                }
+            }
+            actions = actions.then(PointerAction::Up { button });
+        }
+        within(async { Ok(self.0.perform_actions(actions).await?) }).await
+    }
+
+    /// Presses keys one after another, and holds those that modify while the others are pressed.
+    pub(crate) async fn keys(self, held: &[char], pressed: &[char]) -> Result<(), Trouble> {
+        let mut actions = KeyActions::new("keys".to_owned());
+        for &value in held {
+            actions = actions.then(KeyAction::Down { value });
+        }
+        for &value in pressed {
+            actions = actions.then(KeyAction::Down { value }).then(KeyAction::Up { value });
+        }
+        for &value in held.iter().rev() {
+            actions = actions.then(KeyAction::Up { value });
+        }
+        within(async { Ok(self.0.perform_actions(actions).await?) }).await
+    }
+}
+
+/// For the agent: a number that stands for nothing.
+pub(crate) fn gone(element: u32) -> String {
+    format!("there is no element {element} in this page")
+}
+
+/// A page that does not answer in time hangs.
+pub(crate) async fn within<T>(question: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(Trouble::Hung))
+}

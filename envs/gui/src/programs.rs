@@ -1,0 +1,128 @@
+//! The driver and the browser of this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clawrl_core::{Boundary, Fault};
+
+/// Names of browsers' programs, those of distributions first. The one that Debian calls `chromium` is a script, which reads
+/// settings that are not there in a sandbox.
+const BROWSERS: &[&str] = &[
+    "/usr/lib/chromium/chromium",
+    "/usr/lib64/chromium-browser/chromium-browser",
+    "/opt/google/chrome/chrome",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "chrome",
+];
+
+const DRIVER: &str = "chromedriver";
+
+/// Where the driver and the browser are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrowserPrograms {
+    /// `chromedriver`.
+    pub driver: PathBuf,
+    /// The browser's own program.
+    pub browser: PathBuf,
+    /// As it says: `Chromium 148.0.7778.167 …`.
+    pub version: String,
+}
+
+/// Looks for them in the folders of `path`, as in `PATH`, and asks both for their versions. Blocks.
+///
+/// # Errors
+/// A permanent provider [`Fault`]: `driver-missing`, `browser-missing`, `driver-version`.
+pub fn find_programs(path: &str) -> Result<BrowserPrograms, Fault> {
+    let refuse = |code, message: String| Fault::permanent(Boundary::Provider, code, message);
+    let install =
+        "install it (Debian: `apt-get install chromium chromium-driver`), or name a driver elsewhere";
+    let driver = found(DRIVER, path).ok_or_else(|| {
+        refuse("driver-missing", format!("GUI tasks need `{DRIVER}`, which is not in PATH; {install}"))
+    })?;
+    let browser = BROWSERS.iter().find_map(|name| found(name, path)).ok_or_else(|| {
+        refuse(
+            "browser-missing",
+            format!("GUI tasks need Chromium or Chrome, and none is in PATH; {install}"),
+        )
+    })?;
+    let asked = |program: &Path| {
+        version(program).ok_or_else(|| {
+            let message = format!("{} does not say its version; {install}", program.display());
+            refuse("browser-missing", message)
+        })
+    };
+    let (of_driver, version) = (asked(&driver)?, asked(&browser)?);
+    if major(&of_driver) != major(&version) {
+        let message = format!(
+            "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install both \
+             from one source",
+            driver.display(),
+            browser.display()
+        );
+        return Err(refuse("driver-version", message));
+    }
+    Ok(BrowserPrograms { driver, browser, version })
+}
+
+fn found(name: &str, path: &str) -> Option<PathBuf> {
+    let absolute = Path::new(name);
+    if absolute.is_absolute() {
+        return absolute.is_file().then(|| absolute.to_owned());
+    }
+    std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+fn version(program: &Path) -> Option<String> {
+    let output =
+        Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().next()?.trim();
+    major(line).map(|_| line.to_owned())
+}
+
+/// The first whole number in a line that names a version.
+fn major(line: &str) -> Option<u32> {
+    let number = line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    number.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        let check = |line: &str, expected| assert_eq!(major(line), expected, "{line}");
+        check("ChromeDriver 148.0.7778.167 (bc7f6a20)", Some(148));
+        check("Chromium 148.0.7778.167 built on Debian", Some(148));
+        check("Google Chrome 99.0.1 ", Some(99));
+        check("something else", None);
+    }
+
+    #[test]
+    fn what_is_missing_or_does_not_fit_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let program = |name: &str, says: &str| {
+            let file = folder.path().join(name);
+            fs::write(&file, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let missing = find_programs(path).unwrap_err();
+        assert_eq!(missing.code, "driver-missing", "{missing}");
+        program("chromedriver", "nothing");
+        let silent = find_programs(path).unwrap_err();
+        assert_eq!(silent.code, "browser-missing", "{silent}");
+        program("chromedriver", "ChromeDriver 1.0.0");
+        program("chromium", "Chromium 2.0.0");
+        // A machine with a browser of its own is asked that one.
+        let other = find_programs(path).unwrap_err();
+        assert_eq!(other.code, "driver-version", "{other}");
+        assert!(other.message.contains("ChromeDriver 1.0.0"), "{other}");
+    }
+}

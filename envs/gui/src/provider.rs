@@ -1,0 +1,175 @@
+//! Provides browsers: made ahead, used by one attempt after another, each in a context of its own.
+//!
+//! P1. A browser whose attempt ended well is used again, once its context is gone; one that broke, or was left in the middle
+//! of something, is ended. P2. After so many attempts a browser makes way for a new one: what it keeps for itself only grows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clawrl_core::{
+    Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, LeaseRequest, ProviderUsage,
+    SandboxKind,
+};
+use clawrl_sandbox::{Backends, LiveCount, WarmMarks, WarmPool, backend_of, shut_down, warm_shares};
+use clawrl_workspace::FixtureReader;
+use tokio::sync::mpsc;
+
+use crate::bidi::Event;
+use crate::browser::Browser;
+use crate::env::GuiEnv;
+use crate::programs::BrowserPrograms;
+use crate::site::SiteReader;
+use crate::stage::Stage;
+
+/// Attempts of one browser.
+const MOST_ATTEMPTS: u32 = 100;
+
+/// What a provider is made of.
+pub struct GuiConfig {
+    /// One backend for each isolation that may be asked for.
+    pub backends: Backends,
+    /// The driver and the browser.
+    pub programs: BrowserPrograms,
+    /// When to make browsers ahead.
+    pub marks: WarmMarks,
+    /// Environments that will be asked for, and how often.
+    pub expected: Vec<(BrowserKind, u32)>,
+}
+
+/// What a browser is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BrowserKind {
+    /// Its isolation.
+    pub sandbox: SandboxKind,
+    /// Its memory.
+    pub memory_mib: u32,
+}
+
+/// What environments share with their provider.
+pub(crate) struct Shared {
+    backends: Backends,
+    programs: BrowserPrograms,
+    pub(crate) fixtures: Arc<FixtureReader>,
+    pub(crate) sites: SiteReader,
+    /// Environments, leased or warm.
+    pub(crate) count: Arc<LiveCount>,
+    next: AtomicU64,
+    /// Browsers without a context.
+    idle: Mutex<Vec<Idle>>,
+}
+
+struct Idle {
+    kind: BrowserKind,
+    browser: Browser,
+    events: mpsc::Receiver<Event>,
+    attempts: u32,
+}
+
+/// The [`EnvProvider`] of kind `gui`.
+pub struct GuiProvider {
+    shared: Arc<Shared>,
+    pool: WarmPool<BrowserKind, Stage>,
+    expected: Vec<(BrowserKind, u32)>,
+}
+
+impl GuiProvider {
+    /// A provider with an empty pool.
+    #[must_use]
+    pub fn new(config: GuiConfig) -> Self {
+        let shared = Arc::new(Shared {
+            backends: config.backends,
+            programs: config.programs,
+            fixtures: Arc::default(),
+            sites: SiteReader::default(),
+            count: Arc::default(),
+            next: AtomicU64::new(0),
+            idle: Mutex::default(),
+        });
+        let making = Arc::clone(&shared);
+        let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
+            let shared = Arc::clone(&making);
+            Box::pin(async move { shared.make(kind).await })
+        };
+        let pool = WarmPool::new(config.marks, config.expected.clone(), make);
+        Self { shared, pool, expected: config.expected }
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        // Each change is one push or remove.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_idle(&self, kind: BrowserKind) -> Option<Idle> {
+        let mut idle = self.idle();
+        let at = idle.iter().position(|one| one.kind == kind)?;
+        Some(idle.swap_remove(at))
+    }
+
+    async fn make(&self, kind: BrowserKind) -> Result<Stage, Fault> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        while let Some(Idle { browser, events, attempts, .. }) = self.take_idle(kind) {
+            if browser.is_lost() {
+                continue;
+            }
+            // One that cannot make a context is ended, and another one is asked.
+            match Stage::prepare(browser, events, number, self.count.begin()).await {
+                Ok(stage) => return Ok(stage.of(kind, attempts + 1)),
+                Err(fault) => tracing::debug!(%fault, "a browser was given up"),
+            }
+        }
+        let backend = backend_of(&self.backends, kind.sandbox)?;
+        let label = format!("browser-{number}");
+        let (browser, events) =
+            Browser::start(backend.as_ref(), &self.programs, kind.memory_mib, label).await?;
+        Ok(Stage::prepare(browser, events, number, self.count.begin()).await?.of(kind, 1))
+    }
+
+    /// An attempt is over. `whole`: nothing of it was left half-way.
+    pub(crate) async fn take_back(&self, stage: Stage, whole: bool) {
+        let (kind, attempts) = (stage.kind, stage.attempts);
+        if !whole || attempts >= MOST_ATTEMPTS || !stage.is_clean() {
+            return;
+        }
+        match stage.strike().await {
+            Ok((browser, events)) => self.idle().push(Idle { kind, browser, events, attempts }),
+            Err(fault) => tracing::debug!(%fault, "a browser was given up"),
+        }
+    }
+}
+
+impl EnvProvider for GuiProvider {
+    fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
+        Box::pin(async move {
+            let EnvSpec::Gui(spec) = &request.task.env else {
+                let message = format!("a provider of browsers cannot provide `{}`", request.task.env.kind());
+                return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
+            };
+            let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
+            let stage = self.pool.lease_for(&kind, &request).await?;
+            let task = Arc::clone(&request.task);
+            let env: Box<dyn Env> =
+                Box::new(GuiEnv::new(Arc::clone(&self.shared), task, request.seed, stage));
+            Ok(env)
+        })
+    }
+
+    fn usage(&self) -> ProviderUsage {
+        let warm = self.pool.ready();
+        ProviderUsage { live: self.shared.count.live(), warm, peak: self.shared.count.peak() }
+    }
+
+    fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(self.pool.fill_all(warm_shares(count, &self.expected)))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            self.pool.close();
+            self.shared.idle().clear();
+            let leftovers = shut_down(&self.shared.backends).await;
+            CloseReport { leftovers, cast: None }
+        })
+    }
+}

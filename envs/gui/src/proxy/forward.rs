@@ -1,0 +1,102 @@
+//! Requests that go on to an origin of the task, and what comes back.
+//!
+//! F1. A connection is for one request and lives no longer than its answer. F2. What is said between two neighbours on the
+//! way (RFC 9110, 7.6.1) is not passed on.
+
+use std::io;
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::in_flight::Held;
+use crate::site::{BODY_BYTES, Body, Origin, page};
+
+/// Headers for the next neighbour alone, beside those that `connection` names.
+const OF_NEIGHBOURS: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Sends a request over a fresh connection to its origin.
+pub(super) async fn forward(
+    stream: TcpStream,
+    origin: &Origin,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let announced =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > BODY_BYTES) {
+        return page(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
+    }
+    let Some(request) = outgoing(origin, request) else {
+        return page(StatusCode::BAD_REQUEST, "this is no address");
+    };
+    match exchange(stream, request).await {
+        Ok(answer) => answer,
+        Err(error) => page(StatusCode::BAD_GATEWAY, &format!("{origin} did not answer: {error}")),
+    }
+}
+
+fn outgoing(origin: &Origin, request: Request<Incoming>) -> Option<Request<Limited<Incoming>>> {
+    let (mut head, body) = request.into_parts();
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    // `http://a.example?x` has none.
+    head.uri =
+        Uri::try_from(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }).ok()?;
+    head.version = Version::HTTP_11;
+    strip(&mut head.headers);
+    let mut host = origin.host.to_string();
+    if origin.port != origin.scheme.usual_port() {
+        host = format!("{host}:{}", origin.port);
+    }
+    head.headers.insert(HOST, HeaderValue::try_from(host).ok()?);
+    Some(Request::from_parts(head, Limited::new(body, BODY_BYTES)))
+}
+
+async fn exchange(stream: TcpStream, request: Request<Limited<Incoming>>) -> hyper::Result<Response<Body>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let connection = Ended(tokio::spawn(connection));
+    let (mut head, body) = sender.send_request(request).await?.into_parts();
+    head.version = Version::HTTP_11;
+    strip(&mut head.headers);
+    let body = Held { body: body.map_err(io::Error::other), _held: connection };
+    Ok(Response::from_parts(head, body.boxed_unsync()))
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&OF_NEIGHBOURS) {
+        headers.remove(name);
+    }
+}
+
+/// A task that ends with its owner.
+struct Ended(JoinHandle<hyper::Result<()>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

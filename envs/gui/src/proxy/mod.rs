@@ -1,0 +1,21 @@
+//! The proxy of an attempt: the only way from its pages to anything.
+//!
+//! P1. Until it is opened, and to all but the sites and origins of the task, every request is refused. P2. A name leads to
+//! public addresses alone, whatever a name server says; other addresses are reached where the task names them. P3. When a
+//! [`Proxy`] is dropped, all its connections end. P4. What is being answered is counted, so that nobody has to guess
+//! whether a page is still loading; open tunnels are not, for what is in them is not known.
+//!
+//! Cancellation: see P3; there is nothing else to wait for.
+
+mod address;
+mod dial;
+mod forward;
+mod in_flight;
+mod refused;
+mod serve;
+mod target;
+#[cfg(test)]
+mod tests;
+mod tunnel;
+
+pub(crate) use serve::Proxy;

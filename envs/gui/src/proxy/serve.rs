@@ -1,0 +1,222 @@
+//! Accepting connections, and who answers what is asked on them.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use url::Host;
+
+use super::dial::{DialError, dial};
+use super::forward::forward;
+use super::in_flight::InFlight;
+use super::refused::Refused;
+use super::target::Target;
+use super::tunnel::{Far, Tunnel};
+use crate::site::{Body, Dropped, Origin, Scheme, SiteNumber, Sites, empty, page};
+
+/// Connections of one attempt. Browsers have 32 to a proxy at most, and up to 255 WebSockets; the rest waits.
+const MOST_CONNECTIONS: usize = 128;
+/// Bytes of a request before its body, and of what is read of a body at once.
+const HEAD_BYTES: usize = 64 << 10;
+/// How long a connection is kept on which nothing is asked.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long to wait after a connection could not be accepted: for want of descriptors, most likely.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// A proxy. Dropping it ends all its connections.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    shared: Arc<Shared>,
+    /// Owns the tasks of all connections.
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Answers on a listener. Everything is refused until [`Self::open`].
+    pub(crate) fn serve(listener: TcpListener) -> Self {
+        let shared = Arc::<Shared>::default();
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self { shared, accepting }
+    }
+
+    /// Lets pages reach these sites, and the origins that go with them, from now on. What was refused before is not
+    /// remembered: it was asked by no page of the task.
+    pub(crate) fn open(&self, sites: Arc<Sites>) {
+        *self.shared.sites.lock().unwrap_or_else(PoisonError::into_inner) = Some(sites);
+    }
+
+    /// Origins that were refused, each once, the first hundred.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.shared.refused.list()
+    }
+
+    /// Requests that are being answered, delayed ones included. A tunnel counts until it is there.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.shared.in_flight.count()
+    }
+
+    /// Ready when none is. Safe to drop and to call again.
+    pub(crate) async fn quiet(&self) {
+        self.shared.in_flight.none().await;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, Arc::clone(&shared)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of a browser was not accepted");
+                    // timer: what is short may be there again
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers on a connection until it ends, as a tunnel where the browser asks for one.
+async fn converse(stream: TcpStream, shared: Arc<Shared>) {
+    // Answers are waited for; it is no matter where this cannot be set.
+    let _ = stream.set_nodelay(true);
+    let asked = Mutex::new(None);
+    let lock = || asked.lock().unwrap_or_else(PoisonError::into_inner);
+    speak(TokioIo::new(stream), &shared, async |request| {
+        let (answer, tunnel) = shared.answer(request).await?;
+        *lock() = tunnel;
+        Ok(answer)
+    })
+    .await;
+    let tunnel: Option<Tunnel> = lock().take();
+    if let Some(tunnel) = tunnel {
+        tunnel.run(&shared).await;
+    }
+}
+
+/// Speaks HTTP with a browser until its connection ends or becomes a tunnel.
+pub(super) async fn speak<I, A>(connection: I, shared: &Arc<Shared>, answer: impl Fn(Request<Incoming>) -> A)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    A: Future<Output = Result<Response<Body>, Dropped>>,
+{
+    let service = service_fn(|request| {
+        let answering = shared.in_flight.begin();
+        let answer = answer(request);
+        async move { answer.await.map(|answer| answer.map(|body| answering.until_sent(body))) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .max_buf_size(HEAD_BYTES)
+        // A page could read it, and no two attempts have the same.
+        .auto_date_header(false)
+        .serve_connection(connection, service)
+        .with_upgrades()
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection of a browser ended");
+    }
+}
+
+/// What all connections of a proxy know.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    sites: Mutex<Option<Arc<Sites>>>,
+    in_flight: InFlight,
+    refused: Refused,
+}
+
+type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Answered {
+        let alone = |answer| Ok((answer, None));
+        let Some(target) = Target::of(request.method(), request.uri()) else {
+            return alone(page(StatusCode::BAD_REQUEST, "this is a proxy, and not what it is asked"));
+        };
+        let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(sites) = sites else {
+            let (Target::Page(origin) | Target::Tunnel(origin)) = &target;
+            return alone(refusal(origin));
+        };
+        match target {
+            Target::Page(origin) => match site_of(&sites, &origin) {
+                Some(site) => Ok((sites.answer(site, request).await?, None)),
+                None if origin.scheme == Scheme::Http && sites.origins().contains(&origin) => {
+                    alone(match dial(&origin).await {
+                        Ok(stream) => forward(stream, &origin, request).await,
+                        Err(error) => self.not_reached(&origin, error),
+                    })
+                }
+                None => alone(self.refuse(&origin)),
+            },
+            Target::Tunnel(origin) => match self.far(sites, &origin).await {
+                Ok(far) => {
+                    let near = hyper::upgrade::on(request);
+                    Ok((Response::new(empty()), Some(Tunnel { near, far })))
+                }
+                Err(answer) => alone(answer),
+            },
+        }
+    }
+
+    /// Where a tunnel to an origin leads, or what is answered instead.
+    async fn far(&self, sites: Arc<Sites>, origin: &Origin) -> Result<Far, Response<Body>> {
+        if let Some(site) = site_of(&sites, origin) {
+            return Ok(Far::Site(sites, site));
+        }
+        // What is spoken in it is not seen: WebSockets of pages without TLS come this way, too.
+        let is_allowed = |known: &Origin| known.host == origin.host && known.port == origin.port;
+        if !sites.origins().iter().any(is_allowed) {
+            return Err(self.refuse(origin));
+        }
+        dial(origin).await.map(Far::Origin).map_err(|error| self.not_reached(origin, error))
+    }
+
+    fn refuse(&self, origin: &Origin) -> Response<Body> {
+        self.refused.add(&origin.to_string());
+        refusal(origin)
+    }
+
+    fn not_reached(&self, origin: &Origin, error: DialError) -> Response<Body> {
+        match error {
+            DialError::Refused(reason) => {
+                self.refused.add(&origin.to_string());
+                page(StatusCode::FORBIDDEN, &format!("refused: {reason}"))
+            }
+            DialError::Unreachable(reason) => page(StatusCode::BAD_GATEWAY, &reason),
+        }
+    }
+}
+
+fn refusal(origin: &Origin) -> Response<Body> {
+    page(StatusCode::FORBIDDEN, &format!("refused: {origin} is not one of this task's"))
+}
+
+/// The site at an origin.
+fn site_of(sites: &Sites, origin: &Origin) -> Option<SiteNumber> {
+    match &origin.host {
+        Host::Domain(name) if origin.port == Scheme::Http.usual_port() && origin.scheme == Scheme::Http => {
+            sites.site(name)
+        }
+        _ => None,
+    }
+}

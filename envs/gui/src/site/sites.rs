@@ -1,0 +1,326 @@
+//! The sites of one attempt.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use clawrl_core::{Boundary, Fault, RequestPattern, SITE_SUFFIX};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, Entry, IF_RANGE, LOCATION, RANGE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+
+use super::answer::{Wanted, file};
+use super::body::{Body, empty, page};
+use super::content::Content;
+use super::file_type::file_type;
+use super::folder::Folder;
+use super::log::{Log, LoggedRequest, Matching};
+use super::origin::Origin;
+use super::path::file_name;
+use super::pattern::Fit;
+use super::reader::Known;
+use super::request::SiteRequest;
+use super::route::{PreparedAnswer, PreparedRoute, choose};
+
+/// All sites of an attempt, with what was asked of them, and the origins that its pages may reach beside them.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    sites: Vec<Site>,
+    origins: Vec<Origin>,
+    kept: Mutex<Kept>,
+}
+
+/// One of the sites, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SiteNumber(usize);
+
+/// A site.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) name: Arc<str>,
+    pub(super) files: HashMap<String, Content>,
+    pub(super) folder: Option<Arc<Known<Folder>>>,
+    pub(super) routes: Vec<PreparedRoute>,
+}
+
+/// What one lock is for: that routes count in the order of the log.
+#[derive(Debug)]
+struct Kept {
+    log: Log,
+    /// For each site and route, the fitting requests that came to it.
+    passed: Vec<Vec<u64>>,
+    fault: Option<Fault>,
+}
+
+/// The connection is to end without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dropped;
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection ends without an answer")
+    }
+}
+
+impl std::error::Error for Dropped {}
+
+impl Sites {
+    pub(super) fn new(sites: Vec<Site>, origins: Vec<Origin>) -> Self {
+        let passed = sites.iter().map(|site| vec![0; site.routes.len()]).collect();
+        Self { sites, origins, kept: Mutex::new(Kept { log: Log::default(), passed, fault: None }) }
+    }
+
+    /// The site at a host name.
+    pub(crate) fn site(&self, host: &str) -> Option<SiteNumber> {
+        let name = host.strip_suffix(SITE_SUFFIX)?;
+        self.sites.iter().position(|site| *site.name == *name).map(SiteNumber)
+    }
+
+    /// The origins that pages may reach beside the sites.
+    pub(crate) fn origins(&self) -> &[Origin] {
+        &self.origins
+    }
+
+    /// All requests that the sites had.
+    pub(crate) fn requests(&self) -> Vec<LoggedRequest> {
+        self.kept().log.entries().to_vec()
+    }
+
+    /// How many of them fit, of one site or of all.
+    pub(crate) fn matching(&self, site: Option<&str>, pattern: &RequestPattern) -> Matching {
+        self.kept().log.matching(site, pattern)
+    }
+
+    /// The first file that could not be served as it was planned, if there was one.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.kept().fault.clone()
+    }
+
+    /// Answers a request, when all of it has come and the delay of its route is over.
+    ///
+    /// # Errors
+    /// [`Dropped`] by a route, and where the request did not come in full.
+    pub(crate) async fn answer<B>(
+        &self,
+        site: SiteNumber,
+        request: Request<B>,
+    ) -> Result<Response<Body>, Dropped>
+    where
+        B: hyper::body::Body<Data = Bytes> + Unpin,
+    {
+        let (head, body) = request.into_parts();
+        let site_number = site.0;
+        let site = &self.sites[site_number];
+        let mut answer = match SiteRequest::read(&head.method, &head.uri, &head.headers, body).await {
+            Ok(request) => {
+                let asked = Asked {
+                    wanted: Wanted::of(&head.method, &head.headers),
+                    method: head.method,
+                    uri: head.uri,
+                };
+                self.decide(site_number, &asked, request).await?
+            }
+            Err(trouble) => {
+                let mut answer = page(trouble.status().ok_or(Dropped)?, "the request did not come in full");
+                // What is still on its way is no request.
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                answer
+            }
+        };
+        if site.drops() {
+            // Browsers ask again by themselves when a connection ends that has been used before.
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(answer)
+    }
+
+    async fn decide(
+        &self,
+        site_number: usize,
+        asked: &Asked,
+        request: SiteRequest,
+    ) -> Result<Response<Body>, Dropped> {
+        let site = &self.sites[site_number];
+        let (route, entry) = {
+            let mut kept = self.kept();
+            let Kept { log, passed, .. } = &mut *kept;
+            if !log.has_room(&request) {
+                let text = "this site was asked more than it can remember";
+                return Ok(page(StatusCode::SERVICE_UNAVAILABLE, text));
+            }
+            let fits = |pattern: &RequestPattern| request.fit(pattern) == Fit::Yes;
+            let route = choose(&site.routes, &mut passed[site_number], fits);
+            // Browsers ask for it by themselves.
+            if route.is_none() && asked.is_for_icon() && site.find(asked.uri.path()).is_none() {
+                let mut answer = Response::new(empty());
+                *answer.status_mut() = StatusCode::NO_CONTENT;
+                return Ok(answer);
+            }
+            (route.map(|route| &site.routes[route]), log.push(&site.name, request))
+        };
+        if let Some(route) = route {
+            // timer: the delay of the route
+            tokio::time::sleep(route.delay).await;
+        }
+        let answer = match route.map(|route| &route.answer) {
+            Some(PreparedAnswer::Drop) => return Err(Dropped),
+            Some(PreparedAnswer::Respond { status, headers, content }) => {
+                self.respond(site, *status, headers, content, asked.wanted.is_head).await
+            }
+            Some(PreparedAnswer::Redirect { headers }) => redirect(headers),
+            Some(PreparedAnswer::Serve { path: Some(path) }) => {
+                self.serve(site, site.named(path), &asked.wanted).await
+            }
+            Some(PreparedAnswer::Serve { path: None }) => {
+                self.serve(site, site.find(asked.uri.path()), &asked.wanted).await
+            }
+            None => self.file_or_folder(site, asked).await,
+        };
+        self.kept().log.answered(entry, answer.status());
+        Ok(answer)
+    }
+
+    async fn file_or_folder(&self, site: &Site, asked: &Asked) -> Response<Body> {
+        let found = site.find(asked.uri.path());
+        if found.is_some() && !matches!(asked.method, Method::GET | Method::HEAD) {
+            let mut answer = page(StatusCode::METHOD_NOT_ALLOWED, "files are only read");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        match asked.folder().filter(|_| found.is_none()) {
+            Some(folder) if site.find(folder.path()).is_some() => {
+                let mut answer = page(StatusCode::MOVED_PERMANENTLY, "this is a folder");
+                if let Ok(to) = HeaderValue::try_from(folder.to_string()) {
+                    answer.headers_mut().insert(LOCATION, to);
+                }
+                answer
+            }
+            _ => self.serve(site, found, &asked.wanted).await,
+        }
+    }
+
+    async fn serve(&self, site: &Site, found: Option<(String, Content)>, wanted: &Wanted) -> Response<Body> {
+        let Some((name, content)) = found else {
+            return page(StatusCode::NOT_FOUND, "there is no such page");
+        };
+        match file(content, file_type(&name), wanted.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => self.failed(site, &name, &error),
+        }
+    }
+
+    async fn respond(
+        &self,
+        site: &Site,
+        status: StatusCode,
+        headers: &HeaderMap,
+        content: &Content,
+        is_head: bool,
+    ) -> Response<Body> {
+        let name = match content {
+            Content::Host(file) => file.path().to_string_lossy().into_owned(),
+            // Answers in the plan are mostly pages.
+            Content::Memory(_) | Content::Folder(..) => "answer.html".to_owned(),
+        };
+        match file(content.clone(), file_type(&name), Wanted { is_head, range: None }).await {
+            Ok(mut answer) => {
+                *answer.status_mut() = status;
+                answer.headers_mut().remove(http::header::ACCEPT_RANGES);
+                if is_without_body(status) {
+                    *answer.body_mut() = empty();
+                    answer.headers_mut().remove(CONTENT_TYPE);
+                    answer.headers_mut().remove(http::header::CONTENT_LENGTH);
+                }
+                answer.headers_mut().extend(headers.clone());
+                answer
+            }
+            Err(error) => self.failed(site, &name, &error),
+        }
+    }
+
+    fn failed(&self, site: &Site, name: &str, error: &std::io::Error) -> Response<Body> {
+        let message = format!("{name:?} of site {} cannot be served as it was planned: {error}", site.name);
+        tracing::warn!("{message}");
+        // The next attempt reads all again, and says for good if the plan no longer holds.
+        self.kept().fault.get_or_insert_with(|| Fault::transient(Boundary::Env, "site-changed", message));
+        page(StatusCode::INTERNAL_SERVER_ERROR, "this page has changed since the plan was made")
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // A panic in between leaves a request without its entry at most.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Site {
+    /// The file that the path of a request stands for.
+    fn find(&self, path: &str) -> Option<(String, Content)> {
+        self.look_up(file_name(path)?)
+    }
+
+    /// The file that a route names.
+    fn named(&self, path: &str) -> Option<(String, Content)> {
+        let mut name = path.strip_prefix('/').unwrap_or(path).to_owned();
+        if name.is_empty() || name.ends_with('/') {
+            name.push_str("index.html");
+        }
+        self.look_up(name)
+    }
+
+    fn look_up(&self, name: String) -> Option<(String, Content)> {
+        let folder = || {
+            let folder = self.folder.as_ref().filter(|folder| folder.has(&name))?;
+            Some(Content::Folder(Arc::clone(folder), name.clone()))
+        };
+        let content = self.files.get(&name).cloned().or_else(folder)?;
+        Some((name, content))
+    }
+
+    fn drops(&self) -> bool {
+        self.routes.iter().any(|route| matches!(route.answer, PreparedAnswer::Drop))
+    }
+}
+
+/// What of a request is needed to answer it.
+struct Asked {
+    method: Method,
+    uri: Uri,
+    wanted: Wanted,
+}
+
+impl Asked {
+    fn is_for_icon(&self) -> bool {
+        self.uri.path() == "/favicon.ico" && matches!(self.method, Method::GET | Method::HEAD)
+    }
+
+    /// The same address with a slash behind its path. It stays on the site, for no part of the path may be empty.
+    fn folder(&self) -> Option<Uri> {
+        let path = self.uri.path();
+        let query = self.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let is_read = matches!(self.method, Method::GET | Method::HEAD) && !path.ends_with('/');
+        is_read.then(|| Uri::try_from(format!("{path}/{query}")).ok())?
+    }
+}
+
+impl Wanted {
+    fn of(method: &Method, headers: &HeaderMap) -> Self {
+        // Nothing here has a mark by which a part could be known to be of the same file.
+        let range = headers.get(RANGE).filter(|_| *method == Method::GET && !headers.contains_key(IF_RANGE));
+        let range = range.and_then(|range| range.to_str().ok()).map(str::to_owned);
+        Self { is_head: *method == Method::HEAD, range }
+    }
+}
+
+fn redirect(headers: &HeaderMap) -> Response<Body> {
+    let mut answer = Response::new(empty());
+    *answer.status_mut() = StatusCode::SEE_OTHER;
+    *answer.headers_mut() = headers.clone();
+    if let Entry::Vacant(entry) = answer.headers_mut().entry(CACHE_CONTROL) {
+        entry.insert(HeaderValue::from_static("no-store"));
+    }
+    answer
+}
+
+fn is_without_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
+}

@@ -1,0 +1,604 @@
+//! A browser with a context, a proxy and a tab for one attempt, made before anybody needs it.
+//!
+//! G1. An attempt sees tabs of its own context only, and its context reaches its own proxy only. G2. Which tab is active
+//! is what the browser says, in the order in which tabs were opened. G3. What happens in a page is waited for, within the
+//! task's limit, before it is looked at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, Fault, GuiSpec, SandboxKind};
+use clawrl_sandbox::Live;
+use fantoccini::wd::WindowHandle;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::action::{Action, Chord, DELETE, ENTER, Target};
+use crate::bidi::Event;
+use crate::browser::{Browser, lost};
+use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::provider::BrowserKind;
+use crate::proxy::Proxy;
+use crate::site::Sites;
+
+/// Tabs of an attempt. A page that opens more is a fault of its attempt.
+const MOST_TABS: usize = 20;
+
+/// A dialog is told by an event, which comes over another connection than the answer that it holds up.
+const EVENT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Where an empty tab is.
+const EMPTY: &str = "about:blank";
+
+/// A dialog that a page opened and waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenDialog {
+    /// `alert`, `confirm`, `prompt` or `beforeunload`.
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}
+
+/// What is there to see.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sight {
+    /// Titles, in the order in which they were opened.
+    pub(crate) tabs: Vec<String>,
+    /// Place of the one that is looked at.
+    pub(crate) active: usize,
+    pub(crate) dialog: Option<OpenDialog>,
+    /// `None` behind a dialog.
+    pub(crate) view: Option<View>,
+    /// Names of files that were downloaded since the last look.
+    pub(crate) downloads: Vec<String>,
+    /// Whether the page came to rest in time.
+    pub(crate) quiet: bool,
+    /// Origins that were asked for and refused so far.
+    pub(crate) refused: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Tab {
+    handle: String,
+    title: String,
+}
+
+/// All of it.
+pub(crate) struct Stage {
+    pub(crate) browser: Browser,
+    events: mpsc::Receiver<Event>,
+    context: String,
+    pub(crate) proxy: Proxy,
+    /// What the proxy serves, once an attempt has begun.
+    pub(crate) sites: Option<Arc<Sites>>,
+    tabs: Vec<Tab>,
+    active: usize,
+    /// By the tabs that wait for them.
+    dialogs: HashMap<String, OpenDialog>,
+    downloads: Vec<String>,
+    pub(crate) downloads_folder: String,
+    /// Whether anything was downloaded, which other attempts must not find.
+    has_downloaded: bool,
+    /// Whether files were laid in for it.
+    pub(crate) has_uploads: bool,
+    pub(crate) kind: BrowserKind,
+    /// How many attempts the browser has had, this one included.
+    pub(crate) attempts: u32,
+    _live: Live,
+}
+
+impl Stage {
+    /// Makes a context ready in a browser. `number` is unique within the browser.
+    ///
+    /// # Errors
+    /// A [`Fault`]; the browser is ended then.
+    pub(crate) async fn prepare(
+        browser: Browser,
+        events: mpsc::Receiver<Event>,
+        number: u64,
+        live: Live,
+    ) -> Result<Self, Fault> {
+        let (listener, port) = browser.network.listen().await.map_err(|error| {
+            Fault::transient(Boundary::Provider, "browser-lost", format!("no proxy in the sandbox: {error}"))
+        })?;
+        let proxy = Proxy::serve(listener);
+        let downloads_folder = format!("downloads-{number}");
+        let context = browser.new_context(port, &format!("/work/{downloads_folder}")).await?;
+        let hooks = json!({ "functionDeclaration": preload(), "userContexts": [context] });
+        browser.bidi.command("script.addPreloadScript", hooks).await.map_err(lost)?;
+        let mut stage = Self {
+            browser,
+            events,
+            context,
+            proxy,
+            sites: None,
+            tabs: Vec::new(),
+            active: 0,
+            dialogs: HashMap::new(),
+            downloads: Vec::new(),
+            downloads_folder,
+            has_downloaded: false,
+            has_uploads: false,
+            kind: BrowserKind { sandbox: SandboxKind::default(), memory_mib: 0 },
+            attempts: 1,
+            _live: live,
+        };
+        stage.open_tab(GuiSpec::default().viewport).await?;
+        Ok(stage)
+    }
+
+    /// Of which kind, and how often its browser was used.
+    pub(crate) fn of(self, kind: BrowserKind, attempts: u32) -> Self {
+        Self { kind, attempts, ..self }
+    }
+
+    /// Whether the sandbox is as before the attempt.
+    pub(crate) fn is_clean(&self) -> bool {
+        !self.has_downloaded && !self.has_uploads
+    }
+
+    /// Ends the context; the browser is as before it.
+    ///
+    /// # Errors
+    /// A [`Fault`]; the browser is not to be used again.
+    pub(crate) async fn strike(self) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
+        let Self { browser, mut events, context, proxy, .. } = self;
+        drop(proxy);
+        browser.remove_context(&context).await?;
+        while events.try_recv().is_ok() {}
+        Ok((browser, events))
+    }
+
+    /// Opens the first page, and runs what prepares it.
+    ///
+    /// # Errors
+    /// A setup [`Fault`]: the page cannot be opened, or a script fails.
+    pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<(), Fault> {
+        let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
+        self.browser.set_viewport(&handle, spec.viewport).await?;
+        let unreachable = |why: String| {
+            Fault::transient(Boundary::Env, "page-unreachable", format!("{}: {why}", spec.start))
+        };
+        match self.open(&spec.start, spec).await {
+            Ok(None) | Err(Trouble::Dialog) => {}
+            Ok(Some(why)) => return Err(unreachable(why)),
+            Err(trouble) => return Err(trouble.fault()),
+        }
+        for (index, script) in spec.prepare.iter().enumerate() {
+            let page = self.page();
+            page.settle(spec.settle, &spec.hidden).await.map_err(Trouble::fault)?;
+            let ran: Value =
+                within(page.call("run", json!([script, seed as u32]))).await.map_err(Trouble::fault)?;
+            if let Some(why) = ran["error"].as_str() {
+                let message = format!("`prepare`, script {}: {why}", index + 1);
+                return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something. The answer is for the agent: why it could not be done.
+    ///
+    /// # Errors
+    /// [`Trouble`] that is nothing an agent can do about, and [`Trouble::Dialog`] where one opened meanwhile.
+    pub(crate) async fn act(&mut self, action: &Action, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+        if let Action::Dialog { accept, text } = action {
+            return self.answer(*accept, text.as_deref()).await;
+        }
+        if self.dialog().is_some() {
+            return Ok(Some("a dialog is open; accept or dismiss it first".to_owned()));
+        }
+        let page = self.page();
+        match action {
+            Action::Click { target, button, presses } => match self.place(*target, spec).await? {
+                Ok(point) => page.point(&[point], *button, *presses).await?,
+                Err(why) => return Ok(Some(why)),
+            },
+            Action::Hover(target) => match self.place(*target, spec).await? {
+                Ok(point) => page.point(&[point], 0, 0).await?,
+                Err(why) => return Ok(Some(why)),
+            },
+            Action::Drag { from, to } => {
+                // Where to comes first: to bring it into view may move the other.
+                let to_point = match self.place(*to, spec).await? {
+                    Ok(point) => point,
+                    Err(why) => return Ok(Some(why)),
+                };
+                let from_point = match self.place(*from, spec).await? {
+                    Ok(point) => point,
+                    Err(why) => return Ok(Some(why)),
+                };
+                page.point(&way(from_point, to_point), 0, 1).await?;
+            }
+            Action::Scroll { element, right, down } => {
+                let moved: Value = within(page.call("scroll", json!([element, right, down]))).await?;
+                return Ok(match (moved["error"].as_str(), moved["moved"].as_bool()) {
+                    (Some(_), _) => Some(gone(element.unwrap_or_default())),
+                    (None, Some(false)) => Some("nothing scrolls that way".to_owned()),
+                    _ => None,
+                });
+            }
+            Action::Type { element, text, append, enter } => {
+                return self.type_text(*element, text, *append, *enter).await;
+            }
+            Action::Press(Chord { held, pressed }) => page.keys(held, pressed).await?,
+            Action::Select { element, options } => {
+                let chosen: Value = within(page.call("choose", json!([element, options]))).await?;
+                return Ok(refusal(&chosen, *element));
+            }
+            Action::Upload { element, file } => return self.upload(*element, file, spec).await,
+            Action::Navigate(url) => return self.open(url, spec).await,
+            Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
+            Action::SwitchTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
+                Some(at) => self.switch_to(at).await?,
+                None => return Ok(Some(format!("there is no tab {number}"))),
+            },
+            Action::CloseTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
+                Some(_) if self.tabs.len() == 1 => {
+                    return Ok(Some("the last tab cannot be closed".to_owned()));
+                }
+                Some(at) => {
+                    let close = json!({ "context": self.tabs[at].handle });
+                    let closed = self.browser.bidi.command("browsingContext.close", close).await;
+                    closed.map_err(|error| Trouble::Lost(lost(error)))?;
+                }
+                None => return Ok(Some(format!("there is no tab {number}"))),
+            },
+            // timer: what was asked for is that time passes.
+            Action::Wait(time) => tokio::time::sleep(*time).await,
+            Action::Dialog { .. } | Action::Submit(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Waits until what happens has happened, and looks.
+    ///
+    /// # Errors
+    /// An env [`Fault`]: the page does not answer, or the browser is gone.
+    pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
+        let until = Instant::now() + spec.settle;
+        let mut quiet = false;
+        loop {
+            match self.settled(spec, until, &mut quiet).await {
+                Ok(view) => {
+                    if let Some(tab) = self.tabs.get_mut(self.active) {
+                        tab.title = view.title.clone();
+                    }
+                    return Ok(self.sight(Some(view), quiet));
+                }
+                Err(Trouble::Dialog) => {
+                    self.hear_of_dialog().await;
+                    return Ok(self.sight(None, true));
+                }
+                // The tabs are looked at again; a page that is being left gives way to the next.
+                Err(Trouble::NoTab | Trouble::Left) if Instant::now() < until + EVENT_LIMIT => {}
+                Err(trouble) => return Err(trouble.fault()),
+            }
+        }
+    }
+
+    async fn settled(&mut self, spec: &GuiSpec, until: Instant, quiet: &mut bool) -> Result<View, Trouble> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.page().settle(left, &spec.hidden).await {
+                Err(Trouble::NoTab) => {
+                    self.refresh().await?;
+                    return Err(Trouble::NoTab);
+                }
+                settled => *quiet = settled?,
+            }
+            if self.proxy.in_flight() == 0 || Instant::now() >= until {
+                break;
+            }
+            // What the page waits for may change it once more.
+            let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
+        }
+        // A tab that was opened by the last action is the one to look at.
+        match self.refresh().await? {
+            true => Err(Trouble::Left),
+            false => self.page().observe(&spec.hidden).await,
+        }
+    }
+
+    fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {
+        Sight {
+            tabs: self.tabs.iter().map(|tab| tab.title.clone()).collect(),
+            active: self.active,
+            dialog: self.dialog().cloned(),
+            view,
+            downloads: std::mem::take(&mut self.downloads),
+            quiet,
+            refused: self.proxy.refused(),
+        }
+    }
+
+    /// That every file of the sites was as the plan says.
+    ///
+    /// # Errors
+    /// The first [`Fault`] of one that was not.
+    pub(crate) fn must_have_served(&self, boundary: Boundary) -> Result<(), Fault> {
+        match self.sites.as_ref().and_then(|sites| sites.fault()) {
+            Some(fault) => Err(Fault { boundary, ..fault }),
+            None => Ok(()),
+        }
+    }
+
+    /// That of the active tab.
+    fn handle(&self) -> String {
+        self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
+    }
+
+    /// The one that the active tab waits for.
+    fn dialog(&self) -> Option<&OpenDialog> {
+        self.dialogs.get(&self.tabs.get(self.active)?.handle)
+    }
+
+    /// The id of the attempt's user context.
+    pub(crate) fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The active tab.
+    pub(crate) fn page(&self) -> Page<'_> {
+        Page(&self.browser.client)
+    }
+
+    async fn open_tab(&mut self, viewport: (u16, u16)) -> Result<(), Fault> {
+        let handle = self.browser.new_tab(&self.context, viewport).await?;
+        self.tabs.push(Tab { handle, title: EMPTY.to_owned() });
+        self.switch_to(self.tabs.len() - 1).await.map_err(Trouble::fault)
+    }
+
+    async fn switch_to(&mut self, at: usize) -> Result<(), Trouble> {
+        let handle = WindowHandle::try_from(self.tabs[at].handle.clone())
+            .map_err(|error| Trouble::Refused(error.to_string()))?;
+        within(async { Ok(self.browser.client.switch_to_window(handle).await?) }).await?;
+        self.active = at;
+        // One in the background draws no frames, and comes to no rest.
+        let front = json!({ "context": self.tabs[at].handle });
+        let shown = self.browser.bidi.command("browsingContext.activate", front).await;
+        shown.map(drop).map_err(|error| Trouble::Lost(lost(error)))
+    }
+
+    /// Takes note of what the browser told; whether another tab is active now.
+    async fn refresh(&mut self) -> Result<bool, Trouble> {
+        while let Ok(event) = self.events.try_recv() {
+            self.hear(&event);
+        }
+        // Events come over another connection and may be late; the tree of tabs is as it is now.
+        let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
+        let tree = tree.map_err(|error| Trouble::Lost(lost(error)))?;
+        let own = |tab: &&Value| tab["userContext"].as_str() == Some(&self.context);
+        let there: Vec<String> = tree["contexts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(own)
+            .filter_map(|tab| tab["context"].as_str().map(str::to_owned))
+            .collect();
+        if there.len() > MOST_TABS {
+            return Err(Trouble::Refused(format!("the page opened more than {MOST_TABS} tabs")));
+        }
+        let before = self.tabs.get(self.active).map(|tab| tab.handle.clone());
+        self.tabs.retain(|tab| there.contains(&tab.handle));
+        self.dialogs.retain(|handle, _| there.contains(handle));
+        let mut opened = false;
+        for handle in there {
+            if !self.tabs.iter().any(|tab| tab.handle == handle) {
+                self.tabs.push(Tab { handle, title: String::new() });
+                opened = true;
+            }
+        }
+        if self.tabs.is_empty() {
+            // Whoever closes the last window of a browser begins with an empty one.
+            self.open_tab(GuiSpec::default().viewport).await.map_err(Trouble::Lost)?;
+            return Ok(true);
+        }
+        let last = self.tabs.len() - 1;
+        let now = match self.tabs.iter().position(|tab| Some(&tab.handle) == before.as_ref()) {
+            Some(at) if !opened => {
+                self.active = at;
+                return Ok(false);
+            }
+            _ => last,
+        };
+        self.switch_to(now).await?;
+        Ok(true)
+    }
+
+    fn hear(&mut self, event: &Event) {
+        let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
+        match event.method.as_str() {
+            "browsingContext.userPromptOpened" => {
+                self.dialogs
+                    .insert(text("context"), OpenDialog { kind: text("type"), message: text("message") });
+            }
+            "browsingContext.userPromptClosed" => {
+                self.dialogs.remove(&text("context"));
+            }
+            "browsingContext.downloadWillBegin" => self.has_downloaded = true,
+            "browsingContext.downloadEnd" if text("status") == "complete" => {
+                let path = text("filepath");
+                self.downloads.extend(path.rsplit('/').next().map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    async fn hear_of_dialog(&mut self) {
+        let until = tokio::time::Instant::now() + EVENT_LIMIT;
+        while self.dialog().is_none() {
+            match tokio::time::timeout_at(until, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if self.dialog().is_none() {
+            let unknown = OpenDialog { kind: "dialog".to_owned(), message: String::new() };
+            self.dialogs.insert(self.handle(), unknown);
+        }
+    }
+
+    async fn answer(&mut self, accept: bool, text: Option<&str>) -> Result<Option<String>, Trouble> {
+        let Some(dialog) = self.dialog().cloned() else { return Ok(Some("no dialog is open".to_owned())) };
+        let client = &self.browser.client;
+        if let Some(text) = text {
+            if dialog.kind != "prompt" {
+                return Ok(Some(format!("the dialog is of the kind `{}`, which takes no text", dialog.kind)));
+            }
+            within(async { Ok(client.send_alert_text(text).await?) }).await?;
+        }
+        within(async {
+            if accept {
+                client.accept_alert().await?;
+            } else {
+                client.dismiss_alert().await?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.dialogs.remove(&self.handle());
+        Ok(None)
+    }
+
+    async fn place(&self, target: Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
+        match target {
+            Target::Element(element) => self.page().locate(element).await,
+            Target::At(x, y) => {
+                let (width, height) = spec.viewport;
+                let inside = (0..i64::from(width)).contains(&x) && (0..i64::from(height)).contains(&y);
+                Ok(if inside {
+                    Ok(Point { x, y })
+                } else {
+                    Err(format!("{x},{y} is outside of the window, which is {width} by {height}"))
+                })
+            }
+        }
+    }
+
+    async fn type_text(
+        &self,
+        element: Option<u32>,
+        text: &str,
+        append: bool,
+        enter: bool,
+    ) -> Result<Option<String>, Trouble> {
+        let page = self.page();
+        let mut typed: Vec<char> = text.chars().map(|c| if c == '\n' { ENTER } else { c }).collect();
+        if let Some(element) = element {
+            let ready: Value = within(page.call("ready", json!([element]))).await?;
+            if let Some(why) = refusal(&ready, element) {
+                return Ok(Some(why));
+            }
+            let kind = ready["kind"].as_str().unwrap_or_default();
+            if matches!(kind, "date" | "time" | "month" | "week" | "datetime-local" | "color" | "range") {
+                let set: Value = within(page.call("setValue", json!([element, text]))).await?;
+                let why = refusal(&set, element);
+                if why.is_none() && enter {
+                    page.keys(&[], &[ENTER]).await?;
+                }
+                return Ok(why);
+            }
+            if ready["editable"].as_bool() != Some(true) {
+                return Ok(Some(format!("element {element} takes no text")));
+            }
+            if !append {
+                let cleared: Value = within(page.call("clear", json!([element]))).await?;
+                if cleared["empty"].as_bool() == Some(false) && typed.is_empty() {
+                    typed.push(DELETE);
+                }
+            }
+        }
+        if enter {
+            typed.push(ENTER);
+        }
+        page.keys(&[], &typed).await?;
+        Ok(None)
+    }
+
+    async fn upload(&self, element: u32, file: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+        if !spec.files.iter().any(|known| known.path == file) {
+            let names: Vec<&str> = spec.files.iter().map(|file| file.path.as_str()).collect();
+            return Ok(Some(match names.as_slice() {
+                [] => "this task has no files to upload".to_owned(),
+                names => format!("there is no file `{file}`; files: {}", names.join(", ")),
+            }));
+        }
+        let kind: Value = within(self.page().call("elements", json!(["input[type=file]"]))).await?;
+        if kind["total"].as_u64() == Some(0) {
+            return Ok(Some(format!("element {element} takes no files")));
+        }
+        let files = json!({ "files": [format!("/work/{}/{file}", uploads(&self.downloads_folder))] });
+        let script = "const e = window[Symbol.for('clawrl.page')].element(arguments[0]);\
+                      return e instanceof HTMLInputElement && e.type === 'file' ? e : null;";
+        let found =
+            within(async { Ok(self.browser.client.execute(script, vec![json!(element)]).await?) }).await?;
+        let Some(reference) = found.as_object().and_then(|one| one.values().next()).and_then(Value::as_str)
+        else {
+            return Ok(Some(format!("element {element} takes no files")));
+        };
+        let question = json!({
+            "context": self.tabs[self.active].handle,
+            "element": { "sharedId": reference },
+            "files": files["files"],
+        });
+        match self.browser.bidi.command("input.setFiles", question).await {
+            Ok(_) => Ok(None),
+            Err(crate::bidi::BidiError::Refused { message, .. }) => Ok(Some(message)),
+            Err(error) => Err(Trouble::Lost(lost(error))),
+        }
+    }
+
+    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+        let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
+            return Ok(Some(format!("`{url}` is no address; addresses begin with http:// or https://")));
+        }
+        let opening = async { Ok(self.browser.client.goto(url).await?) };
+        match tokio::time::timeout(spec.settle, opening).await {
+            // It goes on loading, and is looked at as it is.
+            Err(_late) => Ok(None),
+            Ok(Err(Trouble::Refused(why))) => Ok(Some(format!("{url} cannot be opened: {why}"))),
+            Ok(opened) => opened.map(|()| None),
+        }
+    }
+}
+
+/// Where the files of an attempt lie that it may upload.
+pub(crate) fn uploads(downloads: &str) -> String {
+    downloads.replace("downloads", "uploads")
+}
+
+/// A few points on the way, which pages that follow the pointer need.
+fn way(from: Point, to: Point) -> Vec<Point> {
+    const STEPS: i64 = 8;
+    (0..=STEPS)
+        .map(|step| Point {
+            x: from.x + (to.x - from.x) * step / STEPS,
+            y: from.y + (to.y - from.y) * step / STEPS,
+        })
+        .collect()
+}
+
+/// What the page's script answered, for the agent, where it did not do what was asked.
+fn refusal(answer: &Value, element: u32) -> Option<String> {
+    let list = |name: &str| {
+        let all = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        all.map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
+    };
+    Some(match answer["error"].as_str()? {
+        "gone" => gone(element),
+        "hidden" => format!("element {element} cannot be seen"),
+        "disabled" => format!("element {element} is disabled"),
+        "readonly" => format!("element {element} cannot be changed"),
+        "missing" => format!("there is no option {}; options: {}", list("missing"), list("options")),
+        "single" => format!("element {element} takes one option; options: {}", list("options")),
+        "disabled option" => "the option is disabled".to_owned(),
+        "value" => format!(
+            "element {element} takes values such as {}",
+            answer["example"].as_str().unwrap_or_default()
+        ),
+        "kind" => format!("element {element} takes nothing of that kind"),
+        other => format!("element {element}: {other}"),
+    })
+}

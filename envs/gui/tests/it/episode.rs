@@ -1,0 +1,230 @@
+//! Whole episodes: what is seen, done and graded.
+
+use std::time::Duration;
+
+use clawrl_core::{
+    ElementPattern, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea, TextPattern,
+};
+
+use crate::support::{act, begin, ctx, element, graded, map, page, spec, step, stepped, task, with_provider};
+
+const FORM: &str = r#"<title>Order</title><h1>Order</h1>
+<form method="post" action="/orders">
+<label>Name <input name="name"></label>
+<label>Size <select name="size"><option>Small</option><option>Large</option></select></label>
+<label><input type="checkbox" name="gift" value="yes"> Gift</label>
+<label>Day <input type="date" name="day"></label>
+<label>Picture <input type="file" name="picture"></label>
+<button>Send</button></form>"#;
+
+fn equals(text: &str) -> TextPattern {
+    TextPattern::Equals(text.to_owned())
+}
+
+#[test]
+fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
+    with_provider(|provider| async move {
+        let mut gui = spec(vec![
+            page("index.html", FORM),
+            page("thanks.html", "<title>Thanks</title><p>Thank you.</p>"),
+        ]);
+        gui.files = vec![page("cat.txt", "meow")];
+        gui.sites[0].routes = vec![Route {
+            request: RequestPattern {
+                method: Some("POST".to_owned()),
+                path: Some("/orders".to_owned()),
+                ..RequestPattern::default()
+            },
+            after: 0,
+            times: None,
+            delay: Duration::from_millis(50),
+            answer: RouteAnswer::Redirect {
+                to: "/thanks.html".to_owned(),
+                headers: map(&[("set-cookie", "order=1; Path=/")]),
+            },
+        }];
+        let sent = RequestPattern {
+            method: Some("POST".to_owned()),
+            form: map(&[("name", "Ada"), ("size", "Large"), ("gift", "yes"), ("day", "2031-02-28")]),
+            ..RequestPattern::default()
+        };
+        let once = |request| PageCheck::Requested {
+            site: Some("app".to_owned()),
+            request,
+            at_least: 1,
+            at_most: Some(1),
+        };
+        let checks = vec![
+            once(sent),
+            PageCheck::Url(equals("http://app.localhost/thanks.html")),
+            PageCheck::Cookie { name: "order".to_owned(), value: Some(equals("1")) },
+            PageCheck::Cookie { name: "other".to_owned(), value: None },
+        ];
+        let task = task(gui, checks);
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        assert!(seen.starts_with("url: http://app.localhost/\ntitle: Order\n"), "{seen}");
+        let find = |part: &str| element(&seen, part);
+        let named = step(env.as_mut(), &format!("type {} Ada", find("textbox \"Name\""))).await;
+        assert!(named.contains("textbox \"Name\" = \"Ada\""), "{named}");
+        step(env.as_mut(), &format!("select {} Large", find("\"Size\""))).await;
+        step(env.as_mut(), &format!("click {}", find("checkbox \"Gift\""))).await;
+        let dated = step(env.as_mut(), &format!("type {} 2031-02-28", find("\"Day\""))).await;
+        assert!(dated.contains("2031-02-28"), "{dated}");
+        let missing = step(env.as_mut(), &format!("upload {} dog.txt", find("\"Picture\""))).await;
+        assert!(missing.starts_with("error: there is no file `dog.txt`; files: cat.txt\n"), "{missing}");
+        let given = step(env.as_mut(), &format!("upload {} cat.txt", find("\"Picture\""))).await;
+        assert!(given.contains("cat.txt"), "{given}");
+        let thanks = step(env.as_mut(), &format!("click {}", find("button \"Send\""))).await;
+        assert!(thanks.contains("title: Thanks") && thanks.contains("Thank you."), "{thanks}");
+        let grade = graded(env.as_mut()).await;
+        assert!(grade.passed, "{grade:?}");
+        env.close().await;
+        // Nobody who does nothing passes.
+        let (mut env, _) = begin(provider.as_ref(), &task).await;
+        let grade = graded(env.as_mut()).await;
+        assert!(!grade.passed && grade.score < 0.5, "{grade:?}");
+        env.close().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_costs_nothing_else() {
+    with_provider(|provider| async move {
+        let html = "<title>Odd</title><button disabled>Off</button><button id=b onclick='this.remove()'>Gone soon</button>\
+                    <div style='position:relative'><button onclick='document.title = \"hit\"'>Below</button>\
+                    <div style='position:absolute;inset:0;background:white'>Above</div></div>";
+        let task = task(spec(vec![page("index.html", html)]), Vec::new());
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        let soon = element(&seen, "Gone soon");
+        let told = step(env.as_mut(), "click 99").await;
+        assert!(told.starts_with("error: there is no element 99 in this page\n"), "{told}");
+        step(env.as_mut(), &format!("click {soon}")).await;
+        let told = step(env.as_mut(), &format!("click {soon}")).await;
+        assert!(told.starts_with(&format!("error: there is no element {soon} in this page\n")), "{told}");
+        let told = step(env.as_mut(), &format!("click {}", element(&seen, "Below"))).await;
+        assert!(told.starts_with("error: element") && told.contains("covered"), "{told}");
+        let told = step(env.as_mut(), &format!("type {} x", element(&seen, "Off"))).await;
+        assert!(told.starts_with("error: element"), "{told}");
+        for (line, part) in [
+            ("jump 1", "`jump`"),
+            ("goto file:///etc/passwd", "no address"),
+            ("goto javascript:alert(1)", "no address"),
+            ("tab 7", "no tab 7"),
+            ("accept", "no dialog"),
+            ("click 5000,5", "outside"),
+        ] {
+            let told = step(env.as_mut(), line).await;
+            assert!(
+                told.starts_with("error: ") && told.contains(part) && told.contains("title: Odd"),
+                "{line}: {told}"
+            );
+        }
+        env.close().await;
+    });
+}
+
+#[test]
+fn dialogs_tabs_and_downloads_are_seen_and_answered() {
+    with_provider(|provider| async move {
+        let html = "<title>Main</title><button onclick='document.title = prompt(\"Name?\")'>Ask</button>\
+                    <a href='/other.html' target=_blank>Open</a><a download='note.txt' href='/note.txt'>Get</a>";
+        let files = vec![
+            page("index.html", html),
+            page("other.html", "<title>Other</title><p>elsewhere</p>"),
+            page("note.txt", "remember"),
+        ];
+        let check = PageCheck::Downloaded {
+            name: "note.txt".to_owned(),
+            content: Some(TextPattern::Contains("member".to_owned())),
+        };
+        let task = task(spec(files), vec![check]);
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        let asked = step(env.as_mut(), &format!("click {}", element(&seen, "Ask"))).await;
+        assert_eq!(asked, "dialog: prompt \"Name?\"");
+        let first = step(env.as_mut(), "click 1").await;
+        assert!(first.starts_with("error: a dialog is open"), "{first}");
+        let named = step(env.as_mut(), "accept Ada").await;
+        assert!(named.contains("title: Ada"), "{named}");
+        let other = step(env.as_mut(), &format!("click {}", element(&seen, "Open"))).await;
+        assert!(other.starts_with("tabs: 1 \"Ada\", 2* ") && other.contains("title: Other"), "{other}");
+        let back = step(env.as_mut(), "close 2").await;
+        assert!(back.contains("title: Ada") && !back.contains("tabs:"), "{back}");
+        step(env.as_mut(), &format!("click {}", element(&seen, "Get"))).await;
+        let mut seen = String::new();
+        for _ in 0..20 {
+            seen = step(env.as_mut(), "wait 0.1").await;
+            if seen.contains("downloaded: note.txt") {
+                break;
+            }
+        }
+        let grade = graded(env.as_mut()).await;
+        assert!(grade.passed, "{grade:?} {seen}");
+        env.close().await;
+    });
+}
+
+#[test]
+fn pages_say_when_they_are_done_and_what_it_was_worth() {
+    with_provider(|provider| async move {
+        let html = "<title>Game</title><script>var done = false, reward = 0, drawn = 0;</script>\
+                    <button onclick='done = true; reward = 0.5; localStorage.setItem(\"won\", drawn)'>Win</button>";
+        let mut gui = spec(vec![page("index.html", html)]);
+        gui.prepare = vec!["drawn = seed * 2;".to_owned()];
+        gui.end_when = Some("done".to_owned());
+        let checks = vec![
+            PageCheck::Reward { expression: "reward".to_owned(), lowest: -1.0, highest: 1.0 },
+            PageCheck::Storage {
+                area: StorageArea::Local,
+                origin: None,
+                key: "won".to_owned(),
+                value: Some(equals("14")),
+            },
+            PageCheck::Script {
+                run: "return Promise.all([drawn, 1])".to_owned(),
+                equals: serde_json::json!([14.0, 1]),
+            },
+            PageCheck::Element {
+                selector: "button".to_owned(),
+                with: ElementPattern {
+                    text: Some(equals("Win")),
+                    visible: Some(true),
+                    ..ElementPattern::default()
+                },
+                at_least: 1,
+                at_most: Some(1),
+            },
+        ];
+        let task = task(gui, checks);
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        assert_eq!(stepped(env.as_mut(), "wait 0").await.end, None);
+        let won = stepped(env.as_mut(), &format!("click {}", element(&seen, "Win"))).await;
+        assert_eq!(won.end, Some(StopReason::Ended("page-done".to_owned())));
+        let grade = graded(env.as_mut()).await;
+        let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
+        assert_eq!(scores, [0.75, 1.0, 1.0, 1.0], "{grade:?}");
+        env.close().await;
+        let mut broken = spec(vec![page("index.html", html)]);
+        broken.prepare = vec!["nothing.here();".to_owned()];
+        let task = crate::support::task(broken, Vec::new());
+        let mut env =
+            clawrl_core::EnvProvider::lease(provider.as_ref(), crate::support::request(&task)).await.unwrap();
+        let fault = env.reset(ctx(0)).await.unwrap_err();
+        assert_eq!(fault.code, "setup-failed", "{fault}");
+        env.close().await;
+    });
+}
+
+#[test]
+fn several_calls_of_one_action_stop_where_one_cannot_be_done() {
+    with_provider(|provider| async move {
+        let html =
+            "<title>0</title><button onclick='document.title = Number(document.title) + 1'>Add</button>";
+        let task = task(spec(vec![page("index.html", html)]), Vec::new());
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        let add = format!("click {}", element(&seen, "Add"));
+        let calls = [act(&add), act(&add), act("click 99"), act(&add)];
+        let seen = env.step(&calls, ctx(1)).await.unwrap().observation.joined_text();
+        assert!(seen.contains("title: 2") && seen.starts_with("error: there is no element 99"), "{seen}");
+        env.close().await;
+    });
+}

@@ -1,0 +1,143 @@
+//! What one attempt cannot do to another, to the harness, or to this machine.
+
+use std::time::{Duration, Instant};
+
+use clawrl_core::{Boundary, EnvProvider, Fault};
+use tokio::net::TcpListener;
+
+use crate::support::{act, begin, ctx, element, page, spec, step, task, with_provider};
+
+const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep()'>Keep</button><script>\
+    navigator.serviceWorker.register('/worker.js').catch(() => {});\
+    function keep() { document.cookie = 'kept=1; Max-Age=9999'; localStorage.kept = 1; sessionStorage.kept = 1;\
+      indexedDB.open('kept').onsuccess = () => caches.open('kept').then(c => c.put('/x', new Response('kept'))).then(() => document.title = 'Kept'); }\
+    Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then(all =>\
+      seen.textContent = JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.slice(0, 2).map(x => x.length)]));</script>";
+
+#[test]
+fn nothing_that_one_attempt_keeps_is_there_for_another() {
+    with_provider(|provider| async move {
+        let files = vec![
+            page("index.html", KEEPER),
+            page("worker.js", "self.addEventListener('fetch', e => e.respondWith(new Response('stolen')))"),
+        ];
+        let task = task(spec(files), Vec::new());
+        let (mut first, seen) = begin(provider.as_ref(), &task).await;
+        assert!(seen.contains(r#"["",null,null,[0,0]]"#), "{seen}");
+        let kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
+        assert!(kept.contains("title: Kept"), "{kept}");
+        // At the same time in another browser, and afterwards in the same one.
+        let (mut beside, seen_beside) = begin(provider.as_ref(), &task).await;
+        assert_eq!(seen_beside, seen);
+        let again = step(first.as_mut(), "goto http://app.localhost/").await;
+        assert!(again.contains("kept=1") || again.contains("stolen"), "{again}");
+        first.close().await;
+        beside.close().await;
+        for _ in 0..2 {
+            let (mut after, seen_after) = begin(provider.as_ref(), &task).await;
+            assert_eq!(seen_after, seen);
+            after.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_page_reaches_its_own_sites_and_nothing_else() {
+    with_provider(|provider| async move {
+        // Something of this machine, as the harness's own servers are.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let html = format!(
+            "<title>Probe</title><p id=out></p><script>const tries = ['http://127.0.0.1:{port}/', 'http://localhost:{port}/', 'http://other.localhost/', 'http://[::1]:{port}/', 'https://example.org/', 'http://app.localhost/own.txt'];\
+             Promise.all(tries.map(u => fetch(u, {{ mode: u.includes('own') ? 'cors' : 'no-cors' }}).then(r => r.text()).then(t => t.slice(0, 5) || 'opaque', () => 'failed')))\
+             .then(all => out.textContent = all.join(' '));\
+             try {{ new WebSocket('ws://127.0.0.1:{port}/') }} catch {{}}\
+             const peer = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o));</script>"
+        );
+        let files = vec![page("index.html", &html), page("own.txt", "mine!")];
+        let (mut env, seen) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        // Those of other sites are answered by the proxy, which a page cannot tell from a server that says nothing.
+        assert!(seen.contains("mine!"), "{seen}");
+        for line in [format!("goto http://127.0.0.1:{port}/"), "goto http://other.localhost/".to_owned()] {
+            let refused = step(env.as_mut(), &line).await;
+            assert!(refused.contains("refused"), "{refused}");
+        }
+        for address in ["file:///etc/passwd", "chrome://version", "view-source:http://app.localhost/"] {
+            let refused = step(env.as_mut(), &format!("goto {address}")).await;
+            assert!(refused.starts_with("error: "), "{refused}");
+        }
+        env.close().await;
+        // Nobody knocked.
+        let knocked = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+        assert!(knocked.is_err());
+    });
+}
+
+#[test]
+fn addresses_of_files_and_of_the_browser_are_refused_to_pages_too() {
+    with_provider(|provider| async move {
+        let html = "<title>Way out</title><a href='file:///etc/passwd' target=_self>File</a><a href='chrome://version'>Browser</a>";
+        let (mut env, seen) =
+            begin(provider.as_ref(), &task(spec(vec![page("index.html", html)]), Vec::new())).await;
+        for name in ["File", "Browser"] {
+            let after = step(env.as_mut(), &format!("click {}", element(&seen, name))).await;
+            assert!(!after.contains("root:") && !after.contains("Command Line"), "{after}");
+        }
+        env.close().await;
+    });
+}
+
+/// Does what ends badly, and returns the fault; meanwhile another attempt goes on.
+async fn broken(provider: &dyn EnvProvider, script: &str) -> Result<String, Fault> {
+    let html = format!("<title>Bad</title><button onclick='{script}'>Break</button>");
+    let mut gui = spec(vec![page("index.html", &html)]);
+    gui.settle = Duration::from_secs(2);
+    let (mut bad, seen) = begin(provider, &task(gui, Vec::new())).await;
+    let good_html =
+        "<title>0</title><button onclick='document.title = Number(document.title) + 1'>Add</button>";
+    let (mut good, good_seen) =
+        begin(provider, &task(spec(vec![page("index.html", good_html)]), Vec::new())).await;
+    let breaks = [act(&format!("click {}", element(&seen, "Break")))];
+    let add = format!("click {}", element(&good_seen, "Add"));
+    let neighbour = async {
+        for count in 1..=5 {
+            let seen = step(good.as_mut(), &add).await;
+            assert!(seen.contains(&format!("title: {count}\n")), "{seen}");
+        }
+    };
+    let (result, ()) = tokio::join!(bad.step(&breaks, ctx(1)), neighbour);
+    bad.close().await;
+    good.close().await;
+    result.map(|step| step.observation.joined_text())
+}
+
+#[test]
+fn a_page_that_breaks_faults_its_own_attempt_alone() {
+    with_provider(|provider| async move {
+        let begun = Instant::now();
+        let spins = broken(provider.as_ref(), "while (true) {}").await.unwrap_err();
+        assert_eq!((spins.boundary, spins.code.as_str()), (Boundary::Env, "page-hung"), "{spins}");
+        let eats =
+            broken(provider.as_ref(), "const all = []; while (true) all.push(new Uint8Array(1e7).fill(1))")
+                .await
+                .unwrap_err();
+        assert!(["page-crashed", "page-hung", "browser-lost"].contains(&eats.code.as_str()), "{eats}");
+        // Tabs that nobody asked for are not opened, and one dialog after another is one that is open.
+        let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) open(\"/\")").await;
+        match tabs {
+            Ok(seen) => assert!(seen.contains("url: http://app.localhost/"), "{seen}"),
+            Err(fault) => assert_eq!(fault.boundary, Boundary::Env, "{fault}"),
+        }
+        let alerts = broken(provider.as_ref(), "while (true) alert(1)").await.unwrap();
+        assert_eq!(alerts, "dialog: alert \"1\"");
+        assert!(begun.elapsed() < Duration::from_secs(180));
+        // And browsers are provided as before.
+        let (mut after, seen) = begin(
+            provider.as_ref(),
+            &task(spec(vec![page("index.html", "<title>Fine</title>")]), Vec::new()),
+        )
+        .await;
+        assert!(seen.contains("title: Fine"), "{seen}");
+        after.close().await;
+    });
+}

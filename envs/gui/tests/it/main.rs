@@ -1,0 +1,9 @@
+//! GUI environments with a real browser. The feature `browser-tests` says that Chromium and its driver are there.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod episode;
+mod isolation;
+mod observing;
+mod support;

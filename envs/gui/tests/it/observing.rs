@@ -1,0 +1,58 @@
+//! Pages as text: what fixtures look like, and that the same page looks the same.
+
+use crate::support::{begin, beside, page, spec, task, with_provider};
+
+/// Each is a page beside these tests, with the text that it is seen as.
+const FIXTURES: [&str; 10] =
+    ["clickable", "drawing", "fields", "hidden", "hostile", "modal", "names", "structure", "trees", "words"];
+
+#[test]
+fn fixtures_are_seen_as_they_were() {
+    with_provider(|provider| async move {
+        for name in FIXTURES {
+            let html = beside(&format!("page/{name}.html"));
+            let mut gui = spec(vec![page("index.html", &html)]);
+            gui.observation_chars = 1_000_000;
+            let (mut env, seen) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+            env.close().await;
+            // Behind its address and its title.
+            let text = seen.lines().skip(2).collect::<Vec<_>>().join("\n");
+            assert_eq!(text.trim_end(), beside(&format!("page/{name}.txt")).trim_end(), "{name}");
+        }
+    });
+}
+
+#[test]
+fn the_same_page_looks_the_same_in_any_browser_at_any_time() {
+    with_provider(|provider| async move {
+        let html = "<title>Same</title><ul id=l></ul><script>for (let i = 0; i < 30; i++) l.innerHTML += `<li><button>B${i}</button>`;\
+                    setTimeout(() => l.insertAdjacentHTML('beforeend', '<li>late'), 30); fetch('/data.txt').then(r => r.text()).then(t => l.insertAdjacentHTML('beforeend', `<li>${t}`))</script>";
+        let files = vec![page("index.html", html), page("data.txt", "loaded")];
+        let task = task(spec(files), Vec::new());
+        let (mut one, first) = begin(provider.as_ref(), &task).await;
+        // Another browser, since the first is in use; and the same one again.
+        let (mut other, second) = begin(provider.as_ref(), &task).await;
+        one.close().await;
+        other.close().await;
+        let (mut third, again) = begin(provider.as_ref(), &task).await;
+        third.close().await;
+        assert!(first.contains("loaded"), "{first}");
+        assert_eq!((&first, &first), (&second, &again));
+    });
+}
+
+#[test]
+fn long_pages_are_cut_and_kept() {
+    with_provider(|provider| async move {
+        let html = format!("<title>Long</title><p>{}", "word ".repeat(5_000));
+        let mut gui = spec(vec![page("index.html", &html)]);
+        gui.observation_chars = 1_000;
+        let task = task(gui, Vec::new());
+        let mut env =
+            clawrl_core::EnvProvider::lease(provider.as_ref(), crate::support::request(&task)).await.unwrap();
+        let seen = env.reset(crate::support::ctx(0)).await.unwrap();
+        assert!(seen.joined_text().chars().count() <= 1_000);
+        assert!(seen.full_text.unwrap().chars().count() > 20_000);
+        env.close().await;
+    });
+}

@@ -1,0 +1,83 @@
+//! The network of a sandbox, as the harness uses it: what listens there may be the harness, and what listens inside the
+//! harness may talk to. Nothing else of this machine is in reach of either.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::spawner::{Asked, Made, ask};
+
+/// The network of a sandbox. Clones share it. It outlives nothing: when the sandbox ends, so do its sockets.
+#[derive(Debug, Clone)]
+pub struct SandboxNetwork(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// One of its own, in which a process makes sockets for whoever holds this end of a socket pair.
+    Own(Arc<Mutex<OwnedFd>>),
+    /// That of this machine.
+    Host,
+}
+
+impl SandboxNetwork {
+    pub(crate) fn own(maker: OwnedFd) -> Self {
+        Self(Kind::Own(Arc::new(Mutex::new(maker))))
+    }
+
+    pub(crate) fn host() -> Self {
+        Self(Kind::Host)
+    }
+
+    /// Listens on a free port of 127.0.0.1 inside.
+    ///
+    /// # Errors
+    /// What the system says; `NotConnected` when the sandbox is gone.
+    pub async fn listen(&self) -> io::Result<(TcpListener, u16)> {
+        match &self.0 {
+            Kind::Host => {
+                let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+                let port = listener.local_addr()?.port();
+                Ok((listener, port))
+            }
+            Kind::Own(maker) => match made(maker, Asked::Listener).await? {
+                (Made::Listener(port), socket) => {
+                    let listener = std::net::TcpListener::from(socket);
+                    listener.set_nonblocking(true)?;
+                    Ok((TcpListener::from_std(listener)?, port))
+                }
+                _ => Err(io::Error::other("a socket that listens was asked for")),
+            },
+        }
+    }
+
+    /// Connects to a port of 127.0.0.1 inside.
+    ///
+    /// # Errors
+    /// What the system says: `ConnectionRefused` where nothing listens; `NotConnected` when the sandbox is gone.
+    pub async fn connect(&self, port: u16) -> io::Result<TcpStream> {
+        let stream = match &self.0 {
+            Kind::Host => TcpStream::connect(("127.0.0.1", port)).await?,
+            Kind::Own(maker) => {
+                let (_, socket) = made(maker, Asked::Stream(port)).await?;
+                let stream = std::net::TcpStream::from(socket);
+                stream.set_nonblocking(true)?;
+                TcpStream::from_std(stream)?
+            }
+        };
+        // Questions are small, and each is waited for.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+async fn made(maker: &Arc<Mutex<OwnedFd>>, asked: Asked) -> io::Result<(Made, OwnedFd)> {
+    let maker = Arc::clone(maker);
+    let made = tokio::task::spawn_blocking(move || {
+        // One question and its answer at a time.
+        let maker = maker.lock().unwrap_or_else(PoisonError::into_inner);
+        ask(maker.as_fd(), asked)
+    });
+    made.await.map_err(io::Error::other)?
+}

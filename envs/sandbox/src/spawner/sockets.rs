@@ -1,0 +1,106 @@
+//! Sockets in the network of a sandbox: made by a process that joined it, used by the harness.
+//!
+//! A socket belongs to the network in which it was made, whoever holds it. So what listens in a sandbox, or talks to
+//! something that listens there, may be the harness itself, without a byte passing anybody else.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+
+use super::descriptor;
+
+/// Nothing is far away on a loopback.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    /// A socket that listens on a free port of 127.0.0.1.
+    Listener,
+    /// One that is connected to a port of 127.0.0.1.
+    Stream(u16),
+}
+
+/// What came of it. A socket comes beside it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Made {
+    Listener(u16),
+    Stream,
+    Failed(i32),
+}
+
+/// Makes what is asked for until nobody can ask any more, or the first process of the sandbox has ended.
+pub(super) fn make(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    while !has_ended(socket, first)?
+        && let Some((asked, _)) = descriptor::receive::<Asked>(socket, &mut buffer)?
+    {
+        let sent = match made(asked) {
+            Ok((made, fd)) => descriptor::send(socket, &made, &[fd.as_fd()]),
+            Err(error) => {
+                descriptor::send(socket, &Made::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
+            }
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            sent => sent?,
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a question, or for the end.
+fn has_ended(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut both =
+        [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::from_borrowed_fd(first, PollFlags::IN)];
+    loop {
+        match poll(&mut both, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            polled => {
+                polled?;
+                return Ok(!both[1].revents().is_empty());
+            }
+        }
+    }
+}
+
+fn made(asked: Asked) -> io::Result<(Made, OwnedFd)> {
+    match asked {
+        Asked::Listener => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let port = listener.local_addr()?.port();
+            Ok((Made::Listener(port), listener.into()))
+        }
+        Asked::Stream(port) => {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            Ok((Made::Stream, TcpStream::connect_timeout(&address, CONNECT_LIMIT)?.into()))
+        }
+    }
+}
+
+/// Asks for one. Blocks.
+///
+/// # Errors
+/// `NotConnected` when whoever makes them is gone.
+pub(crate) fn ask(socket: BorrowedFd<'_>, asked: Asked) -> io::Result<(Made, OwnedFd)> {
+    let gone = || io::Error::new(io::ErrorKind::NotConnected, "the sandbox is gone");
+    match descriptor::send(socket, &asked, &[]) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+            return Err(gone());
+        }
+        sent => sent?,
+    }
+    let answer = descriptor::receive::<Made>(socket, &mut Vec::new())?;
+    match answer {
+        None => Err(gone()),
+        Some((Made::Failed(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
+        Some((made, fds)) => {
+            let fd = fds.into_iter().next().ok_or_else(|| io::Error::other("no socket came"))?;
+            Ok((made, fd))
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! GUI environments: a browser, the pages it is shown, and what is asked of what it did there.
+//!
+//! Units: `chars` are Unicode scalar values; sizes of windows are CSS pixels.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{FixtureContent, FixtureFile, SandboxKind};
+
+/// What every site's address ends with. Browsers hold these names for this machine's and trust them as they trust HTTPS;
+/// every attempt has the same ones, and reaches its own sites by them.
+pub const SITE_SUFFIX: &str = ".localhost";
+
+/// Settings of a GUI environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuiSpec {
+    /// Sites that the harness serves, each at an origin of its own; names are unique.
+    pub sites: Vec<SiteSpec>,
+    /// Origins beyond the sites that pages may reach: `https://example.org`, `http://127.0.0.1:8080`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
+    /// Absolute address of the first page.
+    pub start: String,
+    /// Function bodies that run in the first page, in order, before the first observation. Each has `seed`, a whole number
+    /// below 2^32; one that throws, or returns a promise that fails, is a setup fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// An expression of the page. The episode ends after the first step at whose end it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_when: Option<String>,
+    /// Files that the agent can upload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FixtureFile>,
+    /// Width and height of the page's window.
+    pub viewport: (u16, u16),
+    /// CSS selectors of elements that observations leave out, with all that is in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
+    /// When pictures are taken.
+    pub screenshots: Screenshots,
+    /// Most characters of an observation.
+    pub observation_chars: u32,
+    /// A page that is not quiet by then is observed as it is.
+    pub settle: Duration,
+    /// Isolation of the browser, around its own.
+    pub sandbox: SandboxKind,
+    /// Memory of the browser with all its processes.
+    pub memory_mib: u32,
+}
+
+/// When pictures of the page are taken, as PNG.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Screenshots {
+    /// Never.
+    Never,
+    /// When the agent asks for one.
+    #[default]
+    OnRequest,
+    /// With every observation, for the record only, and shown when the agent asks.
+    Recorded,
+    /// With every observation, which shows it.
+    Shown,
+}
+
+/// A site that the harness serves, at `http://NAME.localhost`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiteSpec {
+    /// Letters, digits and hyphens, in lower case.
+    pub name: String,
+    /// Its files. `/` and paths that end with it stand for their `index.html`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<SiteFolder>,
+    /// Files of the plan itself, before those of the folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FixtureFile>,
+    /// What is answered instead of a file; the first that fits answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+}
+
+/// A folder of the host with all that is in it, links left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SiteFolder {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Hex SHA-256 over the relative paths and contents when the plan was made; anything else is a fault.
+    pub sha256: String,
+}
+
+/// What is answered to some requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Route {
+    /// The requests.
+    pub request: RequestPattern,
+    /// How many fitting requests pass by before it answers.
+    #[serde(default)]
+    pub after: u32,
+    /// How many it answers; all further ones pass by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// How long the answer is held back.
+    #[serde(default)]
+    pub delay: Duration,
+    /// The answer.
+    pub answer: RouteAnswer,
+}
+
+/// Requests, by what they have at least.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestPattern {
+    /// In capitals. `None` stands for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Path without query; a `*` at the end stands for any rest. `None` stands for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Values of the query.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, String>,
+    /// Fields of a form in the body, urlencoded or multipart; of a file, its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub form: BTreeMap<String, String>,
+    /// Cookies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cookies: BTreeMap<String, String>,
+    /// Values in a JSON body, by JSON pointer (RFC 6901); numbers are equal by value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub json: BTreeMap<String, Value>,
+}
+
+/// An answer of a site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RouteAnswer {
+    /// These bytes.
+    Respond {
+        /// HTTP status, 200 to 599.
+        status: u16,
+        /// Headers, names in lower case.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        /// The body.
+        body: FixtureContent,
+    },
+    /// 303 to another path or address.
+    Redirect {
+        /// Where to.
+        to: String,
+        /// Further headers, `set-cookie` for one.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+    },
+    /// The file of this path, whatever path was asked for. Without one, the file that was asked for.
+    Serve {
+        /// Path of a file of the site, from `/`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+    },
+    /// The connection ends without an answer.
+    Drop,
+}
+
+/// What is asked of pages, of what the browser keeps, and of what the sites were asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PageCheck {
+    /// What a function body returns in the active page, or what its promise comes to, is equal to a JSON value.
+    Script {
+        /// The body.
+        run: String,
+        /// The value; numbers are equal by value.
+        equals: Value,
+    },
+    /// The page's own reward, which an expression has: the score is the reward's place between two ends.
+    Reward {
+        /// The expression. Anything but a number is 0.
+        expression: String,
+        /// The reward whose score is 0, and that of every lower one.
+        lowest: f64,
+        /// The reward whose score is 1, and that of every higher one.
+        highest: f64,
+    },
+    /// Elements of the active page that a CSS selector finds.
+    Element {
+        /// The selector.
+        selector: String,
+        /// What of those that count is asked.
+        #[serde(default)]
+        with: ElementPattern,
+        /// Fewest that pass.
+        at_least: u32,
+        /// Most that pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_most: Option<u32>,
+    },
+    /// The address of the active page.
+    Url(TextPattern),
+    /// What a site keeps in the browser under a key.
+    Storage {
+        /// Where.
+        area: StorageArea,
+        /// Origin; `None` for that of the active page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
+        /// The key.
+        key: String,
+        /// Its value; `None` stands for no such key.
+        value: Option<TextPattern>,
+    },
+    /// A cookie of any origin.
+    Cookie {
+        /// Its name.
+        name: String,
+        /// Its value; `None` stands for no such cookie.
+        value: Option<TextPattern>,
+    },
+    /// How often a site was asked.
+    Requested {
+        /// Name of the site; `None` stands for all together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
+        /// The requests that count.
+        request: RequestPattern,
+        /// Fewest that pass.
+        at_least: u32,
+        /// Most that pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_most: Option<u32>,
+    },
+    /// A file that was downloaded.
+    Downloaded {
+        /// Its name.
+        name: String,
+        /// What it contains, as UTF-8; `None` where any content will do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<TextPattern>,
+    },
+}
+
+/// What is asked of an element.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ElementPattern {
+    /// Its text, with white space as single spaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextPattern>,
+    /// Its value, of fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<TextPattern>,
+    /// Its attributes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, TextPattern>,
+    /// Whether it is checked or selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<bool>,
+    /// Whether it is seen: has a size, and is not hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible: Option<bool>,
+}
+
+/// What a text has to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextPattern {
+    /// Exactly this.
+    Equals(String),
+    /// This is in it.
+    Contains(String),
+    /// A regular expression, in the syntax of the `regex` crate, matches it somewhere.
+    Matches(String),
+}
+
+/// Where a page keeps texts by key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageArea {
+    /// `localStorage`.
+    Local,
+    /// `sessionStorage`.
+    Session,
+}
+
+/// What a task says that says nothing about its browser. It has no first page.
+impl Default for GuiSpec {
+    fn default() -> Self {
+        Self {
+            sites: Vec::new(),
+            origins: Vec::new(),
+            start: String::new(),
+            prepare: Vec::new(),
+            end_when: None,
+            files: Vec::new(),
+            viewport: (1024, 768),
+            hidden: Vec::new(),
+            screenshots: Screenshots::default(),
+            observation_chars: 8_000,
+            settle: Duration::from_secs(5),
+            sandbox: SandboxKind::default(),
+            memory_mib: 1_024,
+        }
+    }
+}
