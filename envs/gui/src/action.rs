@@ -191,12 +191,7 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
             json!({ "seconds": { "type": "number", "minimum": 0, "maximum": 10 } }),
             &["seconds"],
         ),
-        tool(
-            SUBMIT,
-            "Ends the task, with an answer where one is asked for.",
-            json!({ "answer": { "type": "string" } }),
-            &[],
-        ),
+        tool(SUBMIT, "Ends the task.", json!({ "answer": { "type": "string" } }), &[]),
     ]
 }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
@@ -18,6 +19,9 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// Largest message. Pictures do not come this way.
 const MOST_BYTES: usize = 16 << 20;
+
+/// A browser that has not answered by then does not.
+const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
 /// Events that wait to be taken.
 const MOST_EVENTS: usize = 4096;
@@ -36,6 +40,12 @@ pub(crate) enum BidiError {
     /// The connection is over.
     #[error("the connection to the browser broke")]
     Lost,
+    /// Nobody answered.
+    #[error("the browser did not answer `{method}` within {COMMAND_LIMIT:?}")]
+    Late {
+        /// The command.
+        method: String,
+    },
 }
 
 /// What happened in the browser.
@@ -135,7 +145,15 @@ impl Bidi {
         self.shared.waiting().as_mut().ok_or(BidiError::Lost)?.insert(id, answer);
         let text = json!({ "id": id, "method": method, "params": params }).to_string();
         self.outgoing.send(Message::Text(text.into())).map_err(|_| BidiError::Lost)?;
-        answered.await.unwrap_or(Err(BidiError::Lost))
+        match tokio::time::timeout(COMMAND_LIMIT, answered).await {
+            Ok(answer) => answer.unwrap_or(Err(BidiError::Lost)),
+            Err(_late) => {
+                if let Some(waiting) = self.shared.waiting().as_mut() {
+                    waiting.remove(&id);
+                }
+                Err(BidiError::Late { method: method.to_owned() })
+            }
+        }
     }
 
     /// Whether it is over.

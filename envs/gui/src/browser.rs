@@ -201,7 +201,7 @@ impl Drop for Browser {
 /// What becomes of an attempt whose browser refuses, or is gone.
 pub(crate) fn lost(error: BidiError) -> Fault {
     let code = match &error {
-        BidiError::Lost => "browser-lost",
+        BidiError::Lost | BidiError::Late { .. } => "browser-lost",
         BidiError::Refused { .. } => "browser-refused",
     };
     Fault::transient(Boundary::Env, code, error.to_string())
@@ -250,7 +250,8 @@ fn capabilities(programs: &BrowserPrograms) -> Value {
         "browserName": "chrome",
         "webSocketUrl": true,
         "unhandledPromptBehavior": "ignore",
-        "pageLoadStrategy": "normal",
+        // What a document loads besides is waited for by the page's own script, and not for ever.
+        "pageLoadStrategy": "eager",
         "goog:chromeOptions": {
             "binary": programs.browser.to_string_lossy(),
             "args": SWITCHES,

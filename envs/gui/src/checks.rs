@@ -49,19 +49,28 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             #[derive(Deserialize)]
             struct Answer {
                 elements: Option<Vec<Element>>,
+                #[serde(default)]
+                total: u32,
             }
             let answer: Answer =
                 within(page.call("elements", json!([selector]))).await.map_err(Trouble::fault)?;
-            let Some(elements) = answer.elements else {
+            let Answer { elements, total } = answer;
+            let Some(elements) = elements else {
                 return Err(invalid(format!("`{selector}` is no CSS selector")));
             };
             let mut count = 0;
             for element in &elements {
                 count += u32::from(element.fits(with)?);
             }
-            let what =
-                format!("of {} elements that `{selector}` finds, {count} are as wanted", elements.len());
-            Ok(counted(count, *at_least, *at_most, &what))
+            let what = format!("of {total} elements that `{selector}` finds, {count} are as wanted");
+            // Of those that were not looked at, none is for the better.
+            let unseen = total.saturating_sub(elements.len() as u32);
+            Ok(match at_most.filter(|&most| count + unseen > most) {
+                Some(most) => {
+                    (0.0, format!("{what}, and {unseen} were not looked at; at most {most} wanted"))
+                }
+                None => counted(count, *at_least, *at_most, &what),
+            })
         }
         PageCheck::Url(pattern) => {
             let view = page.observe(&[]).await.map_err(Trouble::fault)?;
@@ -83,9 +92,14 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
                 StorageArea::Local => "local",
                 StorageArea::Session => "session",
             };
-            let kept: Option<String> =
+            let kept: Value =
                 within(page.call("storage", json!([area, key]))).await.map_err(Trouble::fault)?;
-            compared(&format!("`{key}` in {area} storage"), kept.as_deref(), value.as_ref())
+            match kept["error"].as_str() {
+                Some(why) => Ok((0.0, format!("{area} storage cannot be read: {why}"))),
+                None => {
+                    compared(&format!("`{key}` in {area} storage"), kept["value"].as_str(), value.as_ref())
+                }
+            }
         }
         PageCheck::Cookie { name, value } => {
             let kept = stage.cookies().await?;

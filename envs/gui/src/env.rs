@@ -29,8 +29,6 @@ pub(crate) struct GuiEnv {
     seed: u64,
     /// `None` after `close`, and where it cannot be used again.
     stage: Option<Stage>,
-    /// What was submitted.
-    answer: Option<String>,
     progress: Progress,
     /// Whether a step ran into its limit.
     spent: bool,
@@ -38,15 +36,7 @@ pub(crate) struct GuiEnv {
 
 impl GuiEnv {
     pub(crate) fn new(shared: Arc<Shared>, task: Arc<TaskSpec>, seed: u64, stage: Stage) -> Self {
-        Self {
-            shared,
-            task,
-            seed,
-            stage: Some(stage),
-            answer: None,
-            progress: Progress::default(),
-            spent: false,
-        }
+        Self { shared, task, seed, stage: Some(stage), progress: Progress::default(), spent: false }
     }
 
     fn stage(&mut self) -> Result<&mut Stage, Fault> {
@@ -86,8 +76,7 @@ impl GuiEnv {
                     break;
                 }
             };
-            if let Action::Submit(answer) = action {
-                self.answer = Some(answer.unwrap_or_default());
+            if let Action::Submit(_) = action {
                 return Ok(StepResult {
                     observation: Observation::from_text("submitted"),
                     end: Some(StopReason::Submitted),
@@ -114,9 +103,19 @@ impl GuiEnv {
         stage.must_have_served(Boundary::Env)?;
         let end = match &spec.end_when {
             Some(expression) if sight.dialog.is_none() => {
-                let asked = within(stage.page().call::<Value>("done", json!([expression]))).await;
-                let done = asked.map_err(Trouble::fault)?;
-                (done["done"].as_bool() == Some(true)).then(|| StopReason::Ended("page-done".to_owned()))
+                match within(stage.page().call::<Value>("done", json!([expression]))).await {
+                    Ok(done) => match done["error"].as_str() {
+                        None => (done["done"].as_bool() == Some(true))
+                            .then(|| StopReason::Ended("page-done".to_owned())),
+                        Some(why) => {
+                            let message = format!("`end_when` cannot be asked: {why}");
+                            return Err(Fault::permanent(Boundary::Env, "end-when", message));
+                        }
+                    },
+                    // What happened since is for the next look.
+                    Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
+                    Err(trouble) => return Err(trouble.fault()),
+                }
             }
             _ => None,
         };
@@ -125,24 +124,32 @@ impl GuiEnv {
 
     async fn judged(&mut self) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
-        self.stage()?.must_have_served(Boundary::Grader)?;
+        let spec = spec_of(&task)?;
+        let stage = self.stage()?;
+        let readable = stage.rest(spec).await.map_err(of_grader)?;
+        stage.must_have_served(Boundary::Grader)?;
         let mut reports: Vec<Option<CheckReport>> = Vec::new();
         for spec in &task.checks {
             reports.push(match &spec.check {
                 Check::Page(PageCheck::Downloaded { .. }) => None,
+                Check::Page(check) if !readable && is_of_page(check) => {
+                    let message = "the page opens one dialog after another, and cannot be read".to_owned();
+                    Some(CheckReport { label: spec.label.clone(), score: 0.0, weight: spec.weight, message })
+                }
                 Check::Page(check) => Some(judge(self.stage()?, spec, check).await?),
                 other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
             });
         }
         if reports.iter().any(Option::is_none) {
             // Files lie where the browser writes: it has to be ended before they are believed.
-            let stage = self.stage.take().ok_or_else(Progress::closed)?;
-            stage.browser.sandbox.halt().await?;
+            let mut stage = self.stage.take().ok_or_else(Progress::closed)?;
+            stage.finish_downloads().await;
+            stage.browser.sandbox.halt().await.map_err(of_grader)?;
             for (spec, report) in task.checks.iter().zip(&mut reports).filter(|(_, report)| report.is_none())
             {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
                 let path = format!("/work/{}/{name}", stage.downloads_folder);
-                let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await?;
+                let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await.map_err(of_grader)?;
                 let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let (score, message) = match (&found, content) {
                     (Some(_), None) => (1.0, format!("`{name}` was downloaded")),
@@ -155,6 +162,15 @@ impl GuiEnv {
         }
         Ok(Grade::from_checks(reports.into_iter().flatten().collect(), Vec::new()))
     }
+}
+
+fn of_grader(fault: Fault) -> Fault {
+    Fault { boundary: Boundary::Grader, ..fault }
+}
+
+/// Whether a check reads the active page.
+fn is_of_page(check: &PageCheck) -> bool {
+    !matches!(check, PageCheck::Cookie { .. } | PageCheck::Requested { .. } | PageCheck::Downloaded { .. })
 }
 
 /// Largest file that a check reads.

@@ -18,6 +18,9 @@ const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
     if (!api) return { missing: true };\
     return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
 
+/// Functions that change nothing.
+const READING: [&str; 6] = ["settle", "observe", "locate", "done", "elements", "storage"];
+
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -133,8 +136,11 @@ impl Page<'_> {
         let until = Instant::now() + ANSWER_LIMIT;
         loop {
             match self.call_once(function, &arguments).await {
-                // What a step did may have begun to open another page: the question is for that one.
-                Err(Trouble::Left) if Instant::now() < until => {}
+                // What a step did may have begun to open another page: the question is for that one. What changes something
+                // is asked for once.
+                Err(Trouble::Left) if READING.contains(&function) && Instant::now() < until => {
+                    tokio::task::yield_now().await;
+                }
                 answered => {
                     return serde_json::from_value(answered?).map_err(|error| {
                         Trouble::Refused(format!("the page's script answered otherwise: {error}"))
@@ -202,7 +208,16 @@ impl Page<'_> {
             }
             actions = actions.then(PointerAction::Up { button });
         }
-        within(async { Ok(self.0.perform_actions(actions).await?) }).await
+        within(async {
+            self.let_go().await?;
+            Ok(self.0.perform_actions(actions).await?)
+        })
+        .await
+    }
+
+    /// Nothing is held from before, and no click counts as the second of two.
+    async fn let_go(self) -> Result<(), Trouble> {
+        Ok(self.0.release_actions().await?)
     }
 
     /// Presses keys one after another, and holds those that modify while the others are pressed.
@@ -217,7 +232,11 @@ impl Page<'_> {
         for &value in held.iter().rev() {
             actions = actions.then(KeyAction::Up { value });
         }
-        within(async { Ok(self.0.perform_actions(actions).await?) }).await
+        within(async {
+            self.let_go().await?;
+            Ok(self.0.perform_actions(actions).await?)
+        })
+        .await
     }
 }
 

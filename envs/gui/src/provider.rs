@@ -88,7 +88,10 @@ impl GuiProvider {
         let making = Arc::clone(&shared);
         let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
             let shared = Arc::clone(&making);
-            Box::pin(async move { shared.make(kind).await })
+            Box::pin(async move {
+                let made = shared.make(kind).await;
+                made.map_err(|fault| Fault { boundary: Boundary::Provider, ..fault })
+            })
         };
         let pool = WarmPool::new(config.marks, config.expected.clone(), make);
         Self { shared, pool, expected: config.expected }
@@ -127,7 +130,7 @@ impl Shared {
     }
 
     /// An attempt is over. `whole`: nothing of it was left half-way.
-    pub(crate) async fn take_back(&self, stage: Stage, whole: bool) {
+    pub(crate) async fn take_back(&self, mut stage: Stage, whole: bool) {
         let (kind, attempts) = (stage.kind, stage.attempts);
         if !whole || attempts >= MOST_ATTEMPTS || !stage.is_clean() {
             return;

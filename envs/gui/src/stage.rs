@@ -15,15 +15,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
-use crate::bidi::Event;
+use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, lost};
 use crate::page::{Page, Point, Trouble, View, gone, preload, within};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
-/// Tabs of an attempt. A page that opens more is a fault of its attempt.
+/// Tabs of an attempt. Those that are opened beyond it are closed.
 const MOST_TABS: usize = 20;
+
+/// Dialogs that are dismissed before the pages are judged.
+const MOST_DIALOGS: u32 = 5;
 
 /// A dialog is told by an event, which comes over another connection than the answer that it holds up.
 const EVENT_LIMIT: Duration = Duration::from_secs(2);
@@ -77,6 +80,10 @@ pub(crate) struct Stage {
     dialogs: HashMap<String, OpenDialog>,
     downloads: Vec<String>,
     pub(crate) downloads_folder: String,
+    /// Of its windows.
+    viewport: (u16, u16),
+    /// Downloads that began and have not ended.
+    loading: u32,
     /// Whether anything was downloaded, which other attempts must not find.
     has_downloaded: bool,
     /// Whether files were laid in for it.
@@ -117,6 +124,8 @@ impl Stage {
             dialogs: HashMap::new(),
             downloads: Vec::new(),
             downloads_folder,
+            viewport: GuiSpec::default().viewport,
+            loading: 0,
             has_downloaded: false,
             has_uploads: false,
             kind: BrowserKind { sandbox: SandboxKind::default(), memory_mib: 0 },
@@ -133,7 +142,8 @@ impl Stage {
     }
 
     /// Whether the sandbox is as before the attempt.
-    pub(crate) fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&mut self) -> bool {
+        self.hear_all();
         !self.has_downloaded && !self.has_uploads
     }
 
@@ -155,6 +165,7 @@ impl Stage {
     /// A setup [`Fault`]: the page cannot be opened, or a script fails.
     pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<(), Fault> {
         let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
+        self.viewport = spec.viewport;
         self.browser.set_viewport(&handle, spec.viewport).await?;
         let unreachable = |why: String| {
             Fault::transient(Boundary::Env, "page-unreachable", format!("{}: {why}", spec.start))
@@ -362,9 +373,7 @@ impl Stage {
 
     /// Takes note of what the browser told; whether another tab is active now.
     async fn refresh(&mut self) -> Result<bool, Trouble> {
-        while let Ok(event) = self.events.try_recv() {
-            self.hear(&event);
-        }
+        self.hear_all();
         // Events come over another connection and may be late; the tree of tabs is as it is now.
         let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
         let tree = tree.map_err(|error| Trouble::Lost(lost(error)))?;
@@ -376,22 +385,28 @@ impl Stage {
             .filter(own)
             .filter_map(|tab| tab["context"].as_str().map(str::to_owned))
             .collect();
-        if there.len() > MOST_TABS {
-            return Err(Trouble::Refused(format!("the page opened more than {MOST_TABS} tabs")));
-        }
         let before = self.tabs.get(self.active).map(|tab| tab.handle.clone());
         self.tabs.retain(|tab| there.contains(&tab.handle));
         self.dialogs.retain(|handle, _| there.contains(handle));
         let mut opened = false;
         for handle in there {
-            if !self.tabs.iter().any(|tab| tab.handle == handle) {
-                self.tabs.push(Tab { handle, title: String::new() });
-                opened = true;
+            if self.tabs.iter().any(|tab| tab.handle == handle) {
+                continue;
             }
+            if self.tabs.len() >= MOST_TABS {
+                // One that closed itself meanwhile is closed.
+                let _ =
+                    self.browser.bidi.command("browsingContext.close", json!({ "context": handle })).await;
+                continue;
+            }
+            // One that closed itself meanwhile has no size, and is missed at the next look.
+            let _ = self.browser.set_viewport(&handle, self.viewport).await;
+            self.tabs.push(Tab { handle, title: String::new() });
+            opened = true;
         }
         if self.tabs.is_empty() {
             // Whoever closes the last window of a browser begins with an empty one.
-            self.open_tab(GuiSpec::default().viewport).await.map_err(Trouble::Lost)?;
+            self.open_tab(self.viewport).await.map_err(Trouble::Lost)?;
             return Ok(true);
         }
         let last = self.tabs.len() - 1;
@@ -406,6 +421,42 @@ impl Stage {
         Ok(true)
     }
 
+    /// Brings the pages to rest for whoever judges them: nothing is under way, and dialogs are dismissed. Whether they can be
+    /// read: a page may open one dialog after another.
+    ///
+    /// # Errors
+    /// As of [`Self::look`].
+    pub(crate) async fn rest(&mut self, spec: &GuiSpec) -> Result<bool, Fault> {
+        for _ in 0..MOST_DIALOGS {
+            if self.look(spec).await?.dialog.is_none() {
+                return Ok(true);
+            }
+            match self.answer(false, None).await {
+                Ok(_) | Err(Trouble::Refused(_) | Trouble::NoTab | Trouble::Left | Trouble::Dialog) => {}
+                Err(trouble) => return Err(trouble.fault()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until downloads that began have ended, for a while.
+    pub(crate) async fn finish_downloads(&mut self) {
+        self.hear_all();
+        let until = tokio::time::Instant::now() + EVENT_LIMIT;
+        while self.loading > 0 {
+            match tokio::time::timeout_at(until, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn hear_all(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            self.hear(&event);
+        }
+    }
+
     fn hear(&mut self, event: &Event) {
         let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
         match event.method.as_str() {
@@ -416,10 +467,15 @@ impl Stage {
             "browsingContext.userPromptClosed" => {
                 self.dialogs.remove(&text("context"));
             }
-            "browsingContext.downloadWillBegin" => self.has_downloaded = true,
-            "browsingContext.downloadEnd" if text("status") == "complete" => {
+            "browsingContext.downloadWillBegin" => {
+                self.has_downloaded = true;
+                self.loading += 1;
+            }
+            "browsingContext.downloadEnd" => {
+                self.loading = self.loading.saturating_sub(1);
                 let path = text("filepath");
-                self.downloads.extend(path.rsplit('/').next().map(str::to_owned));
+                let name = path.rsplit('/').next().filter(|_| text("status") == "complete");
+                self.downloads.extend(name.map(str::to_owned));
             }
             _ => {}
         }
@@ -524,11 +580,6 @@ impl Stage {
                 names => format!("there is no file `{file}`; files: {}", names.join(", ")),
             }));
         }
-        let kind: Value = within(self.page().call("elements", json!(["input[type=file]"]))).await?;
-        if kind["total"].as_u64() == Some(0) {
-            return Ok(Some(format!("element {element} takes no files")));
-        }
-        let files = json!({ "files": [format!("/work/{}/{file}", uploads(&self.downloads_folder))] });
         let script = "const e = window[Symbol.for('clawrl.page')].element(arguments[0]);\
                       return e instanceof HTMLInputElement && e.type === 'file' ? e : null;";
         let found =
@@ -540,11 +591,11 @@ impl Stage {
         let question = json!({
             "context": self.tabs[self.active].handle,
             "element": { "sharedId": reference },
-            "files": files["files"],
+            "files": [format!("/work/{}/{file}", uploads(&self.downloads_folder))],
         });
         match self.browser.bidi.command("input.setFiles", question).await {
             Ok(_) => Ok(None),
-            Err(crate::bidi::BidiError::Refused { message, .. }) => Ok(Some(message)),
+            Err(BidiError::Refused { message, .. }) => Ok(Some(message)),
             Err(error) => Err(Trouble::Lost(lost(error))),
         }
     }
@@ -554,12 +605,15 @@ impl Stage {
         if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
             return Ok(Some(format!("`{url}` is no address; addresses begin with http:// or https://")));
         }
-        let opening = async { Ok(self.browser.client.goto(url).await?) };
+        // Commands of this kind hold up no others: what loads for long is looked at as it is.
+        let question = json!({ "context": self.handle(), "url": url, "wait": "complete" });
+        let opening = self.browser.bidi.command("browsingContext.navigate", question);
         match tokio::time::timeout(spec.settle, opening).await {
-            // It goes on loading, and is looked at as it is.
-            Err(_late) => Ok(None),
-            Ok(Err(Trouble::Refused(why))) => Ok(Some(format!("{url} cannot be opened: {why}"))),
-            Ok(opened) => opened.map(|()| None),
+            Err(_) | Ok(Ok(_) | Err(BidiError::Late { .. })) => Ok(None),
+            Ok(Err(BidiError::Refused { message, .. })) => {
+                Ok(Some(format!("{url} cannot be opened: {message}")))
+            }
+            Ok(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
         }
     }
 }

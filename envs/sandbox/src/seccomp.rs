@@ -128,12 +128,17 @@ fn listed(filter: CallFilter) -> Result<BpfProgram, seccompiler::BackendError> {
     };
     let listed = DENIED.iter().filter(|call| !let_through.contains(call));
     let mut denied: BTreeMap<i64, Vec<SeccompRule>> = listed.map(|&call| (call, Vec::new())).collect();
-    let flags: Vec<SeccompRule> = (0..32)
-        .map(|bit| 1u64 << bit)
-        .filter(|flag| NAMESPACE_FLAGS & !namespaces & flag != 0)
-        .map(|flag| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag))
-        .collect::<Result<_, _>>()?;
-    denied.insert(libc::SYS_clone, flags);
+    let flags = || {
+        (0..32)
+            .map(|bit| 1u64 << bit)
+            .filter(|flag| NAMESPACE_FLAGS & !namespaces & flag != 0)
+            .map(|flag| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag))
+            .collect::<Result<Vec<SeccompRule>, _>>()
+    };
+    denied.insert(libc::SYS_clone, flags()?);
+    if filter == CallFilter::Browsers {
+        denied.insert(libc::SYS_unshare, flags()?);
+    }
     let other_family = ALLOWED_FAMILIES
         .iter()
         .map(|&family| condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64))
@@ -292,7 +297,9 @@ mod tests {
             assert_eq!(answer(&program, ARCHITECTURE, call as u32, arguments), expected, "{call} {flags:x}");
         };
         check(libc::SYS_chroot, 0, PASS);
-        check(libc::SYS_unshare, 0, PASS);
+        check(libc::SYS_unshare, libc::CLONE_NEWUSER | libc::CLONE_NEWNET, PASS);
+        check(libc::SYS_unshare, libc::CLONE_NEWNS, REFUSED);
+        check(libc::SYS_unshare, libc::CLONE_NEWUSER | libc::CLONE_NEWIPC, REFUSED);
         check(libc::SYS_clone, libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET, PASS);
         check(libc::SYS_clone, libc::CLONE_NEWNS, REFUSED);
         check(libc::SYS_clone, libc::CLONE_NEWUSER | libc::CLONE_NEWNS, REFUSED);

@@ -1712,10 +1712,17 @@
     }, null);
   }
 
-  /** What the page's origin keeps under a key in `local` or `session` storage, or null. */
-  const storage = (area, key) => attempt(() => (area === 'local' ? window.localStorage : window.sessionStorage).getItem(key), null);
 
   const failure = (error) => ({ error: attempt(() => String(error?.message ?? error), 'unknown') });
+
+  /** What the page's origin keeps under a key in `local` or `session` storage; null where there is no such key. */
+  function storage(area, key) {
+    try {
+      return { value: (area === 'local' ? window.localStorage : window.sessionStorage).getItem(key) };
+    } catch (error) {
+      return failure(error);
+    }
+  }
 
   /** The value of an expression, as far as JSON can say it. A page may forbid this by its content security policy. */
   function evaluate(expression) {

@@ -228,3 +228,40 @@ fn several_calls_of_one_action_stop_where_one_cannot_be_done() {
         env.close().await;
     });
 }
+
+#[test]
+fn pages_are_judged_at_rest_whatever_the_last_action_left() {
+    with_provider(|provider| async move {
+        let html = "<title>Main</title><button onclick='if (!confirm(\"Sure?\")) document.title = \"Kept\"'>Ask</button>\
+                    <button onclick='fetch(\"/slow\").then(() => document.title = \"Done\")'>Load</button>\
+                    <button onclick='while (true) alert(1)'>Nag</button>";
+        let mut gui = spec(vec![page("index.html", html), page("slow", "slow")]);
+        gui.sites[0].routes = vec![Route {
+            request: RequestPattern { path: Some("/slow".to_owned()), ..RequestPattern::default() },
+            after: 0,
+            times: None,
+            delay: Duration::from_millis(700),
+            answer: RouteAnswer::Serve { path: None },
+        }];
+        let titled =
+            |title: &str| PageCheck::Script { run: "return document.title".to_owned(), equals: title.into() };
+        for (button, title) in [("Ask", "Kept"), ("Load", "Done")] {
+            let task = task(gui.clone(), vec![titled(title)]);
+            let (mut env, seen) = begin(provider.as_ref(), &task).await;
+            let calls = [act(&format!("click {}", element(&seen, button))), act("submit")];
+            let end = env.step(&calls, ctx(1)).await.unwrap().end;
+            assert_eq!(end, Some(StopReason::Submitted));
+            let grade = graded(env.as_mut()).await;
+            assert!(grade.passed, "{button}: {grade:?}");
+            env.close().await;
+        }
+        let task =
+            task(gui, vec![titled("Main"), PageCheck::Cookie { name: "none".to_owned(), value: None }]);
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        step(env.as_mut(), &format!("click {}", element(&seen, "Nag"))).await;
+        let grade = graded(env.as_mut()).await;
+        let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
+        assert_eq!(scores, [0.0, 1.0], "{grade:?}");
+        env.close().await;
+    });
+}
