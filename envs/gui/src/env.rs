@@ -13,7 +13,7 @@ use clawrl_core::{
     Boundary, BoxFuture, Check, CheckReport, CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, Limit,
     Observation, PageCheck, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
-use clawrl_sandbox::PutFile;
+use clawrl_sandbox::{PutFile, WORKSPACE};
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, parse, tools};
@@ -148,7 +148,7 @@ impl GuiEnv {
             for (spec, report) in task.checks.iter().zip(&mut reports).filter(|(_, report)| report.is_none())
             {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
-                let path = format!("/work/{}/{name}", stage.downloads_folder);
+                let path = format!("{WORKSPACE}/{}/{name}", stage.downloads_folder);
                 let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await.map_err(of_grader)?;
                 let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let (score, message) = match (&found, content) {

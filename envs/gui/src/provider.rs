@@ -122,6 +122,11 @@ impl Shared {
                 Err(fault) => tracing::debug!(%fault, "a browser was given up"),
             }
         }
+        if kind.sandbox != SandboxKind::Bubblewrap {
+            // Its network, its policy and its folders are those of that kind alone.
+            let message = "browsers run in `sandbox: bubblewrap` and in no other kind";
+            return Err(Fault::permanent(Boundary::Provider, "browser-sandbox", message));
+        }
         let backend = backend_of(&self.backends, kind.sandbox)?;
         let label = format!("browser-{number}");
         let (browser, events) =

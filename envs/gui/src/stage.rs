@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, GuiSpec, SandboxKind};
-use clawrl_sandbox::Live;
+use clawrl_sandbox::{Live, WORKSPACE};
 use fantoccini::wd::WindowHandle;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -110,7 +110,7 @@ impl Stage {
         })?;
         let proxy = Proxy::serve(listener);
         let downloads_folder = format!("downloads-{number}");
-        let context = browser.new_context(port, &format!("/work/{downloads_folder}")).await?;
+        let context = browser.new_context(port, &format!("{WORKSPACE}/{downloads_folder}")).await?;
         let hooks = json!({ "functionDeclaration": preload(), "userContexts": [context] });
         browser.bidi.command("script.addPreloadScript", hooks).await.map_err(lost)?;
         let mut stage = Self {
@@ -591,7 +591,7 @@ impl Stage {
         let question = json!({
             "context": self.tabs[self.active].handle,
             "element": { "sharedId": reference },
-            "files": [format!("/work/{}/{file}", uploads(&self.downloads_folder))],
+            "files": [format!("{WORKSPACE}/{}/{file}", uploads(&self.downloads_folder))],
         });
         match self.browser.bidi.command("input.setFiles", question).await {
             Ok(_) => Ok(None),

@@ -45,7 +45,7 @@ pub use backend::{
     announcement,
 };
 pub use backends::{Backends, backend_of, shut_down};
-pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, probe_host};
+pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, WORKSPACE, probe_host};
 pub use carry::{CarryError, CarryRequest, Filling, Place};
 pub use cast::CastRecorder;
 pub use cgroup::{CgroupHost, owner_is_alive, owner_name};

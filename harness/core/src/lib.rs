@@ -27,6 +27,7 @@ mod plan;
 mod policy;
 mod printable;
 mod progress;
+mod public_address;
 mod remote;
 mod seed;
 mod sink;
@@ -67,6 +68,7 @@ pub use plan::{
 pub use policy::{Action, FinishReason, Policy, PolicyRequest, SampledTokens};
 pub use printable::{printable, printable_line};
 pub use progress::Progress;
+pub use public_address::is_public;
 pub use remote::{
     BadBaseUrl, KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
     TokenSource, ToolUse, check_base_url,

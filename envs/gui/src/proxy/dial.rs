@@ -8,11 +8,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clawrl_core::is_localhost;
+use clawrl_core::{is_localhost, is_public};
 use tokio::net::TcpStream;
 use url::Host;
 
-use super::address::is_public;
 use crate::site::Origin;
 
 /// A host that has not answered by then is not there.

@@ -7,7 +7,6 @@
 //!
 //! Cancellation: see P3; there is nothing else to wait for.
 
-mod address;
 mod dial;
 mod forward;
 mod in_flight;

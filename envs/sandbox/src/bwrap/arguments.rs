@@ -10,7 +10,7 @@ use crate::backend::announcement;
 use crate::{Announcer, FileKind, SandboxCommand, SandboxSpec};
 
 /// Folder of the workspace inside a sandbox without an image.
-pub(super) const WORKSPACE: &str = "/work";
+pub const WORKSPACE: &str = "/work";
 
 /// User and group id inside every sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;

@@ -16,6 +16,7 @@ mod stage;
 mod start;
 mod view;
 
+pub use arguments::WORKSPACE;
 pub(crate) use arguments::variables;
 pub(crate) use ending::AT_ONCE;
 pub use host::{HostReport, probe_host};

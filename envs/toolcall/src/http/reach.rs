@@ -4,9 +4,9 @@
 //! R2. An address inside another one, as IPv6 has IPv4 addresses in several ways, counts as what it is.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use clawrl_core::AllowedUrl;
+use clawrl_core::{AllowedUrl, is_public};
 
 /// What may be connected to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,47 +39,6 @@ impl Reach {
                 by_name || besides.contains(&address) || is_public(address)
             }
         }
-    }
-}
-
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_multicast()
-        || address.is_documentation()
-        || a == 0
-        || a >= 240
-        // Shared by customers of one provider; protocol assignments; benchmarks.
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (b == 18 || b == 19));
-    !is_special
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let parts = address.segments();
-    let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        is_public_v4(Ipv4Addr::new(a, b, c, d))
-    };
-    match parts {
-        // Mapped, compatible (with them the unspecified address and loopback), and translated.
-        [0, 0, 0, 0, 0, 0xffff, high, low] => embedded(high, low),
-        [0, 0, 0, 0, 0, 0, _, _] => false,
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-        [0x2002, high, low, ..] => embedded(high, low),
-        // What is routed is in 2000::/3; Teredo and documentation are there, too.
-        [0x2001, 0 | 0xdb8, ..] => false,
-        [first, ..] => (0x2000..0x4000).contains(&first),
     }
 }
 
