@@ -13,10 +13,15 @@ use serde_json::Value;
 const TOOL_PHRASES: &str = "error tool is missing a string number expected not of type there no key action must be one \
     get set delete list full answer within output call calls refused limit more than left end task submit";
 
+/// What observations of pages say besides what the pages do.
+const PAGE_PHRASES: &str = "error: url: http://.localhost/ title: tabs: dialog: downloaded: [1] [2] [3] button link textbox \
+    checkbox radio combobox option listbox list listitem heading form table row cell tab dialog image checked disabled \
+    focused selected expanded options: \"\" =";
+
 /// Instructions, files, tools, expected results and demonstrated actions of tasks.
 pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<String> {
     let mut texts = Vec::new();
-    let mut calls_tools = false;
+    let (mut calls_tools, mut browses) = (false, false);
     for task in tasks {
         texts.push(task.instruction.clone());
         match &task.env {
@@ -25,6 +30,10 @@ pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<S
             EnvSpec::Toolcall(toolcall) => {
                 tools(toolcall, &mut texts);
                 calls_tools = true;
+            }
+            EnvSpec::Gui(gui) => {
+                gui.sites.iter().for_each(|site| files(&site.files, &mut texts));
+                browses = true;
             }
             _ => {}
         }
@@ -46,6 +55,7 @@ pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<S
         }
     }
     texts.extend(calls_tools.then(|| TOOL_PHRASES.to_owned()));
+    texts.extend(browses.then(|| PAGE_PHRASES.to_owned()));
     texts
 }
 

@@ -12,6 +12,25 @@ use crate::value;
 /// What a software engineering environment offers, and a script may call by name.
 const SWE_TOOLS: &[&str] = &["bash", "view", "edit"];
 
+/// What a GUI environment offers.
+const GUI_TOOLS: &[&str] = &[
+    "act",
+    "click",
+    "hover",
+    "drag",
+    "scroll",
+    "type",
+    "press",
+    "select",
+    "upload",
+    "navigate",
+    "back",
+    "tab",
+    "dialog",
+    "wait",
+    "screenshot",
+];
+
 impl Checker {
     /// `what` is `oracle` or `mistake`. `env` is `None` where the task has none, which is a problem of its own.
     pub(super) fn script(
@@ -63,10 +82,17 @@ impl Checker {
     fn playable(&mut self, actions: &[(ActionRow, Span)], env: &EnvRow) {
         for (action, span) in actions {
             match (env, action) {
-                (EnvRow::Swe(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                (EnvRow::Swe(_) | EnvRow::Gui(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
                     self.submit_by_name(name);
                 }
-                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.swe_tool(name),
+                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.offered_tool(name, SWE_TOOLS),
+                (EnvRow::Gui(_), ActionRow::Call { name, .. }) => self.offered_tool(name, GUI_TOOLS),
+                (EnvRow::Gui(_), ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Signal(_)) => self.problem(
+                    *span,
+                    format!("`{}` needs a terminal, and this task has a browser", action.key()),
+                    "not for browsers",
+                    "write a line: `run: type 3 Ada`, `run: press Ctrl+A`; or `call: { name: click, arguments: { element: 3 } }`",
+                ),
                 (
                     EnvRow::Swe(_),
                     ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Wait(_) | ActionRow::Signal(_),
@@ -76,8 +102,10 @@ impl Checker {
                     "no program is typed into",
                     "write a command, `run: sed -i s/a/b/ x.py`, or `call: { name: edit, arguments: {...} }`",
                 ),
-                (EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Custom(_), ActionRow::Patch(_)) => self
-                    .problem(
+                (
+                    EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Gui(_) | EnvRow::Custom(_),
+                    ActionRow::Patch(_),
+                ) => self.problem(
                         *span,
                         "`patch` needs a software engineering task",
                         "no repository to patch",
@@ -122,9 +150,9 @@ impl Checker {
         }
     }
 
-    fn swe_tool(&mut self, name: &Text) {
-        if !SWE_TOOLS.contains(&name.value.as_str()) {
-            let help = format!("tools of this task are {}", listed(SWE_TOOLS.iter().copied()));
+    fn offered_tool(&mut self, name: &Text, offered: &[&str]) {
+        if !offered.contains(&name.value.as_str()) {
+            let help = format!("tools of this task are {}", listed(offered.iter().copied()));
             self.problem(name.span, format!("there is no tool `{}`", name.value), "not a tool here", help);
         }
     }
