@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clawrl_core::{
     Check, ElementPattern, FixtureContent, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer,
-    SITE_SUFFIX, SiteSpec, TextPattern,
+    SITE_SUFFIX, SiteSpec, TextPattern, asked_by_pages,
 };
 use minijinja::Value;
 use serde_json::Value as Json;
@@ -46,6 +46,17 @@ impl<'s> Filler<'_, '_, 's> {
             sandbox: row.sandbox,
             memory_mib: row.memory_mib,
         })
+    }
+
+    /// As [`clawrl_core::TaskSpec::asked`] has it of the task.
+    pub(super) fn asked_by_pages(
+        &mut self,
+        row: &'s GuiRow,
+        instruction: &str,
+        values: &Value,
+    ) -> Option<String> {
+        let (start, prepare) = (self.start(row, values)?, self.texts(&row.prepare, values)?);
+        Some(asked_by_pages(instruction, &start, &prepare))
     }
 
     /// The address of the first page; a path is one of the first site.

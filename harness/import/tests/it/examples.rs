@@ -210,7 +210,7 @@ fn texts_are_no_templates() {
     assert_eq!(task.instruction, text);
     let EnvSpec::Terminal(terminal) = &task.env else { panic!("a terminal") };
     assert_eq!(terminal.env["GREETING"], "{{ {% {#");
-    let Some(Script { calls }) = &task.oracle else { panic!("an oracle") };
+    let Some(Script::Calls(calls)) = &task.oracle else { panic!("an oracle") };
     assert!(
         calls
             .iter()
