@@ -231,3 +231,100 @@ fn pair_of(text: &str, between: char) -> Option<(i64, i64)> {
     let (left, right) = text.split_once(between)?;
     Some((left.parse().ok()?, right.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(line: &str, expected: &[Node]) {
+        assert_eq!(Page::read(line).nodes, expected, "{line}");
+    }
+
+    fn node(role: &str, name: &str) -> Node {
+        Node { role: role.to_owned(), name: name.to_owned(), ..Node::default() }
+    }
+
+    fn numbered(number: u32, role: &str, name: &str) -> Node {
+        Node { number: Some(number), ..node(role, name) }
+    }
+
+    fn words(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&one| one.to_owned()).collect()
+    }
+
+    #[test]
+    fn lines_are_read() {
+        check("text: Click [1] \"it\".", &[node("text", "Click [1] \"it\".")]);
+        check("[12] button \"Say \\\"no\\\"\"", &[numbered(12, "button", "Say \"no\"")]);
+        check("heading 2 \"Primary\"", &[Node { words: words(&["2"]), ..node("heading", "Primary") }]);
+        check(
+            "[1] textbox #tt = \"a\\nb\" (focused, multiline)",
+            &[Node {
+                words: words(&["#tt"]),
+                value: Some("a\nb".to_owned()),
+                states: words(&["focused", "multiline"]),
+                ..numbered(1, "textbox", "")
+            }],
+        );
+        check(
+            "[1] combobox \"Size\" = \"Small\" options: \"Small\", \"Large, blue\" (disabled)",
+            &[Node {
+                value: Some("Small".to_owned()),
+                options: words(&["Small", "Large, blue"]),
+                ..numbered(1, "combobox", "Size")
+            }],
+        );
+        check("[1] slider = 40%", &[Node { value: Some("40%".to_owned()), ..numbered(1, "slider", "") }]);
+    }
+
+    #[test]
+    fn places_and_shapes_are_read() {
+        check(
+            "  svg circle blue small at 19,-69 size 7x8",
+            &[Node {
+                depth: 1,
+                words: words(&["blue", "small"]),
+                at: Some((19, -69)),
+                size: Some((7, 8)),
+                ..node("svg circle", "")
+            }],
+        );
+        check(
+            "[3] svg text \"at\" red large at 1,2",
+            &[Node { words: words(&["red", "large"]), at: Some((1, 2)), ..numbered(3, "svg text", "at") }],
+        );
+        let handle = Page::read("[2] draggable .ui-handle.ui-n at 66,82");
+        assert!(handle.nodes[0].is_called("ui-n") && !handle.nodes[0].is_called("ui"), "{handle:?}");
+    }
+
+    #[test]
+    fn rows_are_read_cell_by_cell() {
+        check(
+            "  row header \"Genre\" cell [1] textbox cell \"x\" [2] row",
+            &[
+                Node { depth: 1, ..node("row", "") },
+                Node { depth: 2, ..node("header", "Genre") },
+                Node { depth: 2, ..node("cell", "") },
+                Node { depth: 2, ..numbered(1, "textbox", "") },
+                Node { depth: 2, ..node("cell", "x") },
+                Node { depth: 2, ..numbered(2, "row", "") },
+            ],
+        );
+    }
+
+    #[test]
+    fn what_stands_before_a_page_is_left_out() {
+        check("error: there is no element 9 in this page", &[]);
+        check("url: http://a.localhost/\ntitle: A\ntext: url: b", &[node("text", "url: b")]);
+        check("- [1] link \"1\"", &[Node { depth: 1, ..numbered(1, "link", "1") }]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "([\\[\\]\"(),=#. \\\\a-z0-9é-]|text: |\\[1\\] |row |at |size ){0,60}") {
+            let _ = Page::read(&text);
+        }
+    }
+}

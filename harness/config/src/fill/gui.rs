@@ -42,6 +42,7 @@ impl<'s> Filler<'_, '_, 's> {
             hidden: hidden.into_iter().collect::<Option<_>>()?,
             screenshots: row.screenshots,
             observation_chars: row.observation_chars,
+            show_address: row.show_address,
             settle: row.settle,
             sandbox: row.sandbox,
             memory_mib: row.memory_mib,

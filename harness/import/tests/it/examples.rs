@@ -12,7 +12,7 @@ use crate::place::{Format, Place};
 const SANDBOXES: [(ImportSandbox, &str); 2] =
     [(ImportSandbox::Container, "container"), (ImportSandbox::Bubblewrap, "bubblewrap")];
 
-fn plan_of(suite: &Path) -> RunPlan {
+pub(crate) fn plan_of(suite: &Path) -> RunPlan {
     let suite = load_suite(suite).unwrap_or_else(|error| panic!("{error}"));
     let host = HostCapacity {
         cpus: 8,

@@ -115,3 +115,33 @@ pub(super) fn numbers(text: &str) -> Vec<i64> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_place(word: &str, expected: Option<usize>) {
+        assert_eq!(place_of(word), expected, "{word}");
+    }
+
+    #[test]
+    fn ordinal_numbers_are_counted_from_nought() {
+        check_place("1st", Some(0));
+        check_place("23rd", Some(22));
+        check_place("3", None);
+        check_place("0th", None);
+        check_place("st", None);
+    }
+
+    fn check_numbers(text: &str, expected: &[i64]) {
+        assert_eq!(numbers(text), expected, "{text}");
+    }
+
+    #[test]
+    fn whole_numbers_are_found() {
+        check_numbers("[10,-18,5]", &[10, -18, 5]);
+        check_numbers("11h 21m", &[11, 21]);
+        check_numbers("3-4 and - then 5", &[3, -4, 5]);
+        check_numbers("none", &[]);
+    }
+}
