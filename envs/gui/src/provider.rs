@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, LeaseRequest, ProviderUsage,
+    Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest, ProviderUsage,
     SandboxKind,
 };
 use clawrl_sandbox::{Backends, LiveCount, WarmMarks, WarmPool, backend_of, shut_down, warm_shares};
@@ -34,6 +34,8 @@ pub struct GuiConfig {
     pub marks: WarmMarks,
     /// Environments that will be asked for, and how often.
     pub expected: Vec<(BrowserKind, u32)>,
+    /// Who is asked where a check of the answer has a rubric.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 /// What a browser is made for.
@@ -49,6 +51,7 @@ pub struct BrowserKind {
 pub(crate) struct Shared {
     backends: Backends,
     programs: BrowserPrograms,
+    pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) sites: SiteReader,
     /// Environments, leased or warm.
@@ -79,6 +82,7 @@ impl GuiProvider {
         let shared = Arc::new(Shared {
             backends: config.backends,
             programs: config.programs,
+            judge: config.judge,
             fixtures: Arc::default(),
             sites: SiteReader::default(),
             count: Arc::default(),
@@ -156,9 +160,7 @@ impl EnvProvider for GuiProvider {
             };
             let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
             let stage = self.pool.lease_for(&kind, &request).await?;
-            let task = Arc::clone(&request.task);
-            let env: Box<dyn Env> =
-                Box::new(GuiEnv::new(Arc::clone(&self.shared), task, request.seed, stage));
+            let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, stage));
             Ok(env)
         })
     }

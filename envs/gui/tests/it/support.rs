@@ -49,6 +49,7 @@ pub(crate) fn provider(client: SpawnerClient) -> GuiProvider {
         programs: find_programs(&std::env::var("PATH").unwrap()).unwrap(),
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib }, 1)],
+        judge: None,
     })
 }
 
