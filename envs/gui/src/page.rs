@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::naming::Naming;
+
 /// The script, one expression; see there.
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
 
@@ -19,7 +21,7 @@ const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
     return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
 
 /// Functions that change nothing.
-const READING: [&str; 6] = ["settle", "observe", "locate", "done", "elements", "storage"];
+const READING: [&str; 7] = ["settle", "observe", "resolve", "locate", "done", "elements", "storage"];
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -177,6 +179,41 @@ impl Page<'_> {
 
     pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
         within(self.call("observe", json!([{ "hidden": hidden }]))).await
+    }
+
+    /// The number of an element. The inner error is for the agent.
+    pub(crate) async fn number(self, element: &Naming) -> Result<Result<u32, String>, Trouble> {
+        #[derive(Deserialize)]
+        struct Resolved {
+            number: Option<u32>,
+            error: Option<String>,
+            #[serde(default)]
+            near: Vec<String>,
+            #[serde(default)]
+            numbers: Vec<u32>,
+            #[serde(default)]
+            count: u32,
+        }
+        let (role, name, place) = match element {
+            Naming::Number(number) => return Ok(Ok(*number)),
+            Naming::Words { role, name, place } => (role, name, place),
+        };
+        let found: Resolved = within(self.call("resolve", json!([role, name, place]))).await?;
+        Ok(match (found.number, found.error.as_deref()) {
+            (Some(number), _) => Ok(number),
+            (None, Some("several")) => {
+                let numbers: Vec<String> = found.numbers.iter().map(|number| format!("[{number}]")).collect();
+                let numbers = numbers.join(", ");
+                Err(format!(
+                    "{element} is the name of several elements: {numbers}; `{element} #2` is the second"
+                ))
+            }
+            (None, Some("place")) => Err(format!("of {element} there are only {}", found.count)),
+            (None, _) => Err(match found.near.as_slice() {
+                [] => format!("there is no {element} in this page"),
+                near => format!("there is no {element} in this page; near it: {}", near.join(", ")),
+            }),
+        })
     }
 
     /// Where an element can be clicked, scrolled into view. The inner error is for the agent.

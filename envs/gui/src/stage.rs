@@ -201,27 +201,34 @@ impl Stage {
         }
         let page = self.page();
         match action {
-            Action::Click { target, button, presses } => match self.place(*target, spec).await? {
+            Action::Click { target, button, presses } => match self.place(target, spec).await? {
                 Ok(point) => page.point(&[point], *button, *presses).await?,
                 Err(why) => return Ok(Some(why)),
             },
-            Action::Hover(target) => match self.place(*target, spec).await? {
+            Action::Hover(target) => match self.place(target, spec).await? {
                 Ok(point) => page.point(&[point], 0, 0).await?,
                 Err(why) => return Ok(Some(why)),
             },
             Action::Drag { from, to } => {
                 // Where to comes first: to bring it into view may move the other.
-                let to_point = match self.place(*to, spec).await? {
+                let to_point = match self.place(to, spec).await? {
                     Ok(point) => point,
                     Err(why) => return Ok(Some(why)),
                 };
-                let from_point = match self.place(*from, spec).await? {
+                let from_point = match self.place(from, spec).await? {
                     Ok(point) => point,
                     Err(why) => return Ok(Some(why)),
                 };
                 page.point(&way(from_point, to_point), 0, 1).await?;
             }
             Action::Scroll { element, right, down } => {
+                let element = match element {
+                    Some(element) => match page.number(element).await? {
+                        Ok(element) => Some(element),
+                        Err(why) => return Ok(Some(why)),
+                    },
+                    None => None,
+                };
                 let moved: Value = within(page.call("scroll", json!([element, right, down]))).await?;
                 return Ok(match (moved["error"].as_str(), moved["moved"].as_bool()) {
                     (Some(_), _) => Some(gone(element.unwrap_or_default())),
@@ -230,14 +237,30 @@ impl Stage {
                 });
             }
             Action::Type { element, text, append, enter } => {
-                return self.type_text(*element, text, *append, *enter).await;
+                let element = match element {
+                    Some(element) => match page.number(element).await? {
+                        Ok(element) => Some(element),
+                        Err(why) => return Ok(Some(why)),
+                    },
+                    None => None,
+                };
+                return self.type_text(element, text, *append, *enter).await;
             }
             Action::Press(Chord { held, pressed }) => page.keys(held, pressed).await?,
             Action::Select { element, options } => {
+                let element = match page.number(element).await? {
+                    Ok(element) => element,
+                    Err(why) => return Ok(Some(why)),
+                };
                 let chosen: Value = within(page.call("choose", json!([element, options]))).await?;
-                return Ok(refusal(&chosen, *element));
+                return Ok(refusal(&chosen, element));
             }
-            Action::Upload { element, file } => return self.upload(*element, file, spec).await,
+            Action::Upload { element, file } => {
+                return match page.number(element).await? {
+                    Ok(element) => self.upload(element, file, spec).await,
+                    Err(why) => Ok(Some(why)),
+                };
+            }
             Action::Navigate(url) => return self.open(url, spec).await,
             Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
             Action::SwitchTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
@@ -517,9 +540,12 @@ impl Stage {
         Ok(None)
     }
 
-    async fn place(&self, target: Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
-        match target {
-            Target::Element(element) => self.page().locate(element).await,
+    async fn place(&self, target: &Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
+        match *target {
+            Target::Element(ref element) => match self.page().number(element).await? {
+                Ok(element) => self.page().locate(element).await,
+                Err(why) => Ok(Err(why)),
+            },
             Target::At(x, y) => {
                 let (width, height) = spec.viewport;
                 let inside = (0..i64::from(width)).contains(&x) && (0..i64::from(height)).contains(&y);

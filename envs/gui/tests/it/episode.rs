@@ -124,6 +124,48 @@ fn what_cannot_be_done_is_told_and_costs_nothing_else() {
 }
 
 #[test]
+fn elements_are_named_by_role_and_name() {
+    with_provider(|provider| async move {
+        let html = r#"<title>Named</title><h1>Mail</h1>
+            <label>Name <input id=n></label><label>Size <select><option>Small<option>Large</select></label>
+            <button onclick="t.textContent += ' one'">Delete</button><button onclick="t.textContent += ' two'">Delete</button>
+            <button onclick="t.textContent += ' \\'said'">Say  &quot;hi&quot; \ bye</button><a href="/next.html">Send mail</a>
+            <p id=t>done:</p>"#;
+        let next = "<title>Next</title><button>Other</button>";
+        let files = vec![page("index.html", html), page("next.html", next)];
+        let (mut env, seen) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        assert!(seen.contains(r#"button "Say \"hi\" \\ bye""#), "{seen}");
+        let check = async |env: &mut dyn clawrl_core::Env, line: &str, part: &str| {
+            let seen = step(env, line).await;
+            assert!(seen.contains(part), "{line}: {seen}");
+        };
+        let env = env.as_mut();
+        check(env, r#"type textbox "Name" Ada "the" Lovelace"#, r#"textbox "Name" = "Ada \"the\" Lovelace""#)
+            .await;
+        check(env, r#"select combobox "Size" Large"#, r#"combobox "Size" = "Large""#).await;
+        check(env, r#"click button "Delete" #2"#, "done: two").await;
+        check(env, r#"click "Delete" #1"#, "done: two one").await;
+        check(env, r#"click button "Say \"hi\"  \\ bye""#, "said").await;
+        let (first, second) = (element(&seen, "\"Delete\""), element(&seen, "\"Delete\"") + 1);
+        check(env, r#"click "Delete""#, &format!("several elements: [{first}], [{second}]; `\"Delete\" #2`"))
+            .await;
+        check(env, r#"click "Delete" #3"#, "there are only 2").await;
+        check(env, r#"click button "Send""#, r#"no button "Send" in this page; near it: ["#).await;
+        check(env, r#"click button "Send""#, r#"] link "Send mail", ["#).await;
+        check(env, r#"scroll button "Nothing" down"#, r#"error: there is no button "Nothing""#).await;
+        // What was shown is of this page alone: what the next one has is not known until it is seen.
+        let calls = [act(r#"click link "Send mail""#), act(r#"click "Delete" #1"#)];
+        let seen = env.step(&calls, ctx(1)).await.unwrap().observation.joined_text();
+        assert!(seen.starts_with("error: there is no \"Delete\" #1 in this page\n"), "{seen}");
+        check(env, r#"click link "Send mail""#, "error: there is no link").await;
+        let click = clawrl_core::ToolCall::new("click", serde_json::json!({ "element": "button \"Other\"" }));
+        let seen = env.step(&[click], ctx(1)).await.unwrap().observation.joined_text();
+        assert!(seen.starts_with("url: ") && seen.contains("(focused)"), "{seen}");
+        env.close().await;
+    });
+}
+
+#[test]
 fn dialogs_tabs_and_downloads_are_seen_and_answered() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><button onclick='document.title = prompt(\"Name?\")'>Ask</button>\
