@@ -60,6 +60,7 @@ impl GuiEnv {
         }
         stage.begin(spec, seed).await?;
         let sight = stage.look(spec).await?;
+        stage.must_have_served(Boundary::Env)?;
         let observation = observation(&sight, &[], spec);
         Ok(Observation { tools: tools(), ..observation })
     }

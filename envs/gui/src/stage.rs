@@ -13,6 +13,7 @@ use clawrl_sandbox::{Live, WORKSPACE};
 use fantoccini::wd::WindowHandle;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use url::Url;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
@@ -171,8 +172,13 @@ impl Stage {
             Fault::transient(Boundary::Env, "page-unreachable", format!("{}: {why}", spec.start))
         };
         match self.open(&spec.start, spec).await {
-            Ok(None) | Err(Trouble::Dialog) => {}
-            Ok(Some(why)) => return Err(unreachable(why)),
+            Ok(Opened::Done) => self.must_have_begun(spec).await?,
+            // What is not there yet is looked at as it is.
+            Ok(Opened::Late) | Err(Trouble::Dialog) => {}
+            Ok(Opened::Refused(why)) => {
+                self.must_have_served(Boundary::Env)?;
+                return Err(unreachable(why));
+            }
             Err(trouble) => return Err(trouble.fault()),
         }
         for (index, script) in spec.prepare.iter().enumerate() {
@@ -261,7 +267,12 @@ impl Stage {
                     Err(why) => Ok(Some(why)),
                 };
             }
-            Action::Navigate(url) => return self.open(url, spec).await,
+            Action::Navigate(url) => {
+                return Ok(match self.open(url, spec).await? {
+                    Opened::Done | Opened::Late => None,
+                    Opened::Refused(why) => Some(why),
+                });
+            }
             Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
             Action::SwitchTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
                 Some(at) => self.switch_to(at).await?,
@@ -346,11 +357,14 @@ impl Stage {
         }
     }
 
-    /// That every file of the sites was as the plan says.
+    /// That every file of the sites was as the plan says, and that the origins of the task could be reached.
     ///
     /// # Errors
     /// The first [`Fault`] of one that was not.
     pub(crate) fn must_have_served(&self, boundary: Boundary) -> Result<(), Fault> {
+        if let Some(why) = self.proxy.unreachable() {
+            return Err(Fault::transient(boundary, "origin-unreachable", why));
+        }
         match self.sites.as_ref().and_then(|sites| sites.fault()) {
             Some(fault) => Err(Fault { boundary, ..fault }),
             None => Ok(()),
@@ -626,23 +640,69 @@ impl Stage {
         }
     }
 
-    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Opened, Trouble> {
         let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
         if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
-            return Ok(Some(format!("`{url}` is no address; addresses begin with http:// or https://")));
+            let why = format!("`{url}` is no address; addresses begin with http:// or https://");
+            return Ok(Opened::Refused(why));
         }
         // Commands of this kind hold up no others: what loads for long is looked at as it is.
         let question = json!({ "context": self.handle(), "url": url, "wait": "complete" });
         let opening = self.browser.bidi.command("browsingContext.navigate", question);
         match tokio::time::timeout(spec.settle, opening).await {
-            Err(_) | Ok(Ok(_) | Err(BidiError::Late { .. })) => Ok(None),
+            Ok(Ok(_)) => Ok(Opened::Done),
+            Err(_) | Ok(Err(BidiError::Late { .. })) => Ok(Opened::Late),
             Ok(Err(BidiError::Refused { message, .. })) => {
-                Ok(Some(format!("{url} cannot be opened: {message}")))
+                Ok(Opened::Refused(format!("{url} cannot be opened: {message}")))
             }
             Ok(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
         }
     }
+
+    /// That the first page is none that says that something went wrong, but for one that the task wrote.
+    async fn must_have_begun(&self, spec: &GuiSpec) -> Result<(), Fault> {
+        self.must_have_served(Boundary::Env)?;
+        let asked = within(async { Ok(self.browser.client.execute(STATUS, Vec::new()).await?) }).await;
+        let (status, address) = match asked {
+            Ok(answer) => (
+                answer["status"].as_u64().unwrap_or_default(),
+                answer["address"].as_str().unwrap_or_default().to_owned(),
+            ),
+            // It is there, and what it does is seen at the first look.
+            Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left | Trouble::Refused(_)) => return Ok(()),
+            Err(trouble) => return Err(trouble.fault()),
+        };
+        let of_site = Url::parse(&address)
+            .ok()
+            .and_then(|address| self.sites.as_ref().and_then(|sites| sites.is_written(&address)));
+        if status < FIRST_ERROR || of_site == Some(true) {
+            return Ok(());
+        }
+        let message = format!("{}: {address} was answered with status {status}", spec.start);
+        // Sites have the same files at the next attempt; elsewhere it may pass.
+        Err(match of_site {
+            Some(_) => Fault::permanent(Boundary::Env, "page-unreachable", message),
+            None => Fault::transient(Boundary::Env, "page-unreachable", message),
+        })
+    }
 }
+
+/// Where an address led.
+enum Opened {
+    /// To a page, all of which is there.
+    Done,
+    /// To one that is not there yet.
+    Late,
+    /// Nowhere: a sentence for the agent.
+    Refused(String),
+}
+
+/// The answer that a page came with; no script of the page changes it.
+const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation');\
+    return { status: begun?.responseStatus ?? 0, address: begun?.name ?? '' };";
+
+/// The first status that says that something went wrong.
+const FIRST_ERROR: u64 = 400;
 
 /// Where the files of an attempt lie that it may upload.
 pub(crate) fn uploads(downloads: &str) -> String {

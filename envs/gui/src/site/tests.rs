@@ -103,6 +103,7 @@ async fn files_of_the_plan_come_before_those_of_the_folder() {
         json: None,
         is_cut: false,
         status: Some(status),
+        is_written: false,
     };
     let expected = [
         ("/", None, 200),
@@ -112,6 +113,29 @@ async fn files_of_the_plan_come_before_those_of_the_folder() {
         ("/none", None, 404),
     ];
     assert_eq!(sites.requests(), expected.map(entry));
+}
+
+#[tokio::test]
+async fn what_a_route_wrote_is_told_from_what_went_wrong() {
+    let answer = json!({"respond": {"status": 404, "body": {"inline": "gone"}}});
+    let routes = json!([
+        {"request": {"path": "/a b"}, "times": 1, "answer": answer},
+        {"request": {"path": "/moved"}, "answer": {"serve": {"path": "/nowhere"}}},
+    ]);
+    let sites = open(&spec(&[], None, routes)).await;
+    let check = |address: &str, expected: Option<bool>| {
+        assert_eq!(sites.is_written(&address.parse().unwrap()), expected, "{address}");
+    };
+    check("http://shop.localhost/a%20b", Some(false));
+    assert_eq!(status(&sites, "/a%20b").await, 404);
+    check("http://shop.localhost/a%20b?x#y", Some(true));
+    assert_eq!(status(&sites, "/a%20b").await, 404);
+    check("http://shop.localhost/a%20b", Some(false));
+    assert_eq!(status(&sites, "/moved").await, 404);
+    check("http://shop.localhost/moved", Some(false));
+    check("http://other.localhost/", None);
+    check("https://shop.localhost/", None);
+    check("http://shop.localhost:81/", None);
 }
 
 #[tokio::test]
