@@ -14,7 +14,7 @@ use clawrl_core::{
     Observation, PageCheck, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
 use clawrl_sandbox::{PutFile, WORKSPACE};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::checks::{compared, invalid, judge};
@@ -104,15 +104,12 @@ impl GuiEnv {
         stage.must_have_served(Boundary::Env)?;
         let end = match &spec.end_when {
             Some(expression) if sight.dialog.is_none() => {
-                match within(stage.page().call::<Value>("done", json!([expression]))).await {
-                    Ok(done) => match done["error"].as_str() {
-                        None => (done["done"].as_bool() == Some(true))
-                            .then(|| StopReason::Ended("page-done".to_owned())),
-                        Some(why) => {
-                            let message = format!("`end_when` cannot be asked: {why}");
-                            return Err(Fault::permanent(Boundary::Env, "end-when", message));
-                        }
-                    },
+                match within(stage.page().is_true(expression)).await {
+                    Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
+                    Ok(Err(why)) => {
+                        let message = format!("`end_when` cannot be asked: {why}");
+                        return Err(Fault::permanent(Boundary::Env, "end-when", message));
+                    }
                     // What happened since is for the next look.
                     Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),

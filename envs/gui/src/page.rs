@@ -21,7 +21,14 @@ const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
     return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
 
 /// Functions that change nothing.
-const READING: [&str; 7] = ["settle", "observe", "resolve", "locate", "done", "elements", "storage"];
+const READING: [&str; 6] = ["settle", "observe", "resolve", "locate", "elements", "storage"];
+
+/// Around a function of the task: what it throws is no trouble of the page.
+const TRY: &str = "return (async () => { try { return { value: (await";
+const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
+
+/// What the driver says of a script that is none.
+const NOT_COMPILED: &str = "javascript error: SyntaxError";
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -135,21 +142,51 @@ impl Page<'_> {
         function: &str,
         arguments: Value,
     ) -> Result<T, Trouble> {
-        let until = Instant::now() + ANSWER_LIMIT;
-        loop {
-            match self.call_once(function, &arguments).await {
-                // What a step did may have begun to open another page: the question is for that one. What changes something
-                // is asked for once.
-                Err(Trouble::Left) if READING.contains(&function) && Instant::now() < until => {
-                    tokio::task::yield_now().await;
-                }
-                answered => {
-                    return serde_json::from_value(answered?).map_err(|error| {
-                        Trouble::Refused(format!("the page's script answered otherwise: {error}"))
-                    });
-                }
-            }
+        let answer = match READING.contains(&function) {
+            true => of_next(async || self.call_once(function, &arguments).await).await,
+            false => self.call_once(function, &arguments).await,
+        };
+        serde_json::from_value(answer?)
+            .map_err(|error| Trouble::Refused(format!("the page's script answered otherwise: {error}")))
+    }
+
+    /// What a function body of the task returns, or what its promise comes to. The inner error is why it has no value.
+    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+        let script = format!("{TRY} (function (seed) {{\n{body}\n}}).call(undefined, arguments[0]){CATCH}");
+        self.script(&script, seed).await
+    }
+
+    /// The value of an expression of the task, a promise not waited for.
+    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, Trouble> {
+        let script = format!("{TRY} [(function () {{ return (\n{expression}\n); }}).call(undefined)]{CATCH}");
+        let value = of_next(async || self.script(&script, 0).await).await?;
+        Ok(value.map(|mut value| value[0].take()))
+    }
+
+    /// Whether an expression of the task is true.
+    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, Trouble> {
+        let value = self.evaluate(&format!("!!(\n{expression}\n)")).await?;
+        Ok(value.map(|value| value == Value::Bool(true)))
+    }
+
+    /// The script is compiled by the driver: pages may forbid that their own functions compile any.
+    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+        #[derive(Deserialize)]
+        struct Ran {
+            #[serde(default)]
+            value: Value,
+            error: Option<String>,
         }
+        let answer = match self.0.execute(script, vec![json!(seed)]).await {
+            Err(CmdError::Standard(error)) if error.message.contains(NOT_COMPILED) => {
+                let message = error.message.lines().next().unwrap_or_default();
+                return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
+            }
+            answer => answer?,
+        };
+        let ran: Ran = serde_json::from_value(answer)
+            .map_err(|error| Trouble::Refused(format!("the script answered otherwise: {error}")))?;
+        Ok(ran.error.map_or(Ok(ran.value), Err))
     }
 
     async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, Trouble> {
@@ -274,6 +311,17 @@ impl Page<'_> {
             Ok(self.0.perform_actions(actions).await?)
         })
         .await
+    }
+}
+
+/// What a step did may have begun to open another page: the question, which changes nothing, is for that one.
+async fn of_next<T>(mut ask: impl AsyncFnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    let until = Instant::now() + ANSWER_LIMIT;
+    loop {
+        match ask().await {
+            Err(Trouble::Left) if Instant::now() < until => tokio::task::yield_now().await,
+            answered => return answered,
+        }
     }
 }
 

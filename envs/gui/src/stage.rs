@@ -184,9 +184,8 @@ impl Stage {
         for (index, script) in spec.prepare.iter().enumerate() {
             let page = self.page();
             page.settle(spec.settle, &spec.hidden).await.map_err(Trouble::fault)?;
-            let ran: Value =
-                within(page.call("run", json!([script, seed as u32]))).await.map_err(Trouble::fault)?;
-            if let Some(why) = ran["error"].as_str() {
+            let ran = within(page.run(script, seed as u32)).await.map_err(Trouble::fault)?;
+            if let Err(why) = ran {
                 let message = format!("`prepare`, script {}: {why}", index + 1);
                 return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
             }

@@ -1759,30 +1759,6 @@
     }
   }
 
-  /** The value of an expression, as far as JSON can say it. A page may forbid this by its content security policy. */
-  function evaluate(expression) {
-    try {
-      return { value: Function(`return (${expression}\n);`)() ?? null };
-    } catch (error) {
-      return failure(error);
-    }
-  }
-
-  /** Whether an expression is true. */
-  function done(expression) {
-    const result = evaluate(expression);
-    return 'error' in result ? result : { done: Boolean(result.value) };
-  }
-
-  /** What a function body returns, or what its promise comes to. */
-  async function run(body, seed) {
-    try {
-      return { value: (await Function('seed', body)(seed)) ?? null };
-    } catch (error) {
-      return failure(error);
-    }
-  }
-
   // ---- Quiet ----------------------------------------------------------------------------------------------------
 
   /** How long a page may change all the time, waiting for nothing, before it counts as one that always does. */
@@ -1870,7 +1846,7 @@
 
   return Object.freeze({
     observe, resolve, locate, element: elementOf, span, ready, clear, setValue, choose, scroll, settle,
-    text, elements, storage, evaluate, done, run,
+    text, elements, storage,
     hookListeners, hookRequests, hookTimers,
     // For the same script in other frames, and for tests.
     listenersOf: (element) => listeners.get(element),

@@ -6,7 +6,9 @@ use clawrl_core::{
     ElementPattern, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea, TextPattern,
 };
 
-use crate::support::{act, begin, ctx, element, graded, map, page, spec, step, stepped, task, with_provider};
+use crate::support::{
+    act, begin, ctx, element, graded, map, not_begun, page, route, spec, step, stepped, task, with_provider,
+};
 
 const FORM: &str = r#"<title>Order</title><h1>Order</h1>
 <form method="post" action="/orders">
@@ -253,6 +255,65 @@ fn pages_say_when_they_are_done_and_what_it_was_worth() {
         let fault = env.reset(ctx(0)).await.unwrap_err();
         assert_eq!(fault.code, "setup-failed", "{fault}");
         env.close().await;
+    });
+}
+
+#[test]
+fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
+    with_provider(|provider| async move {
+        let html = "<title>Strict</title><script>var done = false, reward = 0, drawn = 0, refused = '';\
+                    try { Function('return 1')(); } catch (error) { refused = error.name; }</script>\
+                    <button onclick='done = true; reward = 0.5'>Win</button>";
+        let mut gui = spec(Vec::new());
+        let policy = "script-src 'self' 'unsafe-inline'; require-trusted-types-for 'script'";
+        gui.sites[0].routes = vec![route(
+            "/",
+            RouteAnswer::Respond {
+                status: 200,
+                headers: map(&[("content-security-policy", policy)]),
+                body: clawrl_core::FixtureContent::Inline(html.to_owned()),
+            },
+        )];
+        gui.prepare = vec!["drawn = await_(seed); function await_(n) { return n * 2 } // told".to_owned()];
+        gui.end_when = Some("done // once".to_owned());
+        let script = |run: &str, equals: serde_json::Value| PageCheck::Script { run: run.to_owned(), equals };
+        let reward = |expression: &str| PageCheck::Reward {
+            expression: expression.to_owned(),
+            lowest: 0.0,
+            highest: 1.0,
+        };
+        let checks = vec![
+            script("return Promise.all([drawn, refused])", serde_json::json!([14, "EvalError"])),
+            reward("reward"),
+            reward("Promise.resolve(reward)"),
+            script("return }{", serde_json::Value::Null),
+            script("throw new Error('no')", serde_json::Value::Null),
+            script("throw { get message() { throw 1 } }", serde_json::Value::Null),
+            script("let nothing;", serde_json::Value::Null),
+        ];
+        let task = task(gui.clone(), checks);
+        let (mut env, _) = begin(provider.as_ref(), &task).await;
+        assert_eq!(stepped(env.as_mut(), "wait 0").await.end, None);
+        let won = stepped(env.as_mut(), "click \"Win\"").await;
+        assert_eq!(won.end, Some(StopReason::Ended("page-done".to_owned())));
+        let grade = graded(env.as_mut()).await;
+        let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
+        assert_eq!(scores, [1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0], "{grade:?}");
+        let says = |at: usize, part: &str| assert!(grade.checks[at].message.contains(part), "{grade:?}");
+        says(2, "is no number");
+        says(3, "SyntaxError");
+        says(4, "failed: no");
+        says(5, "failed: unknown");
+        env.close().await;
+        gui.end_when = Some("done(".to_owned());
+        let task = crate::support::task(gui.clone(), Vec::new());
+        let (mut env, _) = begin(provider.as_ref(), &task).await;
+        let fault = env.step(&[act("wait 0")], ctx(1)).await.unwrap_err();
+        assert!(fault.code == "end-when" && fault.message.contains("SyntaxError"), "{fault}");
+        env.close().await;
+        gui.prepare = vec!["}".to_owned()];
+        let fault = not_begun(provider.as_ref(), &crate::support::task(gui, Vec::new())).await;
+        assert!(fault.code == "setup-failed" && fault.message.contains("SyntaxError"), "{fault}");
     });
 }
 

@@ -18,11 +18,14 @@ fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
         // A port at which nobody is.
         let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
         let origin = format!("http://127.0.0.1:{port}");
-        let html = format!("<title>Main</title><button onclick='fetch(\"{origin}/\").catch(() => {{}})'>Ask</button>");
+        let html = format!(
+            "<title>Main</title><button onclick='fetch(\"{origin}/\").catch(() => {{}})'>Ask</button>"
+        );
         let mut gui = spec(vec![page("index.html", &html)]);
         gui.origins = vec![origin.clone()];
         let (mut env, _) = begin(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
-        let fault = env.step(&[crate::support::act("click \"Ask\"")], crate::support::ctx(1)).await.unwrap_err();
+        let fault =
+            env.step(&[crate::support::act("click \"Ask\"")], crate::support::ctx(1)).await.unwrap_err();
         assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "origin-unreachable"), "{fault}");
         assert!(fault.retry == Retry::Sound && fault.message.contains(&origin), "{fault}");
         env.close().await;
@@ -46,7 +49,8 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
         let seen = step(env.as_mut(), "goto http://app.localhost/none").await;
         assert!(seen.contains("there is no such page"), "{seen}");
         env.close().await;
-        gui.sites[0].routes = vec![route("/", RouteAnswer::Redirect { to: "/none".to_owned(), headers: Default::default() })];
+        gui.sites[0].routes =
+            vec![route("/", RouteAnswer::Redirect { to: "/none".to_owned(), headers: Default::default() })];
         let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
         assert!(fault.message.contains("app.localhost/none was answered with status 404"), "{fault}");
         gui.start = "http://elsewhere.localhost/".to_owned();

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Epoch,
-    Fault, FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, PageCheck, RequestPattern, RewardMap, Route, RouteAnswer, RunId, SandboxKind,
-    SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec, Timeouts, ToolCall,
+    Fault, FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, PageCheck, RequestPattern, RewardMap,
+    Route, RouteAnswer, RunId, SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec,
+    Timeouts, ToolCall,
 };
 use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider, find_programs};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
