@@ -139,6 +139,27 @@ async fn what_a_route_wrote_is_told_from_what_went_wrong() {
 }
 
 #[tokio::test]
+async fn several_cookies_are_set_at_once() {
+    let routes = json!([
+        {"request": {"path": "/in"}, "answer": {"respond": {
+            "status": 200, "headers": {"set-cookie": "a=1"}, "cookies": ["b=2; Path=/", "c=3"], "body": {"inline": ""}}}},
+        {"request": {"path": "/on"}, "answer": {"redirect": {"to": "/", "cookies": ["b=2", "c=3"]}}},
+    ]);
+    let sites = open(&spec(&[], None, routes)).await;
+    let check = async |path: &str, expected: &[&str]| {
+        let answer = ask(&sites, get(path)).await.unwrap();
+        let set: Vec<&str> =
+            answer.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(set, expected, "{path}");
+    };
+    check("/in", &["a=1", "b=2; Path=/", "c=3"]).await;
+    check("/on", &["b=2", "c=3"]).await;
+    let routes = json!([{"request": {}, "answer": {"redirect": {"to": "/", "cookies": ["a=1\n"]}}}]);
+    let fault = SiteReader::default().open(&spec(&[], None, routes)).await.unwrap_err();
+    assert_eq!(fault.code, "site", "{fault}");
+}
+
+#[tokio::test]
 async fn s1_nothing_but_files_of_the_site_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();

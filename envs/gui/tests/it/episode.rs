@@ -42,7 +42,8 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
             delay: Duration::from_millis(50),
             answer: RouteAnswer::Redirect {
                 to: "/thanks.html".to_owned(),
-                headers: map(&[("set-cookie", "order=1; Path=/")]),
+                headers: map(&[]),
+                cookies: vec!["order=1; Path=/".to_owned(), "step=2; Path=/".to_owned()],
             },
         }];
         let sent = RequestPattern {
@@ -60,6 +61,7 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
             once(sent),
             PageCheck::Url(equals("http://app.localhost/thanks.html")),
             PageCheck::Cookie { name: "order".to_owned(), value: Some(equals("1")) },
+            PageCheck::Cookie { name: "step".to_owned(), value: Some(equals("2")) },
             PageCheck::Cookie { name: "other".to_owned(), value: None },
         ];
         let task = task(gui, checks);
@@ -271,6 +273,7 @@ fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
             RouteAnswer::Respond {
                 status: 200,
                 headers: map(&[("content-security-policy", policy)]),
+                cookies: Vec::new(),
                 body: clawrl_core::FixtureContent::Inline(html.to_owned()),
             },
         )];

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
 use tokio::net::TcpListener;
 
-use crate::support::{begin, not_begun, page, route, spec, step, task, with_provider};
+use crate::support::{begin, map, not_begun, page, route, spec, step, task, with_provider};
 
 fn respond(status: u16, html: &str) -> RouteAnswer {
     let body = FixtureContent::Inline(html.to_owned());
-    RouteAnswer::Respond { status, headers: std::collections::BTreeMap::new(), body }
+    RouteAnswer::Respond { status, headers: map(&[]), cookies: Vec::new(), body }
 }
 
 #[test]
@@ -49,8 +49,10 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
         let seen = step(env.as_mut(), "goto http://app.localhost/none").await;
         assert!(seen.contains("there is no such page"), "{seen}");
         env.close().await;
-        gui.sites[0].routes =
-            vec![route("/", RouteAnswer::Redirect { to: "/none".to_owned(), headers: Default::default() })];
+        gui.sites[0].routes = vec![route(
+            "/",
+            RouteAnswer::Redirect { to: "/none".to_owned(), headers: map(&[]), cookies: Vec::new() },
+        )];
         let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
         assert!(fault.message.contains("app.localhost/none was answered with status 404"), "{fault}");
         gui.start = "http://elsewhere.localhost/".to_owned();
