@@ -39,9 +39,8 @@ impl Naming {
         let (role, quoted) = text.split_once('"').ok_or(WANTED)?;
         let role = role.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == ' ' || c == '-';
-        if !role.is_empty()
-            && !(role.starts_with(|c: char| c.is_ascii_alphabetic()) && role.chars().all(is_part))
-        {
+        let is_role = role.starts_with(|c: char| c.is_ascii_alphabetic()) && role.chars().all(is_part);
+        if !is_role && !role.is_empty() {
             return Err(WANTED.to_owned());
         }
         let (name, rest) = unquoted(quoted)?;

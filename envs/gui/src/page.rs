@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, Fault, spelled_out};
 use fantoccini::Client;
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions, MouseActions, PointerAction};
-use fantoccini::error::{CmdError, ErrorStatus};
+use fantoccini::error::{CmdError, ErrorStatus, WebDriver};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -26,9 +26,6 @@ const READING: [&str; 6] = ["settle", "observe", "resolve", "locate", "elements"
 /// Around a function of the task: what it throws is no trouble of the page.
 const TRY: &str = "return (async () => { try { return { value: (await";
 const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
-
-/// What the driver says of a script that is none.
-const NOT_COMPILED: &str = "javascript error: SyntaxError";
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -142,11 +139,16 @@ impl Page<'_> {
         function: &str,
         arguments: Value,
     ) -> Result<T, Trouble> {
-        let answer = match READING.contains(&function) {
-            true => of_next(async || self.call_once(function, &arguments).await).await,
-            false => self.call_once(function, &arguments).await,
+        let until = Instant::now() + ANSWER_LIMIT;
+        let answer = loop {
+            let answer = self.call_once(function, &arguments).await;
+            // What changes something is asked for once.
+            if !(READING.contains(&function) && is_for_next(&answer, until)) {
+                break answer?;
+            }
+            tokio::task::yield_now().await;
         };
-        serde_json::from_value(answer?)
+        serde_json::from_value(answer)
             .map_err(|error| Trouble::Refused(format!("the page's script answered otherwise: {error}")))
     }
 
@@ -159,7 +161,14 @@ impl Page<'_> {
     /// The value of an expression of the task, a promise not waited for.
     pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, Trouble> {
         let script = format!("{TRY} [(function () {{ return (\n{expression}\n); }}).call(undefined)]{CATCH}");
-        let value = of_next(async || self.script(&script, 0).await).await?;
+        let until = Instant::now() + ANSWER_LIMIT;
+        let value = loop {
+            let value = self.script(&script, 0).await;
+            if !is_for_next(&value, until) {
+                break value?;
+            }
+            tokio::task::yield_now().await;
+        };
         Ok(value.map(|mut value| value[0].take()))
     }
 
@@ -178,7 +187,7 @@ impl Page<'_> {
             error: Option<String>,
         }
         let answer = match self.0.execute(script, vec![json!(seed)]).await {
-            Err(CmdError::Standard(error)) if error.message.contains(NOT_COMPILED) => {
+            Err(CmdError::Standard(error)) if is_of_script(&error) => {
                 let message = error.message.lines().next().unwrap_or_default();
                 return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
             }
@@ -314,15 +323,16 @@ impl Page<'_> {
     }
 }
 
-/// What a step did may have begun to open another page: the question, which changes nothing, is for that one.
-async fn of_next<T>(mut ask: impl AsyncFnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    let until = Instant::now() + ANSWER_LIMIT;
-    loop {
-        match ask().await {
-            Err(Trouble::Left) if Instant::now() < until => tokio::task::yield_now().await,
-            answered => return answered,
-        }
-    }
+/// Whether a script is to blame, which could not be compiled, or whose value is none that can be told; not the page that went
+/// away meanwhile.
+fn is_of_script(error: &WebDriver) -> bool {
+    let is_left = ["unloaded", "detached", "navigation"].iter().any(|part| error.message.contains(part));
+    error.error == ErrorStatus::JavascriptError && !is_left
+}
+
+/// What a step did may have begun to open another page: a question that changes nothing is for that one.
+fn is_for_next<T>(answer: &Result<T, Trouble>, until: Instant) -> bool {
+    matches!(answer, Err(Trouble::Left)) && Instant::now() < until
 }
 
 /// For the agent: a number that stands for nothing.

@@ -197,7 +197,7 @@ async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
     let closes = tokio::spawn(async move { while closing.accept().await.is_ok() {} });
     let get = |address: &str| format!("GET {address}/ HTTP/1.1\r\nhost: x\r\n\r\n");
     check(&get(&nobody(1)), "no connection to http://127.0.0.1:1").await;
-    check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "no connection to http://127.0.0.1:1").await;
+    check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "no connection to https://127.0.0.1:1").await;
     check(&get(&origins[1]), "did not answer").await;
     closes.abort();
     // From the moment that it was asked, nothing is left but to wait.

@@ -1,7 +1,5 @@
 //! Pages that do not come, come late, or come as something else.
 
-use std::time::Duration;
-
 use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
 use tokio::net::TcpListener;
 
