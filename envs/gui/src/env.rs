@@ -16,7 +16,7 @@ use clawrl_core::{
 };
 use clawrl_sandbox::{PutFile, WORKSPACE};
 use clawrl_workspace::{Asking, Judged, check_answer};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::checks::{compared, invalid, judge};
@@ -66,6 +66,7 @@ impl GuiEnv {
         }
         stage.begin(spec, seed).await?;
         let sight = stage.look(spec).await?;
+        stage.must_have_served(Boundary::Env)?;
         let observation = observation(&sight, &[], spec);
         Ok(Observation { tools: tools(), ..observation })
     }
@@ -110,15 +111,12 @@ impl GuiEnv {
         stage.must_have_served(Boundary::Env)?;
         let end = match &spec.end_when {
             Some(expression) if sight.dialog.is_none() => {
-                match within(stage.page().call::<Value>("done", json!([expression]))).await {
-                    Ok(done) => match done["error"].as_str() {
-                        None => (done["done"].as_bool() == Some(true))
-                            .then(|| StopReason::Ended("page-done".to_owned())),
-                        Some(why) => {
-                            let message = format!("`end_when` cannot be asked: {why}");
-                            return Err(Fault::permanent(Boundary::Env, "end-when", message));
-                        }
-                    },
+                match within(stage.page().is_true(expression)).await {
+                    Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
+                    Ok(Err(why)) => {
+                        let message = format!("`end_when` cannot be asked: {why}");
+                        return Err(Fault::permanent(Boundary::Env, "end-when", message));
+                    }
                     // What happened since is for the next look.
                     Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),

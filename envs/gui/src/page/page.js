@@ -1236,6 +1236,8 @@
   const numbered = [null];
   /** Element → what it was called when it was last shown. */
   const descriptions = new WeakMap();
+  /** What has a number in the text that was shown last, in its order: `{number, word, name, description}`. */
+  let shown = [];
 
   function numberOf(element) {
     let number = numbers.get(element);
@@ -1251,6 +1253,7 @@
   class Page {
     constructor(textRefs) {
       this.lines = [];
+      this.shown = [];
       this.refs = 0;
       this.textRefs = textRefs;
     }
@@ -1262,8 +1265,14 @@
       const number = one.ref ? this.number(one.element) : '';
       const name = one.name === '' ? '' : ` ${quoted(one.name.slice(0, MOST_OF_A_NAME))}`;
       const states = one.states.length === 0 ? '' : ` (${one.states.join(', ')})`;
-      if (one.ref) descriptions.set(one.element, `${number}${one.word}${name}${one.hint}`);
+      if (one.ref) this.describe(one, `${number}${one.word}${name}${one.hint}`);
       return `${number}${one.word}${name}${one.hint}${one.detail}${states}`;
+    }
+
+    describe(one, description) {
+      descriptions.set(one.element, description);
+      const name = collapse(one.name.slice(0, MOST_OF_A_NAME));
+      this.shown.push({ number: numberOf(one.element), word: one.word, name, description });
     }
 
     number(element) {
@@ -1325,6 +1334,7 @@
     const page = new Page(observation.textRefs);
     const nodes = attempt(() => observation.document(document, { inert: false, drawing: false }), []);
     attempt(() => page.write(nodes, ''));
+    ({ shown } = page);
     forget();
     const root = document.scrollingElement ?? documentElementOf(document);
     return {
@@ -1346,6 +1356,31 @@
   function elementOf(ref) {
     const element = numbered[ref]?.deref() ?? null;
     return element !== null && isShownDocument(element) ? element : null;
+  }
+
+  /** A heading's level is part of its word, and need not be said. */
+  const isCalled = (word, role) => word === role || (role === 'heading' && /^heading \d$/.test(word));
+  const MOST_NEAR = 5;
+
+  /**
+   * The number of what the text that was shown last calls so: by its name, the word before it unless that is null, and, of
+   * several, its place from 1. Else what is called nearly so, or which ones are.
+   */
+  function resolve(role, name, place) {
+    const wanted = collapse(name);
+    const word = role === null ? null : collapse(role).toLowerCase();
+    const hasWord = (one) => word === null || isCalled(one.word, word);
+    const found = shown.filter((one) => one.name === wanted && hasWord(one));
+    if (place !== null && found.length > 0) {
+      return place <= found.length ? { number: found[place - 1].number } : { error: 'place', count: found.length };
+    }
+    if (found.length === 1) return { number: found[0].number };
+    if (found.length > 1) return { error: 'several', numbers: found.map((one) => one.number) };
+    const part = wanted.toLowerCase();
+    const contains = (one) => part !== '' && one.name.toLowerCase().includes(part);
+    const near = [...new Set([...shown.filter((one) => contains(one) && hasWord(one)), ...shown.filter(contains),
+      ...shown.filter((one) => word !== null && hasWord(one))])];
+    return { error: 'none', near: near.slice(0, MOST_NEAR).map((one) => wellFormed(one.description)) };
   }
 
   /** Whether the element is in the document, or in that of a frame that is still in it. */
@@ -1724,30 +1759,6 @@
     }
   }
 
-  /** The value of an expression, as far as JSON can say it. A page may forbid this by its content security policy. */
-  function evaluate(expression) {
-    try {
-      return { value: Function(`return (${expression}\n);`)() ?? null };
-    } catch (error) {
-      return failure(error);
-    }
-  }
-
-  /** Whether an expression is true. */
-  function done(expression) {
-    const result = evaluate(expression);
-    return 'error' in result ? result : { done: Boolean(result.value) };
-  }
-
-  /** What a function body returns, or what its promise comes to. */
-  async function run(body, seed) {
-    try {
-      return { value: (await Function('seed', body)(seed)) ?? null };
-    } catch (error) {
-      return failure(error);
-    }
-  }
-
   // ---- Quiet ----------------------------------------------------------------------------------------------------
 
   /** How long a page may change all the time, waiting for nothing, before it counts as one that always does. */
@@ -1834,8 +1845,8 @@
   }
 
   return Object.freeze({
-    observe, locate, element: elementOf, span, ready, clear, setValue, choose, scroll, settle,
-    text, elements, storage, evaluate, done, run,
+    observe, resolve, locate, element: elementOf, span, ready, clear, setValue, choose, scroll, settle,
+    text, elements, storage,
     hookListeners, hookRequests, hookTimers,
     // For the same script in other frames, and for tests.
     listenersOf: (element) => listeners.get(element),
