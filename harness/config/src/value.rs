@@ -206,6 +206,16 @@ pub(crate) fn header_value(text: &str) -> Result<(), BadValue> {
     bad("a header cannot have line breaks or control characters", "write it on one line")
 }
 
+/// Cookies as sites set them.
+pub(crate) fn set_cookie(text: &str) -> Result<(), BadValue> {
+    header_value(text)?;
+    let pair = text.split(';').next().and_then(|pair| pair.split_once('='));
+    if pair.is_some_and(|(name, _)| !name.trim().is_empty()) {
+        return Ok(());
+    }
+    bad(format!("`{text}` sets no cookie"), "write name and value: `session=7; Path=/`")
+}
+
 /// What can be looked for in a text.
 pub(crate) fn some_text(text: &str) -> Result<(), BadValue> {
     if !text.is_empty() {
@@ -558,6 +568,7 @@ mod tests {
         check(site_path, &["/a.html"], &["a.html", "/a*", "/a#b"]);
         check(method, &["GET", "POST"], &["", "post", "GET "]);
         check(header_value, &["a b"], &["a\nb", "a\0"]);
+        check(set_cookie, &["a=1", "a=; Path=/"], &["", "a", "=1", "a=\n"]);
         check(file_name, &["a.txt"], &["", "a/b", "..", "/a"]);
         assert!(origin("https://example.org/x").is_err_and(|bad| bad.help == "write `https://example.org`"));
     }

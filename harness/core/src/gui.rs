@@ -148,6 +148,9 @@ pub enum RouteAnswer {
         /// Headers, names in lower case.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
+        /// Values of `set-cookie`, a header for each: `id=7; Path=/`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cookies: Vec<String>,
         /// The body.
         body: FixtureContent,
     },
@@ -155,9 +158,12 @@ pub enum RouteAnswer {
     Redirect {
         /// Where to.
         to: String,
-        /// Further headers, `set-cookie` for one.
+        /// Further headers, names in lower case.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
+        /// Values of `set-cookie`, a header for each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cookies: Vec<String>,
     },
     /// The file of this path, whatever path was asked for. Without one, the file that was asked for.
     Serve {

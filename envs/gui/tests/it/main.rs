@@ -5,5 +5,6 @@
 mod conformance;
 mod episode;
 mod isolation;
+mod loading;
 mod observing;
 mod support;

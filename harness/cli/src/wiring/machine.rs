@@ -204,6 +204,7 @@ impl Workplace {
                 programs: programs.clone(),
                 marks: marks(slots_of(&browsers, |_| true)),
                 expected: browsers,
+                judge: self.judges.of_plan(plan),
             });
             providers.insert("gui", Arc::new(provider));
         }

@@ -135,21 +135,17 @@ impl Checker {
         let times =
             file.times.as_ref().map(|times| self.whole("times", Some(times), 1..=bounds::MAX_CALLS, 1));
         let delay = self.whole("delay_millis", file.delay_millis.as_ref(), 0..=bounds::MAX_DELAY_MILLIS, 0);
-        let headers = file.headers.0;
-        if let (Some((name, _)), None) = (headers.first(), &file.redirect) {
-            let help = "those of an answer given here stand under `respond:`";
-            self.problem(
-                name.span,
-                "`headers` beside the answer are those of a `redirect`",
-                "not here",
-                help,
-            );
+        let (headers, cookies) = (file.headers.0, file.set_cookies);
+        let beside = headers.first().map(|(name, _)| name.span).or(cookies.first().map(|cookie| cookie.span));
+        if let (Some(span), None) = (beside, &file.redirect) {
+            let message = "`headers` and `set_cookies` beside the answer are those of a `redirect`";
+            self.problem(span, message, "not here", "those of an answer given here stand under `respond:`");
         }
         let mut answers = Vec::new();
         if let Some(respond) = file.respond {
             answers.push(self.respond(respond, span)?);
         }
-        answers.extend(file.redirect.map(|to| RouteAnswerRow::Redirect { to, headers }));
+        answers.extend(file.redirect.map(|to| RouteAnswerRow::Redirect { to, headers, cookies }));
         answers.extend(file.serve.map(|serve| RouteAnswerRow::Serve(serve.0)));
         answers.extend(file.drop.map(|_| RouteAnswerRow::Drop));
         match (answers.pop(), answers.is_empty()) {
@@ -193,7 +189,7 @@ impl Checker {
             }
         };
         let status = u16::try_from(status).unwrap_or(200);
-        Some(RouteAnswerRow::Respond { status, headers: file.headers.0, body })
+        Some(RouteAnswerRow::Respond { status, headers: file.headers.0, cookies: file.set_cookies, body })
     }
 
     fn request(&mut self, file: RequestFile) -> RequestRow {

@@ -199,9 +199,12 @@ with_request! {
         /// The connection ends without an answer.
         #[serde(default, deserialize_with = "nothing")]
         drop: Option<NothingFile>,
-        /// Headers of a `redirect`, such as `set-cookie`.
+        /// Further headers of a `redirect`.
         #[serde(default)]
         headers: Entries<Text>,
+        /// Cookies that a `redirect` sets: `session=7; Path=/`.
+        #[serde(default)]
+        set_cookies: Vec<Text>,
     }
 }
 
@@ -216,6 +219,9 @@ pub(crate) struct RespondFile {
     /// Headers.
     #[serde(default)]
     pub(crate) headers: Entries<Text>,
+    /// Cookies that it sets: `session=7; Path=/`.
+    #[serde(default)]
+    pub(crate) set_cookies: Vec<Text>,
     /// The body, a template. Read as HTML unless `headers` names a `content-type`.
     pub(crate) body: Option<Text>,
     /// The body, as JSON.

@@ -123,8 +123,9 @@ impl<'s> Filler<'_, '_, 's> {
 
     fn route_answer(&mut self, row: &'s RouteAnswerRow, values: &Value) -> Option<RouteAnswer> {
         Some(match row {
-            RouteAnswerRow::Respond { status, headers, body } => {
+            RouteAnswerRow::Respond { status, headers, cookies, body } => {
                 let headers = self.headers(headers, values);
+                let cookies = self.cookies(cookies, values);
                 let (body, kind) = match body {
                     BodyRow::Empty => (Some(FixtureContent::Inline(String::new())), None),
                     BodyRow::Text(text) => (
@@ -141,12 +142,13 @@ impl<'s> Filler<'_, '_, 's> {
                 if let Some(kind) = kind {
                     headers.entry("content-type".to_owned()).or_insert_with(|| kind.to_owned());
                 }
-                RouteAnswer::Respond { status: *status, headers, body: body? }
+                RouteAnswer::Respond { status: *status, headers, cookies: cookies?, body: body? }
             }
-            RouteAnswerRow::Redirect { to, headers } => {
+            RouteAnswerRow::Redirect { to, headers, cookies } => {
                 let to = self.ruled(to, values, value::not_blank);
                 let headers = self.headers(headers, values);
-                RouteAnswer::Redirect { to: to?, headers: headers? }
+                let cookies = self.cookies(cookies, values);
+                RouteAnswer::Redirect { to: to?, headers: headers?, cookies: cookies? }
             }
             RouteAnswerRow::Serve(path) => RouteAnswer::Serve {
                 path: match path {
@@ -156,6 +158,12 @@ impl<'s> Filler<'_, '_, 's> {
             },
             RouteAnswerRow::Drop => RouteAnswer::Drop,
         })
+    }
+
+    fn cookies(&mut self, rows: &'s [Text], values: &Value) -> Option<Vec<String>> {
+        let cookies: Vec<_> =
+            rows.iter().map(|cookie| self.ruled(cookie, values, value::set_cookie)).collect();
+        cookies.into_iter().collect()
     }
 
     fn headers(&mut self, rows: &'s [(Text, Text)], values: &Value) -> Option<BTreeMap<String, String>> {

@@ -47,8 +47,8 @@ pub(crate) struct RouteRow {
 
 #[derive(Debug)]
 pub(crate) enum RouteAnswerRow {
-    Respond { status: u16, headers: Vec<(Text, Text)>, body: BodyRow },
-    Redirect { to: Text, headers: Vec<(Text, Text)> },
+    Respond { status: u16, headers: Vec<(Text, Text)>, cookies: Vec<Text>, body: BodyRow },
+    Redirect { to: Text, headers: Vec<(Text, Text)>, cookies: Vec<Text> },
     Serve(Option<Text>),
     Drop,
 }
@@ -149,16 +149,18 @@ impl RouteRow {
     fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
         self.request.each_text(visit);
         match &self.answer {
-            RouteAnswerRow::Respond { headers, body, .. } => {
+            RouteAnswerRow::Respond { headers, cookies, body, .. } => {
                 pairs(headers, visit);
+                texts(cookies, visit);
                 match body {
                     BodyRow::Text(text) => texts([text], visit),
                     BodyRow::Json(json) => json.each_text(visit),
                     BodyRow::Empty | BodyRow::File(_) => {}
                 }
             }
-            RouteAnswerRow::Redirect { to, headers } => {
+            RouteAnswerRow::Redirect { to, headers, cookies } => {
                 texts([to], visit);
+                texts(cookies, visit);
                 pairs(headers, visit);
             }
             RouteAnswerRow::Serve(path) => texts(path, visit),
