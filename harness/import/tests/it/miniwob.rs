@@ -51,7 +51,8 @@ fn read(place: &Place, path: &str) -> String {
 fn pages_become_tasks_that_differ_by_their_episodes() {
     let place = Place::new();
     package(&place);
-    let imported = import_miniwob(&options(&place, "wheel")).unwrap_or_else(|error| panic!("{}", rendered(&error)));
+    let imported =
+        import_miniwob(&options(&place, "wheel")).unwrap_or_else(|error| panic!("{}", rendered(&error)));
     assert_eq!(imported.tasks, ["click-test", "count-sides"]);
     assert_eq!(imported.count, 6);
     let [(family, note)] = imported.notes.as_slice() else { panic!("one note: {:?}", imported.notes) };
@@ -80,7 +81,13 @@ fn a_site_has_what_its_pages_need_and_the_licence() {
     let chosen = |families: &[&str]| {
         let families = families.iter().map(|&name| name.to_owned()).collect();
         import_miniwob(&MiniwobOptions { families, ..options(&place, "wheel") }).unwrap();
-        let there = ["core/core.js", "core/core.css", "core/unused.js", "common/special/count/3.png", "flight/AA/index.html"];
+        let there = [
+            "core/core.js",
+            "core/core.css",
+            "core/unused.js",
+            "common/special/count/3.png",
+            "flight/AA/index.html",
+        ];
         there.map(|path| place.path("suite/fixtures/miniwob").join(path).is_file())
     };
     assert_eq!(chosen(&["click-test"]), [true, true, false, false, false]);
@@ -95,7 +102,14 @@ fn a_wheel_says_the_same_as_what_is_in_it() {
     import_miniwob(&options(&place, "wheel/miniwob/html")).unwrap();
     let suite = read(&place, "suite.yaml");
     let packed = Command::new("python3")
-        .args(["-m", "zipfile", "-c", "../miniwob-1.1.0-py3-none-any.whl", "miniwob", "miniwob-1.1.0.dist-info"])
+        .args([
+            "-m",
+            "zipfile",
+            "-c",
+            "../miniwob-1.1.0-py3-none-any.whl",
+            "miniwob",
+            "miniwob-1.1.0.dist-info",
+        ])
         .current_dir(place.path("wheel"))
         .status()
         .unwrap();
