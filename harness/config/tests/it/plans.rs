@@ -219,6 +219,23 @@ fn filters_limits_and_splits_select() {
     assert!(train.tasks.iter().all(|task| Split::Train.contains(&task.family, &task.instruction)));
 }
 
+/// The same instruction, and another page each time.
+#[test]
+fn tasks_with_pages_are_split_by_what_prepares_these() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("suite.yaml");
+    let text = "format: 1\nsuite: pages\ntasks:\n  - id: one\n    template: { episode: { range: [1, 60] } }\n    \
+                instruction: click\n    env: { gui: { sites: { a: { files: { index.html: a } } }, prepare: [\"begin({{ \
+                episode }})\"] } }\n    checks: [{ page_url: a }]\n";
+    std::fs::write(&path, text).unwrap();
+    let suites = [load_suite(&path).unwrap_or_else(|error| panic!("{}", rendered(&error)))];
+    let of = |split| plan(&suites, &PlanOptions { split, ..options() }).tasks;
+    let (train, held_out) = (of(Split::Train), of(Split::HeldOut));
+    assert_eq!(train.len() + held_out.len(), 60);
+    assert!((4..30).contains(&held_out.len()), "{}", held_out.len());
+    assert!(held_out.iter().all(|task| Split::HeldOut.contains(&task.family, &task.asked())));
+}
+
 #[test]
 fn instances_are_distinct_and_follow_the_seed() {
     let suites = everything();

@@ -1,5 +1,6 @@
 //! `clawrl import miniwob`: pages of MiniWoB++.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clawrl_import::{Imported, MINIWOB_VERSION, MiniwobOptions, MiniwobSource, import_miniwob};
@@ -19,6 +20,9 @@ pub(super) struct Choices {
     /// Import only these pages, such as click-button,enter-text.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     families: Vec<String>,
+    /// Import only pages that there is a solver for, which every task then has as its oracle.
+    #[arg(long, conflicts_with = "families")]
+    solved: bool,
     /// Episodes of each family.
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = positive)]
     episodes: usize,
@@ -37,14 +41,15 @@ pub(super) struct Choices {
 }
 
 pub(super) fn run(choices: &Choices) -> Result<Imported, Failure> {
+    let solved: BTreeSet<String> = solved_families().map(str::to_owned).collect();
     Ok(import_miniwob(&MiniwobOptions {
         source: match &choices.from {
             Some(path) => MiniwobSource::Path(path.clone()),
             None => MiniwobSource::Index(choices.version.clone()),
         },
-        families: choices.families.clone(),
+        families: if choices.solved { solved.iter().cloned().collect() } else { choices.families.clone() },
         episodes: choices.episodes,
-        solved: solved_families().map(str::to_owned).collect(),
+        solved,
         output: choices.output.clone(),
         python: choices.python.clone(),
         force: choices.force,
