@@ -7,6 +7,7 @@ mod checks;
 mod connect;
 mod env;
 mod page;
+mod picture;
 mod programs;
 mod provider;
 mod proxy;

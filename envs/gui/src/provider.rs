@@ -158,7 +158,7 @@ impl EnvProvider for GuiProvider {
             let stage = self.pool.lease_for(&kind, &request).await?;
             let task = Arc::clone(&request.task);
             let env: Box<dyn Env> =
-                Box::new(GuiEnv::new(Arc::clone(&self.shared), task, request.seed, stage));
+                Box::new(GuiEnv::new(Arc::clone(&self.shared), task, request.seed, request.blobs, stage));
             Ok(env)
         })
     }

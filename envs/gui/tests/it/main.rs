@@ -6,4 +6,5 @@ mod conformance;
 mod episode;
 mod isolation;
 mod observing;
+mod pictures;
 mod support;

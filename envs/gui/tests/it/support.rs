@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Epoch,
-    FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, PageCheck, RewardMap, RunId, SandboxKind,
-    SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec, Timeouts, ToolCall,
+    FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, MemoryBlobs, PageCheck, RewardMap, RunId,
+    SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec, Timeouts, ToolCall,
 };
 use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider, find_programs};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -106,6 +106,7 @@ pub(crate) fn request(task: &Arc<TaskSpec>) -> LeaseRequest {
         seed: 7,
         deadline: Instant::now() + PATIENCE,
         cancel: CancelToken::new(),
+        blobs: Arc::new(MemoryBlobs::default()),
     }
 }
 
