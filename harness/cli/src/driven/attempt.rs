@@ -18,7 +18,7 @@ use clawrl_core::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::message::{Refusal, Request, Wrong, begun, closed, graded, stepped};
+use super::message::{Refusal, Request, Wrong, begun, closed, graded, images, stepped};
 
 /// How long an environment may be late in returning by itself.
 const GRACE: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub(crate) struct Driven {
     task: Arc<TaskSpec>,
     slot: SlotSpec,
     cancel: CancelToken,
-    /// Whoever drives it is told the text; see `message.rs`.
+    /// What is shown is told whole, at once; see `message.rs`.
     blobs: Arc<MemoryBlobs>,
     env: Option<Box<dyn Env>>,
     stage: Stage,
@@ -117,7 +117,8 @@ impl Driven {
         let ctx = ctx(0, limits.setup, &self.cancel);
         let observation = kept_to(Boundary::Env, Limit::Setup, limits.setup, env.reset(ctx)).await?;
         self.stage = Stage::Acting;
-        Ok(begun(&self.task.instruction, &observation))
+        let images = images(&observation, &*self.blobs).await?;
+        Ok(begun(&self.task.instruction, &observation, images))
     }
 
     async fn step(&mut self, calls: &[ToolCall], within: Option<Duration>) -> Result<Value, Fault> {
@@ -129,7 +130,8 @@ impl Driven {
         if result.end.is_some() {
             self.stage = Stage::Over;
         }
-        Ok(stepped(&result))
+        let images = images(&result.observation, &*self.blobs).await?;
+        Ok(stepped(&result, images))
     }
 
     async fn grade(&mut self) -> Result<Value, Fault> {
