@@ -19,6 +19,7 @@ use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, lost};
 use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
@@ -294,7 +295,7 @@ impl Stage {
             },
             // timer: what was asked for is that time passes.
             Action::Wait(time) => tokio::time::sleep(*time).await,
-            Action::Dialog { .. } | Action::Submit(_) => {}
+            Action::Dialog { .. } | Action::Submit(_) | Action::Screenshot => {}
         }
         Ok(None)
     }
@@ -358,6 +359,19 @@ impl Stage {
             quiet,
             refused: self.proxy.refused(),
         }
+    }
+
+    /// What the active tab looks like now.
+    ///
+    /// # Errors
+    /// Why there is no picture. That is no fault.
+    pub(crate) async fn picture(&self) -> Result<Vec<u8>, NoPicture> {
+        if self.dialog().is_some() {
+            return Err(NoPicture::Dialog);
+        }
+        let question = json!({ "context": self.handle(), "origin": "viewport" });
+        let answer = self.browser.bidi.command("browsingContext.captureScreenshot", question);
+        taken(self.viewport, answer).await
     }
 
     /// That every file of the sites was as the plan says, and that the origins of the task could be reached.
