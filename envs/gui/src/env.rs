@@ -365,7 +365,10 @@ fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation
         text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
     }
     if let Some(view) = &sight.view {
-        text.push_str(&format!("url: {}\ntitle: {}\n{}\n", view.url, view.title, view.text));
+        if spec.show_address {
+            text.push_str(&format!("url: {}\ntitle: {}\n", view.url, view.title));
+        }
+        text.push_str(&format!("{}\n", view.text));
     }
     let text = text.trim_end().to_owned();
     let mut facts = Map::new();
