@@ -320,7 +320,7 @@ async fn connected(port: u16, wanted: Value) -> Result<Client, Failure> {
         if Instant::now() > deadline {
             return Err("chromedriver does not listen".into());
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await; // timer: a driver does not say when it listens
     }
     let mut builder = ClientBuilder::new(HttpConnector::new());
     if let Value::Object(wanted) = wanted {

@@ -106,7 +106,7 @@ fn shrunk(pixels: &[u8], (width, height): (usize, usize), samples: usize) -> Ima
                     .chunks_exact(samples)
                 {
                     let colour = if samples < 3 { [pixel[0]; 3] } else { [pixel[0], pixel[1], pixel[2]] };
-                    let cover = if samples % 2 == 0 { u32::from(pixel[samples - 1]) } else { 255 };
+                    let cover = if samples.is_multiple_of(2) { u32::from(pixel[samples - 1]) } else { 255 };
                     for (sum, part) in sums.iter_mut().zip(colour) {
                         *sum += (u32::from(part) * cover + 255 * (255 - cover)) / 255;
                     }
