@@ -6,6 +6,8 @@ use clawrl_core::{ToolCall, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::naming::{Naming, split_word};
+
 /// Longest wait that may be asked for.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 
@@ -21,7 +23,9 @@ pub(crate) const ACT: &str = "act";
 /// What it takes, for whoever uses it.
 const LINES: &str = "Does what a line says: `click 3`, `double 3`, `right 3`, `hover 3`, `type 4 some text`, `append 4 more`, `enter 4 text` \
     (types and presses Enter), `press Ctrl+A`, `select 5 Medium`, `drag 3 7`, `scroll down`, `scroll 6 up`, `upload 8 \
-    NAME`, `goto URL`, `back`, `tab 2`, `close 2`, `accept`, `accept TEXT`, `dismiss`, `wait 1`.";
+    NAME`, `goto URL`, `back`, `tab 2`, `close 2`, `accept`, `accept TEXT`, `dismiss`, `wait 1`. In place of a number, \
+    the role and name of an element do, as they are shown, or its name alone: `click button \"Send\"`, `type \"Name\" Ada`, \
+    `drag listitem \"a\" listitem \"b\"`; of several, `click button \"Delete\" #2` is the second.";
 
 /// The tool that shows a picture.
 const SCREENSHOT: &str = "screenshot";
@@ -29,10 +33,10 @@ const SCREENSHOT: &str = "screenshot";
 /// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// An element by its number, or a point.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// An element, or a point.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Target {
-    Element(u32),
+    Element(Naming),
     At(i64, i64),
 }
 
@@ -50,24 +54,24 @@ pub(crate) enum Action {
         to: Target,
     },
     Scroll {
-        element: Option<u32>,
+        element: Option<Naming>,
         right: i64,
         down: i64,
     },
     /// Into an element, whose content it replaces unless it is appended; without one, wherever the focus is.
     Type {
-        element: Option<u32>,
+        element: Option<Naming>,
         text: String,
         append: bool,
         enter: bool,
     },
     Press(Chord),
     Select {
-        element: u32,
+        element: Naming,
         options: Vec<String>,
     },
     Upload {
-        element: u32,
+        element: Naming,
         file: String,
     },
     Navigate(String),
@@ -94,8 +98,11 @@ pub(crate) struct Chord {
 
 /// The tools on offer, the one that takes lines first; with that for pictures, or without it.
 pub(crate) fn tools(pictures: bool) -> Vec<ToolSpec> {
-    let element =
-        json!({ "type": "integer", "minimum": 1, "description": "Number of the element, as in [3]" });
+    let element = json!({
+        "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
+        "description": "Number of the element, as in [3], or its role and name as they are shown: `button \"Send\"`, \
+                        `\"Send\"`; of several, `button \"Delete\" #2` is the second",
+    });
     let x = json!({ "type": "integer", "description": "Pixels from the left of the page's window" });
     let y = json!({ "type": "integer", "description": "Pixels from its top" });
     let place = json!({ "element": element, "x": x, "y": y });
@@ -283,7 +290,7 @@ pub(crate) fn parse(call: &ToolCall) -> Result<Action, String> {
 
 #[derive(Deserialize)]
 struct Click {
-    element: Option<u32>,
+    element: Option<Naming>,
     x: Option<i64>,
     y: Option<i64>,
     button: Option<String>,
@@ -292,24 +299,24 @@ struct Click {
 
 #[derive(Deserialize)]
 struct Drag {
-    from: Option<u32>,
+    from: Option<Naming>,
     from_x: Option<i64>,
     from_y: Option<i64>,
-    to: Option<u32>,
+    to: Option<Naming>,
     to_x: Option<i64>,
     to_y: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Scroll {
-    element: Option<u32>,
+    element: Option<Naming>,
     down: Option<i64>,
     right: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Type {
-    element: Option<u32>,
+    element: Option<Naming>,
     text: String,
     append: Option<bool>,
     enter: Option<bool>,
@@ -317,13 +324,13 @@ struct Type {
 
 #[derive(Deserialize)]
 struct Select {
-    element: u32,
+    element: Naming,
     options: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Upload {
-    element: u32,
+    element: Naming,
     file: String,
 }
 
@@ -344,15 +351,18 @@ struct Wait {
     seconds: f64,
 }
 
-fn target(element: Option<u32>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
+fn target(element: Option<Naming>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
     match (element, x, y) {
         (Some(element), None, None) => Ok(Target::Element(element)),
         (None, Some(x), Some(y)) => Ok(Target::At(x, y)),
-        _ => Err("name an element by its number, or a point by both coordinates".to_owned()),
+        _ => {
+            Err("name an element by its number or its role and name, or a point by both coordinates"
+                .to_owned())
+        }
     }
 }
 
-fn typed(element: Option<u32>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
+fn typed(element: Option<Naming>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
     if text.chars().count() > MOST_TYPED {
         return Err(format!("at most {MOST_TYPED} characters are typed at once"));
     }
@@ -379,30 +389,20 @@ fn line(line: &str) -> Result<Action, String> {
     let line = line.trim();
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim_start();
-    let element = |word: &str| {
-        let digits = word.trim_matches(['[', ']']);
-        digits
-            .parse::<u32>()
-            .map_err(|_| format!("`{verb}` takes the number of an element, as in `{verb} 3`"))
-    };
-    // The number, and what follows it.
+    let wrong =
+        |wanted: String| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
+    // The element, and what follows it.
     let with_text = || {
-        let (number, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        Ok::<_, String>((element(number)?, text.to_owned()))
+        let (element, text) = Naming::read(rest).map_err(wrong)?;
+        Ok::<_, String>((element, text.to_owned()))
     };
-    let place = |word: &str| match word.split_once(',') {
-        Some((x, y)) => match (x.parse(), y.parse()) {
-            (Ok(x), Ok(y)) => Ok(Target::At(x, y)),
-            _ => Err(format!("`{word}` is no point; `{verb} 40,60` is one")),
-        },
-        None => element(word).map(Target::Element),
-    };
-    let click = |button, presses| Ok(Action::Click { target: place(rest)?, button, presses });
+    let click =
+        |button, presses| Ok(Action::Click { target: only(place(verb, rest)?, verb)?, button, presses });
     match verb.to_ascii_lowercase().as_str() {
         "click" => click(0, 1),
         "double" => click(0, 2),
         "right" => click(2, 1),
-        "hover" => place(rest).map(Action::Hover),
+        "hover" => only(place(verb, rest)?, verb).map(Action::Hover),
         "type" => with_text().and_then(|(number, text)| typed(Some(number), &text, false, false)),
         "append" => with_text().and_then(|(number, text)| typed(Some(number), &text, true, false)),
         "enter" => with_text().and_then(|(number, text)| typed(Some(number), &text, false, true)),
@@ -415,16 +415,19 @@ fn line(line: &str) -> Result<Action, String> {
                 false => Ok(Action::Select { element, options }),
             }
         }
-        "drag" => match rest.split_once(char::is_whitespace) {
-            Some((from, to)) => Ok(Action::Drag { from: place(from)?, to: place(to.trim())? }),
-            None => Err("`drag` takes two places, as in `drag 3 7`".to_owned()),
-        },
+        "drag" => {
+            let (from, rest) = place(verb, rest)?;
+            match rest.trim_start() {
+                "" => Err("`drag` takes two places, as in `drag 3 7`".to_owned()),
+                rest => Ok(Action::Drag { from, to: only(place(verb, rest)?, verb)? }),
+            }
+        }
         "scroll" => {
-            let (element, way) = match rest.split_once(char::is_whitespace) {
-                Some((number, way)) => (Some(element(number)?), way.trim()),
-                None => (None, rest),
+            let (element, way) = match rest.contains(char::is_whitespace) {
+                true => with_text().map(|(element, way)| (Some(element), way))?,
+                false => (None, rest.to_owned()),
             };
-            let (right, down) = match way {
+            let (right, down) = match way.trim() {
                 "down" => (0, SCROLL_STEP),
                 "up" => (0, -SCROLL_STEP),
                 "right" => (SCROLL_STEP, 0),
@@ -447,6 +450,30 @@ fn line(line: &str) -> Result<Action, String> {
         SUBMIT => Ok(Action::Submit(Some(rest.to_owned()).filter(|text| !text.is_empty()))),
         "" => Err("the line is empty".to_owned()),
         other => Err(format!("`{other}` is nothing that can be done; see the tool `{ACT}` for what can")),
+    }
+}
+
+/// A point, which begins with a number and has a comma, or an element; and what follows it.
+fn place<'a>(verb: &str, text: &'a str) -> Result<(Target, &'a str), String> {
+    let (word, rest) = split_word(text);
+    match word.split_once(',').filter(|_| word.starts_with(|c: char| c.is_ascii_digit() || c == '-')) {
+        Some((x, y)) => match (x.parse(), y.parse()) {
+            (Ok(x), Ok(y)) => Ok((Target::At(x, y), rest)),
+            _ => Err(format!("`{word}` is no point; `{verb} 40,60` is one")),
+        },
+        None => {
+            let wrong =
+                |wanted| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
+            Naming::read(text).map(|(element, rest)| (Target::Element(element), rest)).map_err(wrong)
+        }
+    }
+}
+
+/// A place that nothing follows.
+fn only((target, rest): (Target, &str), verb: &str) -> Result<Target, String> {
+    match rest.trim_start() {
+        "" => Ok(target),
+        rest => Err(format!("`{verb}` takes no more than a place: `{rest}` is too much")),
     }
 }
 
@@ -527,18 +554,29 @@ mod tests {
         parse(&ToolCall::new(ACT, json!({ "line": text })))
     }
 
+    fn number(number: u32) -> Naming {
+        Naming::Number(number)
+    }
+
+    fn named(role: &str, name: &str) -> Naming {
+        Naming::Words { role: Some(role.to_owned()), name: name.to_owned(), place: None }
+    }
+
     #[test]
     fn lines_are_read() {
         let check = |text: &str, expected: Action| assert_eq!(read(text), Ok(expected), "{text}");
-        let click =
-            |element, button, presses| Action::Click { target: Target::Element(element), button, presses };
+        let click = |element, button, presses| Action::Click {
+            target: Target::Element(number(element)),
+            button,
+            presses,
+        };
         check("click 3", click(3, 0, 1));
         check("  click [3] ", click(3, 0, 1));
         check("double 3", click(3, 0, 2));
         check("right 3", click(3, 2, 1));
         check("click 4,5", Action::Click { target: Target::At(4, 5), button: 0, presses: 1 });
         let typed = |text: &str, append, enter| Action::Type {
-            element: Some(4),
+            element: Some(number(4)),
             text: text.to_owned(),
             append,
             enter,
@@ -547,18 +585,66 @@ mod tests {
         check("type 4", typed("", false, false));
         check("append 4 x", typed("x", true, false));
         check("enter 4 x", typed("x", false, true));
-        check("select 5 Extra large", Action::Select { element: 5, options: vec!["Extra large".to_owned()] });
-        check("select 5 A | B", Action::Select { element: 5, options: vec!["A".to_owned(), "B".to_owned()] });
-        check("drag 3 7", Action::Drag { from: Target::Element(3), to: Target::Element(7) });
-        check("drag 3 10,-4", Action::Drag { from: Target::Element(3), to: Target::At(10, -4) });
+        check(
+            "select 5 Extra large",
+            Action::Select { element: number(5), options: vec!["Extra large".to_owned()] },
+        );
+        check(
+            "select 5 A | B",
+            Action::Select { element: number(5), options: vec!["A".to_owned(), "B".to_owned()] },
+        );
+        check("drag 3 7", Action::Drag { from: Target::Element(number(3)), to: Target::Element(number(7)) });
+        check("drag 3 10,-4", Action::Drag { from: Target::Element(number(3)), to: Target::At(10, -4) });
         check("scroll up", Action::Scroll { element: None, right: 0, down: -400 });
-        check("scroll 6 right", Action::Scroll { element: Some(6), right: 400, down: 0 });
+        check("scroll 6 right", Action::Scroll { element: Some(number(6)), right: 400, down: 0 });
         check("goto http://a.localhost/", Action::Navigate("http://a.localhost/".to_owned()));
         check("accept", Action::Dialog { accept: true, text: None });
         check("accept Ada", Action::Dialog { accept: true, text: Some("Ada".to_owned()) });
         check("screenshot", Action::Screenshot);
         check("wait 0.5", Action::Wait(Duration::from_millis(500)));
         check("submit 42 pieces", Action::Submit(Some("42 pieces".to_owned())));
+    }
+
+    #[test]
+    fn lines_take_roles_and_names() {
+        let check = |text: &str, expected: Action| assert_eq!(read(text), Ok(expected), "{text}");
+        let click = |element| Action::Click { target: Target::Element(element), button: 0, presses: 1 };
+        let alone = Naming::Words { role: None, name: "Send".to_owned(), place: None };
+        let second =
+            Naming::Words { role: Some("button".to_owned()), name: "Delete".to_owned(), place: Some(2) };
+        check("click button \"Send\"", click(named("button", "Send")));
+        check("click \"Send\"", click(alone));
+        check("click \"4,5\"", click(Naming::Words { role: None, name: "4,5".to_owned(), place: None }));
+        check("click button \"Delete\" #2", click(second));
+        check("hover link \"a b\"", Action::Hover(Target::Element(named("link", "a b"))));
+        let field = || Some(named("textbox", "Name"));
+        let text = "Ada  \"the\" Lovelace".to_owned();
+        check(
+            "type textbox \"Name\" Ada  \"the\" Lovelace",
+            Action::Type { element: field(), text, append: false, enter: false },
+        );
+        check(
+            "enter textbox \"Name\"",
+            Action::Type { element: field(), text: String::new(), append: false, enter: true },
+        );
+        check(
+            "select combobox \"Size\" Large | XL",
+            Action::Select {
+                element: named("combobox", "Size"),
+                options: vec!["Large".to_owned(), "XL".to_owned()],
+            },
+        );
+        let item = |name| Target::Element(named("listitem", name));
+        check("drag listitem \"a\" listitem \"b\"", Action::Drag { from: item("a"), to: item("b") });
+        check("drag 10,4 listitem \"b\"", Action::Drag { from: Target::At(10, 4), to: item("b") });
+        check(
+            "scroll list \"Mails\" down",
+            Action::Scroll { element: Some(named("list", "Mails")), right: 0, down: 400 },
+        );
+        check(
+            "upload button \"Photo\" cat.png",
+            Action::Upload { element: named("button", "Photo"), file: "cat.png".to_owned() },
+        );
     }
 
     #[test]
@@ -571,7 +657,12 @@ mod tests {
         check("jump 3", "`jump`");
         check("click", "number of an element");
         check("click x", "number of an element");
+        check("click Send", "role and name");
+        check("click button \"Send\" twice", "`twice` is too much");
+        check("click button \"Send", "quotation mark");
         check("click 4,y", "no point");
+        check("drag 3 7 9", "`9` is too much");
+        check("drag listitem \"a\"", "two places");
         check("drag 3", "two places");
         check("select 5", "label");
         check("scroll sideways", "`down`");
@@ -602,6 +693,16 @@ mod tests {
         let call = |name: &str, arguments: Value| parse(&ToolCall::new(name, arguments));
         assert!(call("click", json!({ "element": 3 })).is_ok());
         assert!(call("click", json!({ "x": 3 })).unwrap_err().contains("both coordinates"));
+        let send = Action::Click { target: Target::Element(named("button", "Send")), button: 0, presses: 1 };
+        assert_eq!(call("click", json!({ "element": " button \"Send\"" })), Ok(send));
+        assert!(
+            call("click", json!({ "element": "button \"Send\" now" }))
+                .unwrap_err()
+                .contains("names no element")
+        );
+        assert!(call("click", json!({ "element": "button" })).unwrap_err().contains("role and name"));
+        assert!(call("click", json!({ "element": true })).unwrap_err().contains("an element is a number"));
+        assert!(call("drag", json!({ "from": "\"a\"", "to": 4 })).is_ok());
         assert!(call("click", json!({ "element": 3, "count": 9 })).is_err());
         assert!(call("type", json!({ "element": "3", "text": "x" })).unwrap_err().contains("`type`"));
         assert!(call("select", json!({ "element": 3, "options": [] })).is_err());

@@ -29,18 +29,19 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
     let page = stage.page();
     match check {
         PageCheck::Script { run, equals } => {
-            let ran: Value = within(page.call("run", json!([run, 0]))).await.map_err(Trouble::fault)?;
-            Ok(match ran["error"].as_str() {
-                Some(why) => (0.0, format!("the script failed: {why}")),
-                None if same(&ran["value"], equals) => (1.0, format!("the script returned {equals}")),
-                None => (0.0, format!("the script returned {}, expected {equals}", ran["value"])),
+            Ok(match within(page.run(run, 0)).await.map_err(Trouble::fault)? {
+                Err(why) => (0.0, format!("the script failed: {why}")),
+                Ok(value) if same(&value, equals) => (1.0, format!("the script returned {equals}")),
+                Ok(value) => (0.0, format!("the script returned {value}, expected {equals}")),
             })
         }
         PageCheck::Reward { expression, lowest, highest } => {
-            let value: Value =
-                within(page.call("evaluate", json!([expression]))).await.map_err(Trouble::fault)?;
-            let Some(reward) = value["value"].as_f64().filter(|reward| reward.is_finite()) else {
-                return Ok((0.0, format!("the page has no reward: {value}")));
+            let value = match within(page.evaluate(expression)).await.map_err(Trouble::fault)? {
+                Ok(value) => value,
+                Err(why) => return Ok((0.0, format!("the page has no reward: {why}"))),
+            };
+            let Some(reward) = value.as_f64().filter(|reward| reward.is_finite()) else {
+                return Ok((0.0, format!("the page's reward is no number: {value}")));
             };
             let score = ((reward - lowest) / (highest - lowest)).clamp(0.0, 1.0);
             Ok((score, format!("the page's reward is {reward}")))

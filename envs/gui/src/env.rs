@@ -10,12 +10,13 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env, EnvSpec, Fault,
-    Grade, GuiSpec, Limit, Observation, PageCheck, Progress, Screenshots, StepCtx, StepResult, StopReason,
-    TaskSpec, ToolCall, fit_texts,
+    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env,
+    EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress, Screenshots,
+    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
 use clawrl_sandbox::{PutFile, WORKSPACE};
-use serde_json::{Map, Value, json};
+use clawrl_workspace::{Asking, Judged, check_answer};
+use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::checks::{compared, invalid, judge};
@@ -28,7 +29,9 @@ use crate::stage::{Sight, Stage, uploads};
 pub(crate) struct GuiEnv {
     shared: Arc<Shared>,
     task: Arc<TaskSpec>,
+    attempt: AttemptId,
     seed: u64,
+    answer: Option<String>,
     /// Keeps pictures.
     blobs: Arc<dyn BlobStore>,
     /// `None` after `close`, and where it cannot be used again.
@@ -39,14 +42,10 @@ pub(crate) struct GuiEnv {
 }
 
 impl GuiEnv {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        task: Arc<TaskSpec>,
-        seed: u64,
-        blobs: Arc<dyn BlobStore>,
-        stage: Stage,
-    ) -> Self {
-        Self { shared, task, seed, blobs, stage: Some(stage), progress: Progress::default(), spent: false }
+    pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, stage: Stage) -> Self {
+        let LeaseRequest { task, attempt, seed, blobs, .. } = request;
+        let (stage, progress) = (Some(stage), Progress::default());
+        Self { shared, task, attempt, seed, answer: None, blobs, stage, progress, spent: false }
     }
 
     fn stage(&mut self) -> Result<&mut Stage, Fault> {
@@ -70,6 +69,7 @@ impl GuiEnv {
         }
         stage.begin(spec, seed).await?;
         let sight = stage.look(spec).await?;
+        stage.must_have_served(Boundary::Env)?;
         let observation = self.observed(&sight, Vec::new(), false).await?;
         Ok(Observation { tools: tools(spec.screenshots.on_request()), ..observation })
     }
@@ -87,7 +87,8 @@ impl GuiEnv {
                     break;
                 }
             };
-            if let Action::Submit(_) = action {
+            if let Action::Submit(answer) = action {
+                self.answer = answer;
                 return Ok(StepResult {
                     observation: Observation::from_text("submitted"),
                     end: Some(StopReason::Submitted),
@@ -124,15 +125,12 @@ impl GuiEnv {
         let stage = self.stage()?;
         let end = match &spec.end_when {
             Some(expression) if sight.dialog.is_none() => {
-                match within(stage.page().call::<Value>("done", json!([expression]))).await {
-                    Ok(done) => match done["error"].as_str() {
-                        None => (done["done"].as_bool() == Some(true))
-                            .then(|| StopReason::Ended("page-done".to_owned())),
-                        Some(why) => {
-                            let message = format!("`end_when` cannot be asked: {why}");
-                            return Err(Fault::permanent(Boundary::Env, "end-when", message));
-                        }
-                    },
+                match within(stage.page().is_true(expression)).await {
+                    Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
+                    Ok(Err(why)) => {
+                        let message = format!("`end_when` cannot be asked: {why}");
+                        return Err(Fault::permanent(Boundary::Env, "end-when", message));
+                    }
                     // What happened since is for the next look.
                     Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),
@@ -194,16 +192,22 @@ impl GuiEnv {
         }
     }
 
-    async fn judged(&mut self) -> Result<Grade, Fault> {
+    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
         let stage = self.stage()?;
         let readable = stage.rest(spec).await.map_err(of_grader)?;
         stage.must_have_served(Boundary::Grader)?;
         let mut reports: Vec<Option<CheckReport>> = Vec::new();
+        let mut has_downloads = false;
         for spec in &task.checks {
             reports.push(match &spec.check {
-                Check::Page(PageCheck::Downloaded { .. }) => None,
+                Check::Page(PageCheck::Downloaded { .. }) => {
+                    has_downloads = true;
+                    None
+                }
+                Check::Rubric { .. } => None,
+                Check::Answer(check) => Some(check_answer(check, self.answer.as_deref())?.report(spec)),
                 Check::Page(check) if !readable && is_of_page(check) => {
                     let message = "the page opens one dialog after another, and cannot be read".to_owned();
                     Some(CheckReport { label: spec.label.clone(), score: 0.0, weight: spec.weight, message })
@@ -212,13 +216,12 @@ impl GuiEnv {
                 other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
             });
         }
-        if reports.iter().any(Option::is_none) {
+        if has_downloads {
             // Files lie where the browser writes: it has to be ended before they are believed.
             let mut stage = self.stage.take().ok_or_else(Progress::closed)?;
             stage.finish_downloads().await;
             stage.browser.sandbox.halt().await.map_err(of_grader)?;
-            for (spec, report) in task.checks.iter().zip(&mut reports).filter(|(_, report)| report.is_none())
-            {
+            for (spec, report) in task.checks.iter().zip(&mut reports) {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
                 let path = format!("{WORKSPACE}/{}/{name}", stage.downloads_folder);
                 let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await.map_err(of_grader)?;
@@ -232,7 +235,29 @@ impl GuiEnv {
                     Some(CheckReport { label: spec.label.clone(), score, weight: spec.weight, message });
             }
         }
-        Ok(Grade::from_checks(reports.into_iter().flatten().collect(), Vec::new()))
+        let (by_judge, judge_usage) = self.asked(ctx).await?;
+        for (place, report) in by_judge {
+            reports[place] = Some(report);
+        }
+        let grade = Grade::from_checks(reports.into_iter().flatten().collect(), Vec::new());
+        Ok(Grade { judge_usage, ..grade })
+    }
+
+    /// What a judge says of the answer, where it is asked.
+    async fn asked(&self, ctx: &StepCtx) -> Result<Judged, Fault> {
+        if self.task.rubrics().next().is_none() {
+            return Ok(Judged::default());
+        }
+        let asking = Asking {
+            judge: self.shared.judge.as_deref(),
+            attempt: self.attempt,
+            task: &self.task,
+            answer: self.answer.as_deref(),
+            seed: self.seed,
+            deadline: ctx.deadline,
+            cancel: &ctx.cancel,
+        };
+        asking.ask().await
     }
 }
 
@@ -285,7 +310,7 @@ impl Env for GuiEnv {
         Box::pin(async move {
             self.progress.begin()?;
             let limit = self.task.timeouts.grade;
-            let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, self.judged()).await;
+            let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, self.judged(&ctx)).await;
             if result.is_ok() {
                 self.progress.end();
             }
@@ -340,7 +365,10 @@ fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation
         text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
     }
     if let Some(view) = &sight.view {
-        text.push_str(&format!("url: {}\ntitle: {}\n{}\n", view.url, view.title, view.text));
+        if spec.show_address {
+            text.push_str(&format!("url: {}\ntitle: {}\n", view.url, view.title));
+        }
+        text.push_str(&format!("{}\n", view.text));
     }
     let text = text.trim_end().to_owned();
     let mut facts = Map::new();

@@ -6,6 +6,8 @@ mod browser;
 mod checks;
 mod connect;
 mod env;
+mod idle;
+mod naming;
 mod page;
 mod picture;
 mod programs;

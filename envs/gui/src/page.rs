@@ -5,13 +5,32 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, Fault, spelled_out};
 use fantoccini::Client;
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions, MouseActions, PointerAction};
-use fantoccini::error::{CmdError, ErrorStatus};
+use fantoccini::error::{CmdError, ErrorStatus, WebDriver};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The script, one expression; see there.
-pub(crate) const SCRIPT: &str = include_str!("page/page.js");
+use crate::naming::Naming;
+
+/// The script, one expression; see `api.js`.
+pub(crate) const SCRIPT: &str = concat!(
+    "(() => {\n'use strict';\n",
+    include_str!("page/natives.js"),
+    include_str!("page/roles.js"),
+    include_str!("page/names.js"),
+    include_str!("page/values.js"),
+    include_str!("page/shapes.js"),
+    include_str!("page/hooks.js"),
+    include_str!("page/actable.js"),
+    include_str!("page/tree.js"),
+    include_str!("page/text.js"),
+    include_str!("page/places.js"),
+    include_str!("page/fields.js"),
+    include_str!("page/checks.js"),
+    include_str!("page/quiet.js"),
+    include_str!("page/api.js"),
+    "return api;\n})()",
+);
 
 /// Calls a function of the script in the page, and waits for what it promises.
 const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
@@ -19,7 +38,11 @@ const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
     return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
 
 /// Functions that change nothing.
-const READING: [&str; 6] = ["settle", "observe", "locate", "done", "elements", "storage"];
+const READING: [&str; 6] = ["settle", "observe", "resolve", "locate", "elements", "storage"];
+
+/// Around a function of the task: what it throws is no trouble of the page.
+const TRY: &str = "return (async () => { try { return { value: (await";
+const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -134,20 +157,62 @@ impl Page<'_> {
         arguments: Value,
     ) -> Result<T, Trouble> {
         let until = Instant::now() + ANSWER_LIMIT;
-        loop {
-            match self.call_once(function, &arguments).await {
-                // What a step did may have begun to open another page: the question is for that one. What changes something
-                // is asked for once.
-                Err(Trouble::Left) if READING.contains(&function) && Instant::now() < until => {
-                    tokio::task::yield_now().await;
-                }
-                answered => {
-                    return serde_json::from_value(answered?).map_err(|error| {
-                        Trouble::Refused(format!("the page's script answered otherwise: {error}"))
-                    });
-                }
+        let answer = loop {
+            let answer = self.call_once(function, &arguments).await;
+            // What changes something is asked for once.
+            if !(READING.contains(&function) && is_for_next(&answer, until)) {
+                break answer?;
             }
+            tokio::task::yield_now().await;
+        };
+        serde_json::from_value(answer)
+            .map_err(|error| Trouble::Refused(format!("the page's script answered otherwise: {error}")))
+    }
+
+    /// What a function body of the task returns, or what its promise comes to. The inner error is why it has no value.
+    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+        let script = format!("{TRY} (function (seed) {{\n{body}\n}}).call(undefined, arguments[0]){CATCH}");
+        self.script(&script, seed).await
+    }
+
+    /// The value of an expression of the task, a promise not waited for.
+    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, Trouble> {
+        let script = format!("{TRY} [(function () {{ return (\n{expression}\n); }}).call(undefined)]{CATCH}");
+        let until = Instant::now() + ANSWER_LIMIT;
+        let value = loop {
+            let value = self.script(&script, 0).await;
+            if !is_for_next(&value, until) {
+                break value?;
+            }
+            tokio::task::yield_now().await;
+        };
+        Ok(value.map(|mut value| value[0].take()))
+    }
+
+    /// Whether an expression of the task is true.
+    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, Trouble> {
+        let value = self.evaluate(&format!("!!(\n{expression}\n)")).await?;
+        Ok(value.map(|value| value == Value::Bool(true)))
+    }
+
+    /// The script is compiled by the driver: pages may forbid that their own functions compile any.
+    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+        #[derive(Deserialize)]
+        struct Ran {
+            #[serde(default)]
+            value: Value,
+            error: Option<String>,
         }
+        let answer = match self.0.execute(script, vec![json!(seed)]).await {
+            Err(CmdError::Standard(error)) if is_of_script(&error) => {
+                let message = error.message.lines().next().unwrap_or_default();
+                return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
+            }
+            answer => answer?,
+        };
+        let ran: Ran = serde_json::from_value(answer)
+            .map_err(|error| Trouble::Refused(format!("the script answered otherwise: {error}")))?;
+        Ok(ran.error.map_or(Ok(ran.value), Err))
     }
 
     async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, Trouble> {
@@ -177,6 +242,41 @@ impl Page<'_> {
 
     pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
         within(self.call("observe", json!([{ "hidden": hidden }]))).await
+    }
+
+    /// The number of an element. The inner error is for the agent.
+    pub(crate) async fn number(self, element: &Naming) -> Result<Result<u32, String>, Trouble> {
+        #[derive(Deserialize)]
+        struct Resolved {
+            number: Option<u32>,
+            error: Option<String>,
+            #[serde(default)]
+            near: Vec<String>,
+            #[serde(default)]
+            numbers: Vec<u32>,
+            #[serde(default)]
+            count: u32,
+        }
+        let (role, name, place) = match element {
+            Naming::Number(number) => return Ok(Ok(*number)),
+            Naming::Words { role, name, place } => (role, name, place),
+        };
+        let found: Resolved = within(self.call("resolve", json!([role, name, place]))).await?;
+        Ok(match (found.number, found.error.as_deref()) {
+            (Some(number), _) => Ok(number),
+            (None, Some("several")) => {
+                let numbers: Vec<String> = found.numbers.iter().map(|number| format!("[{number}]")).collect();
+                let numbers = numbers.join(", ");
+                Err(format!(
+                    "{element} is the name of several elements: {numbers}; `{element} #2` is the second"
+                ))
+            }
+            (None, Some("place")) => Err(format!("of {element} there are only {}", found.count)),
+            (None, _) => Err(match found.near.as_slice() {
+                [] => format!("there is no {element} in this page"),
+                near => format!("there is no {element} in this page; near it: {}", near.join(", ")),
+            }),
+        })
     }
 
     /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
@@ -238,6 +338,18 @@ impl Page<'_> {
         })
         .await
     }
+}
+
+/// Whether a script is to blame, which could not be compiled, or whose value is none that can be told; not the page that went
+/// away meanwhile.
+fn is_of_script(error: &WebDriver) -> bool {
+    let is_left = ["unloaded", "detached", "navigation"].iter().any(|part| error.message.contains(part));
+    error.error == ErrorStatus::JavascriptError && !is_left
+}
+
+/// What a step did may have begun to open another page: a question that changes nothing is for that one.
+fn is_for_next<T>(answer: &Result<T, Trouble>, until: Instant) -> bool {
+    matches!(answer, Err(Trouble::Left)) && Instant::now() < until
 }
 
 /// For the agent: a number that stands for nothing.

@@ -13,6 +13,7 @@ use clawrl_sandbox::{Live, WORKSPACE};
 use fantoccini::wd::WindowHandle;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use url::Url;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
@@ -79,6 +80,8 @@ pub(crate) struct Stage {
     active: usize,
     /// By the tabs that wait for them.
     dialogs: HashMap<String, OpenDialog>,
+    /// Frames, with what they are in: a tab, or another frame.
+    frames: HashMap<String, String>,
     downloads: Vec<String>,
     pub(crate) downloads_folder: String,
     /// Of its windows.
@@ -123,6 +126,7 @@ impl Stage {
             tabs: Vec::new(),
             active: 0,
             dialogs: HashMap::new(),
+            frames: HashMap::new(),
             downloads: Vec::new(),
             downloads_folder,
             viewport: GuiSpec::default().viewport,
@@ -134,6 +138,7 @@ impl Stage {
             _live: live,
         };
         stage.open_tab(GuiSpec::default().viewport).await?;
+        stage.browser.clear_clipboard(&stage.handle()).await?;
         Ok(stage)
     }
 
@@ -172,16 +177,20 @@ impl Stage {
             Fault::transient(Boundary::Env, "page-unreachable", format!("{}: {why}", spec.start))
         };
         match self.open(&spec.start, spec).await {
-            Ok(None) | Err(Trouble::Dialog) => {}
-            Ok(Some(why)) => return Err(unreachable(why)),
+            Ok(Opened::Done) => self.must_have_begun(spec).await?,
+            // What is not there yet is looked at as it is.
+            Ok(Opened::Late) | Err(Trouble::Dialog) => {}
+            Ok(Opened::Refused(why)) => {
+                self.must_have_served(Boundary::Env)?;
+                return Err(unreachable(why));
+            }
             Err(trouble) => return Err(trouble.fault()),
         }
         for (index, script) in spec.prepare.iter().enumerate() {
             let page = self.page();
             page.settle(spec.settle, &spec.hidden).await.map_err(Trouble::fault)?;
-            let ran: Value =
-                within(page.call("run", json!([script, seed as u32]))).await.map_err(Trouble::fault)?;
-            if let Some(why) = ran["error"].as_str() {
+            let ran = within(page.run(script, seed as u32)).await.map_err(Trouble::fault)?;
+            if let Err(why) = ran {
                 let message = format!("`prepare`, script {}: {why}", index + 1);
                 return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
             }
@@ -202,27 +211,34 @@ impl Stage {
         }
         let page = self.page();
         match action {
-            Action::Click { target, button, presses } => match self.place(*target, spec).await? {
+            Action::Click { target, button, presses } => match self.place(target, spec).await? {
                 Ok(point) => page.point(&[point], *button, *presses).await?,
                 Err(why) => return Ok(Some(why)),
             },
-            Action::Hover(target) => match self.place(*target, spec).await? {
+            Action::Hover(target) => match self.place(target, spec).await? {
                 Ok(point) => page.point(&[point], 0, 0).await?,
                 Err(why) => return Ok(Some(why)),
             },
             Action::Drag { from, to } => {
                 // Where to comes first: to bring it into view may move the other.
-                let to_point = match self.place(*to, spec).await? {
+                let to_point = match self.place(to, spec).await? {
                     Ok(point) => point,
                     Err(why) => return Ok(Some(why)),
                 };
-                let from_point = match self.place(*from, spec).await? {
+                let from_point = match self.place(from, spec).await? {
                     Ok(point) => point,
                     Err(why) => return Ok(Some(why)),
                 };
                 page.point(&way(from_point, to_point), 0, 1).await?;
             }
             Action::Scroll { element, right, down } => {
+                let element = match element {
+                    Some(element) => match page.number(element).await? {
+                        Ok(element) => Some(element),
+                        Err(why) => return Ok(Some(why)),
+                    },
+                    None => None,
+                };
                 let moved: Value = within(page.call("scroll", json!([element, right, down]))).await?;
                 return Ok(match (moved["error"].as_str(), moved["moved"].as_bool()) {
                     (Some(_), _) => Some(gone(element.unwrap_or_default())),
@@ -231,15 +247,36 @@ impl Stage {
                 });
             }
             Action::Type { element, text, append, enter } => {
-                return self.type_text(*element, text, *append, *enter).await;
+                let element = match element {
+                    Some(element) => match page.number(element).await? {
+                        Ok(element) => Some(element),
+                        Err(why) => return Ok(Some(why)),
+                    },
+                    None => None,
+                };
+                return self.type_text(element, text, *append, *enter).await;
             }
             Action::Press(Chord { held, pressed }) => page.keys(held, pressed).await?,
             Action::Select { element, options } => {
+                let element = match page.number(element).await? {
+                    Ok(element) => element,
+                    Err(why) => return Ok(Some(why)),
+                };
                 let chosen: Value = within(page.call("choose", json!([element, options]))).await?;
-                return Ok(refusal(&chosen, *element));
+                return Ok(refusal(&chosen, element));
             }
-            Action::Upload { element, file } => return self.upload(*element, file, spec).await,
-            Action::Navigate(url) => return self.open(url, spec).await,
+            Action::Upload { element, file } => {
+                return match page.number(element).await? {
+                    Ok(element) => self.upload(element, file, spec).await,
+                    Err(why) => Ok(Some(why)),
+                };
+            }
+            Action::Navigate(url) => {
+                return Ok(match self.open(url, spec).await? {
+                    Opened::Done | Opened::Late => None,
+                    Opened::Refused(why) => Some(why),
+                });
+            }
             Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
             Action::SwitchTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
                 Some(at) => self.switch_to(at).await?,
@@ -337,11 +374,14 @@ impl Stage {
         taken(self.viewport, answer).await
     }
 
-    /// That every file of the sites was as the plan says.
+    /// That every file of the sites was as the plan says, and that the origins of the task could be reached.
     ///
     /// # Errors
     /// The first [`Fault`] of one that was not.
     pub(crate) fn must_have_served(&self, boundary: Boundary) -> Result<(), Fault> {
+        if let Some(why) = self.proxy.unreachable() {
+            return Err(Fault::transient(boundary, "origin-unreachable", why));
+        }
         match self.sites.as_ref().and_then(|sites| sites.fault()) {
             Some(fault) => Err(Fault { boundary, ..fault }),
             None => Ok(()),
@@ -474,12 +514,22 @@ impl Stage {
     fn hear(&mut self, event: &Event) {
         let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
         match event.method.as_str() {
+            "browsingContext.contextCreated" => {
+                if let Some(parent) = event.params["parent"].as_str() {
+                    self.frames.insert(text("context"), parent.to_owned());
+                }
+            }
+            "browsingContext.contextDestroyed" => {
+                self.frames.remove(&text("context"));
+            }
+            // Nothing goes on in a tab while a frame in it waits.
             "browsingContext.userPromptOpened" => {
-                self.dialogs
-                    .insert(text("context"), OpenDialog { kind: text("type"), message: text("message") });
+                let tab = self.tab_of(text("context"));
+                self.dialogs.insert(tab, OpenDialog { kind: text("type"), message: text("message") });
             }
             "browsingContext.userPromptClosed" => {
-                self.dialogs.remove(&text("context"));
+                let tab = self.tab_of(text("context"));
+                self.dialogs.remove(&tab);
             }
             "browsingContext.downloadWillBegin" => {
                 self.has_downloaded = true;
@@ -493,6 +543,15 @@ impl Stage {
             }
             _ => {}
         }
+    }
+
+    /// The tab of a frame, or the tab itself.
+    fn tab_of(&self, context: String) -> String {
+        let mut at = context;
+        while let Some(parent) = self.frames.get(&at) {
+            at = parent.clone();
+        }
+        at
     }
 
     async fn hear_of_dialog(&mut self) {
@@ -531,9 +590,12 @@ impl Stage {
         Ok(None)
     }
 
-    async fn place(&self, target: Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
-        match target {
-            Target::Element(element) => self.page().locate(element).await,
+    async fn place(&self, target: &Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
+        match *target {
+            Target::Element(ref element) => match self.page().number(element).await? {
+                Ok(element) => self.page().locate(element).await,
+                Err(why) => Ok(Err(why)),
+            },
             Target::At(x, y) => {
                 let (width, height) = spec.viewport;
                 let inside = (0..i64::from(width)).contains(&x) && (0..i64::from(height)).contains(&y);
@@ -614,23 +676,69 @@ impl Stage {
         }
     }
 
-    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Opened, Trouble> {
         let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
         if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
-            return Ok(Some(format!("`{url}` is no address; addresses begin with http:// or https://")));
+            let why = format!("`{url}` is no address; addresses begin with http:// or https://");
+            return Ok(Opened::Refused(why));
         }
         // Commands of this kind hold up no others: what loads for long is looked at as it is.
         let question = json!({ "context": self.handle(), "url": url, "wait": "complete" });
         let opening = self.browser.bidi.command("browsingContext.navigate", question);
         match tokio::time::timeout(spec.settle, opening).await {
-            Err(_) | Ok(Ok(_) | Err(BidiError::Late { .. })) => Ok(None),
+            Ok(Ok(_)) => Ok(Opened::Done),
+            Err(_) | Ok(Err(BidiError::Late { .. })) => Ok(Opened::Late),
             Ok(Err(BidiError::Refused { message, .. })) => {
-                Ok(Some(format!("{url} cannot be opened: {message}")))
+                Ok(Opened::Refused(format!("{url} cannot be opened: {message}")))
             }
             Ok(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
         }
     }
+
+    /// That the first page is none that says that something went wrong, but for one that the task wrote.
+    async fn must_have_begun(&self, spec: &GuiSpec) -> Result<(), Fault> {
+        self.must_have_served(Boundary::Env)?;
+        let asked = within(async { Ok(self.browser.client.execute(STATUS, Vec::new()).await?) }).await;
+        let (status, address) = match asked {
+            Ok(answer) => (
+                answer["status"].as_u64().unwrap_or_default(),
+                answer["address"].as_str().unwrap_or_default().to_owned(),
+            ),
+            // It is there, and what it does is seen at the first look.
+            Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left | Trouble::Refused(_)) => return Ok(()),
+            Err(trouble) => return Err(trouble.fault()),
+        };
+        let of_site = Url::parse(&address)
+            .ok()
+            .and_then(|address| self.sites.as_ref().and_then(|sites| sites.is_written(&address)));
+        if status < FIRST_ERROR || of_site == Some(true) {
+            return Ok(());
+        }
+        let message = format!("{}: {address} was answered with status {status}", spec.start);
+        // Sites have the same files at the next attempt; elsewhere it may pass.
+        Err(match of_site {
+            Some(_) => Fault::permanent(Boundary::Env, "page-unreachable", message),
+            None => Fault::transient(Boundary::Env, "page-unreachable", message),
+        })
+    }
 }
+
+/// Where an address led.
+enum Opened {
+    /// To a page, all of which is there.
+    Done,
+    /// To one that is not there yet.
+    Late,
+    /// Nowhere: a sentence for the agent.
+    Refused(String),
+}
+
+/// The answer that a page came with; no script of the page changes it.
+const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation');\
+    return { status: begun?.responseStatus ?? 0, address: begun?.name ?? '' };";
+
+/// The first status that says that something went wrong.
+const FIRST_ERROR: u64 = 400;
 
 /// Where the files of an attempt lie that it may upload.
 pub(crate) fn uploads(downloads: &str) -> String {

@@ -18,11 +18,11 @@ use clawrl_core::{
     WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
-use clawrl_workspace::{Answer, GradeRequest, grade};
+use clawrl_workspace::{Answer, Asking, GradeRequest, Judged, check_invalid, grade};
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
-use crate::checks::{Asking, Judged, by_rule, invalid};
+use crate::checks::by_rule;
 use crate::mcp::{Server, Surroundings};
 use crate::observe::observation;
 use crate::place::{Place, PlaceKind, interpreter_variables};
@@ -199,7 +199,7 @@ impl ToolcallEnv {
         let with_usage = |grade| Grade { judge_usage, ..grade };
         let (Some(place), Some(workspace)) = (&self.place, &spec.workspace) else {
             if judged.len() < self.task.checks.len() || self.task.verifier.is_some() {
-                return Err(invalid("it needs a workspace, and the task has none"));
+                return Err(check_invalid("it needs a workspace, and the task has none"));
             }
             return Ok(with_usage(Grade::from_checks(judged.into_values().collect(), Vec::new())));
         };

@@ -15,7 +15,6 @@ mod place;
 mod provider;
 mod python;
 mod result;
-mod schema;
 mod secret;
 mod step_reward;
 mod struck;

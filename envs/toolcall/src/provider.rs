@@ -9,13 +9,12 @@ use clawrl_core::{
 use clawrl_sandbox::{
     Backends, LiveCount, SandboxBackend, WarmMarks, WarmPool, backend_of, shut_down, warm_shares,
 };
-use clawrl_workspace::FixtureReader;
+use clawrl_workspace::{FixtureReader, SchemaCache};
 
 use crate::env::ToolcallEnv;
 use crate::http::HttpClients;
 use crate::mcp::McpPool;
 use crate::place::{self, Place, PlaceKind};
-use crate::schema::SchemaCache;
 use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Fault, McpDecl, ToolKind, ToolSpec, ToolcallSpec, command_pieces};
+use clawrl_workspace::{Schema, SchemaCache};
 use serde_json::{Value, json};
 
 use crate::http::{HttpClients, HttpTool};
 use crate::mcp::ServedTool;
-use crate::schema::{Schema, SchemaCache};
 use crate::secret::Secrets;
 
 /// The tool that ends the episode.

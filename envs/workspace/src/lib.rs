@@ -4,12 +4,15 @@
 //! share this. [`grade`] keeps the order in which an agent cannot tamper; [`evaluate`] turns the evidence that an attempt
 //! left into a grade.
 
+mod answers;
 mod checks;
 mod fixtures;
 mod fresh;
 mod grade;
+mod schema;
 mod verifier;
 
+pub use answers::{Asking, Finding, Judged, check_answer, check_invalid};
 pub use checks::{
     Answer, CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence,
     UidMap, equal_json, evaluate, quote,
@@ -17,3 +20,4 @@ pub use checks::{
 pub use fixtures::FixtureReader;
 pub use fresh::{FreshSandboxes, refuse_lost};
 pub use grade::{GradeRequest, grade};
+pub use schema::{Schema, SchemaCache};

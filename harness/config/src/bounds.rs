@@ -26,6 +26,15 @@ pub(crate) const MAX_WAIT_SECS: f64 = 600.0;
 pub(crate) const MIN_SCREEN: i64 = 8;
 pub(crate) const MAX_SCREEN: i64 = 500;
 pub(crate) const MAX_IDLE_MILLIS: i64 = 600_000;
+/// A page that is not quiet after ten minutes never is.
+pub(crate) const MAX_SETTLE_MILLIS: i64 = 600_000;
+/// How long a site holds an answer back: longer than any step.
+pub(crate) const MAX_DELAY_MILLIS: i64 = 600_000;
+/// Headless Chromium with one empty page takes about 160 MiB.
+pub(crate) const MIN_BROWSER_MIB: i64 = 256;
+/// Pixels of a page's window, each way: what WebDriver sets and screens have.
+pub(crate) const MIN_VIEWPORT: i64 = 100;
+pub(crate) const MAX_VIEWPORT: i64 = 4_096;
 pub(crate) const MIN_OBSERVATION: i64 = 100;
 pub(crate) const MAX_OBSERVATION: i64 = 1_000_000;
 /// A shell and the sandbox's own process need about this much to start.

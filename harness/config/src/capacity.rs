@@ -14,6 +14,9 @@
 //! | processes | half of what is free, 8 an attempt | all, 4 an attempt |
 //! | open files | half, 4 an attempt | all but 64, 3 an attempt |
 //!
+//! An attempt with a browser takes more: comfortably 4 of them a core, and 256 MiB, 256 processes and threads and 16 open
+//! files each; possibly 128 MiB, 128 and 8. Chromium with one page has about 160 MiB and 100 threads.
+//!
 //! Pure: the caller probes the host.
 
 use serde::{Deserialize, Serialize};
@@ -61,29 +64,56 @@ pub struct ResourceBound {
 /// Attempts under way per core when most of them wait for a shell or a policy.
 const ATTEMPTS_PER_CPU: u64 = 32;
 
+/// What attempts take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// The highest cap of memory of the plan's tasks.
+    pub largest_memory_mib: u32,
+    /// Whether some of them have browsers.
+    pub browsers: bool,
+}
+
+/// Of one attempt, but for attempts a core.
+struct Needs {
+    per_cpu: u64,
+    memory_mib: u64,
+    pids: u64,
+    open_files: u64,
+}
+
 impl HostCapacity {
-    /// The comfortable number of every resource. `largest_memory_mib` is the highest cap of the plan's tasks.
+    /// The comfortable number of every resource.
     #[must_use]
-    pub fn comfortable(&self, largest_memory_mib: u32) -> [ResourceBound; 5] {
-        let memory = (self.memory_available_mib / 2).saturating_sub(u64::from(largest_memory_mib) / 2);
+    pub fn comfortable(&self, load: Load) -> [ResourceBound; 5] {
+        let memory = (self.memory_available_mib / 2).saturating_sub(u64::from(load.largest_memory_mib) / 2);
+        let each = if load.browsers {
+            Needs { per_cpu: 4, memory_mib: 256, pids: 256, open_files: 16 }
+        } else {
+            Needs { per_cpu: ATTEMPTS_PER_CPU, memory_mib: 8, pids: 8, open_files: 4 }
+        };
         bounds([
-            u64::from(self.cpus).saturating_mul(ATTEMPTS_PER_CPU),
-            memory / 8,
+            u64::from(self.cpus).saturating_mul(each.per_cpu),
+            memory / each.memory_mib,
             self.ptys_free.saturating_sub(16),
-            self.pids_free / 2 / 8,
-            self.open_files / 2 / 4,
+            self.pids_free / 2 / each.pids,
+            self.open_files / 2 / each.open_files,
         ])
     }
 
     /// The possible number of every resource.
     #[must_use]
-    pub fn possible(&self) -> [ResourceBound; 5] {
+    pub fn possible(&self, load: Load) -> [ResourceBound; 5] {
+        let each = if load.browsers {
+            Needs { per_cpu: u64::MAX, memory_mib: 128, pids: 128, open_files: 8 }
+        } else {
+            Needs { per_cpu: u64::MAX, memory_mib: 2, pids: 4, open_files: 3 }
+        };
         bounds([
-            u64::MAX,
-            self.memory_available_mib.saturating_sub(64) / 2,
+            each.per_cpu,
+            self.memory_available_mib.saturating_sub(64) / each.memory_mib,
             self.ptys_free,
-            self.pids_free / 4,
-            self.open_files.saturating_sub(64) / 3,
+            self.pids_free / each.pids,
+            self.open_files.saturating_sub(64) / each.open_files,
         ])
     }
 }
@@ -145,8 +175,17 @@ mod tests {
 
     fn check(host: HostCapacity, comfortable: (Resource, u64), possible: (Resource, u64)) {
         let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
-        assert_eq!(pair(tightest(host.comfortable(256))), comfortable, "comfortable for {host:?}");
-        assert_eq!(pair(tightest(host.possible())), possible, "possible for {host:?}");
+        let load = Load { largest_memory_mib: 256, browsers: false };
+        assert_eq!(pair(tightest(host.comfortable(load))), comfortable, "comfortable for {host:?}");
+        assert_eq!(pair(tightest(host.possible(load))), possible, "possible for {host:?}");
+    }
+
+    #[test]
+    fn browsers_take_more() {
+        let load = Load { largest_memory_mib: 1_024, browsers: true };
+        let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
+        assert_eq!(pair(tightest(host().comfortable(load))), (Resource::Cpus, 8));
+        assert_eq!(pair(tightest(host().possible(load))), (Resource::Memory, 93));
     }
 
     #[test]

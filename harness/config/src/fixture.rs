@@ -12,7 +12,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{FixtureContent, FixtureFile};
+use clawrl_core::{FixtureContent, FixtureFile, SiteFolder};
 use sha2::{Digest, Sha256};
 
 use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_TEXT_BYTES};
@@ -134,6 +134,31 @@ impl Fixtures {
             self.add(&shown, target.as_os_str().as_encoded_bytes());
         }
         Ok(root)
+    }
+
+    /// A folder that is served as it is, by reference, with the hash that sites know it by: hex SHA-256 over, of each
+    /// file in the order of the bytes of its path, the path, a NUL, the length in decimal digits, a NUL, the content.
+    pub(crate) fn site(&mut self, relative: &str) -> Result<SiteFolder, FixtureError> {
+        let root = self.resolve(relative, Kind::Folder)?;
+        let mut paths = Vec::new();
+        walk(&root, "", &mut paths, None)?;
+        paths.sort_unstable();
+        if paths.is_empty() {
+            return Err(error(
+                format!("the folder `{relative}` has no files"),
+                "put an `index.html` into it, or remove `folder:`",
+            ));
+        }
+        let relative = relative.trim_end_matches('/');
+        let mut hasher = Sha256::new();
+        for path in paths {
+            let shown = format!("{relative}/{path}");
+            let bytes = fs::read(root.join(&path)).map_err(|cause| unreadable(&shown, &cause))?;
+            hasher.update(format!("{path}\0{}\0", bytes.len()));
+            hasher.update(&bytes);
+            self.add(&shown, &bytes);
+        }
+        Ok(SiteFolder { path: root, sha256: hex(&hasher.finalize()) })
     }
 
     /// The real absolute path of a folder with an unpacked root file system. It may lie elsewhere, behind a link, and

@@ -15,9 +15,6 @@ use crate::problem::{ConfigError, Problem};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
-/// Kinds of environment that the design names and this version does not have.
-const LATER_KINDS: [&str; 2] = ["gui", "swe"];
-
 /// Reads the types. One problem at most.
 pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
     let read = |error: YamlError| -> ConfigError { translate(source, dialect, &error).into() };
@@ -153,12 +150,8 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
 }
 
 fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
-    if expected == ["terminal", "toolcall", "process", "http", "openenv"] {
-        let message = if LATER_KINDS.contains(&field) {
-            format!("environments of kind `{field}` are not in this version")
-        } else {
-            format!("there is no kind of environment `{field}`")
-        };
+    if expected.first() == Some(&"terminal") {
+        let message = format!("there is no kind of environment `{field}`");
         let near = did_you_mean(field, expected.iter().copied());
         let help = format!(
             "{near}this version has {}: write `env: {{ terminal: {{}} }}` or `env: {{ toolcall: {{ tools: {{...}} }} }}`",

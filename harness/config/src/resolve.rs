@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Determinism, FORMAT_VERSION, GroupId, ImageSource, PolicySpec, RemoteSpec, ResolvedLimits, RunId,
-    RunPlan, SlotId, SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+    Determinism, EnvSpec, FORMAT_VERSION, GroupId, ImageSource, PolicySpec, RemoteSpec, ResolvedLimits,
+    RunId, RunPlan, SlotId, SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
 };
 use minijinja::Value;
 
 use crate::bounds::MAX_SLOTS;
-use crate::capacity::{HostCapacity, Resource, ResourceBound, tightest};
+use crate::capacity::{HostCapacity, Load, Resource, ResourceBound, tightest};
 use crate::fill::{Filler, assignments, task_id};
 use crate::placement::place;
 use crate::problem::{ConfigError, Findings, Problem};
@@ -254,9 +254,7 @@ fn suite_tasks(
             }
             let Some(values) = filler.values(row, assignment) else { continue };
             let is_in_split = options.split == Split::All
-                || filler
-                    .instruction(row, &values)
-                    .is_some_and(|instruction| options.split.contains(&row.id, &instruction));
+                || filler.asked(row, &values).is_some_and(|asked| options.split.contains(&row.id, &asked));
             if is_in_split {
                 chosen.push((row, index, values));
             }
@@ -278,7 +276,9 @@ fn suite_tasks(
         }
         tasks.extend(filler.task(suite.name(), row, *index, values).map(|mut task| {
             options.image.iter().for_each(|image| place(&mut task.env, image));
-            if let (Some(format), true) = (format, matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_))) {
+            if let (Some(format), true) =
+                (format, matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_)))
+            {
                 task.action_format = format;
             }
             task
@@ -308,7 +308,7 @@ pub(crate) fn policy_problem(
     };
     let needs_mistakes =
         matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
-    let has_shell = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_));
+    let has_shell = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_));
     let (message, help) = if needs_oracle && row.oracle.is_none() {
         let help =
             if has_shell { "add `oracle: { commands: [...] }`" } else { "add `oracle: { actions: [...] }`" };
@@ -437,7 +437,8 @@ pub(crate) fn concurrency(
 ) -> Result<Concurrency, Problem> {
     let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(1);
     let host = &needed_of(host, tasks);
-    let largest = tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0);
+    let load = load_of(tasks);
+    let largest = load.largest_memory_mib;
     if u64::from(largest) > host.memory_available_mib {
         let message = format!(
             "a task may use {largest} MiB of memory, and the host has {} MiB available",
@@ -445,7 +446,7 @@ pub(crate) fn concurrency(
         );
         return Err(Problem::new(message, "lower `memory_mib` of the task, or free some memory"));
     }
-    let possible = tightest(host.possible());
+    let possible = tightest(host.possible(load));
     if let Some(attempts) = wish.attempts {
         let needed = attempts.min(slots);
         if u64::from(needed) > possible.attempts {
@@ -456,13 +457,21 @@ pub(crate) fn concurrency(
     if possible.attempts == 0 {
         return Err(impossible(1, possible, wish, host));
     }
-    let comfortable = tightest(host.comfortable(largest));
+    let comfortable = tightest(host.comfortable(load));
     let fits = u32::try_from(comfortable.attempts).unwrap_or(u32::MAX).max(1);
     Ok(if fits >= slots {
         Concurrency { attempts: slots, bound: None }
     } else {
         Concurrency { attempts: fits, bound: Some(comfortable.resource) }
     })
+}
+
+/// What attempts at these tasks take.
+pub(crate) fn load_of(tasks: &[Arc<TaskSpec>]) -> Load {
+    Load {
+        largest_memory_mib: tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0),
+        browsers: tasks.iter().any(|task| matches!(task.env, EnvSpec::Gui(_))),
+    }
 }
 
 /// What a task may use; nothing, without a sandbox.

@@ -31,6 +31,12 @@ pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
             limits: workspace.limits,
             network: workspace.network,
         }),
+        // Of a browser, whose programs share one bound of memory.
+        EnvSpec::Gui(gui) => Some(Sandbox {
+            kind: gui.sandbox,
+            limits: SandboxLimits { memory_mib: gui.memory_mib, ..SandboxLimits::default() },
+            network: NetworkPolicy::None,
+        }),
         _ => None,
     }
 }

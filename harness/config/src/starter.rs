@@ -143,7 +143,7 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<(String, O
         task.replace("NAME", id).lines().map(|line| format!("{indent}{line}\n")).collect()
     };
     let (task, copied) = match last.map(|row| &row.env) {
-        Some(EnvRow::Custom(_) | EnvRow::Swe(_)) => {
+        Some(EnvRow::Custom(_) | EnvRow::Swe(_) | EnvRow::Gui(_)) => {
             let copy = format!("{}{id}{}\n", &head[start..span.start], &head[span.end()..]);
             (copy, last.map(|row| row.id.value.clone()))
         }

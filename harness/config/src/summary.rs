@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::capacity::{HostCapacity, Resource, ResourceBound};
 use crate::problem::ProblemReport;
-use crate::resolve::{PlanOptions, Wish, concurrency, needed_of};
+use crate::resolve::{PlanOptions, Wish, concurrency, load_of, needed_of};
 use crate::sandbox::{Sandbox, sandbox_of};
 use crate::suite::{Family, Suite};
 
@@ -164,8 +164,7 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
 }
 
 fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySummary {
-    let largest = sandboxes(plan).map(|sandbox| sandbox.limits.memory_mib).max().unwrap_or(0);
-    let mut room = options.host.comfortable(largest).to_vec();
+    let mut room = options.host.comfortable(load_of(&plan.tasks)).to_vec();
     if needed_of(&options.host, &plan.tasks) != options.host {
         room.retain(|bound| bound.resource != Resource::PseudoTerminals);
     }

@@ -1,6 +1,7 @@
 //! Rules for single values: names, paths, modes, patterns, keys. Each says what is wrong and what to write.
 
 use regex::Regex;
+use url::Url;
 
 /// What is wrong with a value, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +103,134 @@ pub(crate) fn header_name(text: &str) -> Result<(), BadValue> {
         format!("`{text}` cannot be the name of a header"),
         "use letters without accents, digits and `-`, such as `X-Request-Id`",
     )
+}
+
+/// Names of sites, which are parts of host names.
+pub(crate) fn site_name(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=63).contains(&text.len())
+        && text.chars().all(allowed)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+    {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` is not a name for a site"),
+        "use up to 63 lower-case letters, digits and `-`, such as `shop`: its address is http://shop.localhost",
+    )
+}
+
+/// Origins: a scheme, a host and at most a port.
+pub(crate) fn origin(text: &str) -> Result<(), BadValue> {
+    let bare = Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none()
+    });
+    if bare {
+        return Ok(());
+    }
+    let help = match origin_of(text) {
+        Some(origin) => format!("write `{origin}`"),
+        None => "write scheme, host and port: `https://example.org`, `http://127.0.0.1:8080`".to_owned(),
+    };
+    bad(format!("`{text}` is no origin"), help)
+}
+
+/// The origin of an address, as browsers compare them.
+pub(crate) fn origin_of(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    matches!(url.scheme(), "http" | "https").then(|| url.origin().ascii_serialization())
+}
+
+/// First pages: addresses, or paths.
+pub(crate) fn start_page(text: &str) -> Result<(), BadValue> {
+    if text.starts_with('/') || origin_of(text).is_some() {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` is no address of a page"),
+        "write `http://NAME.localhost/page.html`, or a path of the first site: `/page.html`",
+    )
+}
+
+/// Paths of files of a site.
+pub(crate) fn site_path(text: &str) -> Result<(), BadValue> {
+    match text.strip_prefix('/') {
+        Some(path) if !path.contains(['?', '#', '*']) => Ok(()),
+        Some(_) => bad(
+            format!("`{text}` is more than a path"),
+            "leave the query and the fragment out: `/index.html`",
+        ),
+        None => bad(format!("`{text}` is no path of a site"), format!("start with a slash: `/{text}`")),
+    }
+}
+
+/// Paths of requests, which may end in any rest.
+pub(crate) fn path_of_requests(text: &str) -> Result<(), BadValue> {
+    site_path(text.strip_suffix('*').unwrap_or(text)).map_err(|found| match text.find('*') {
+        Some(at) if at + 1 < text.len() => BadValue {
+            message: format!("`{text}` has a `*` in the middle"),
+            help: "a `*` stands at the end alone, for any rest: `/api/*`".to_owned(),
+        },
+        _ => found,
+    })
+}
+
+/// Methods of HTTP.
+pub(crate) fn method(text: &str) -> Result<(), BadValue> {
+    if (1..=20).contains(&text.len()) && text.chars().all(|c| c.is_ascii_uppercase()) {
+        return Ok(());
+    }
+    bad(
+        format!("`{text}` is no method"),
+        format!(
+            "write it in capitals, such as `{}`",
+            match text.to_ascii_uppercase() {
+                upper if !upper.is_empty() && upper.chars().all(|c| c.is_ascii_uppercase()) => upper,
+                _ => "POST".to_owned(),
+            }
+        ),
+    )
+}
+
+/// Values of HTTP headers.
+pub(crate) fn header_value(text: &str) -> Result<(), BadValue> {
+    if text.chars().all(|c| !c.is_control() || c == '\t') {
+        return Ok(());
+    }
+    bad("a header cannot have line breaks or control characters", "write it on one line")
+}
+
+/// Cookies as sites set them.
+pub(crate) fn set_cookie(text: &str) -> Result<(), BadValue> {
+    header_value(text)?;
+    let pair = text.split(';').next().and_then(|pair| pair.split_once('='));
+    if pair.is_some_and(|(name, _)| !name.trim().is_empty()) {
+        return Ok(());
+    }
+    bad(format!("`{text}` sets no cookie"), "write name and value: `session=7; Path=/`")
+}
+
+/// What can be looked for in a text.
+pub(crate) fn some_text(text: &str) -> Result<(), BadValue> {
+    if !text.is_empty() {
+        return Ok(());
+    }
+    bad("every text contains the empty text", "write some text; `equals: \"\"` asks for an empty one")
+}
+
+/// Names of files without folders.
+pub(crate) fn file_name(text: &str) -> Result<(), BadValue> {
+    file_path(text)?;
+    if text.contains('/') {
+        return bad(format!("`{text}` is in a folder, a name is wanted"), "downloads are all in one folder");
+    }
+    Ok(())
 }
 
 /// Numbers that are finite.
@@ -424,6 +553,24 @@ mod tests {
         check(finite, &["42", " -0.5", "1e-6"], &["", "x", "1,5", "inf", "NaN"]);
         check(tolerance, &["0", "1e-6"], &["-1", "x"]);
         check(not_blank, &["a"], &["", " \n"]);
+    }
+
+    #[test]
+    fn sites_and_addresses() {
+        check(site_name, &["a", "shop-2"], &["", "Shop", "a.b", "-a", "a-", "a_b", &"x".repeat(64)]);
+        check(
+            origin,
+            &["https://example.org", "http://127.0.0.1:8080", "http://[::1]:80/"],
+            &["example.org", "https://example.org/x", "ftp://a", "https://u@a", "https://a?b", ""],
+        );
+        check(start_page, &["/", "/a?b#c", "https://example.org/x"], &["", "a.html", "file:///etc/passwd"]);
+        check(path_of_requests, &["/", "/a/*", "/*"], &["", "a", "/a/*/b", "/a?b", "*"]);
+        check(site_path, &["/a.html"], &["a.html", "/a*", "/a#b"]);
+        check(method, &["GET", "POST"], &["", "post", "GET "]);
+        check(header_value, &["a b"], &["a\nb", "a\0"]);
+        check(set_cookie, &["a=1", "a=; Path=/"], &["", "a", "=1", "a=\n"]);
+        check(file_name, &["a.txt"], &["", "a/b", "..", "/a"]);
+        assert!(origin("https://example.org/x").is_err_and(|bad| bad.help == "write `https://example.org`"));
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub struct GuiSpec {
     pub screenshots: Screenshots,
     /// Most characters of an observation.
     pub observation_chars: u32,
+    /// Whether observations begin with the address and the title of the page.
+    #[serde(default = "shown", skip_serializing_if = "is_shown")]
+    pub show_address: bool,
     /// A page that is not quiet by then is observed as it is.
     pub settle: Duration,
     /// Isolation of the browser, around its own.
@@ -153,6 +156,9 @@ pub enum RouteAnswer {
         /// Headers, names in lower case.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
+        /// Values of `set-cookie`, a header for each: `id=7; Path=/`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cookies: Vec<String>,
         /// The body.
         body: FixtureContent,
     },
@@ -160,9 +166,12 @@ pub enum RouteAnswer {
     Redirect {
         /// Where to.
         to: String,
-        /// Further headers, `set-cookie` for one.
+        /// Further headers, names in lower case.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
+        /// Values of `set-cookie`, a header for each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cookies: Vec<String>,
     },
     /// The file of this path, whatever path was asked for. Without one, the file that was asked for.
     Serve {
@@ -294,6 +303,15 @@ pub enum StorageArea {
     Session,
 }
 
+fn shown() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_shown(show_address: &bool) -> bool {
+    *show_address
+}
+
 /// What a task says that says nothing about its browser. It has no first page.
 impl Default for GuiSpec {
     fn default() -> Self {
@@ -308,6 +326,7 @@ impl Default for GuiSpec {
             hidden: Vec::new(),
             screenshots: Screenshots::default(),
             observation_chars: 8_000,
+            show_address: true,
             settle: Duration::from_secs(5),
             sandbox: SandboxKind::default(),
             memory_mib: 1_024,

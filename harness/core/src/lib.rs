@@ -80,7 +80,7 @@ pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
 pub use swe::{LogParser, SweSpec, TestNames, TestScore, TestSpec};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
-    SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
+    SandboxLimits, Script, Solver, TaskSpec, TerminalSpec, WorkspaceSpec, asked_by_pages,
 };
 pub use text_source::TextSource;
 pub use toolcall::{

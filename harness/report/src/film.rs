@@ -106,7 +106,7 @@ fn shrunk(pixels: &[u8], (width, height): (usize, usize), samples: usize) -> Ima
                     .chunks_exact(samples)
                 {
                     let colour = if samples < 3 { [pixel[0]; 3] } else { [pixel[0], pixel[1], pixel[2]] };
-                    let cover = if samples % 2 == 0 { u32::from(pixel[samples - 1]) } else { 255 };
+                    let cover = if samples.is_multiple_of(2) { u32::from(pixel[samples - 1]) } else { 255 };
                     for (sum, part) in sums.iter_mut().zip(colour) {
                         *sum += (u32::from(part) * cover + 255 * (255 - cover)) / 255;
                     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn pixels_are_the_mean_of_those_in_their_place() {
         // Two by two pixels become one: half of them black, half of them white.
-        let row = |odd: usize| (0..2 * WIDTH).map(move |x| if (x + odd) % 2 == 0 { 0 } else { 255 });
+        let row = |odd: usize| (0..2 * WIDTH).map(move |x| if (x + odd).is_multiple_of(2) { 0 } else { 255 });
         let board: Vec<u8> = (0..4).flat_map(row).flat_map(|grey: u8| [grey; 3]).collect();
         let (width, height, pixels) =
             decoded(&small(&png(2 * WIDTH as u32, 4, ColorType::Rgb, &board)).unwrap());

@@ -4,6 +4,7 @@
 //! way (RFC 9110, 7.6.1) is not passed on.
 
 use std::io;
+use std::time::Duration;
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
@@ -33,23 +34,37 @@ const OF_NEIGHBOURS: [HeaderName; 9] = [
     UPGRADE,
 ];
 
+/// How long an origin may take until its answer begins. Questions that are held back until there is news are given up sooner
+/// by those who hold them.
+const HEAD_LIMIT: Duration = Duration::from_secs(60);
+
+/// What came of a request.
+pub(super) enum Forwarded {
+    /// It was answered: by the origin, or here where it is the page's own fault that it cannot be passed on.
+    Answered(Response<Body>),
+    /// The origin did not answer.
+    Failed(String),
+}
+
 /// Sends a request over a fresh connection to its origin.
-pub(super) async fn forward(
-    stream: TcpStream,
-    origin: &Origin,
-    request: Request<Incoming>,
-) -> Response<Body> {
+pub(super) async fn forward(stream: TcpStream, origin: &Origin, request: Request<Incoming>) -> Forwarded {
+    let refused = |status, text| Forwarded::Answered(page(status, text));
     let announced =
         request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > BODY_BYTES) {
-        return page(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
     }
     let Some(request) = outgoing(origin, request) else {
-        return page(StatusCode::BAD_REQUEST, "this is no address");
+        return refused(StatusCode::BAD_REQUEST, "this is no address");
     };
-    match exchange(stream, request).await {
-        Ok(answer) => answer,
-        Err(error) => page(StatusCode::BAD_GATEWAY, &format!("{origin} did not answer: {error}")),
+    match tokio::time::timeout(HEAD_LIMIT, exchange(stream, request)).await {
+        Ok(Ok(answer)) => Forwarded::Answered(answer),
+        // Its body was too large, or did not come in full.
+        Ok(Err(error)) if error.is_user() => {
+            refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large")
+        }
+        Ok(Err(error)) => Forwarded::Failed(format!("{origin} did not answer: {error}")),
+        Err(_late) => Forwarded::Failed(format!("{origin} did not answer within {HEAD_LIMIT:?}")),
     }
 }
 

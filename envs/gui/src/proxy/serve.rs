@@ -1,7 +1,7 @@
 //! Accepting connections, and who answers what is asked on them.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use url::Host;
 
 use super::dial::{DialError, dial};
-use super::forward::forward;
+use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
 use super::refused::Refused;
 use super::target::Target;
@@ -55,6 +55,11 @@ impl Proxy {
     /// Origins that were refused, each once, the first hundred.
     pub(crate) fn refused(&self) -> Vec<String> {
         self.shared.refused.list()
+    }
+
+    /// The first origin of the task that could not be reached or did not answer, and why.
+    pub(crate) fn unreachable(&self) -> Option<&str> {
+        self.shared.unreachable.get().map(String::as_str)
     }
 
     /// Requests that are being answered, delayed ones included. A tunnel counts until it is there.
@@ -142,6 +147,7 @@ pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
     in_flight: InFlight,
     refused: Refused,
+    unreachable: OnceLock<String>,
 }
 
 type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
@@ -162,7 +168,10 @@ impl Shared {
                 Some(site) => Ok((sites.answer(site, request).await?, None)),
                 None if origin.scheme == Scheme::Http && sites.origins().contains(&origin) => {
                     alone(match dial(&origin).await {
-                        Ok(stream) => forward(stream, &origin, request).await,
+                        Ok(stream) => match forward(stream, &origin, request).await {
+                            Forwarded::Answered(answer) => answer,
+                            Forwarded::Failed(why) => self.failed(why),
+                        },
                         Err(error) => self.not_reached(&origin, error),
                     })
                 }
@@ -202,8 +211,16 @@ impl Shared {
                 self.refused.add(&origin.to_string());
                 page(StatusCode::FORBIDDEN, &format!("refused: {reason}"))
             }
-            DialError::Unreachable(reason) => page(StatusCode::BAD_GATEWAY, &reason),
+            DialError::Unreachable(reason) => self.failed(reason),
         }
+    }
+
+    /// The page shows it, and whoever judges the attempt is told: it says nothing about the agent.
+    fn failed(&self, why: String) -> Response<Body> {
+        let answer = page(StatusCode::BAD_GATEWAY, &why);
+        // The first counts.
+        let _ = self.unreachable.set(why);
+        answer
     }
 }
 

@@ -1,4 +1,4 @@
-//! A proxy on loopback, and browsers written by hand. Rules P1 to P4 are those of the module.
+//! A proxy on loopback, and browsers written by hand. Rules P1 to P5 are those of the module.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -172,6 +172,43 @@ async fn requests_go_on_to_allowed_origins() {
     assert_eq!(refused, refusal(&format!("http://{third}")));
     assert_eq!(browser.get("http://127.0.0.1:1/").await.0, 502);
     server.abort();
+}
+
+#[tokio::test]
+async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
+    let (silent, silent_address) = listener().await;
+    let (closing, closing_address) = listener().await;
+    let nobody = |port| format!("http://127.0.0.1:{port}");
+    let origins = [format!("http://{silent_address}"), format!("http://{closing_address}"), nobody(1)];
+    let check = async |asked: &str, expected: &str| {
+        let (listener, address) = listener().await;
+        let proxy = Proxy::serve(listener);
+        proxy.open(sites(json!([]), &origins).await);
+        let mut browser = Browser::new(address).await;
+        assert_eq!(browser.get("http://other.localhost/").await.0, 403);
+        assert_eq!(proxy.unreachable(), None);
+        let (status, body) = browser.ask(asked).await;
+        assert_eq!(status, 502, "{asked}");
+        let first = proxy.unreachable().unwrap().to_owned();
+        assert!(body.contains(&first) && first.contains(expected), "{first}");
+        assert_eq!(browser.get(&nobody(1)).await.0, 502);
+        assert_eq!(proxy.unreachable(), Some(first.as_str()));
+    };
+    let closes = tokio::spawn(async move { while closing.accept().await.is_ok() {} });
+    let get = |address: &str| format!("GET {address}/ HTTP/1.1\r\nhost: x\r\n\r\n");
+    check(&get(&nobody(1)), "no connection to http://127.0.0.1:1").await;
+    check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "no connection to https://127.0.0.1:1").await;
+    check(&get(&origins[1]), "did not answer").await;
+    closes.abort();
+    // From the moment that it was asked, nothing is left but to wait.
+    let asked = tokio::spawn(async move {
+        let (mut stream, _) = silent.accept().await.unwrap();
+        stream.read_u8().await.unwrap();
+        tokio::time::pause();
+        std::future::pending::<()>().await;
+    });
+    check(&get(&origins[0]), "did not answer within 60s").await;
+    asked.abort();
 }
 
 #[tokio::test]

@@ -42,6 +42,8 @@ pub(crate) struct LoggedRequest {
     pub(crate) is_cut: bool,
     /// Status of the answer; `None` where there was none, or none yet.
     pub(crate) status: Option<u16>,
+    /// Whether a route says what was answered, status and all.
+    pub(crate) is_written: bool,
 }
 
 /// How many requests fit a pattern.
@@ -94,13 +96,15 @@ impl Log {
             json: json.map(|(text, _)| text),
             is_cut,
             status: None,
+            is_written: false,
         });
         self.entries.len() - 1
     }
 
-    pub(super) fn answered(&mut self, entry: usize, status: StatusCode) {
+    pub(super) fn answered(&mut self, entry: usize, status: StatusCode, is_written: bool) {
         if let Some(entry) = self.entries.get_mut(entry) {
             entry.status = Some(status.as_u16());
+            entry.is_written = is_written;
         }
     }
 

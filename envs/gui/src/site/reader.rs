@@ -4,7 +4,7 @@
 //! wait for it, and share what it found. Each file is looked at again when it is served, by its metadata: that costs nothing,
 //! sees a change within an attempt, and makes the next attempt read all of it again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::{Boundary, Fault, FixtureContent, GuiSpec, Route, RouteAnswer, SiteSpec};
-use http::header::{CONNECTION, CONTENT_LENGTH, LOCATION, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, LOCATION, SET_COOKIE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::sync::OnceCell;
 
@@ -65,16 +65,16 @@ impl SiteReader {
 
     async fn route(&self, route: &Route) -> Result<PreparedRoute, Fault> {
         let answer = match &route.answer {
-            RouteAnswer::Respond { status, headers, body } => PreparedAnswer::Respond {
+            RouteAnswer::Respond { status, headers, cookies, body } => PreparedAnswer::Respond {
                 status: StatusCode::from_u16(*status)
                     .ok()
                     .filter(|status| status.as_u16() >= 200)
                     .ok_or_else(|| invalid(format!("{status} is no status of an answer")))?,
-                headers: header_map(headers)?,
+                headers: header_map(headers, cookies)?,
                 content: self.content(body).await?,
             },
-            RouteAnswer::Redirect { to, headers } => {
-                let mut headers = header_map(headers)?;
+            RouteAnswer::Redirect { to, headers, cookies } => {
+                let mut headers = header_map(headers, cookies)?;
                 let to = HeaderValue::try_from(to.as_str())
                     .map_err(|_| invalid(format!("{to:?} cannot be redirected to")))?;
                 headers.insert(LOCATION, to);
@@ -97,7 +97,7 @@ impl SiteReader {
 }
 
 /// Headers of an answer, but for those that are ours to say.
-fn header_map(headers: &std::collections::BTreeMap<String, String>) -> Result<HeaderMap, Fault> {
+fn header_map(headers: &BTreeMap<String, String>, cookies: &[String]) -> Result<HeaderMap, Fault> {
     let ours = HashSet::from([CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING]);
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -106,6 +106,11 @@ fn header_map(headers: &std::collections::BTreeMap<String, String>) -> Result<He
             return Err(invalid(format!("the header {name:?} cannot be sent with the value {value:?}")));
         };
         map.insert(header, value);
+    }
+    for cookie in cookies {
+        let value = HeaderValue::try_from(cookie.as_str())
+            .map_err(|_| invalid(format!("the cookie {cookie:?} cannot be sent")))?;
+        map.append(SET_COOKIE, value);
     }
     Ok(map)
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use clawrl_core::{Boundary, Fault, RequestPattern, SITE_SUFFIX};
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, Entry, IF_RANGE, LOCATION, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use url::Url;
 
 use super::answer::{Wanted, file};
 use super::body::{Body, empty, page};
@@ -16,7 +17,7 @@ use super::file_type::file_type;
 use super::folder::Folder;
 use super::log::{Log, LoggedRequest, Matching};
 use super::origin::Origin;
-use super::path::file_name;
+use super::path::{file_name, shown};
 use super::pattern::Fit;
 use super::reader::Known;
 use super::request::SiteRequest;
@@ -89,6 +90,16 @@ impl Sites {
     /// How many of them fit, of one site or of all.
     pub(crate) fn matching(&self, site: Option<&str>, pattern: &RequestPattern) -> Matching {
         self.kept().log.matching(site, pattern)
+    }
+
+    /// Whether an address is one of the sites', and a route of the task says what it was answered with last.
+    pub(crate) fn is_written(&self, url: &Url) -> Option<bool> {
+        let site = url.host_str().filter(|_| url.scheme() == "http" && url.port().is_none())?;
+        let name = Arc::clone(&self.sites[self.site(site)?.0].name);
+        let path = shown(url.path());
+        let kept = self.kept();
+        let last = kept.log.entries().iter().rev().find(|asked| asked.site == name && asked.path == path);
+        Some(last.is_some_and(|asked| asked.is_written))
     }
 
     /// The first file that could not be served as it was planned, if there was one.
@@ -176,7 +187,8 @@ impl Sites {
             }
             None => self.file_or_folder(site, asked).await,
         };
-        self.kept().log.answered(entry, answer.status());
+        let is_written = matches!(route.map(|route| &route.answer), Some(PreparedAnswer::Respond { .. }));
+        self.kept().log.answered(entry, answer.status(), is_written);
         Ok(answer)
     }
 

@@ -103,6 +103,7 @@ async fn files_of_the_plan_come_before_those_of_the_folder() {
         json: None,
         is_cut: false,
         status: Some(status),
+        is_written: false,
     };
     let expected = [
         ("/", None, 200),
@@ -112,6 +113,50 @@ async fn files_of_the_plan_come_before_those_of_the_folder() {
         ("/none", None, 404),
     ];
     assert_eq!(sites.requests(), expected.map(entry));
+}
+
+#[tokio::test]
+async fn what_a_route_wrote_is_told_from_what_went_wrong() {
+    let answer = json!({"respond": {"status": 404, "body": {"inline": "gone"}}});
+    let routes = json!([
+        {"request": {"path": "/a b"}, "times": 1, "answer": answer},
+        {"request": {"path": "/moved"}, "answer": {"serve": {"path": "/nowhere"}}},
+    ]);
+    let sites = open(&spec(&[], None, routes)).await;
+    let check = |address: &str, expected: Option<bool>| {
+        assert_eq!(sites.is_written(&address.parse().unwrap()), expected, "{address}");
+    };
+    check("http://shop.localhost/a%20b", Some(false));
+    assert_eq!(status(&sites, "/a%20b").await, 404);
+    check("http://shop.localhost/a%20b?x#y", Some(true));
+    assert_eq!(status(&sites, "/a%20b").await, 404);
+    check("http://shop.localhost/a%20b", Some(false));
+    assert_eq!(status(&sites, "/moved").await, 404);
+    check("http://shop.localhost/moved", Some(false));
+    check("http://other.localhost/", None);
+    check("https://shop.localhost/", None);
+    check("http://shop.localhost:81/", None);
+}
+
+#[tokio::test]
+async fn several_cookies_are_set_at_once() {
+    let routes = json!([
+        {"request": {"path": "/in"}, "answer": {"respond": {
+            "status": 200, "headers": {"set-cookie": "a=1"}, "cookies": ["b=2; Path=/", "c=3"], "body": {"inline": ""}}}},
+        {"request": {"path": "/on"}, "answer": {"redirect": {"to": "/", "cookies": ["b=2", "c=3"]}}},
+    ]);
+    let sites = open(&spec(&[], None, routes)).await;
+    let check = async |path: &str, expected: &[&str]| {
+        let answer = ask(&sites, get(path)).await.unwrap();
+        let set: Vec<&str> =
+            answer.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(set, expected, "{path}");
+    };
+    check("/in", &["a=1", "b=2; Path=/", "c=3"]).await;
+    check("/on", &["b=2", "c=3"]).await;
+    let routes = json!([{"request": {}, "answer": {"redirect": {"to": "/", "cookies": ["a=1\n"]}}}]);
+    let fault = SiteReader::default().open(&spec(&[], None, routes)).await.unwrap_err();
+    assert_eq!(fault.code, "site", "{fault}");
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use clawrl_core::{
     ElementPattern, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea, TextPattern,
 };
 
-use crate::support::{act, begin, ctx, element, graded, map, page, spec, step, stepped, task, with_provider};
+use crate::support::{
+    act, begin, ctx, element, graded, map, not_begun, page, route, spec, step, stepped, task, with_provider,
+};
 
 const FORM: &str = r#"<title>Order</title><h1>Order</h1>
 <form method="post" action="/orders">
@@ -40,7 +42,8 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
             delay: Duration::from_millis(50),
             answer: RouteAnswer::Redirect {
                 to: "/thanks.html".to_owned(),
-                headers: map(&[("set-cookie", "order=1; Path=/")]),
+                headers: map(&[]),
+                cookies: vec!["order=1; Path=/".to_owned(), "step=2; Path=/".to_owned()],
             },
         }];
         let sent = RequestPattern {
@@ -58,6 +61,7 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
             once(sent),
             PageCheck::Url(equals("http://app.localhost/thanks.html")),
             PageCheck::Cookie { name: "order".to_owned(), value: Some(equals("1")) },
+            PageCheck::Cookie { name: "step".to_owned(), value: Some(equals("2")) },
             PageCheck::Cookie { name: "other".to_owned(), value: None },
         ];
         let task = task(gui, checks);
@@ -124,6 +128,48 @@ fn what_cannot_be_done_is_told_and_costs_nothing_else() {
 }
 
 #[test]
+fn elements_are_named_by_role_and_name() {
+    with_provider(|provider| async move {
+        let html = r#"<title>Named</title><h1>Mail</h1>
+            <label>Name <input id=n></label><label>Size <select><option>Small<option>Large</select></label>
+            <button onclick="t.textContent += ' one'">Delete</button><button onclick="t.textContent += ' two'">Delete</button>
+            <button onclick="t.textContent += ' said'">Say  &quot;hi&quot; \ bye</button><a href="/next.html">Send mail</a>
+            <p id=t>done:</p>"#;
+        let next = "<title>Next</title><button>Other</button>";
+        let files = vec![page("index.html", html), page("next.html", next)];
+        let (mut env, seen) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        assert!(seen.contains(r#"button "Say \"hi\" \\ bye""#), "{seen}");
+        let check = async |env: &mut dyn clawrl_core::Env, line: &str, part: &str| {
+            let seen = step(env, line).await;
+            assert!(seen.contains(part), "{line}: {seen}");
+        };
+        let env = env.as_mut();
+        check(env, r#"type textbox "Name" Ada "the" Lovelace"#, r#"textbox "Name" = "Ada \"the\" Lovelace""#)
+            .await;
+        check(env, r#"select combobox "Size" Large"#, r#"combobox "Size" = "Large""#).await;
+        check(env, r#"click button "Delete" #2"#, "done: two").await;
+        check(env, r#"click "Delete" #1"#, "done: two one").await;
+        check(env, r#"click button "Say \"hi\"  \\ bye""#, "said").await;
+        let (first, second) = (element(&seen, "\"Delete\""), element(&seen, "\"Delete\"") + 1);
+        check(env, r#"click "Delete""#, &format!("several elements: [{first}], [{second}]; `\"Delete\" #2`"))
+            .await;
+        check(env, r#"click "Delete" #3"#, "there are only 2").await;
+        check(env, r#"click button "Send""#, r#"no button "Send" in this page; near it: ["#).await;
+        check(env, r#"click button "Send""#, r#"] link "Send mail", ["#).await;
+        check(env, r#"scroll button "Nothing" down"#, r#"error: there is no button "Nothing""#).await;
+        // What was shown is of this page alone: what the next one has is not known until it is seen.
+        let calls = [act(r#"click link "Send mail""#), act(r#"click "Delete" #1"#)];
+        let seen = env.step(&calls, ctx(1)).await.unwrap().observation.joined_text();
+        assert!(seen.starts_with("error: there is no \"Delete\" #1 in this page\n"), "{seen}");
+        check(env, r#"click link "Send mail""#, "error: there is no link").await;
+        let click = clawrl_core::ToolCall::new("click", serde_json::json!({ "element": "button \"Other\"" }));
+        let seen = env.step(&[click], ctx(1)).await.unwrap().observation.joined_text();
+        assert!(seen.starts_with("url: ") && seen.contains("(focused)"), "{seen}");
+        env.close().await;
+    });
+}
+
+#[test]
 fn dialogs_tabs_and_downloads_are_seen_and_answered() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><button onclick='document.title = prompt(\"Name?\")'>Ask</button>\
@@ -159,6 +205,29 @@ fn dialogs_tabs_and_downloads_are_seen_and_answered() {
         }
         let grade = graded(env.as_mut()).await;
         assert!(grade.passed, "{grade:?} {seen}");
+        env.close().await;
+    });
+}
+
+#[test]
+fn dialogs_of_frames_are_those_of_the_tab() {
+    with_provider(|provider| async move {
+        let html = "<title>Outer</title><iframe src='/middle.html' width=600 height=300></iframe>\
+                    <iframe src='http://other.localhost/ask.html'></iframe>";
+        let middle = "<iframe srcdoc='<button onclick=\"parent.parent.document.title = prompt(`How many?`)\">Near</button>'></iframe>";
+        let ask = "<script>setTimeout(() => confirm('From afar?'), 1500)</script>";
+        let mut gui = spec(vec![page("index.html", html), page("middle.html", middle)]);
+        gui.sites.push(crate::support::site("other", vec![page("ask.html", ask)]));
+        let (mut env, seen) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        assert!(seen.contains("button \"Near\""), "{seen}");
+        let asked = step(env.as_mut(), "click button \"Near\"").await;
+        assert_eq!(asked, "dialog: prompt \"How many?\"");
+        let told = step(env.as_mut(), "accept 12").await;
+        assert!(told.contains("title: 12") || told.contains("From afar?"), "{told}");
+        let asked = step(env.as_mut(), "wait 2").await;
+        assert_eq!(asked, "dialog: confirm \"From afar?\"");
+        let told = step(env.as_mut(), "dismiss").await;
+        assert!(told.contains("title: 12"), "{told}");
         env.close().await;
     });
 }
@@ -211,6 +280,66 @@ fn pages_say_when_they_are_done_and_what_it_was_worth() {
         let fault = env.reset(ctx(0)).await.unwrap_err();
         assert_eq!(fault.code, "setup-failed", "{fault}");
         env.close().await;
+    });
+}
+
+#[test]
+fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
+    with_provider(|provider| async move {
+        let html = "<title>Strict</title><script>var done = false, reward = 0, drawn = 0, refused = '';\
+                    try { Function('return 1')(); } catch (error) { refused = error.name; }</script>\
+                    <button onclick='done = true; reward = 0.5'>Win</button>";
+        let mut gui = spec(Vec::new());
+        let policy = "script-src 'self' 'unsafe-inline'; require-trusted-types-for 'script'";
+        gui.sites[0].routes = vec![route(
+            "/",
+            RouteAnswer::Respond {
+                status: 200,
+                headers: map(&[("content-security-policy", policy)]),
+                cookies: Vec::new(),
+                body: clawrl_core::FixtureContent::Inline(html.to_owned()),
+            },
+        )];
+        gui.prepare = vec!["drawn = await_(seed); function await_(n) { return n * 2 } // told".to_owned()];
+        gui.end_when = Some("done // once".to_owned());
+        let script = |run: &str, equals: serde_json::Value| PageCheck::Script { run: run.to_owned(), equals };
+        let reward = |expression: &str| PageCheck::Reward {
+            expression: expression.to_owned(),
+            lowest: 0.0,
+            highest: 1.0,
+        };
+        let checks = vec![
+            script("return Promise.all([drawn, refused])", serde_json::json!([14, "EvalError"])),
+            reward("reward"),
+            reward("Promise.resolve(reward)"),
+            script("return }{", serde_json::Value::Null),
+            script("throw new Error('no')", serde_json::Value::Null),
+            script("throw { get message() { throw 1 } }", serde_json::Value::Null),
+            script("let nothing;", serde_json::Value::Null),
+        ];
+        let task = task(gui.clone(), checks);
+        let (mut env, _) = begin(provider.as_ref(), &task).await;
+        assert_eq!(stepped(env.as_mut(), "wait 0").await.end, None);
+        let won = stepped(env.as_mut(), "click \"Win\"").await;
+        assert_eq!(won.end, Some(StopReason::Ended("page-done".to_owned())));
+        let grade = graded(env.as_mut()).await;
+        let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
+        assert_eq!(scores, [1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0], "{grade:?}");
+        let says = |at: usize, part: &str| assert!(grade.checks[at].message.contains(part), "{grade:?}");
+        says(2, "is no number");
+        says(3, "Unexpected token");
+        says(4, "failed: no");
+        says(5, "failed: unknown");
+        env.close().await;
+        gui.end_when = Some("done(".to_owned());
+        let task = crate::support::task(gui.clone(), Vec::new());
+        let (mut env, _) = begin(provider.as_ref(), &task).await;
+        let fault = env.step(&[act("wait 0")], ctx(1)).await.unwrap_err();
+        assert!(fault.code == "end-when" && fault.message.contains("Unexpected token"), "{fault}");
+        env.close().await;
+        gui.prepare = vec!["}".to_owned()];
+        let fault = not_begun(provider.as_ref(), &crate::support::task(gui, Vec::new())).await;
+        assert!(fault.code == "setup-failed" && fault.message.contains("Unexpected token"), "{fault}");
     });
 }
 

@@ -5,6 +5,7 @@
 mod conformance;
 mod episode;
 mod isolation;
+mod loading;
 mod observing;
 mod pictures;
 mod support;

@@ -25,8 +25,8 @@ fn fixtures_are_seen_as_they_were() {
 #[test]
 fn the_same_page_looks_the_same_in_any_browser_at_any_time() {
     with_provider(|provider| async move {
-        let html = "<title>Same</title><ul id=l></ul><script>for (let i = 0; i < 30; i++) l.innerHTML += `<li><button>B${i}</button>`;\
-                    setTimeout(() => l.insertAdjacentHTML('beforeend', '<li>late'), 30); fetch('/data.txt').then(r => r.text()).then(t => l.insertAdjacentHTML('beforeend', `<li>${t}`))</script>";
+        let html = "<title>Same</title><ul id=l></ul><ul id=m></ul><script>for (let i = 0; i < 30; i++) l.innerHTML += `<li><button>B${i}</button>`;\
+                    setTimeout(() => m.insertAdjacentHTML('beforeend', '<li>late'), 30); fetch('/data.txt').then(r => r.text()).then(t => l.insertAdjacentHTML('beforeend', `<li>${t}`))</script>";
         let files = vec![page("index.html", html), page("data.txt", "loaded")];
         let task = task(spec(files), Vec::new());
         let (mut one, first) = begin(provider.as_ref(), &task).await;

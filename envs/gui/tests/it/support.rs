@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Epoch,
-    FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, MemoryBlobs, PageCheck, RewardMap, RunId,
-    SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec, Timeouts, ToolCall,
+    Fault, FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, MemoryBlobs, PageCheck, RequestPattern,
+    RewardMap, Route, RouteAnswer, RunId, SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId,
+    TaskSpec, Timeouts, ToolCall,
 };
 use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider, find_programs};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -49,6 +50,7 @@ pub(crate) fn provider(client: SpawnerClient) -> GuiProvider {
         programs: find_programs(&std::env::var("PATH").unwrap()).unwrap(),
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib }, 1)],
+        judge: None,
     })
 }
 
@@ -119,6 +121,20 @@ pub(crate) async fn begin(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> (
     let mut env = provider.lease(request(task)).await.unwrap();
     let seen = env.reset(ctx(0)).await.unwrap().joined_text();
     (env, seen)
+}
+
+/// What a reset fails with.
+pub(crate) async fn not_begun(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> Fault {
+    let mut env = provider.lease(request(task)).await.unwrap();
+    let fault = env.reset(ctx(0)).await.unwrap_err();
+    env.close().await;
+    fault
+}
+
+/// A route for a path.
+pub(crate) fn route(path: &str, answer: RouteAnswer) -> Route {
+    let request = RequestPattern { path: Some(path.to_owned()), ..RequestPattern::default() };
+    Route { request, after: 0, times: None, delay: Duration::ZERO, answer }
 }
 
 pub(crate) async fn step(env: &mut dyn Env, line: &str) -> String {

@@ -1,47 +1,15 @@
 //! All checks that need no workspace.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
-use clawrl_core::{Boundary, Check, CheckReport, CheckSpec, Fault, printable_line};
-use clawrl_workspace::quote;
+use clawrl_core::{Check, CheckReport, CheckSpec, Fault};
+use clawrl_workspace::{Finding, check_answer, check_invalid, quote};
 
-use super::answer::check_answer;
 use super::expected;
 use crate::turn::State;
 
-/// Characters of a message (C4).
-const MESSAGE_CHARS: usize = 200;
-
 /// Characters shown of a value.
 const SHOWN: usize = 60;
-
-/// Score and reason.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
-    pub(super) score: f64,
-    pub(super) message: String,
-}
-
-impl Finding {
-    pub(super) fn pass(message: impl Display) -> Self {
-        Self { score: 1.0, message: printable_line(&message.to_string(), MESSAGE_CHARS) }
-    }
-
-    pub(super) fn fail(message: impl Display) -> Self {
-        Self { score: 0.0, ..Self::pass(message) }
-    }
-
-    #[cfg(test)]
-    pub(super) fn passed(&self) -> bool {
-        self.score == 1.0
-    }
-
-    /// Passed or failed by the same reason.
-    pub(super) fn of(passed: bool, message: impl Display) -> Self {
-        if passed { Self::pass(message) } else { Self::fail(message) }
-    }
-}
 
 /// Reports of the checks that need no workspace, by their places.
 ///
@@ -50,9 +18,8 @@ impl Finding {
 pub(crate) fn by_rule(checks: &[CheckSpec], state: &State) -> Result<BTreeMap<usize, CheckReport>, Fault> {
     let mut reports = BTreeMap::new();
     for (place, spec) in checks.iter().enumerate() {
-        if let Some(Finding { score, message }) = find(&spec.check, state)? {
-            let report = CheckReport { label: spec.label.clone(), score, weight: spec.weight, message };
-            reports.insert(place, report);
+        if let Some(finding) = find(&spec.check, state)? {
+            reports.insert(place, finding.report(spec));
         }
     }
     Ok(reports)
@@ -102,7 +69,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
         }
         Check::Stored { tool, key, equals } => {
             let store = state.stores.get(tool);
-            let store = store.ok_or_else(|| invalid(format_args!("there is no store {tool:?}")))?;
+            let store = store.ok_or_else(|| check_invalid(format_args!("there is no store {tool:?}")))?;
             let found = store.get(key);
             let shown = |value: Option<&str>| match value {
                 Some(value) => quote(value.as_bytes(), SHOWN),
@@ -114,11 +81,6 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
         // Of the workspace, or for a judge.
         _ => return Ok(None),
     }))
-}
-
-/// C3. Suites are checked before they run, so this is a plan made elsewhere.
-pub(crate) fn invalid(reason: impl Display) -> Fault {
-    Fault::permanent(Boundary::Grader, "check-invalid", format!("this check cannot be evaluated: {reason}"))
 }
 
 #[cfg(test)]

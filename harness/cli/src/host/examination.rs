@@ -8,7 +8,7 @@ use std::process::Command;
 use clawrl_sandbox::spawner::Spawner;
 use clawrl_sandbox::{CgroupHost, probe_host};
 
-use super::{capacity, engine, facts, learner, open_files};
+use super::{browser, capacity, engine, facts, learner, open_files};
 use crate::command::doctor::{Finding, Health};
 use crate::environment::Variable;
 
@@ -36,6 +36,7 @@ pub(crate) fn of_machine(results: &Path) -> Vec<Finding> {
     ];
     findings.extend(sandboxes());
     findings.push(engine::finding());
+    findings.push(browser::finding());
     findings.push(few("cpus", facts::cpus().into(), 2, "", "more cores run more at once"));
     findings.push(few(
         "memory",

@@ -1,5 +1,6 @@
 //! What this machine has: read from `/proc` and `/sys`, never assumed.
 
+pub(crate) mod browser;
 pub(crate) mod capacity;
 pub(crate) mod engine;
 pub(crate) mod examination;

@@ -13,10 +13,15 @@ use serde_json::Value;
 const TOOL_PHRASES: &str = "error tool is missing a string number expected not of type there no key action must be one \
     get set delete list full answer within output call calls refused limit more than left end task submit";
 
+/// What observations of pages say besides what the pages do.
+const PAGE_PHRASES: &str = "error: url: http://.localhost/ title: tabs: dialog: downloaded: [1] [2] [3] button link textbox \
+    checkbox radio combobox option listbox list listitem heading form table row cell tab dialog image checked disabled \
+    focused selected expanded options: \"\" =";
+
 /// Instructions, files, tools, expected results and demonstrated actions of tasks.
 pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<String> {
     let mut texts = Vec::new();
-    let mut calls_tools = false;
+    let (mut calls_tools, mut browses) = (false, false);
     for task in tasks {
         texts.push(task.instruction.clone());
         match &task.env {
@@ -25,6 +30,10 @@ pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<S
             EnvSpec::Toolcall(toolcall) => {
                 tools(toolcall, &mut texts);
                 calls_tools = true;
+            }
+            EnvSpec::Gui(gui) => {
+                gui.sites.iter().for_each(|site| files(&site.files, &mut texts));
+                browses = true;
             }
             _ => {}
         }
@@ -46,6 +55,7 @@ pub(crate) fn corpus<'a>(tasks: impl IntoIterator<Item = &'a TaskSpec>) -> Vec<S
         }
     }
     texts.extend(calls_tools.then(|| TOOL_PHRASES.to_owned()));
+    texts.extend(browses.then(|| PAGE_PHRASES.to_owned()));
     texts
 }
 
@@ -82,7 +92,7 @@ fn tools(toolcall: &ToolcallSpec, texts: &mut Vec<String>) {
 /// The actions of a script as they are written, with the submission that ends each.
 fn written(script: &Script) -> impl Iterator<Item = String> + '_ {
     let submit = ToolCall::new("submit", Value::Object(serde_json::Map::new()));
-    let actions = script.calls.iter().map(|call| hermes_text(std::slice::from_ref(call)));
+    let actions = script.calls().iter().map(|call| hermes_text(std::slice::from_ref(call)));
     actions.chain([hermes_text(&[submit])])
 }
 
@@ -93,7 +103,7 @@ fn said(script: &Script) -> impl Iterator<Item = String> + '_ {
         let texts = arguments.filter_map(|value| value.as_str().map(str::to_owned));
         texts.chain([call.name.clone()]).collect()
     };
-    script.calls.iter().flat_map(texts)
+    script.calls().iter().flat_map(texts)
 }
 
 #[cfg(test)]
@@ -113,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_terminal_task_is_its_files_and_commands() {
-        let oracle = Script { calls: vec![ToolCall::new("run", json!({ "command": "cat a", "wait": 2 }))] };
+        let oracle = Script::Calls(vec![ToolCall::new("run", json!({ "command": "cat a", "wait": 2 }))]);
         check(&TaskSpec { oracle: Some(oracle), ..task("look") }, &["Do look.", "cat a", "run"]);
     }
 
@@ -140,7 +150,7 @@ mod tests {
             step_rewards: Vec::new(),
         };
         let check_of = |check| CheckSpec { label: "a".into(), weight: 1.0, check };
-        let oracle = Script { calls: vec![ToolCall::new("price", json!({ "key": "apple" }))] };
+        let oracle = Script::Calls(vec![ToolCall::new("price", json!({ "key": "apple" }))]);
         let asked = TaskSpec {
             env: EnvSpec::Toolcall(toolcall),
             checks: vec![check_of(Check::Answer(AnswerCheck::Equals { expected: "12".into() }))],

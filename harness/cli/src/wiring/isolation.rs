@@ -27,6 +27,7 @@ pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
             let workspace = custom.workspace()?;
             (workspace.sandbox, workspace.network)
         }
+        EnvSpec::Gui(gui) => (gui.sandbox, NetworkPolicy::None),
         _ => return None,
     };
     Some(Isolation { sandbox, network })

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
 use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_custom::{CustomConfig, CustomProvider};
+use clawrl_gui::{BrowserKind, BrowserPrograms, GuiConfig, GuiProvider};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -25,7 +26,7 @@ use super::judge::Judges;
 use super::{isolation, secrets};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{engine, facts, open_files};
+use crate::host::{browser, engine, facts, open_files};
 use crate::log::Log;
 
 /// Environments made ahead of need, for each core.
@@ -37,6 +38,8 @@ pub(crate) struct Machine {
     /// None where no task of a plan asks for containers.
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
+    /// None where no task of a plan has a browser.
+    browser: Option<BrowserPrograms>,
     /// None where no task of a plan starts a program.
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
@@ -70,9 +73,11 @@ impl Machine {
         } else {
             (Vec::new(), None)
         };
+        let has_browser = plans.iter().flat_map(|plan| &plan.tasks).any(|task| task.env.kind() == "gui");
+        let browser = if has_browser { Some(browser::find()?) } else { None };
         let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
         let unboxed = kinds.contains(&SandboxKind::None);
-        Ok(Self { bubblewrap, engines, images, spawner, unboxed, judges })
+        Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges })
     }
 
     /// Limits that the plan asks for and this machine cannot set.
@@ -94,6 +99,9 @@ impl Machine {
         if let Some(report) = &self.bubblewrap {
             facts.insert("bubblewrap".to_owned(), report.version.clone());
         }
+        if let Some(programs) = &self.browser {
+            facts.insert("browser".to_owned(), programs.version.clone());
+        }
         if !self.engines.is_empty() {
             let each = self.engines.iter().map(|report| format!("{}, {}", report.version, report.storage));
             facts.insert("engine".to_owned(), each.collect::<Vec<_>>().join("; "));
@@ -110,8 +118,8 @@ impl Machine {
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
         })?;
-        let Self { bubblewrap, engines, images, unboxed, judges, .. } = self;
-        Ok(Workplace { bubblewrap, engines, images, client, unboxed, judges })
+        let Self { bubblewrap, engines, images, browser, unboxed, judges, .. } = self;
+        Ok(Workplace { bubblewrap, engines, images, browser, client, unboxed, judges })
     }
 }
 
@@ -120,6 +128,7 @@ pub(crate) struct Workplace {
     bubblewrap: Option<HostReport>,
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
+    browser: Option<BrowserPrograms>,
     client: Option<SpawnerClient>,
     unboxed: bool,
     judges: Judges,
@@ -184,6 +193,20 @@ impl Workplace {
                 judge: self.judges.of_plan(plan),
             });
             providers.insert("toolcall", Arc::new(provider));
+        }
+        let browsers = expected(plan, |task| match &task.env {
+            EnvSpec::Gui(gui) => Some(BrowserKind { sandbox: gui.sandbox, memory_mib: gui.memory_mib }),
+            _ => None,
+        });
+        if let (Some(programs), false) = (&self.browser, browsers.is_empty()) {
+            let provider = GuiProvider::new(GuiConfig {
+                backends: backends.clone(),
+                programs: programs.clone(),
+                marks: marks(slots_of(&browsers, |_| true)),
+                expected: browsers,
+                judge: self.judges.of_plan(plan),
+            });
+            providers.insert("gui", Arc::new(provider));
         }
         for kind in ["process", "http", "openenv"] {
             let customs = expected(plan, |task| match &task.env {

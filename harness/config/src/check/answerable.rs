@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use crate::file::Text;
-use crate::row::{CheckKind, EnvRow, Subject, ToolKindRow, ToolcallRow};
+use crate::row::{CheckKind, EnvRow, PageCheckRow, Subject, ToolKindRow, ToolcallRow};
 use crate::source::Span;
 use crate::suggest::listed;
 
@@ -22,7 +22,27 @@ impl Checker {
                 "never looked at",
                 "remove the check, and add a test that says the same to `test_files`",
             ),
-            (EnvRow::Terminal(_), Subject::Tools) => self.problem(
+            (EnvRow::Gui(gui), Subject::Pages) => {
+                if let CheckKind::Page(check) = kind
+                    && let PageCheckRow::Requested { site: Some(site), .. } = check.as_ref()
+                {
+                    self.declared_site(site, gui);
+                }
+            }
+            (EnvRow::Gui(_), Subject::Answer) => {}
+            (EnvRow::Gui(_), _) => self.problem(
+                span,
+                format!("`{key}` is not known where there is a browser"),
+                "not known here",
+                "ask the page, the sites or the answer: `page_element`, `requested`, `downloaded`, `answer_equals`",
+            ),
+            (_, Subject::Pages) => self.problem(
+                span,
+                format!("`{key}` needs a browser, and this task has none"),
+                "not known here",
+                "remove the check, or write the task for `env: gui:`",
+            ),
+            (EnvRow::Terminal(_), Subject::Answer | Subject::Tools) => self.problem(
                 span,
                 format!("`{key}` needs a tool-call environment, and this task has a terminal"),
                 "not known here",
@@ -46,6 +66,7 @@ impl Checker {
             }
             (EnvRow::Toolcall(toolcall), Subject::Tools) => self.tools_known(kind, toolcall),
             (EnvRow::Terminal(_), Subject::Workspace | Subject::Processes)
+            | (EnvRow::Toolcall(_), Subject::Answer)
             | (EnvRow::Toolcall(_), Subject::Workspace) => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clawrl_core::FixtureFile;
+use clawrl_core::{FixtureFile, SiteFolder};
 use minijinja::Value;
 
 use super::environment::Named;
@@ -32,6 +32,7 @@ pub(super) struct Checker {
     pub(super) lists: BTreeMap<String, Vec<Value>>,
     /// Fixture folders that were read, by path.
     pub(super) folders: HashMap<String, Arc<[FixtureFile]>>,
+    pub(super) site_folders: HashMap<String, SiteFolder>,
 }
 
 /// Checks everything.
@@ -44,6 +45,7 @@ pub(crate) fn check(source: &Arc<Source>, file: SuiteFile) -> Result<Suite, Conf
         fixtures,
         lists: BTreeMap::new(),
         folders: HashMap::new(),
+        site_folders: HashMap::new(),
     };
     if *file.format < 1 {
         let help = format!("write `format: {}`", bounds::FORMAT);
@@ -245,6 +247,7 @@ impl Checker {
                 self.format_fits(&toolcall, format_given, &mut settings.action_format);
                 (EnvRow::Toolcall(toolcall), None)
             }
+            Named::Gui(file) => (EnvRow::Gui(Box::new(self.gui(*file, place))), None),
             Named::Process(file) => (EnvRow::Custom(self.process_env(*file, place)), None),
             Named::Http(file) => (EnvRow::Custom(self.http_env(*file, place)), None),
             Named::Openenv(file) => (EnvRow::Custom(self.openenv(*file, place)), None),

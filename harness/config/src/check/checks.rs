@@ -22,6 +22,8 @@ const DEFAULT_VOTES: u32 = 3;
 
 /// Checks that look at a sandbox.
 const WORKSPACE_KINDS: &str = "`file_equals`, `file_contains`, `file_matches`, `file_absent`, `file_mode`, `file_owner`, `tree_hash`, `command`, `process` or `json_value`";
+/// Checks that look at pages and at an answer.
+const PAGE_KINDS: &str = "`page_element`, `page_script`, `page_reward`, `page_url`, `page_storage`, `page_cookie`, `requested`, `downloaded`, `answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list` or `answer_rubric`";
 /// Checks that look at an answer and at calls.
 const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `answer_rubric`, `called`, `not_called`, `called_in_order`, `calls_match` or `stored`; or one about files";
 
@@ -38,6 +40,9 @@ impl Checker {
         if !graded_otherwise && checks.as_ref().is_none_or(|checks| checks.is_empty()) {
             let help = match env {
                 Some(EnvRow::Toolcall(_)) => "add at least one, such as `- answer_equals: \"42\"`",
+                Some(EnvRow::Gui(_)) => {
+                    "add at least one, such as `- page_element: { selector: h1, text: Thank you }`"
+                }
                 _ => {
                     "add at least one, such as `- file_equals: { path: out.txt, expected: \"hello\\n\" }`; or a \
                      `verifier:` under `env: terminal:`"
@@ -76,6 +81,7 @@ impl Checker {
             None => 1.0,
         };
         let label = check.label.clone();
+        let before = self.findings.count();
         let mut kinds = self.kinds(check, timeouts);
         match (kinds.pop(), kinds.pop()) {
             (Some(kind), None) => {
@@ -84,9 +90,12 @@ impl Checker {
                 }
                 Some(CheckRow { label, weight, kind })
             }
+            // What is wrong with its kind is reported there.
+            (None, _) if self.findings.count() > before => None,
             (None, _) => {
                 let known = match env {
                     Some(EnvRow::Toolcall(_)) => TOOL_KINDS,
+                    Some(EnvRow::Gui(_)) => PAGE_KINDS,
                     _ => WORKSPACE_KINDS,
                 };
                 let help = format!("name one: {known}");
@@ -102,7 +111,8 @@ impl Checker {
     }
 
     /// The kinds that are given; exactly one is right.
-    fn kinds(&mut self, check: CheckFile, timeouts: &Timeouts) -> Vec<CheckKind> {
+    fn kinds(&mut self, mut check: CheckFile, timeouts: &Timeouts) -> Vec<CheckKind> {
+        let pages = self.page_checks(&mut check);
         let owner = check.file_owner.map(|file| {
             let uid = self.whole("uid", Some(&file.uid), 0..=bounds::MAX_UID, 0);
             CheckKind::FileOwner { path: file.path, uid }
@@ -160,27 +170,12 @@ impl Checker {
             check.calls_match.map(|file| self.calls_match(file)),
             check.stored.map(|stored| self.stored(stored)),
         ];
-        given.into_iter().flatten().collect()
+        given.into_iter().flatten().chain(pages).collect()
     }
 
     fn called(&mut self, file: CalledFile) -> CheckKind {
-        let most = bounds::MAX_CALLS;
-        let at_most =
-            file.at_most.as_ref().map(|number| self.whole("at_most", Some(number), 0..=most, u32::MAX));
-        // Asked for at most none, nobody means at least one.
-        let default = u32::from(at_most != Some(0));
-        let at_least = self.whole("at_least", file.at_least.as_ref(), 0..=most, default);
-        if let (Some(number), Some(at_most)) = (&file.at_most, at_most)
-            && at_least > at_most
-        {
-            let message = format!("no number of calls is at least {at_least} and at most {at_most}");
-            let help = format!("write `at_most: {at_least}` or more, or lower `at_least`");
-            self.problem(number.span, message, "never passes", help);
-        }
-        if at_least == 0 && at_most.is_none() {
-            let help = "write `at_least: 1` or more, or `at_most`";
-            self.problem(file.tool.span, "any number of calls passes this check", "nothing is checked", help);
-        }
+        let (at_least, at_most) =
+            self.times(file.at_least.as_ref(), file.at_most.as_ref(), file.tool.span, "calls");
         let call = CallRow { tool: file.tool, arguments: file.arguments.map(arguments_text) };
         CheckKind::Called { call, at_least, at_most }
     }

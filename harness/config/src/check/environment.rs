@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use crate::file::{
-    EnvFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, SweFile, TerminalFile, ToolcallFile,
+    EnvFile, GuiFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, SweFile, TerminalFile, ToolcallFile,
 };
 use crate::row::ToolcallRow;
 use crate::source::Span;
@@ -14,6 +14,7 @@ pub(super) enum Named {
     Terminal(Box<TerminalFile>),
     Swe(Box<SweFile>),
     Toolcall(Box<ToolcallFile>),
+    Gui(Box<GuiFile>),
     Process(Box<ProcessEnvFile>),
     Http(Box<HttpEnvFile>),
     Openenv(Box<OpenenvFile>),
@@ -26,6 +27,7 @@ impl Named {
             (Self::Terminal(own), Self::Terminal(below)) => Self::Terminal(Box::new(own.or(below))),
             (Self::Swe(own), Self::Swe(below)) => Self::Swe(Box::new(own.or(below))),
             (Self::Toolcall(own), Self::Toolcall(below)) => Self::Toolcall(Box::new(own.or(below))),
+            (Self::Gui(own), Self::Gui(below)) => Self::Gui(Box::new(own.or(below))),
             (Self::Process(own), Self::Process(below)) => Self::Process(Box::new(own.or(below))),
             (Self::Http(own), Self::Http(below)) => Self::Http(Box::new(own.or(below))),
             (Self::Openenv(own), Self::Openenv(below)) => Self::Openenv(Box::new(own.or(below))),
@@ -38,6 +40,7 @@ impl Named {
             Self::Terminal(_) => "terminal",
             Self::Swe(_) => "swe",
             Self::Toolcall(_) => "toolcall",
+            Self::Gui(_) => "gui",
             Self::Process(_) => "process",
             Self::Http(_) => "http",
             Self::Openenv(_) => "openenv",
@@ -48,11 +51,12 @@ impl Named {
 impl Checker {
     /// The kind that is named, if any.
     pub(super) fn named_environment(&mut self, env: Located<EnvFile>) -> Option<Named> {
-        let Located { value: EnvFile { terminal, swe, toolcall, process, http, openenv }, span } = env;
+        let Located { value: EnvFile { terminal, swe, toolcall, gui, process, http, openenv }, span } = env;
         let mut named = [
             terminal.map(|file| Named::Terminal(Box::new(file))),
             swe.map(|file| Named::Swe(Box::new(file))),
             toolcall.map(|file| Named::Toolcall(Box::new(file))),
+            gui.map(|file| Named::Gui(Box::new(file))),
             process.map(|file| Named::Process(Box::new(file))),
             http.map(|file| Named::Http(Box::new(file))),
             openenv.map(|file| Named::Openenv(Box::new(file))),

@@ -9,6 +9,7 @@ mod checker;
 mod checks;
 mod custom;
 mod environment;
+mod gui;
 mod image;
 mod lists;
 mod read_only;

@@ -1,5 +1,7 @@
 //! Oracles and mistakes: sequences of actions that could be played.
 
+use clawrl_core::Solver;
+
 use super::checker::Checker;
 use super::toolcall::arguments_text;
 use crate::bounds;
@@ -12,6 +14,25 @@ use crate::value;
 /// What a software engineering environment offers, and a script may call by name.
 const SWE_TOOLS: &[&str] = &["bash", "view", "edit"];
 
+/// What a GUI environment offers.
+const GUI_TOOLS: &[&str] = &[
+    "act",
+    "click",
+    "hover",
+    "drag",
+    "scroll",
+    "type",
+    "press",
+    "select",
+    "upload",
+    "navigate",
+    "back",
+    "tab",
+    "dialog",
+    "wait",
+    "screenshot",
+];
+
 impl Checker {
     /// `what` is `oracle` or `mistake`. `env` is `None` where the task has none, which is a problem of its own.
     pub(super) fn script(
@@ -23,19 +44,25 @@ impl Checker {
         let Located { value, span } = script;
         let actions: Vec<(ActionRow, _)> = match value {
             ScriptFile::Commands(commands) => commands.into_iter().map(run).collect(),
-            ScriptFile::Fields(fields) => match (fields.commands, fields.actions, fields.patch) {
-                (Some(commands), None, None) => commands.into_iter().map(run).collect(),
-                (None, Some(actions), None) => {
-                    actions.into_iter().filter_map(|action| self.action(action)).collect()
+            ScriptFile::Fields(fields) => {
+                match (fields.commands, fields.actions, fields.patch, fields.solver) {
+                    (None, None, None, Some(solver)) => {
+                        return self.solver(&solver, env).map(ScriptRow::Solver);
+                    }
+                    (Some(commands), None, None, None) => commands.into_iter().map(run).collect(),
+                    (None, Some(actions), None, None) => {
+                        actions.into_iter().filter_map(|action| self.action(action)).collect()
+                    }
+                    (None, None, Some(patch), None) => vec![self.patch_text(&patch)?],
+                    _ => {
+                        let message =
+                            format!("the {what} needs one of `commands`, `actions`, `patch` and `solver`");
+                        let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
+                        self.problem(span, message, "none, or several", help);
+                        return None;
+                    }
                 }
-                (None, None, Some(patch)) => vec![self.patch_text(&patch)?],
-                _ => {
-                    let message = format!("the {what} needs one of `commands`, `actions` and `patch`");
-                    let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
-                    self.problem(span, message, "none, or several", help);
-                    return None;
-                }
-            },
+            }
         };
         if actions.is_empty() {
             let message = format!("the {what} is empty");
@@ -56,17 +83,39 @@ impl Checker {
                 self.problem(*next, message, "never played", "move the submit to the end, or remove this");
             }
         }
-        Some(ScriptRow { actions: actions.into_iter().map(|(action, _)| action).collect() })
+        Some(ScriptRow::Actions(actions.into_iter().map(|(action, _)| action).collect()))
+    }
+
+    /// A solver by its name. They read pages.
+    fn solver(&mut self, name: &Text, env: Option<&EnvRow>) -> Option<Solver> {
+        if !matches!(env, Some(EnvRow::Gui(_)) | None) {
+            let help = "list what is to be done, `{ commands: [...] }` or `{ actions: [...] }`, or write `env: gui:`";
+            self.problem(name.span, "`solver` needs a browser, and this task has none", "reads pages", help);
+            return None;
+        }
+        let found = Solver::ALL.into_iter().find(|solver| solver.name() == name.value);
+        if found.is_none() {
+            let help = format!("solvers are {}", listed(Solver::ALL.iter().map(|solver| solver.name())));
+            self.problem(name.span, format!("there is no solver `{}`", name.value), "not a solver", help);
+        }
+        found
     }
 
     /// Every action is one that the environment takes.
     fn playable(&mut self, actions: &[(ActionRow, Span)], env: &EnvRow) {
         for (action, span) in actions {
             match (env, action) {
-                (EnvRow::Swe(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                (EnvRow::Swe(_) | EnvRow::Gui(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
                     self.submit_by_name(name);
                 }
-                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.swe_tool(name),
+                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.offered_tool(name, SWE_TOOLS),
+                (EnvRow::Gui(_), ActionRow::Call { name, .. }) => self.offered_tool(name, GUI_TOOLS),
+                (EnvRow::Gui(_), ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Signal(_)) => self.problem(
+                    *span,
+                    format!("`{}` needs a terminal, and this task has a browser", action.key()),
+                    "not for browsers",
+                    "write a line: `run: type 3 Ada`, `run: press Ctrl+A`; or `call: { name: click, arguments: { element: 3 } }`",
+                ),
                 (
                     EnvRow::Swe(_),
                     ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Wait(_) | ActionRow::Signal(_),
@@ -76,8 +125,10 @@ impl Checker {
                     "no program is typed into",
                     "write a command, `run: sed -i s/a/b/ x.py`, or `call: { name: edit, arguments: {...} }`",
                 ),
-                (EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Custom(_), ActionRow::Patch(_)) => self
-                    .problem(
+                (
+                    EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Gui(_) | EnvRow::Custom(_),
+                    ActionRow::Patch(_),
+                ) => self.problem(
                         *span,
                         "`patch` needs a software engineering task",
                         "no repository to patch",
@@ -122,9 +173,9 @@ impl Checker {
         }
     }
 
-    fn swe_tool(&mut self, name: &Text) {
-        if !SWE_TOOLS.contains(&name.value.as_str()) {
-            let help = format!("tools of this task are {}", listed(SWE_TOOLS.iter().copied()));
+    fn offered_tool(&mut self, name: &Text, offered: &[&str]) {
+        if !offered.contains(&name.value.as_str()) {
+            let help = format!("tools of this task are {}", listed(offered.iter().copied()));
             self.problem(name.span, format!("there is no tool `{}`", name.value), "not a tool here", help);
         }
     }

@@ -131,7 +131,7 @@ impl Checker {
         }
     }
 
-    fn entry(&mut self, path: Text, entry: Located<FileEntry>) -> Option<FileRow> {
+    pub(super) fn entry(&mut self, path: Text, entry: Located<FileEntry>) -> Option<FileRow> {
         let fields = match entry.value {
             FileEntry::Content(scalar) => {
                 let content = self.written(Located { value: scalar, span: entry.span });

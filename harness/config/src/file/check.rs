@@ -10,6 +10,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::gui::{
+    DownloadedFile, PageCookieFile, PageElementFile, PageRewardFile, PageScriptFile, PageStorageFile,
+    PatternFile, RequestedFile,
+};
 use super::located::{Located, Scalar, Text};
 use crate::bounds;
 
@@ -67,6 +71,22 @@ pub(crate) struct CheckFile {
     pub(crate) calls_match: Option<Located<CallsMatchFile>>,
     /// What a store holds at the end.
     pub(crate) stored: Option<Located<StoredFile>>,
+    /// What a script in the active page comes to.
+    pub(crate) page_script: Option<PageScriptFile>,
+    /// The page's own reward; between its two ends the score is its place between them.
+    pub(crate) page_reward: Option<Located<PageRewardFile>>,
+    /// Elements of the active page.
+    pub(crate) page_element: Option<PageElementFile>,
+    /// The address of the active page.
+    pub(crate) page_url: Option<PatternFile>,
+    /// What a site keeps in the browser.
+    pub(crate) page_storage: Option<Located<PageStorageFile>>,
+    /// A cookie.
+    pub(crate) page_cookie: Option<Located<PageCookieFile>>,
+    /// How often the sites were asked for something.
+    pub(crate) requested: Option<Located<RequestedFile>>,
+    /// A file that was downloaded.
+    pub(crate) downloaded: Option<DownloadedFile>,
     /// Shown in reports. Default: the kind and its subject.
     pub(crate) label: Option<Text>,
     /// Weight in the mean that is the score. Default: 1.

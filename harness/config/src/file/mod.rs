@@ -7,6 +7,7 @@ mod check;
 mod choice;
 mod custom;
 mod files;
+mod gui;
 mod image;
 mod located;
 mod script;
@@ -27,6 +28,10 @@ pub(crate) use check::{
 pub(crate) use choice::{ChoiceFile, InstancesFile, ListFields, NamedListFile};
 pub(crate) use custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 pub(crate) use files::{FileEntry, FilesFile};
+pub(crate) use gui::{
+    GuiFile, PageCookieFile, PageElementFile, PageRewardFile, PageStorageFile, PatternFile, RequestFile,
+    RequestedFile, RespondFile, RouteFile, SiteFile,
+};
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::CheckFile;
 use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
 use super::custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
+use super::gui::GuiFile;
 use super::located::{Entries, Located, Text, present_or_default};
 use super::script::ScriptFile;
 use super::swe::SweFile;
@@ -226,6 +227,9 @@ pub(crate) struct EnvFile {
     /// Tools that are called with arguments, and an answer.
     #[serde(default, deserialize_with = "toolcall")]
     pub(crate) toolcall: Option<ToolcallFile>,
+    /// A browser, and pages.
+    #[serde(default, deserialize_with = "gui")]
+    pub(crate) gui: Option<GuiFile>,
     /// A program of your own that answers `reset`, `step` and `grade`.
     #[serde(default, deserialize_with = "process")]
     pub(crate) process: Option<ProcessEnvFile>,
@@ -252,11 +256,12 @@ fn openenv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OpenenvF
 impl EnvFile {
     /// How many kinds it names.
     pub(crate) fn kinds(&self) -> usize {
-        let Self { terminal, swe, toolcall, process, http, openenv } = self;
+        let Self { terminal, swe, toolcall, gui, process, http, openenv } = self;
         [
             terminal.is_some(),
             swe.is_some(),
             toolcall.is_some(),
+            gui.is_some(),
             process.is_some(),
             http.is_some(),
             openenv.is_some(),
@@ -272,6 +277,10 @@ fn terminal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Termina
 }
 
 fn swe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SweFile>, D::Error> {
+    present_or_default(deserializer)
+}
+
+fn gui<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GuiFile>, D::Error> {
     present_or_default(deserializer)
 }
 

@@ -18,13 +18,21 @@ impl<'s> Filler<'_, '_, 's> {
     ) -> Option<CheckSpec> {
         let (check, subject) = match row.kind.subject() {
             Subject::Workspace | Subject::Processes => self.sandbox_check(&row.kind, values)?,
-            Subject::Tools => self.tool_check(&row.kind, tools, values)?,
+            Subject::Answer | Subject::Tools => self.tool_check(&row.kind, tools, values)?,
+            Subject::Pages => self.page_check_of(&row.kind, values)?,
         };
         let label = match &row.label {
             Some(label) => self.text(label, values)?,
             None => format!("{} {subject}", row.kind.key()).trim_end().to_owned(),
         };
         Some(CheckSpec { label, weight: row.weight, check })
+    }
+
+    fn page_check_of(&mut self, kind: &'s CheckKind, values: &Value) -> Option<(Check, String)> {
+        match kind {
+            CheckKind::Page(check) => self.page_check(check, values),
+            _ => None,
+        }
     }
 
     /// A check of a sandbox, and what its default label names.

@@ -8,6 +8,7 @@ mod checks;
 mod custom;
 mod expected;
 mod filler;
+mod gui;
 mod image;
 mod schema;
 mod served;

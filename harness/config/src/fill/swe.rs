@@ -47,7 +47,7 @@ impl<'s> Filler<'_, '_, 's> {
         })
     }
 
-    fn texts(&mut self, rows: &'s [Text], values: &Value) -> Option<Vec<String>> {
+    pub(super) fn texts(&mut self, rows: &'s [Text], values: &Value) -> Option<Vec<String>> {
         let texts: Vec<_> = rows.iter().map(|row| self.text(row, values)).collect();
         texts.into_iter().collect()
     }

@@ -14,6 +14,8 @@ enum Tools<'a> {
     Declared(&'a [ToolDecl]),
     /// Those of every software engineering environment.
     Swe,
+    /// Those of every GUI environment.
+    Gui,
     /// The environment tells them when an episode begins.
     ToldAtReset,
     /// There are none, or they could not be filled.
@@ -24,14 +26,23 @@ impl<'a> Tools<'a> {
     fn declared(self) -> Option<&'a [ToolDecl]> {
         match self {
             Self::Declared(tools) => Some(tools),
-            Self::Swe | Self::ToldAtReset | Self::Unknown => None,
+            Self::Swe | Self::Gui | Self::ToldAtReset | Self::Unknown => None,
         }
     }
 }
 
 impl<'s> Filler<'_, '_, 's> {
-    /// What the policy is asked to do, by itself: a split looks at nothing else.
-    pub(crate) fn instruction(&mut self, row: &'s Row, values: &Value) -> Option<String> {
+    /// What is asked, by itself: a split looks at nothing else.
+    pub(crate) fn asked(&mut self, row: &'s Row, values: &Value) -> Option<String> {
+        let instruction = self.instruction(row, values)?;
+        match &row.env {
+            EnvRow::Gui(gui) => self.asked_by_pages(gui, &instruction, values),
+            _ => Some(instruction),
+        }
+    }
+
+    /// What the policy is asked to do.
+    fn instruction(&mut self, row: &'s Row, values: &Value) -> Option<String> {
         self.text(&row.instruction, values)
     }
 
@@ -48,11 +59,13 @@ impl<'s> Filler<'_, '_, 's> {
             EnvRow::Terminal(terminal) => self.terminal(terminal, values).map(EnvSpec::Terminal),
             EnvRow::Swe(swe) => self.swe(swe, values).map(|swe| EnvSpec::Swe(Box::new(swe))),
             EnvRow::Toolcall(toolcall) => self.toolcall(toolcall, values).map(EnvSpec::Toolcall),
+            EnvRow::Gui(gui) => self.gui(gui, values).map(|gui| EnvSpec::Gui(Box::new(gui))),
             EnvRow::Custom(custom) => self.custom(custom, values).map(EnvSpec::Custom),
         };
         let tools = match &env {
             Some(EnvSpec::Toolcall(toolcall)) => Tools::Declared(&toolcall.tools),
             _ if matches!(row.env, EnvRow::Swe(_)) => Tools::Swe,
+            _ if matches!(row.env, EnvRow::Gui(_)) => Tools::Gui,
             _ if matches!(row.env, EnvRow::Custom(_)) => Tools::ToldAtReset,
             _ => Tools::Unknown,
         };
@@ -95,15 +108,24 @@ impl<'s> Filler<'_, '_, 's> {
     }
 
     fn script(&mut self, script: &'s ScriptRow, tools: Tools<'_>, values: &Value) -> Option<Script> {
-        let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, tools, values)).collect();
-        Some(Script { calls: calls.into_iter().collect::<Option<_>>()? })
+        match script {
+            ScriptRow::Solver(solver) => Some(Script::Solver(*solver)),
+            ScriptRow::Actions(actions) => {
+                let calls: Vec<_> = actions.iter().map(|action| self.call(action, tools, values)).collect();
+                Some(Script::Calls(calls.into_iter().collect::<Option<_>>()?))
+            }
+        }
     }
 
     fn call(&mut self, action: &'s ActionRow, tools: Tools<'_>, values: &Value) -> Option<ToolCall> {
         let (name, arguments) = match action {
             ActionRow::Run(command) => {
-                let tool = if matches!(tools, Tools::Swe) { "bash" } else { "run" };
-                (tool, json!({ "command": self.text(command, values)? }))
+                let command = self.text(command, values)?;
+                match tools {
+                    Tools::Swe => ("bash", json!({ "command": command })),
+                    Tools::Gui => ("act", json!({ "line": command })),
+                    _ => ("run", json!({ "command": command })),
+                }
             }
             ActionRow::Type(text) => ("text", json!({ "text": self.text(text, values)? })),
             ActionRow::Keys(keys) => ("keys", json!({ "keys": self.ruled(keys, values, value::keys)? })),
@@ -113,7 +135,9 @@ impl<'s> Filler<'_, '_, 's> {
             }
             ActionRow::Call { name, arguments } => {
                 return match tools {
-                    Tools::Swe | Tools::ToldAtReset => self.any_call(name, arguments.as_ref(), values),
+                    Tools::Swe | Tools::Gui | Tools::ToldAtReset => {
+                        self.any_call(name, arguments.as_ref(), values)
+                    }
                     tools => self.tool_call(name, arguments.as_ref(), tools.declared(), values),
                 };
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::gui::PageCheckRow;
 use super::text::{JsonText, Visit, texts};
 use crate::file::Text;
 
@@ -87,6 +88,7 @@ pub(crate) enum CheckKind {
         key: Text,
         equals: Option<Text>,
     },
+    Page(Box<PageCheckRow>),
 }
 
 #[derive(Debug)]
@@ -114,8 +116,12 @@ pub(crate) enum Subject {
     Workspace,
     /// What runs in the sandbox.
     Processes,
-    /// The answer, calls of tools, or what a tool holds.
+    /// The answer.
+    Answer,
+    /// Calls of tools, what a tool holds, and the answer as a file.
     Tools,
+    /// Pages, what the browser keeps, and what sites were asked.
+    Pages,
 }
 
 impl CheckKind {
@@ -149,6 +155,7 @@ impl CheckKind {
             Self::CalledInOrder(calls) | Self::CallsMatch { calls, .. } => {
                 calls.iter().for_each(|call| call.each_text(visit))
             }
+            Self::Page(check) => check.each_text(visit),
             Self::Stored { key, equals, .. } => texts(std::iter::once(key).chain(equals), visit),
         }
     }
@@ -179,6 +186,7 @@ impl CheckKind {
             Self::CalledInOrder(_) => "called_in_order",
             Self::CallsMatch { .. } => "calls_match",
             Self::Stored { .. } => "stored",
+            Self::Page(check) => check.key(),
         }
     }
 
@@ -201,13 +209,14 @@ impl CheckKind {
             | Self::AnswerMatches(_)
             | Self::AnswerSchema(_)
             | Self::AnswerList { .. }
-            | Self::AnswerCommand(_)
-            | Self::AnswerRubric { .. }
+            | Self::AnswerRubric { .. } => Subject::Answer,
+            Self::AnswerCommand(_)
             | Self::Called { .. }
             | Self::NotCalled(_)
             | Self::CalledInOrder(_)
             | Self::CallsMatch { .. }
             | Self::Stored { .. } => Subject::Tools,
+            Self::Page(_) => Subject::Pages,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod check;
 mod custom;
+mod gui;
 mod script;
 mod served;
 mod step_reward;
@@ -16,6 +17,9 @@ mod verifier;
 
 pub(crate) use check::{CallRow, CheckKind, CheckRow, CommandRow, Subject};
 pub(crate) use custom::{CustomLinkRow, CustomRow};
+pub(crate) use gui::{
+    BodyRow, GuiRow, PageCheckRow, PatternKind, PatternRow, RequestRow, RouteAnswerRow, RouteRow, SiteRow,
+};
 pub(crate) use script::{ActionRow, ScriptRow};
 pub(crate) use served::{McpRow, McpTransportRow, SourceRow};
 pub(crate) use step_reward::{StepEventRow, StepRewardRow};

@@ -4,6 +4,7 @@ use clawrl_core::{ActionFormat, RewardMap, Timeouts};
 
 use super::check::CheckRow;
 use super::custom::CustomRow;
+use super::gui::GuiRow;
 use super::script::ScriptRow;
 use super::swe::SweRow;
 use super::terminal::TerminalRow;
@@ -36,6 +37,7 @@ pub(crate) enum EnvRow {
     Terminal(TerminalRow),
     Swe(Box<SweRow>),
     Toolcall(ToolcallRow),
+    Gui(Box<GuiRow>),
     Custom(CustomRow),
 }
 
@@ -77,6 +79,7 @@ impl Row {
             EnvRow::Terminal(terminal) => terminal.each_text(visit),
             EnvRow::Swe(swe) => swe.each_text(visit),
             EnvRow::Toolcall(toolcall) => toolcall.each_text(visit),
+            EnvRow::Gui(gui) => gui.each_text(visit),
             EnvRow::Custom(custom) => custom.each_text(visit),
         }
         self.verifier.iter().for_each(|verifier| verifier.each_text(visit));

@@ -11,6 +11,8 @@ use clawrl_core::{
     TestNames, TestScore,
 };
 use proptest::prelude::*;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::diagnostics::rendered;
 
@@ -413,9 +415,9 @@ fn software_engineering_tasks_are_planned() {
     assert!(matches!(spec(mended).tests.pass_to_pass, TestNames::Host { .. }));
     assert_eq!(spec(mended).tests.score, TestScore::Fraction);
     let oracle = mended.oracle.as_ref().expect("an oracle");
-    assert_eq!(oracle.calls.len(), 1);
-    assert!(oracle.calls[0].name == "submit" && oracle.calls[0].arguments["patch"].is_string());
-    assert_eq!(mended.mistakes[0].calls[0].name, "bash");
+    assert_eq!(oracle.calls().len(), 1);
+    assert!(oracle.calls()[0].name == "submit" && oracle.calls()[0].arguments["patch"].is_string());
+    assert_eq!(mended.mistakes[0].calls()[0].name, "bash");
     assert_eq!(mended.timeouts.grade.as_secs(), 900);
     let drawn = &planned.tasks[1];
     assert_eq!(spec(drawn).tests.files[0].path, "tests/test_one.py");
@@ -437,4 +439,28 @@ fn software_engineering_tasks_are_planned() {
     assert_eq!(image(placed.tasks.last().expect("tasks")), Some(ImageSource::Name("x:1".to_owned())));
     assert!(placed.tasks.iter().all(|task| task.action_format == ActionFormat::Fenced));
     assert!(planned.tasks.iter().all(|task| task.action_format == ActionFormat::Hermes));
+}
+
+/// Sites, routes, scripts and checks of pages, with templates filled everywhere.
+#[test]
+fn gui_tasks_are_planned() {
+    let planned = plan(&[load("tests/it/good/gui")], &options());
+    let [first, ada, bo] = planned.tasks.as_slice() else { panic!("three tasks") };
+    assert!(!format!("{bo:?}").contains("Ada") && !format!("{bo:?}").contains("{{"), "{bo:?}");
+    let EnvSpec::Gui(spec) = &first.env else { panic!("a browser") };
+    assert_eq!(spec.start, "http://shop.localhost/");
+    let folder = spec.sites[0].folder.as_ref().expect("a folder");
+    assert!(folder.path.is_absolute() && folder.path.ends_with("good/gui/fixtures/site"));
+    // As `clawrl_gui::folder_hash` has it.
+    let hashed = Sha256::digest(b"index.html\x0025\0<h1>From the folder</h1>\n");
+    assert_eq!(folder.sha256, hashed.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let own = folder.path.parent().and_then(Path::parent).expect("the suite's folder");
+    let shown = |task: &TaskSpec| {
+        let text = serde_json::to_string_pretty(&json!({
+            "env": task.env, "checks": task.checks, "oracle": task.oracle, "mistakes": task.mistakes,
+        }));
+        text.expect("JSON").replace(own.to_str().expect("a UTF-8 path"), "SUITE")
+    };
+    insta::assert_snapshot!("gui_defaults", shown(first));
+    insta::assert_snapshot!("gui_everything", shown(ada));
 }

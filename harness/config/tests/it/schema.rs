@@ -111,7 +111,7 @@ fn check_against(schema: &Value, path: &str) -> Vec<String> {
 
 #[test]
 fn good_suites_fit_the_schema() {
-    for suite in ["minimal", "everything", "toolcall"] {
+    for suite in ["minimal", "everything", "gui", "toolcall"] {
         assert_eq!(check(&format!("tests/it/good/{suite}/suite.yaml")), [""; 0], "{suite}");
     }
 }
@@ -167,7 +167,6 @@ fn wrong_shapes_do_not_fit_the_schema() {
     for name in [
         "unknown-key-typo",
         "unknown-check",
-        "unknown-env-gui",
         "unknown-env-typo",
         "unknown-variant",
         "toolcall-unknown-kind",
@@ -198,6 +197,9 @@ fn wrong_shapes_do_not_fit_the_schema() {
 /// A kind of map that the parser takes as JSON; its keys are looked at when the suite is checked.
 const READ_AS_JSON: &str = "ValuePatternMap";
 
+/// Kinds of environment, whose message lists them in other words.
+const ENVIRONMENTS: [&str; 7] = ["gui", "http", "openenv", "process", "swe", "terminal", "toolcall"];
+
 /// An unknown key makes the parser list the keys that it knows: for every kind of map, those of the schema.
 #[test]
 fn parser_and_schema_know_the_same_keys() {
@@ -221,6 +223,10 @@ fn parser_and_schema_know_the_same_keys() {
         ("Table", task("env: { toolcall: { tools: { t: { table: { zzz: 1 } } } } }")),
         ("Store", task("env: { toolcall: { tools: { t: { store: { zzz: 1 } } } } }")),
         ("StepReward", task("env: { toolcall: { step_rewards: [{ zzz: 1 }] } }")),
+        ("Gui", task("env: { gui: { zzz: 1 } }")),
+        ("Site", task("env: { gui: { sites: { s: { zzz: 1 } } } }")),
+        ("Route", task("env: { gui: { sites: { s: { routes: [{ zzz: 1 }] } } } }")),
+        ("Respond", task("env: { gui: { sites: { s: { routes: [{ respond: { zzz: 1 } }] } } } }")),
         ("ProcessEnv", task("env: { process: { zzz: 1 } }")),
         ("HttpEnv", task("env: { http: { zzz: 1 } }")),
         ("Openenv", task("env: { openenv: { zzz: 1 } }")),
@@ -261,9 +267,17 @@ fn parser_and_schema_know_the_same_keys() {
             task("zzz: 1").replace("checks: []", "checks: [{ calls_match: { calls: [{ zzz: 1 }] } }]"),
         ),
         ("Stored", check("stored")),
+        ("PageScript", check("page_script")),
+        ("PageReward", check("page_reward")),
+        ("PageElement", check("page_element")),
+        ("PageStorage", check("page_storage")),
+        ("PageCookie", check("page_cookie")),
+        ("Requested", check("requested")),
+        ("Downloaded", check("downloaded")),
+        ("TextPattern", check("page_url")),
     ];
     let refused = |path: &std::path::Path| load_suite(path).expect_err("an unknown key");
-    check_keys(&json_schema(), &places, refused, &["http", "openenv", "process", "terminal", "toolcall"]);
+    check_keys(&json_schema(), &places, refused, &ENVIRONMENTS);
 }
 
 /// The same for train files.

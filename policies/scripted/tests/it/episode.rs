@@ -32,7 +32,7 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
 
 /// A task whose oracle is `right one`, `right two`, with two mistakes.
 pub(crate) fn task(id: &str) -> TaskSpec {
-    let script = |commands: &[&str]| Script { calls: commands.iter().map(|command| run(command)).collect() };
+    let script = |commands: &[&str]| Script::Calls(commands.iter().map(|command| run(command)).collect());
     TaskSpec {
         id: TaskId(id.into()),
         suite: "s".into(),

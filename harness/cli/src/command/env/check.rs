@@ -158,11 +158,12 @@ pub(super) fn provider(workplace: &Workplace, plan: &RunPlan, kind: &'static str
 /// What the task's own oracle does first.
 fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
     let first =
-        task.oracle.as_ref().and_then(|oracle| oracle.calls.iter().find(|call| call.name != "submit"));
+        task.oracle.as_ref().and_then(|oracle| oracle.calls().iter().find(|call| call.name != "submit"));
     match (first, &task.env) {
         (Some(call), _) => Ok(call.clone()),
         (None, EnvSpec::Terminal(_)) => Ok(ToolCall::new("run", json!({ "command": "true" }))),
         (None, EnvSpec::Swe(_)) => Ok(ToolCall::new("bash", json!({ "command": "true" }))),
+        (None, EnvSpec::Gui(_)) => Ok(ToolCall::new("wait", json!({ "seconds": 0 }))),
         (None, EnvSpec::Toolcall(_)) => Ok(ToolCall::new("submit", json!({ "answer": "" }))),
         (None, _) => Err(Failure::with_help(
             Exit::Refused,
@@ -181,6 +182,7 @@ fn long_call(task: &TaskSpec, named: Option<&ToolCall>) -> Option<ToolCall> {
             let python = toolcall.tools.iter().find(|tool| tool.kind == ToolKind::Python)?;
             Some(ToolCall::new(&python.name, json!({ "code": "import time; time.sleep(1000)" })))
         }
+        EnvSpec::Gui(_) => Some(ToolCall::new("wait", json!({ "seconds": 10 }))),
         EnvSpec::Custom(_) => named.cloned(),
         _ => None,
     }
@@ -205,6 +207,8 @@ fn tool_call(text: &str) -> Result<ToolCall, String> {
 fn is_deterministic(task: &TaskSpec) -> bool {
     match &task.env {
         EnvSpec::Toolcall(toolcall) => toolcall.workspace.is_none(),
+        // Its own sites answer the same; what comes from elsewhere may be anything.
+        EnvSpec::Gui(gui) => gui.origins.is_empty(),
         EnvSpec::Custom(custom) => custom.deterministic,
         _ => false,
     }

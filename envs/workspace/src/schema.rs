@@ -26,7 +26,7 @@ const VALUE_CHARS: usize = 60;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub struct Schema {
     validator: Validator,
 }
 
@@ -35,7 +35,7 @@ impl Schema {
     ///
     /// # Errors
     /// Why it is no schema, in one line.
-    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+    pub fn compile(schema: &Value) -> Result<Self, String> {
         match options().build(schema) {
             Ok(validator) => Ok(Self { validator }),
             Err(error) => Err(explain(&error)),
@@ -43,7 +43,7 @@ impl Schema {
     }
 
     /// What is wrong with a document, in one line; `None` when nothing is.
-    pub(crate) fn problem(&self, document: &Value) -> Option<String> {
+    pub fn problem(&self, document: &Value) -> Option<String> {
         if self.validator.is_valid(document) {
             return None;
         }
@@ -94,7 +94,7 @@ fn dotted(pointer: &str) -> String {
 
 /// Schemas by their text.
 #[derive(Debug, Default)]
-pub(crate) struct SchemaCache {
+pub struct SchemaCache {
     compiled: Mutex<HashMap<String, Arc<Schema>>>,
 }
 
@@ -103,7 +103,7 @@ impl SchemaCache {
     ///
     /// # Errors
     /// As [`Schema::compile`].
-    pub(crate) fn get(&self, schema: &Value) -> Result<Arc<Schema>, String> {
+    pub fn get(&self, schema: &Value) -> Result<Arc<Schema>, String> {
         let text = schema.to_string();
         if let Some(known) = self.lock().get(&text) {
             return Ok(Arc::clone(known));

@@ -1,14 +1,14 @@
 //! One check of the answer.
 
 use clawrl_core::{AnswerCheck, Fault};
-use clawrl_workspace::quote;
 use regex::Regex;
 use serde_json::Value;
 
+use super::finding::{Finding, check_invalid};
 use super::list::{comparable, entries, same_set};
 use super::normal::normalised;
 use super::number::number;
-use super::rules::{Finding, invalid};
+use crate::checks::quote;
 use crate::schema::Schema;
 
 /// A longer answer passes no check, unless it is to be an even longer text.
@@ -17,7 +17,11 @@ pub(super) const ANSWER_BYTES: usize = 64 * 1024;
 /// Characters shown of either side.
 const SHOWN: usize = 70;
 
-pub(super) fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<Finding, Fault> {
+/// What an answer comes to, if there is one.
+///
+/// # Errors
+/// A permanent grader [`Fault`] for a check that cannot be evaluated.
+pub fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<Finding, Fault> {
     let Some(answer) = answer else { return Ok(Finding::fail("no answer was submitted")) };
     let most = match check {
         AnswerCheck::Equals { expected } | AnswerCheck::Normalised { expected } => {
@@ -41,7 +45,7 @@ pub(super) fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<
         AnswerCheck::Normalised { expected } => by(normalised(answer) == normalised(expected), expected),
         AnswerCheck::Number { expected, tolerance } => {
             if !expected.is_finite() || !tolerance.is_finite() || *tolerance < 0.0 {
-                return Err(invalid(format_args!("a number near {expected} by {tolerance}")));
+                return Err(check_invalid(format_args!("a number near {expected} by {tolerance}")));
             }
             match number(answer) {
                 None => Finding::fail(format_args!("expected {expected}, found no number in {shown}")),
@@ -53,7 +57,7 @@ pub(super) fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<
         }
         AnswerCheck::Matches { regex } => {
             let compiled =
-                Regex::new(regex).map_err(|error| invalid(error.to_string().replace('\n', " ")))?;
+                Regex::new(regex).map_err(|error| check_invalid(error.to_string().replace('\n', " ")))?;
             let text = format!("{} in {shown}", quote(regex.as_bytes(), SHOWN));
             match compiled.is_match(answer) {
                 true => Finding::pass(format_args!("found {text}")),
@@ -61,7 +65,7 @@ pub(super) fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<
             }
         }
         AnswerCheck::Schema { schema } => {
-            let compiled = Schema::compile(schema).map_err(invalid)?;
+            let compiled = Schema::compile(schema).map_err(check_invalid)?;
             match serde_json::from_str::<Value>(answer) {
                 Err(error) => Finding::fail(format_args!("no valid JSON: {error}")),
                 Ok(document) => match compiled.problem(&document) {
@@ -76,7 +80,7 @@ pub(super) fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<
             let same = if *ordered { listed == wanted_entries } else { same_set(&listed, &wanted_entries) };
             by(same, &expected.join(", "))
         }
-        other => return Err(invalid(format_args!("answers cannot be checked by {other:?}"))),
+        other => return Err(check_invalid(format_args!("answers cannot be checked by {other:?}"))),
     })
 }
 
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
 
     fn passes(check: &AnswerCheck, answer: &str) -> bool {
-        check_answer(check, Some(answer)).unwrap().passed()
+        check_answer(check, Some(answer)).unwrap().score == 1.0
     }
 
     fn check(check: AnswerCheck, right: &[&str], wrong: &[&str]) {
@@ -104,7 +108,7 @@ mod tests {
         for answer in wrong {
             assert!(!passes(&check, answer), "{answer:?} should fail {check:?}");
         }
-        assert!(!check_answer(&check, None).unwrap().passed(), "C2: {check:?}");
+        assert!(check_answer(&check, None).unwrap().score < 1.0, "C2: {check:?}");
     }
 
     fn near(expected: f64, tolerance: f64) -> AnswerCheck {

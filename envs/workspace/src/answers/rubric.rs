@@ -10,45 +10,51 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, CheckSpec, Fault, Judge, Question,
-    TaskSpec, UsageTotal, Verdict, derive_seed,
+    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, Fault, Judge, Question, TaskSpec,
+    UsageTotal, Verdict, derive_seed,
 };
 use futures_util::future::try_join_all;
 
-use super::rules::Finding;
+use super::finding::Finding;
 
 /// A longer answer meets no rubric: what does not fit into the judge's context would be a fault, by which an agent could
 /// keep a poor answer out of the count.
 const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Who asks, and for what.
-pub(crate) struct Asking<'a> {
-    pub(crate) judge: Option<&'a dyn Judge>,
-    pub(crate) attempt: AttemptId,
-    pub(crate) task: &'a Arc<TaskSpec>,
-    pub(crate) answer: Option<&'a str>,
+pub struct Asking<'a> {
+    /// Who is asked.
+    pub judge: Option<&'a dyn Judge>,
+    /// Whose answer it is.
+    pub attempt: AttemptId,
+    /// The task.
+    pub task: &'a Arc<TaskSpec>,
+    /// The answer, if there is one.
+    pub answer: Option<&'a str>,
     /// Of the slot's environment.
-    pub(crate) seed: u64,
-    pub(crate) deadline: Instant,
-    pub(crate) cancel: &'a CancelToken,
+    pub seed: u64,
+    /// Votes that are not there by then are missing.
+    pub deadline: Instant,
+    /// Fires when the attempt is given up.
+    pub cancel: &'a CancelToken,
 }
 
 /// Reports of the checks that ask a judge, by their places, and what the judge took.
-pub(crate) type Judged = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
+pub type Judged = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
 
 impl Asking<'_> {
     /// Asks for all checks at the same time.
     ///
     /// # Errors
     /// A grader [`Fault`] where too few votes came, or there is no judge.
-    pub(crate) async fn ask(&self) -> Result<Judged, Fault> {
+    pub async fn ask(&self) -> Result<Judged, Fault> {
         let rubrics = self.task.checks.iter().enumerate().filter_map(|(place, spec)| match &spec.check {
             Check::Rubric { rubric, votes } => Some((place, spec, rubric.as_str(), *votes)),
             _ => None,
         });
         let found = rubrics.map(|(place, spec, rubric, votes)| async move {
             let (finding, usage) = self.find(place, rubric, votes).await?;
-            Ok::<_, Fault>((place, report(spec, finding), usage))
+            Ok::<_, Fault>((place, finding.report(spec), usage))
         });
         let (mut reports, mut total) = (BTreeMap::new(), None::<UsageTotal>);
         for (place, report, usage) in try_join_all(found).await? {
@@ -103,10 +109,6 @@ fn words(ballot: &Ballot, outcome: Verdict) -> String {
     let said = ballot.votes.iter().find(|vote| vote.verdict == outcome && !vote.reason.is_empty());
     let said = said.map_or(String::new(), |vote| format!(": {}", vote.reason));
     format!("votes: {}{said}", counted.join(", "))
-}
-
-fn report(spec: &CheckSpec, Finding { score, message }: Finding) -> CheckReport {
-    CheckReport { label: spec.label.clone(), score, weight: spec.weight, message }
 }
 
 #[cfg(test)]

@@ -1,0 +1,60 @@
+//! Pages that do not come, come late, or come as something else.
+
+use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
+use tokio::net::TcpListener;
+
+use crate::support::{begin, map, not_begun, page, route, spec, step, task, with_provider};
+
+fn respond(status: u16, html: &str) -> RouteAnswer {
+    let body = FixtureContent::Inline(html.to_owned());
+    RouteAnswer::Respond { status, headers: map(&[]), cookies: Vec::new(), body }
+}
+
+#[test]
+fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
+    with_provider(|provider| async move {
+        // A port at which nobody is.
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let origin = format!("http://127.0.0.1:{port}");
+        let html = format!(
+            "<title>Main</title><button onclick='fetch(\"{origin}/\").catch(() => {{}})'>Ask</button>"
+        );
+        let mut gui = spec(vec![page("index.html", &html)]);
+        gui.origins = vec![origin.clone()];
+        let (mut env, _) = begin(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
+        let fault =
+            env.step(&[crate::support::act("click \"Ask\"")], crate::support::ctx(1)).await.unwrap_err();
+        assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "origin-unreachable"), "{fault}");
+        assert!(fault.retry == Retry::Sound && fault.message.contains(&origin), "{fault}");
+        env.close().await;
+        gui.start = format!("{origin}/");
+        let fault = not_begun(provider.as_ref(), &task(gui, Vec::new())).await;
+        assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "origin-unreachable"), "{fault}");
+    });
+}
+
+#[test]
+fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
+    with_provider(|provider| async move {
+        let mut gui = spec(vec![page("other.html", "<title>Other</title>")]);
+        let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
+        assert_eq!((fault.code.as_str(), fault.retry), ("page-unreachable", Retry::Never), "{fault}");
+        assert!(fault.message.contains("status 404"), "{fault}");
+        gui.sites[0].routes = vec![route("/", respond(404, "<title>Lost</title>Where to?"))];
+        let (mut env, seen) = begin(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
+        assert!(seen.contains("title: Lost"), "{seen}");
+        // Later on, such pages are what an agent may meet.
+        let seen = step(env.as_mut(), "goto http://app.localhost/none").await;
+        assert!(seen.contains("there is no such page"), "{seen}");
+        env.close().await;
+        gui.sites[0].routes = vec![route(
+            "/",
+            RouteAnswer::Redirect { to: "/none".to_owned(), headers: map(&[]), cookies: Vec::new() },
+        )];
+        let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
+        assert!(fault.message.contains("app.localhost/none was answered with status 404"), "{fault}");
+        gui.start = "http://elsewhere.localhost/".to_owned();
+        let fault = not_begun(provider.as_ref(), &task(gui, Vec::new())).await;
+        assert!(fault.message.contains("status 403"), "{fault}");
+    });
+}
