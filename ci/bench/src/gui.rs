@@ -210,7 +210,7 @@ async fn of_ours(
                 let begin = Instant::now();
                 let seen = env.step(&calls, ctx(number)).await?.observation.joined_text();
                 times.push(begin.elapsed());
-                if seen.contains("error:") || seen.contains("[1] checkbox") != true {
+                if seen.contains("error:") || !seen.contains("[1] checkbox") {
                     return Err(format!("a step came to {seen:?}").into());
                 }
             }
