@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 mod caches;
 mod census;
 mod cpu;
+mod gui;
 mod live_shells;
 mod report;
 mod reset;
@@ -56,6 +57,8 @@ enum Area {
     Suite(suites::Arguments),
     /// A step and a reset of a software engineering environment in a container, against `docker exec` and `docker run`.
     Swe(swe::Arguments),
+    /// A click in a browser and what the page shows then, against bare WebDriver and BrowserGym.
+    Gui(gui::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
     TerminalStep(terminal_step::Arguments),
     /// Calls a second of a `python` tool, against a program for each call in the same sandboxes; and what some that
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Area::Suite(arguments) => {
             suites::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
+        Area::Gui(arguments) => gui::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::Swe(arguments) => swe::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::TerminalStep(arguments) => {
             terminal_step::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })

@@ -45,6 +45,11 @@ const REFUSED: &[&str] = &[
 const POLICIES: &[&str] =
     &["/etc/chromium/policies/managed/clawrl.json", "/etc/opt/chrome/policies/managed/clawrl.json"];
 
+/// A copy of nothing. Whether it was made.
+const CLEAR_CLIPBOARD: &str = "(() => { let done = false;\
+    const copy = event => { event.clipboardData.setData('text/plain', ''); event.preventDefault(); done = true; };\
+    document.addEventListener('copy', copy, { once: true }); return document.execCommand('copy') && done; })()";
+
 /// What a browser is started with. None of it is about one task.
 const SWITCHES: &[&str] = &[
     "--headless=new",
@@ -66,6 +71,8 @@ const SWITCHES: &[&str] = &[
     "--font-render-hinting=none",
     "--mute-audio",
     "--password-store=basic",
+    // What was selected last is the browser's, not an attempt's, and nothing but another selection takes its place.
+    "--blink-settings=selectionClipboardBufferAvailable=false",
     // Only the proxy of an attempt says what a name stands for.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -176,6 +183,25 @@ impl Browser {
         let tab = made["context"].as_str().unwrap_or_default().to_owned();
         self.set_viewport(&tab, viewport).await?;
         Ok(tab)
+    }
+
+    /// Puts nothing in place of what was copied, which belongs to the browser and not to a context. The tab is an empty one.
+    ///
+    /// # Errors
+    /// An env [`Fault`]
+    pub(crate) async fn clear_clipboard(&self, tab: &str) -> Result<(), Fault> {
+        let script = json!({
+            "expression": CLEAR_CLIPBOARD,
+            "target": { "context": tab },
+            "awaitPromise": false,
+            "userActivation": true,
+        });
+        let cleared = self.bidi.command("script.evaluate", script).await.map_err(lost)?;
+        if cleared["result"]["value"].as_bool() == Some(true) {
+            return Ok(());
+        }
+        let why = "what was copied before cannot be forgotten";
+        Err(Fault::transient(Boundary::Env, "browser-refused", why))
     }
 
     /// Gives the window of a tab this size.

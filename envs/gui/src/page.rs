@@ -12,8 +12,25 @@ use serde_json::{Value, json};
 
 use crate::naming::Naming;
 
-/// The script, one expression; see there.
-pub(crate) const SCRIPT: &str = include_str!("page/page.js");
+/// The script, one expression; see `api.js`.
+pub(crate) const SCRIPT: &str = concat!(
+    "(() => {\n'use strict';\n",
+    include_str!("page/natives.js"),
+    include_str!("page/roles.js"),
+    include_str!("page/names.js"),
+    include_str!("page/values.js"),
+    include_str!("page/shapes.js"),
+    include_str!("page/hooks.js"),
+    include_str!("page/actable.js"),
+    include_str!("page/tree.js"),
+    include_str!("page/text.js"),
+    include_str!("page/places.js"),
+    include_str!("page/fields.js"),
+    include_str!("page/checks.js"),
+    include_str!("page/quiet.js"),
+    include_str!("page/api.js"),
+    "return api;\n})()",
+);
 
 /// Calls a function of the script in the page, and waits for what it promises.
 const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\

@@ -2,9 +2,11 @@
 //!
 //! P1. A browser whose attempt ended well is used again, once its context is gone; one that broke, or was left in the middle
 //! of something, is ended. P2. After so many attempts a browser makes way for a new one: what it keeps for itself only grows.
+//! P3. Browsers that nobody uses count, and with those in use there are never more than were in use at once; after a while
+//! without use they are ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{
     Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest, ProviderUsage,
@@ -17,6 +19,7 @@ use tokio::sync::mpsc;
 use crate::bidi::Event;
 use crate::browser::Browser;
 use crate::env::GuiEnv;
+use crate::idle::Shelf;
 use crate::programs::BrowserPrograms;
 use crate::site::SiteReader;
 use crate::stage::Stage;
@@ -58,11 +61,10 @@ pub(crate) struct Shared {
     pub(crate) count: Arc<LiveCount>,
     next: AtomicU64,
     /// Browsers without a context.
-    idle: Mutex<Vec<Idle>>,
+    idle: Shelf<BrowserKind, Idle>,
 }
 
 struct Idle {
-    kind: BrowserKind,
     browser: Browser,
     events: mpsc::Receiver<Event>,
     attempts: u32,
@@ -87,7 +89,7 @@ impl GuiProvider {
             sites: SiteReader::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
-            idle: Mutex::default(),
+            idle: Shelf::default(),
         });
         let making = Arc::clone(&shared);
         let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
@@ -103,20 +105,9 @@ impl GuiProvider {
 }
 
 impl Shared {
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        // Each change is one push or remove.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_idle(&self, kind: BrowserKind) -> Option<Idle> {
-        let mut idle = self.idle();
-        let at = idle.iter().position(|one| one.kind == kind)?;
-        Some(idle.swap_remove(at))
-    }
-
     async fn make(&self, kind: BrowserKind) -> Result<Stage, Fault> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        while let Some(Idle { browser, events, attempts, .. }) = self.take_idle(kind) {
+        while let Some(Idle { browser, events, attempts }) = self.idle.take(&kind) {
             if browser.is_lost() {
                 continue;
             }
@@ -132,10 +123,18 @@ impl Shared {
             return Err(Fault::permanent(Boundary::Provider, "browser-sandbox", message));
         }
         let backend = backend_of(&self.backends, kind.sandbox)?;
+        let live = self.count.begin();
+        // Of another kind.
+        self.end_surplus();
         let label = format!("browser-{number}");
         let (browser, events) =
             Browser::start(backend.as_ref(), &self.programs, kind.memory_mib, label).await?;
-        Ok(Stage::prepare(browser, events, number, self.count.begin()).await?.of(kind, 1))
+        Ok(Stage::prepare(browser, events, number, live).await?.of(kind, 1))
+    }
+
+    /// Ends browsers that nobody uses, as long as there are more in all than were ever in use at once.
+    fn end_surplus(&self) {
+        self.idle.keep(self.count.peak().saturating_sub(self.count.live()) as usize);
     }
 
     /// An attempt is over. `whole`: nothing of it was left half-way.
@@ -145,7 +144,10 @@ impl Shared {
             return;
         }
         match stage.strike().await {
-            Ok((browser, events)) => self.idle().push(Idle { kind, browser, events, attempts }),
+            Ok((browser, events)) => {
+                self.idle.put(kind, Idle { browser, events, attempts });
+                self.end_surplus();
+            }
             Err(fault) => tracing::debug!(%fault, "a browser was given up"),
         }
     }
@@ -166,8 +168,9 @@ impl EnvProvider for GuiProvider {
     }
 
     fn usage(&self) -> ProviderUsage {
-        let warm = self.pool.ready();
-        ProviderUsage { live: self.shared.count.live(), warm, peak: self.shared.count.peak() }
+        let idle = u32::try_from(self.shared.idle.len()).unwrap_or(u32::MAX);
+        let warm = self.pool.ready() + idle;
+        ProviderUsage { live: self.shared.count.live() + idle, warm, peak: self.shared.count.peak() }
     }
 
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>> {
@@ -177,7 +180,7 @@ impl EnvProvider for GuiProvider {
     fn shutdown(&self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
             self.pool.close();
-            self.shared.idle().clear();
+            self.shared.idle.clear();
             let leftovers = shut_down(&self.shared.backends).await;
             CloseReport { leftovers, cast: None }
         })

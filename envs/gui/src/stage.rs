@@ -19,6 +19,7 @@ use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, lost};
 use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
@@ -79,6 +80,8 @@ pub(crate) struct Stage {
     active: usize,
     /// By the tabs that wait for them.
     dialogs: HashMap<String, OpenDialog>,
+    /// Frames, with what they are in: a tab, or another frame.
+    frames: HashMap<String, String>,
     downloads: Vec<String>,
     pub(crate) downloads_folder: String,
     /// Of its windows.
@@ -123,6 +126,7 @@ impl Stage {
             tabs: Vec::new(),
             active: 0,
             dialogs: HashMap::new(),
+            frames: HashMap::new(),
             downloads: Vec::new(),
             downloads_folder,
             viewport: GuiSpec::default().viewport,
@@ -134,6 +138,7 @@ impl Stage {
             _live: live,
         };
         stage.open_tab(GuiSpec::default().viewport).await?;
+        stage.browser.clear_clipboard(&stage.handle()).await?;
         Ok(stage)
     }
 
@@ -290,7 +295,7 @@ impl Stage {
             },
             // timer: what was asked for is that time passes.
             Action::Wait(time) => tokio::time::sleep(*time).await,
-            Action::Dialog { .. } | Action::Submit(_) => {}
+            Action::Dialog { .. } | Action::Submit(_) | Action::Screenshot => {}
         }
         Ok(None)
     }
@@ -354,6 +359,19 @@ impl Stage {
             quiet,
             refused: self.proxy.refused(),
         }
+    }
+
+    /// What the active tab looks like now.
+    ///
+    /// # Errors
+    /// Why there is no picture. That is no fault.
+    pub(crate) async fn picture(&self) -> Result<Vec<u8>, NoPicture> {
+        if self.dialog().is_some() {
+            return Err(NoPicture::Dialog);
+        }
+        let question = json!({ "context": self.handle(), "origin": "viewport" });
+        let answer = self.browser.bidi.command("browsingContext.captureScreenshot", question);
+        taken(self.viewport, answer).await
     }
 
     /// That every file of the sites was as the plan says, and that the origins of the task could be reached.
@@ -496,12 +514,22 @@ impl Stage {
     fn hear(&mut self, event: &Event) {
         let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
         match event.method.as_str() {
+            "browsingContext.contextCreated" => {
+                if let Some(parent) = event.params["parent"].as_str() {
+                    self.frames.insert(text("context"), parent.to_owned());
+                }
+            }
+            "browsingContext.contextDestroyed" => {
+                self.frames.remove(&text("context"));
+            }
+            // Nothing goes on in a tab while a frame in it waits.
             "browsingContext.userPromptOpened" => {
-                self.dialogs
-                    .insert(text("context"), OpenDialog { kind: text("type"), message: text("message") });
+                let tab = self.tab_of(text("context"));
+                self.dialogs.insert(tab, OpenDialog { kind: text("type"), message: text("message") });
             }
             "browsingContext.userPromptClosed" => {
-                self.dialogs.remove(&text("context"));
+                let tab = self.tab_of(text("context"));
+                self.dialogs.remove(&tab);
             }
             "browsingContext.downloadWillBegin" => {
                 self.has_downloaded = true;
@@ -515,6 +543,15 @@ impl Stage {
             }
             _ => {}
         }
+    }
+
+    /// The tab of a frame, or the tab itself.
+    fn tab_of(&self, context: String) -> String {
+        let mut at = context;
+        while let Some(parent) = self.frames.get(&at) {
+            at = parent.clone();
+        }
+        at
     }
 
     async fn hear_of_dialog(&mut self) {

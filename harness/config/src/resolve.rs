@@ -254,9 +254,7 @@ fn suite_tasks(
             }
             let Some(values) = filler.values(row, assignment) else { continue };
             let is_in_split = options.split == Split::All
-                || filler
-                    .instruction(row, &values)
-                    .is_some_and(|instruction| options.split.contains(&row.id, &instruction));
+                || filler.asked(row, &values).is_some_and(|asked| options.split.contains(&row.id, &asked));
             if is_in_split {
                 chosen.push((row, index, values));
             }

@@ -44,6 +44,9 @@ pub struct GuiSpec {
     pub screenshots: Screenshots,
     /// Most characters of an observation.
     pub observation_chars: u32,
+    /// Whether observations begin with the address and the title of the page.
+    #[serde(default = "shown", skip_serializing_if = "is_shown")]
+    pub show_address: bool,
     /// A page that is not quiet by then is observed as it is.
     pub settle: Duration,
     /// Isolation of the browser, around its own.
@@ -65,6 +68,14 @@ pub enum Screenshots {
     Recorded,
     /// With every observation, which shows it.
     Shown,
+}
+
+impl Screenshots {
+    /// Whether an agent can ask for one. Where every observation has one, there is nothing to ask for.
+    #[must_use]
+    pub fn on_request(self) -> bool {
+        matches!(self, Self::OnRequest | Self::Recorded)
+    }
 }
 
 /// A site that the harness serves, at `http://NAME.localhost`.
@@ -292,6 +303,15 @@ pub enum StorageArea {
     Session,
 }
 
+fn shown() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_shown(show_address: &bool) -> bool {
+    *show_address
+}
+
 /// What a task says that says nothing about its browser. It has no first page.
 impl Default for GuiSpec {
     fn default() -> Self {
@@ -306,6 +326,7 @@ impl Default for GuiSpec {
             hidden: Vec::new(),
             screenshots: Screenshots::default(),
             observation_chars: 8_000,
+            show_address: true,
             settle: Duration::from_secs(5),
             sandbox: SandboxKind::default(),
             memory_mib: 1_024,

@@ -8,6 +8,7 @@
 
 mod action;
 mod allowed_url;
+mod blob;
 mod cancel;
 mod causes;
 mod custom;
@@ -39,6 +40,7 @@ mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
+pub use blob::{BlobError, BlobRef, BlobStore, MOST_BLOB_BYTES, MemoryBlobs};
 pub use cancel::CancelToken;
 pub use causes::spelled_out;
 pub use custom::{CustomLink, CustomSpec, RewardTotal};
@@ -78,7 +80,7 @@ pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
 pub use swe::{LogParser, SweSpec, TestNames, TestScore, TestSpec};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,
-    SandboxLimits, Script, TaskSpec, TerminalSpec, WorkspaceSpec,
+    SandboxLimits, Script, Solver, TaskSpec, TerminalSpec, WorkspaceSpec, asked_by_pages,
 };
 pub use text_source::TextSource;
 pub use toolcall::{

@@ -106,7 +106,7 @@ pub enum PolicySpec {
     Remote(Box<RemoteSpec>),
 }
 
-/// Which part of a suite's tasks takes part, by a stable hash of family and instruction.
+/// Which part of a suite's tasks takes part, by a stable hash of family and of what is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
@@ -120,10 +120,10 @@ pub enum Split {
 }
 
 impl Split {
-    /// Whether a task belongs to this split.
+    /// Whether a task belongs to this split, by what it asks: see [`TaskSpec::asked`].
     #[must_use]
-    pub fn contains(self, family: &str, instruction: &str) -> bool {
-        let hash = crate::stable_hash(format!("{family}\0{instruction}").as_bytes());
+    pub fn contains(self, family: &str, asked: &str) -> bool {
+        let hash = crate::stable_hash(format!("{family}\0{asked}").as_bytes());
         let held_out = hash.is_multiple_of(5);
         match self {
             Self::All => true,

@@ -1,11 +1,13 @@
 //! A task: one immutable row. A template's instance is a task.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Screenshots;
 use crate::{
     ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, GuiSpec, ImageSpec, PageCheck, SweSpec,
     TaskId, ToolCall, ToolcallSpec, VerifierSpec,
@@ -45,15 +47,68 @@ pub struct TaskSpec {
     pub timeouts: crate::Timeouts,
 }
 
-/// Actions in order; each call is one turn.
+/// What scripted policies play.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Script {
-    /// One per turn.
-    pub calls: Vec<ToolCall>,
+#[serde(untagged)]
+pub enum Script {
+    /// Actions in order; each call is one turn.
+    Calls(Vec<ToolCall>),
+    /// A program that reads what is seen, and says what to do next: for tasks that nobody knows before they are shown.
+    Solver(Solver),
+}
+
+/// A program that plays a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Solver {
+    /// Solves pages of MiniWoB++, which it tells apart by the address of the first page.
+    Miniwob,
+    /// Clicks one of the elements that the first page shows, drawn by lot, and submits.
+    RandomClick,
+}
+
+impl Script {
+    /// What is known of it beforehand: of a solver, nothing.
+    #[must_use]
+    pub fn calls(&self) -> &[ToolCall] {
+        match self {
+            Self::Calls(calls) => calls,
+            Self::Solver(_) => &[],
+        }
+    }
+}
+
+impl Solver {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Miniwob, Self::RandomClick];
+
+    /// As suites and plans name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Miniwob => "miniwob",
+            Self::RandomClick => "random-click",
+        }
+    }
+}
+
+/// What is asked where pages ask too: the instruction, the first page and what prepares it.
+#[must_use]
+pub fn asked_by_pages(instruction: &str, start: &str, prepare: &[String]) -> String {
+    [instruction, start].into_iter().chain(prepare.iter().map(String::as_str)).collect::<Vec<_>>().join("\0")
 }
 
 impl TaskSpec {
+    /// By what a task is in one part or the other: what it asks of the policy.
+    #[must_use]
+    pub fn asked(&self) -> Cow<'_, str> {
+        match &self.env {
+            EnvSpec::Gui(gui) => Cow::Owned(asked_by_pages(&self.instruction, &gui.start, &gui.prepare)),
+            _ => Cow::Borrowed(&self.instruction),
+        }
+    }
+
     /// The checks that ask a judge, with their places.
     pub fn rubrics(&self) -> impl Iterator<Item = (usize, &CheckSpec)> {
         self.checks.iter().enumerate().filter(|(_, spec)| matches!(spec.check, Check::Rubric { .. }))
@@ -88,6 +143,12 @@ impl EnvSpec {
             Self::Toolcall(_) => "toolcall",
             Self::Custom(custom) => custom.kind(),
         }
+    }
+
+    /// Whether every observation is a picture, so that whoever only reads misses some of it.
+    #[must_use]
+    pub fn shows_pictures(&self) -> bool {
+        matches!(self, Self::Gui(spec) if spec.screenshots == Screenshots::Shown)
     }
 }
 
@@ -417,5 +478,27 @@ impl RewardMap {
     #[must_use]
     pub fn apply(self, score: f64) -> f64 {
         self.scale * score + self.offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(script: &Script, written: serde_json::Value) {
+        assert_eq!(serde_json::to_value(script).unwrap(), written);
+        assert_eq!(&serde_json::from_value::<Script>(written).unwrap(), script);
+    }
+
+    #[test]
+    fn scripts_are_lists_as_they_always_were_and_solvers_are_names() {
+        let call = ToolCall::new("run", json!({ "command": "ls" }));
+        check(&Script::Calls(vec![call]), json!([{ "name": "run", "arguments": { "command": "ls" } }]));
+        check(&Script::Calls(Vec::new()), json!([]));
+        for solver in Solver::ALL {
+            check(&Script::Solver(solver), json!(solver.name()));
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::draft::TaskDraft;
 use crate::findings::Findings;
 use crate::harbor::{self, Located};
 use crate::keys::{KeyRow, key_table, sort_keys};
+use crate::miniwob::{self, MiniwobOptions};
 use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
 use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suite};
 use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
@@ -211,6 +212,32 @@ pub fn import_swe_synth(
     };
     let path = write::write(&suite, &options.output, options.force)?;
     Ok(Imported { suite: path, count: made.ids.len(), tasks: made.ids, notes: Vec::new() })
+}
+
+/// Imports pages of MiniWoB++ from its Python package.
+///
+/// # Errors
+/// A package that cannot be had, or has no such pages. Then nothing was written.
+pub fn import_miniwob(options: &MiniwobOptions) -> Result<Imported, ConfigError> {
+    let name = suite_name(&options.output)?;
+    let mut findings = Findings::default();
+    let made = miniwob::make(options, &mut findings);
+    findings.finish()?;
+    let made = made.unwrap_or_default();
+    let suite = SuiteDraft {
+        name,
+        description: "Pages of MiniWoB++, which grade themselves (MIT licence); import.json has the record."
+            .to_owned(),
+        from: "miniwob",
+        head: made.head,
+        tasks: made.tasks,
+        fixtures: made.fixtures,
+        records: vec![Origin::Rows(made.record)],
+        links: Vec::new(),
+    };
+    let path = write::write(&suite, &options.output, options.force)?;
+    let count = made.ids.len() * options.episodes;
+    Ok(Imported { suite: path, tasks: made.ids, count, notes: made.notes })
 }
 
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {

@@ -8,8 +8,11 @@
 //! | [`Random`] | lines drawn from a list |
 //! | [`Replay`] | the replies of a recorded run, verbatim |
 //!
+//! A task whose answer nobody knows before it is shown names a solver in place of actions, which reads what is seen:
+//! [`solved_families`] of MiniWoB++, and a click by lot.
+//!
 //! I1. A reply is a function of the policy's construction and of the request's `task`, `attempt.slot`,
-//! `turn`, `seed` and `tools`. No policy keeps state between turns, so the order in which attempts and
+//! `turn`, `seed` and `tools`; a solver's, of the `conversation` too. No policy keeps state between turns, so the order in which attempts and
 //! their turns arrive, retries and resumes change nothing (I8 of the architecture).
 //! I2. The position in a script is the request's turn index, never the length of the conversation: a
 //! malformed turn counts and a trimmed conversation does not shift what is played.
@@ -20,13 +23,17 @@
 //! Cancellation: every reply is ready when it is asked for.
 
 mod demonstrator;
+mod miniwob;
 mod noop;
 mod oracle;
+mod page;
 mod random;
 mod replay;
 mod script;
+mod solver;
 
 pub use demonstrator::Demonstrator;
+pub use miniwob::solved_families;
 pub use noop::Noop;
 pub use oracle::Oracle;
 pub use random::Random;

@@ -3,13 +3,20 @@
 use clawrl_core::{Action, ActionFormat, PolicyRequest, Script, ToolCall, ToolSpec, parse_calls};
 use serde_json::json;
 
-/// What a script plays at the turn of a request: its call of that index, and `submit` after its end.
+use crate::solver::solved_call;
+
+/// What a script plays at the turn of a request: its call of that index, and `submit` after its end; or what a solver says.
 ///
 /// A script whose last call is a submission of its own ends the episode there, so that the added one is
 /// never reached.
 pub(crate) fn scripted_action(script: &Script, request: &PolicyRequest<'_>) -> Action {
-    let index = usize::try_from(request.turn).unwrap_or(usize::MAX);
-    let call = script.calls.get(index).cloned().unwrap_or_else(submit_call);
+    let call = match script {
+        Script::Calls(calls) => {
+            let index = usize::try_from(request.turn).unwrap_or(usize::MAX);
+            calls.get(index).cloned().unwrap_or_else(submit_call)
+        }
+        Script::Solver(solver) => solved_call(*solver, request),
+    };
     action_with_raw_text(call, request.tools)
 }
 

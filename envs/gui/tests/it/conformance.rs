@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{EnvProvider, PageCheck, TextPattern, ToolCall};
+use clawrl_core::{EnvProvider, GuiSpec, PageCheck, TextPattern, ToolCall};
 use clawrl_testkit::conformance::{Case, check_provider};
 use serde_json::json;
 
-use crate::support::{PATIENCE, act, page, provider, spec, task, with_spawner};
+use crate::support::{PATIENCE, act, begin, page, provider, spec, task, with_provider, with_spawner};
 
 const COUNTER: &str = "<title>Counter</title><button onclick=\"n.textContent = ++window.count; localStorage.n = window.count\">Add</button>\
     <p id=n>0</p><script>window.count = Number(localStorage.n || 0)</script>";
@@ -42,5 +42,31 @@ fn browsers_conform() {
             at_once: 3,
         };
         check_provider(case).await.assert_conforms();
+    });
+}
+
+#[test]
+fn browsers_that_nobody_uses_count_and_make_way() {
+    with_provider(|provider| async move {
+        let counted = || (provider.usage().live, provider.usage().warm, provider.usage().peak);
+        let small = spec(vec![page("index.html", COUNTER)]);
+        let large = GuiSpec { memory_mib: small.memory_mib + 1, ..small.clone() };
+        let (small, large) = (task(small, Vec::new()), task(large, Vec::new()));
+        let (mut one, _) = begin(provider.as_ref(), &small).await;
+        let (mut other, _) = begin(provider.as_ref(), &small).await;
+        assert_eq!(counted(), (2, 0, 2));
+        one.close().await;
+        other.close().await;
+        assert_eq!(counted(), (2, 2, 2));
+        // One of another kind takes the place of one of these.
+        let (mut one, _) = begin(provider.as_ref(), &large).await;
+        assert_eq!(counted(), (2, 1, 2));
+        let (mut other, _) = begin(provider.as_ref(), &small).await;
+        assert_eq!(counted(), (2, 0, 2));
+        one.close().await;
+        other.close().await;
+        assert_eq!(counted(), (2, 2, 2));
+        provider.shutdown().await;
+        assert_eq!(counted(), (0, 0, 2));
     });
 }

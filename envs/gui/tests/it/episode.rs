@@ -213,6 +213,29 @@ fn dialogs_tabs_and_downloads_are_seen_and_answered() {
 }
 
 #[test]
+fn dialogs_of_frames_are_those_of_the_tab() {
+    with_provider(|provider| async move {
+        let html = "<title>Outer</title><iframe src='/middle.html' width=600 height=300></iframe>\
+                    <iframe src='http://other.localhost/ask.html'></iframe>";
+        let middle = "<iframe srcdoc='<button onclick=\"parent.parent.document.title = prompt(`How many?`)\">Near</button>'></iframe>";
+        let ask = "<script>setTimeout(() => confirm('From afar?'), 1500)</script>";
+        let mut gui = spec(vec![page("index.html", html), page("middle.html", middle)]);
+        gui.sites.push(crate::support::site("other", vec![page("ask.html", ask)]));
+        let (mut env, seen) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        assert!(seen.contains("button \"Near\""), "{seen}");
+        let asked = step(env.as_mut(), "click button \"Near\"").await;
+        assert_eq!(asked, "dialog: prompt \"How many?\"");
+        let told = step(env.as_mut(), "accept 12").await;
+        assert!(told.contains("title: 12") || told.contains("From afar?"), "{told}");
+        let asked = step(env.as_mut(), "wait 2").await;
+        assert_eq!(asked, "dialog: confirm \"From afar?\"");
+        let told = step(env.as_mut(), "dismiss").await;
+        assert!(told.contains("title: 12"), "{told}");
+        env.close().await;
+    });
+}
+
+#[test]
 fn pages_say_when_they_are_done_and_what_it_was_worth() {
     with_provider(|provider| async move {
         let html = "<title>Game</title><script>var done = false, reward = 0, drawn = 0;</script>\

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, EnvProvider, Fault};
+use clawrl_core::{Boundary, EnvProvider, Fault, ToolCall};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::support::{act, begin, ctx, element, page, spec, step, task, with_provider};
@@ -24,7 +25,14 @@ fn nothing_that_one_attempt_keeps_is_there_for_another() {
         let task = task(spec(files), Vec::new());
         let (mut first, seen) = begin(provider.as_ref(), &task).await;
         assert!(seen.contains(r#"["",null,null,[0,0]]"#), "{seen}");
-        let kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
+        let mut kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
+        // A page at rest may still wait for its databases.
+        for _ in 0..20 {
+            if kept.contains("title: Kept") {
+                break;
+            }
+            kept = step(first.as_mut(), "wait 0.5").await;
+        }
         assert!(kept.contains("title: Kept"), "{kept}");
         // At the same time in another browser, and afterwards in the same one.
         let (mut beside, seen_beside) = begin(provider.as_ref(), &task).await;
@@ -37,6 +45,45 @@ fn nothing_that_one_attempt_keeps_is_there_for_another() {
             let (mut after, seen_after) = begin(provider.as_ref(), &task).await;
             assert_eq!(seen_after, seen);
             after.close().await;
+        }
+    });
+}
+
+#[test]
+fn nothing_that_one_attempt_copies_is_pasted_by_another() {
+    with_provider(|provider| async move {
+        let html = "<title>Copy</title><textarea aria-label=Field onclick='this.select()'>secret</textarea><textarea aria-label=Other></textarea>\
+                    <button onclick='f.select(); document.execCommand(\"copy\")'>Copy</button><input id=f aria-label=Third value=third>\
+                    <button onclick='navigator.clipboard.writeText(\"written\").then(() => document.title = \"Written\")'>Write</button>";
+        let task = task(spec(vec![page("index.html", html)]), Vec::new());
+        let paste = async |env: &mut dyn clawrl_core::Env| {
+            step(env, "click textbox \"Other\"").await;
+            let keys = step(env, "press Ctrl+V").await;
+            let middle =
+                ToolCall::new("click", json!({ "element": "textbox \"Other\"", "button": "middle" }));
+            let middle = env.step(&[middle], ctx(1)).await.unwrap().observation.joined_text();
+            let shown = |seen: &str| seen.lines().find(|line| line.contains("\"Other\"")).unwrap().to_owned();
+            (shown(&keys), shown(&middle))
+        };
+        let copies: [(&[&str], &str); 3] = [
+            (&["click textbox \"Field\"", "press Ctrl+C"], "secret"),
+            (&["click button \"Copy\""], "third"),
+            (&["click button \"Write\"", "wait 0.2"], "written"),
+        ];
+        for (lines, copied) in copies {
+            let (mut first, _) = begin(provider.as_ref(), &task).await;
+            for line in lines {
+                step(first.as_mut(), line).await;
+            }
+            // It is there as long as the attempt is.
+            let (pasted, again) = paste(first.as_mut()).await;
+            assert!(pasted.contains(&format!("= \"{copied}\"")), "{pasted}");
+            assert_eq!(again, pasted, "what was selected is not pasted");
+            first.close().await;
+            let (mut next, _) = begin(provider.as_ref(), &task).await;
+            let (pasted, again) = paste(next.as_mut()).await;
+            assert!(!pasted.contains(" = ") && !again.contains(" = "), "{pasted} {again}");
+            next.close().await;
         }
     });
 }

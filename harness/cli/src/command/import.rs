@@ -2,6 +2,7 @@
 
 mod bfcl;
 mod jsonl;
+mod miniwob;
 mod reasoning_gym;
 mod swe;
 mod swe_synth;
@@ -44,6 +45,11 @@ enum What {
         after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
     )]
     Jsonl(jsonl::Choices),
+    /// Pages of MiniWoB++ for a browser, which grade themselves.
+    #[command(
+        after_help = "What becomes of a page: harness/docs/import.md\n\nExample:\n  clawrl import miniwob --families click-button,enter-text --output tasks/miniwob"
+    )]
+    Miniwob(miniwob::Choices),
     /// Data sets that Reasoning Gym makes, in a Python that has it.
     #[command(
         after_help = "Which sets, and how answers are compared: --list, and harness/docs/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
@@ -113,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
                 _ => reasoning_gym::list(choices),
             };
         }
+        What::Miniwob(choices) => return told(&miniwob::run(choices)?, &choices.output, log),
         What::Swe(choices) => return told(&swe::run(choices)?, &choices.output, log),
         What::SweSynth(choices) => return told(&swe_synth::run(choices, log)?, &choices.output, log),
         What::Jsonl(choices) => return told(&jsonl::run(choices)?, &choices.output, log),

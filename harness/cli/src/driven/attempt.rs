@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, Fault, LeaseRequest, Limit, SlotSpec, StepCtx,
-    TaskSpec, ToolCall,
+    AttemptId, BlobStore, Boundary, CancelToken, Env, EnvProvider, Epoch, Fault, LeaseRequest, Limit,
+    MemoryBlobs, SlotSpec, StepCtx, TaskSpec, ToolCall,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -42,6 +42,8 @@ pub(crate) struct Driven {
     task: Arc<TaskSpec>,
     slot: SlotSpec,
     cancel: CancelToken,
+    /// Whoever drives it is told the text; see `message.rs`.
+    blobs: Arc<MemoryBlobs>,
     env: Option<Box<dyn Env>>,
     stage: Stage,
     seq: u32,
@@ -51,7 +53,8 @@ pub(crate) struct Driven {
 impl Driven {
     pub(crate) fn new(provider: Arc<dyn EnvProvider>, task: Arc<TaskSpec>, slot: SlotSpec) -> Self {
         let cancel = CancelToken::new();
-        Self { provider, task, slot, cancel, env: None, stage: Stage::New, seq: 0, faulted: false }
+        let blobs = Arc::default();
+        Self { provider, task, slot, cancel, blobs, env: None, stage: Stage::New, seq: 0, faulted: false }
     }
 
     /// Fired, it gives up what is under way.
@@ -102,6 +105,7 @@ impl Driven {
             seed: seed.unwrap_or(self.slot.env_seed),
             deadline: Instant::now() + limits.lease,
             cancel: self.cancel.clone(),
+            blobs: Arc::clone(&self.blobs) as Arc<dyn BlobStore>,
         };
         // Dropping a lease gives it up.
         let leased = tokio::select! {

@@ -92,7 +92,7 @@ fn tools(toolcall: &ToolcallSpec, texts: &mut Vec<String>) {
 /// The actions of a script as they are written, with the submission that ends each.
 fn written(script: &Script) -> impl Iterator<Item = String> + '_ {
     let submit = ToolCall::new("submit", Value::Object(serde_json::Map::new()));
-    let actions = script.calls.iter().map(|call| hermes_text(std::slice::from_ref(call)));
+    let actions = script.calls().iter().map(|call| hermes_text(std::slice::from_ref(call)));
     actions.chain([hermes_text(&[submit])])
 }
 
@@ -103,7 +103,7 @@ fn said(script: &Script) -> impl Iterator<Item = String> + '_ {
         let texts = arguments.filter_map(|value| value.as_str().map(str::to_owned));
         texts.chain([call.name.clone()]).collect()
     };
-    script.calls.iter().flat_map(texts)
+    script.calls().iter().flat_map(texts)
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_terminal_task_is_its_files_and_commands() {
-        let oracle = Script { calls: vec![ToolCall::new("run", json!({ "command": "cat a", "wait": 2 }))] };
+        let oracle = Script::Calls(vec![ToolCall::new("run", json!({ "command": "cat a", "wait": 2 }))]);
         check(&TaskSpec { oracle: Some(oracle), ..task("look") }, &["Do look.", "cat a", "run"]);
     }
 
@@ -150,7 +150,7 @@ mod tests {
             step_rewards: Vec::new(),
         };
         let check_of = |check| CheckSpec { label: "a".into(), weight: 1.0, check };
-        let oracle = Script { calls: vec![ToolCall::new("price", json!({ "key": "apple" }))] };
+        let oracle = Script::Calls(vec![ToolCall::new("price", json!({ "key": "apple" }))]);
         let asked = TaskSpec {
             env: EnvSpec::Toolcall(toolcall),
             checks: vec![check_of(Check::Answer(AnswerCheck::Equals { expected: "12".into() }))],

@@ -62,6 +62,7 @@ impl Checker {
                 bounds::MIN_OBSERVATION..=bounds::MAX_OBSERVATION,
                 DEFAULT_OBSERVATION,
             ),
+            show_address: file.show_address.unwrap_or(true),
             settle: Duration::from_millis(u64::from(settle)),
             sandbox: SandboxKind::Bubblewrap,
             memory_mib: self.whole(

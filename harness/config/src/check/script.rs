@@ -1,5 +1,7 @@
 //! Oracles and mistakes: sequences of actions that could be played.
 
+use clawrl_core::Solver;
+
 use super::checker::Checker;
 use super::toolcall::arguments_text;
 use crate::bounds;
@@ -42,19 +44,25 @@ impl Checker {
         let Located { value, span } = script;
         let actions: Vec<(ActionRow, _)> = match value {
             ScriptFile::Commands(commands) => commands.into_iter().map(run).collect(),
-            ScriptFile::Fields(fields) => match (fields.commands, fields.actions, fields.patch) {
-                (Some(commands), None, None) => commands.into_iter().map(run).collect(),
-                (None, Some(actions), None) => {
-                    actions.into_iter().filter_map(|action| self.action(action)).collect()
+            ScriptFile::Fields(fields) => {
+                match (fields.commands, fields.actions, fields.patch, fields.solver) {
+                    (None, None, None, Some(solver)) => {
+                        return self.solver(&solver, env).map(ScriptRow::Solver);
+                    }
+                    (Some(commands), None, None, None) => commands.into_iter().map(run).collect(),
+                    (None, Some(actions), None, None) => {
+                        actions.into_iter().filter_map(|action| self.action(action)).collect()
+                    }
+                    (None, None, Some(patch), None) => vec![self.patch_text(&patch)?],
+                    _ => {
+                        let message =
+                            format!("the {what} needs one of `commands`, `actions`, `patch` and `solver`");
+                        let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
+                        self.problem(span, message, "none, or several", help);
+                        return None;
+                    }
                 }
-                (None, None, Some(patch)) => vec![self.patch_text(&patch)?],
-                _ => {
-                    let message = format!("the {what} needs one of `commands`, `actions` and `patch`");
-                    let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
-                    self.problem(span, message, "none, or several", help);
-                    return None;
-                }
-            },
+            }
         };
         if actions.is_empty() {
             let message = format!("the {what} is empty");
@@ -75,7 +83,22 @@ impl Checker {
                 self.problem(*next, message, "never played", "move the submit to the end, or remove this");
             }
         }
-        Some(ScriptRow { actions: actions.into_iter().map(|(action, _)| action).collect() })
+        Some(ScriptRow::Actions(actions.into_iter().map(|(action, _)| action).collect()))
+    }
+
+    /// A solver by its name. They read pages.
+    fn solver(&mut self, name: &Text, env: Option<&EnvRow>) -> Option<Solver> {
+        if !matches!(env, Some(EnvRow::Gui(_)) | None) {
+            let help = "list what is to be done, `{ commands: [...] }` or `{ actions: [...] }`, or write `env: gui:`";
+            self.problem(name.span, "`solver` needs a browser, and this task has none", "reads pages", help);
+            return None;
+        }
+        let found = Solver::ALL.into_iter().find(|solver| solver.name() == name.value);
+        if found.is_none() {
+            let help = format!("solvers are {}", listed(Solver::ALL.iter().map(|solver| solver.name())));
+            self.problem(name.span, format!("there is no solver `{}`", name.value), "not a solver", help);
+        }
+        found
     }
 
     /// Every action is one that the environment takes.

@@ -45,6 +45,8 @@ pub(crate) struct GuiFile {
     /// Most characters of an observation. Default: 8000.
     #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
     pub(crate) observation_chars: Option<Located<i64>>,
+    /// Whether observations begin with the address and the title of the page. Default: true.
+    pub(crate) show_address: Option<bool>,
     /// A page that is not quiet by then is shown as it is. Default: 5000.
     #[schemars(range(min = 1, max = bounds::MAX_SETTLE_MILLIS))]
     pub(crate) settle_millis: Option<Located<i64>>,
@@ -70,6 +72,7 @@ impl GuiFile {
             hidden: self.hidden.or(below.hidden),
             screenshots: self.screenshots.or(below.screenshots),
             observation_chars: self.observation_chars.or(below.observation_chars),
+            show_address: self.show_address.or(below.show_address),
             settle_millis: self.settle_millis.or(below.settle_millis),
             sandbox: self.sandbox.or(below.sandbox),
             memory_mib: self.memory_mib.or(below.memory_mib),

@@ -19,7 +19,7 @@ pub(crate) enum ScriptFile {
     Fields(ScriptFields),
 }
 
-/// One of `commands`, `actions` and `patch`.
+/// One of `commands`, `actions`, `patch` and `solver`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScriptMap")]
@@ -30,6 +30,9 @@ pub(crate) struct ScriptFields {
     pub(crate) actions: Option<Vec<Located<ActionFile>>>,
     /// A unified diff beside the suite that is handed in. Software engineering tasks only.
     pub(crate) patch: Option<Text>,
+    /// A program that plays, from what it sees: `miniwob` solves pages of MiniWoB++, `random-click` clicks one element,
+    /// drawn by lot. Where there is a browser only.
+    pub(crate) solver: Option<Text>,
 }
 
 /// One action: exactly one kind.
@@ -83,7 +86,9 @@ impl<'de> Deserialize<'de> for ScriptFile {
             type Value = ScriptFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of commands, or a map with `commands:`, `actions:` or `patch:`")
+                f.write_str(
+                    "a list of commands, or a map with `commands:`, `actions:`, `patch:` or `solver:`",
+                )
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
@@ -106,7 +111,7 @@ impl JsonSchema for ScriptFile {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Actions in order, each one turn: a list of commands, or a map with `commands`, `actions` or `patch`.",
+            "description": "Actions in order, each one turn: a list of commands, or a map with `commands`, `actions`, `patch` or `solver`.",
             "oneOf": [generator.subschema_for::<Vec<String>>(), generator.subschema_for::<ScriptFields>()]
         })
     }

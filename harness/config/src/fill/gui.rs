@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clawrl_core::{
     Check, ElementPattern, FixtureContent, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer,
-    SITE_SUFFIX, SiteSpec, TextPattern,
+    SITE_SUFFIX, SiteSpec, TextPattern, asked_by_pages,
 };
 use minijinja::Value;
 use serde_json::Value as Json;
@@ -42,10 +42,22 @@ impl<'s> Filler<'_, '_, 's> {
             hidden: hidden.into_iter().collect::<Option<_>>()?,
             screenshots: row.screenshots,
             observation_chars: row.observation_chars,
+            show_address: row.show_address,
             settle: row.settle,
             sandbox: row.sandbox,
             memory_mib: row.memory_mib,
         })
+    }
+
+    /// As [`clawrl_core::TaskSpec::asked`] has it of the task.
+    pub(super) fn asked_by_pages(
+        &mut self,
+        row: &'s GuiRow,
+        instruction: &str,
+        values: &Value,
+    ) -> Option<String> {
+        let (start, prepare) = (self.start(row, values)?, self.texts(&row.prepare, values)?);
+        Some(asked_by_pages(instruction, &start, &prepare))
     }
 
     /// The address of the first page; a path is one of the first site.

@@ -32,8 +32,17 @@ impl<'a> Tools<'a> {
 }
 
 impl<'s> Filler<'_, '_, 's> {
-    /// What the policy is asked to do, by itself: a split looks at nothing else.
-    pub(crate) fn instruction(&mut self, row: &'s Row, values: &Value) -> Option<String> {
+    /// What is asked, by itself: a split looks at nothing else.
+    pub(crate) fn asked(&mut self, row: &'s Row, values: &Value) -> Option<String> {
+        let instruction = self.instruction(row, values)?;
+        match &row.env {
+            EnvRow::Gui(gui) => self.asked_by_pages(gui, &instruction, values),
+            _ => Some(instruction),
+        }
+    }
+
+    /// What the policy is asked to do.
+    fn instruction(&mut self, row: &'s Row, values: &Value) -> Option<String> {
         self.text(&row.instruction, values)
     }
 
@@ -99,8 +108,13 @@ impl<'s> Filler<'_, '_, 's> {
     }
 
     fn script(&mut self, script: &'s ScriptRow, tools: Tools<'_>, values: &Value) -> Option<Script> {
-        let calls: Vec<_> = script.actions.iter().map(|action| self.call(action, tools, values)).collect();
-        Some(Script { calls: calls.into_iter().collect::<Option<_>>()? })
+        match script {
+            ScriptRow::Solver(solver) => Some(Script::Solver(*solver)),
+            ScriptRow::Actions(actions) => {
+                let calls: Vec<_> = actions.iter().map(|action| self.call(action, tools, values)).collect();
+                Some(Script::Calls(calls.into_iter().collect::<Option<_>>()?))
+            }
+        }
     }
 
     fn call(&mut self, action: &'s ActionRow, tools: Tools<'_>, values: &Value) -> Option<ToolCall> {

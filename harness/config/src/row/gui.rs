@@ -21,6 +21,7 @@ pub(crate) struct GuiRow {
     pub(crate) hidden: Vec<Text>,
     pub(crate) screenshots: Screenshots,
     pub(crate) observation_chars: u32,
+    pub(crate) show_address: bool,
     pub(crate) settle: Duration,
     pub(crate) sandbox: SandboxKind,
     pub(crate) memory_mib: u32,

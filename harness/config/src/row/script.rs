@@ -1,12 +1,16 @@
 //! Oracles and mistakes.
 
+use clawrl_core::Solver;
+
 use super::text::{JsonText, Visit, texts};
 use crate::file::Text;
 
-/// Actions in order.
+/// What scripted policies play.
 #[derive(Debug)]
-pub(crate) struct ScriptRow {
-    pub(crate) actions: Vec<ActionRow>,
+pub(crate) enum ScriptRow {
+    /// In order.
+    Actions(Vec<ActionRow>),
+    Solver(Solver),
 }
 
 #[derive(Debug)]
@@ -43,14 +47,16 @@ impl ActionRow {
 }
 
 impl ScriptRow {
-    /// Turns that it takes, with the submit that a scripted policy adds.
+    /// Turns that it takes, with the submit that a scripted policy adds; of a solver, none that are known.
     pub(crate) fn turns(&self) -> usize {
-        let submits = matches!(self.actions.last(), Some(ActionRow::Submit(_) | ActionRow::Patch(_)));
-        self.actions.len() + usize::from(!submits)
+        let Self::Actions(actions) = self else { return 0 };
+        let submits = matches!(actions.last(), Some(ActionRow::Submit(_) | ActionRow::Patch(_)));
+        actions.len() + usize::from(!submits)
     }
 
     pub(super) fn each_text<'s>(&'s self, visit: &mut Visit<'_, 's>) {
-        for action in &self.actions {
+        let Self::Actions(actions) = self else { return };
+        for action in actions {
             match action {
                 ActionRow::Run(text)
                 | ActionRow::Type(text)

@@ -209,7 +209,7 @@ fn suite_families(
         let id = task_id(suite.name(), row, None).0;
         let seed = derive_seed(train.seed, "instances", &[stable_hash(id.as_bytes())]);
         let (wanted, tasks) = different_tasks(suite, row, wish.instances, seed, &mut filler);
-        let is_held_out = |task: &TaskSpec| Split::HeldOut.contains(&task.family, &task.instruction);
+        let is_held_out = |task: &TaskSpec| Split::HeldOut.contains(&task.family, &task.asked());
         let (held_out, for_training) = tasks.into_iter().map(Arc::new).partition(|task| is_held_out(task));
         families.push(FamilyTasks {
             suite: position,

@@ -415,9 +415,9 @@ fn software_engineering_tasks_are_planned() {
     assert!(matches!(spec(mended).tests.pass_to_pass, TestNames::Host { .. }));
     assert_eq!(spec(mended).tests.score, TestScore::Fraction);
     let oracle = mended.oracle.as_ref().expect("an oracle");
-    assert_eq!(oracle.calls.len(), 1);
-    assert!(oracle.calls[0].name == "submit" && oracle.calls[0].arguments["patch"].is_string());
-    assert_eq!(mended.mistakes[0].calls[0].name, "bash");
+    assert_eq!(oracle.calls().len(), 1);
+    assert!(oracle.calls()[0].name == "submit" && oracle.calls()[0].arguments["patch"].is_string());
+    assert_eq!(mended.mistakes[0].calls()[0].name, "bash");
     assert_eq!(mended.timeouts.grade.as_secs(), 900);
     let drawn = &planned.tasks[1];
     assert_eq!(spec(drawn).tests.files[0].path, "tests/test_one.py");

@@ -230,7 +230,7 @@ fn sandboxes_of_tools_are_counted_like_others() {
 fn misfits(task: &TaskSpec) -> Vec<String> {
     let mut misfits = Vec::new();
     let tools = &spec(task).tools;
-    for call in task.oracle.iter().chain(&task.mistakes).flat_map(|script| &script.calls) {
+    for call in task.oracle.iter().chain(&task.mistakes).flat_map(|script| script.calls()) {
         if call.name == "submit" {
             continue;
         }
@@ -288,5 +288,5 @@ fn the_example_among_the_suites_is_a_good_one() {
     let (example, _) = example.split_once("```").expect("its end");
     let indented: String = example.lines().map(|line| format!("    {line}\n")).collect();
     let (_, plan) = tasks_of(&format!("tasks:\n  - id: one\n    instruction: Do it.\n{indented}"));
-    assert_eq!(plan.tasks[0].oracle.as_ref().map(|script| script.calls.len()), Some(4));
+    assert_eq!(plan.tasks[0].oracle.as_ref().map(|script| script.calls().len()), Some(4));
 }

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::distribution::Distribution;
 use super::options::SynthOptions;
-use super::python::{FAULTS, ask};
+use crate::python::ask;
+
+const FAULTS: &str = include_str!("faults.py");
 
 /// A fault: an edit of one file.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,8 +8,8 @@ use clawrl_config::Problem;
 use serde_json::{Value, json};
 
 use super::options::{SynthOptions, SynthSource};
-use super::python::{SOURCE, ask};
 use super::trial::TestFile;
+use crate::python::{PACKAGE, ask};
 
 /// Folders that no test needs.
 const LEFT_OUT: [&str; 9] =
@@ -41,7 +41,7 @@ impl Distribution {
             SynthSource::Package { name, version } => json!({ "name": name, "version": version }),
             SynthSource::Archive(path) => json!({ "sdist": path }),
         };
-        let rows = ask(&options.python, SOURCE, &request)?;
+        let rows = ask(&options.python, PACKAGE, &request)?;
         let what = match source {
             SynthSource::Package { name, version } => format!("{name} {version}"),
             SynthSource::Archive(path) => path.display().to_string(),

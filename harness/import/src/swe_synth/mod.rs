@@ -13,7 +13,6 @@ mod distribution;
 mod edit;
 mod make;
 mod options;
-mod python;
 mod suite;
 mod trial;
 mod wording;

@@ -12,7 +12,7 @@ use crate::place::{Format, Place};
 const SANDBOXES: [(ImportSandbox, &str); 2] =
     [(ImportSandbox::Container, "container"), (ImportSandbox::Bubblewrap, "bubblewrap")];
 
-fn plan_of(suite: &Path) -> RunPlan {
+pub(crate) fn plan_of(suite: &Path) -> RunPlan {
     let suite = load_suite(suite).unwrap_or_else(|error| panic!("{error}"));
     let host = HostCapacity {
         cpus: 8,
@@ -210,7 +210,7 @@ fn texts_are_no_templates() {
     assert_eq!(task.instruction, text);
     let EnvSpec::Terminal(terminal) = &task.env else { panic!("a terminal") };
     assert_eq!(terminal.env["GREETING"], "{{ {% {#");
-    let Some(Script { calls }) = &task.oracle else { panic!("an oracle") };
+    let Some(Script::Calls(calls)) = &task.oracle else { panic!("an oracle") };
     assert!(
         calls
             .iter()

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod examples;
+mod miniwob;
 mod parquet;
 mod place;
 mod refusals_of_harbor;

@@ -2,3 +2,4 @@
 
 mod episode;
 mod policies;
+mod solving;

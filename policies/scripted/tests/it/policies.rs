@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clawrl_core::{
-    Action, ActionFormat, FinishReason, Message, Observation, Policy, Role, SampledTokens, SlotId, TaskId,
-    TaskSpec, ToolCall, Turn, TurnFlags, parse_calls,
+    Action, ActionFormat, FinishReason, Message, Observation, Policy, Role, SampledTokens, Script, SlotId,
+    TaskId, TaskSpec, ToolCall, Turn, TurnFlags, parse_calls,
 };
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn oracle_plays_its_calls_then_submits() {
 fn a_call_without_raw_form_has_no_text() {
     let mut task = task("s/a");
     let keys = ToolCall::new("keys", json!({"keys": "C-c"}));
-    task.oracle.as_mut().unwrap().calls[0] = keys.clone();
+    task.oracle = Some(Script::Calls(vec![keys.clone()]));
     let replies = episode(&Oracle, &task, attempt(0, 0), 1);
     assert_eq!(replies, [Action { tool_calls: vec![keys], ..Action::default() }]);
 }

@@ -158,7 +158,7 @@ pub(super) fn provider(workplace: &Workplace, plan: &RunPlan, kind: &'static str
 /// What the task's own oracle does first.
 fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
     let first =
-        task.oracle.as_ref().and_then(|oracle| oracle.calls.iter().find(|call| call.name != "submit"));
+        task.oracle.as_ref().and_then(|oracle| oracle.calls().iter().find(|call| call.name != "submit"));
     match (first, &task.env) {
         (Some(call), _) => Ok(call.clone()),
         (None, EnvSpec::Terminal(_)) => Ok(ToolCall::new("run", json!({ "command": "true" }))),

@@ -1,6 +1,6 @@
-"""Reads a source distribution: one JSON request on standard input, one JSON object a line on standard output.
+"""Reads the archive of a package, a source distribution or a wheel: one JSON request on standard input, one JSON object a line on standard output.
 
-Nothing of the distribution is run, installed or written to a disk: the archive is read as data.
+Nothing of the package is run, installed or written to a disk: the archive is read as data.
 """
 import base64
 import hashlib
@@ -13,9 +13,14 @@ import sys
 import tarfile
 import urllib.parse
 import urllib.request
+import zipfile
+import zlib
 
 MOST_BYTES = 64 << 20
 MOST_FILES = 5000
+SOURCE = (".tar.gz",)
+WHEEL = ("-py3-none-any.whl", "-py2.py3-none-any.whl")
+KINDS = {SOURCE: "source distribution", WHEEL: "wheel for every machine"}
 PAGE = "application/vnd.pypi.simple.v1+json"
 
 
@@ -77,19 +82,19 @@ def get(url, accept):
         return reply.geturl(), body
 
 
-def fetched(name, version):
+def fetched(name, version, endings):
     """The archive, its name and its digest, as the index has them."""
     normal = re.sub(r"[-_.]+", "-", name).lower()
     base, page = get(index_url().rstrip("/") + "/" + normal + "/", PAGE)
     try:
         files = json.loads(page)["files"]
     except (ValueError, KeyError):
-        raise Refused("the package index does not answer in JSON (PEP 691): name the archive with --sdist") from None
+        raise Refused("the package index does not answer in JSON (PEP 691): name the archive") from None
     wanted = [normal, normal.replace("-", "_"), name]
-    names = {f"{stem}-{version}.tar.gz" for stem in wanted}
+    names = {f"{stem}-{version}{ending}" for stem in wanted for ending in endings}
     found = [file for file in files if file["filename"] in names or file["filename"].lower() in names]
     if not found:
-        raise Refused(f"the package index has no source distribution of {name} {version}")
+        raise Refused(f"the package index has no {KINDS[endings]} of {name} {version}")
     digest = found[0].get("hashes", {}).get("sha256")
     if not digest:
         raise Refused("the package index has no SHA-256 of the archive")
@@ -100,28 +105,41 @@ def fetched(name, version):
 
 
 def read(request):
-    if request.get("sdist"):
-        with open(request["sdist"], "rb") as file:
-            name, body = os.path.basename(request["sdist"]), file.read(MOST_BYTES + 1)
+    given = request.get("sdist") or request.get("wheel")
+    if given:
+        with open(given, "rb") as file:
+            name, body = os.path.basename(given), file.read(MOST_BYTES + 1)
     else:
-        name, body = fetched(request["name"], request["version"])
+        name, body = fetched(request["name"], request["version"], WHEEL if request.get("kind") == "wheel" else SOURCE)
     say(archive=name, sha256=hashlib.sha256(body).hexdigest())
     try:
-        archive = tarfile.open(fileobj=io.BytesIO(body), mode="r:gz")
         left, count = MOST_BYTES, 0
-        for member in archive:
-            path = member.name.split("/", 1)[1] if "/" in member.name else ""
-            # Links and devices are no part of a source tree that is copied.
-            if not member.isfile() or not path or any(part in ("", ".", "..") for part in path.split("/")):
+        for path, mode, size, content in (wheel_files if name.endswith(".whl") else source_files)(body):
+            if not path or any(part in ("", ".", "..") for part in path.split("/")):
                 continue
-            left, count = left - member.size, count + 1
+            left, count = left - size, count + 1
             if left < 0 or count > MOST_FILES:
                 raise Refused(f"the archive holds more than {MOST_BYTES} bytes or {MOST_FILES} files")
-            content = archive.extractfile(member).read()
-            say(path=path, mode=0o755 if member.mode & 0o100 else 0o644, content=base64.b64encode(content).decode())
-    except (tarfile.TarError, EOFError, OSError) as error:
+            say(path=path, mode=0o755 if mode & 0o100 else 0o644, content=base64.b64encode(content()).decode())
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise Refused(f"the archive cannot be read: {error}") from None
     say(end=True)
+
+
+def source_files(body):
+    """Without the folder that all is in. Links and devices are no part of a source tree that is copied."""
+    archive = tarfile.open(fileobj=io.BytesIO(body), mode="r:gz")
+    for member in archive:
+        path = member.name.split("/", 1)[1] if "/" in member.name else ""
+        if member.isfile():
+            yield path, member.mode, member.size, lambda: archive.extractfile(member).read()
+
+
+def wheel_files(body):
+    archive = zipfile.ZipFile(io.BytesIO(body))
+    for member in archive.infolist():
+        if not member.is_dir():
+            yield member.filename, member.external_attr >> 16, member.file_size, lambda: archive.read(member)
 
 
 def main():

@@ -1,4 +1,4 @@
-//! The Python that reads archives and syntax trees. It runs two programs of ours, and nothing of a package (Y3).
+//! The Python that reads archives and syntax trees. It runs programs of ours, and nothing of a package.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use clawrl_config::Problem;
 use serde_json::Value;
 
-pub(super) const SOURCE: &str = include_str!("source.py");
-pub(super) const FAULTS: &str = include_str!("faults.py");
+/// Reads the archive of a package; see there.
+pub(crate) const PACKAGE: &str = include_str!("package.py");
 
 /// Characters of its errors that are told.
 const TOLD: usize = 600;
@@ -17,7 +17,7 @@ const TOLD: usize = 600;
 ///
 /// # Errors
 /// A Python that cannot be started, or that fails.
-pub(super) fn ask(python: &Path, program: &str, request: &Value) -> Result<Vec<Value>, Problem> {
+pub(crate) fn ask(python: &Path, program: &str, request: &Value) -> Result<Vec<Value>, Problem> {
     let help = "name a Python from 3.9 on with `--python`";
     let unstarted = |cause: std::io::Error| {
         Problem::new(format!("`{}` cannot be started: {}", python.display(), cause.kind()), help)

@@ -1,0 +1,158 @@
+//! What is kept for the next who wants one, for a while.
+//!
+//! D1. Of too many the oldest make way. D2. What nobody took for [`LONGEST`] is dropped. D3. Nothing
+//! is dropped under the lock: to end a browser may take a moment.
+//!
+//! Cancellation: the task that looks for what has been there too long ends with the shelf, and when the shelf is empty.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// How long something is kept that nobody takes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Things of several kinds, the last one that came to be taken first.
+#[derive(Debug)]
+pub(crate) struct Shelf<K, T> {
+    kept: Arc<Mutex<Kept<K, T>>>,
+}
+
+#[derive(Debug)]
+struct Kept<K, T> {
+    /// Oldest first.
+    things: Vec<(Instant, K, T)>,
+    /// Who drops what has been there too long, while there is anything.
+    watch: Option<AbortHandle>,
+}
+
+impl<K, T> Default for Shelf<K, T> {
+    fn default() -> Self {
+        Self { kept: Arc::new(Mutex::new(Kept { things: Vec::new(), watch: None })) }
+    }
+}
+
+impl<K: PartialEq + Send + 'static, T: Send + 'static> Shelf<K, T> {
+    /// Keeps a thing.
+    pub(crate) fn put(&self, kind: K, thing: T) {
+        let mut kept = lock(&self.kept);
+        kept.things.push((Instant::now(), kind, thing));
+        if kept.watch.is_none() {
+            kept.watch = Some(tokio::spawn(watch(Arc::clone(&self.kept))).abort_handle());
+        }
+    }
+
+    /// Drops all but the `most` that came last.
+    pub(crate) fn keep(&self, most: usize) {
+        let surplus: Vec<_> = {
+            let mut kept = lock(&self.kept);
+            let surplus = kept.things.len().saturating_sub(most);
+            kept.things.drain(..surplus).collect()
+        };
+        drop(surplus);
+    }
+
+    /// Takes one of a kind.
+    pub(crate) fn take(&self, kind: &K) -> Option<T> {
+        let mut kept = lock(&self.kept);
+        let at = kept.things.iter().rposition(|(_, known, _)| known == kind)?;
+        Some(kept.things.remove(at).2)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.kept).things.len()
+    }
+
+    /// Drops all.
+    pub(crate) fn clear(&self) {
+        let things = std::mem::take(&mut lock(&self.kept).things);
+        drop(things);
+    }
+}
+
+impl<K, T> Drop for Shelf<K, T> {
+    fn drop(&mut self) {
+        let watch = lock(&self.kept).watch.take();
+        watch.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn watch<K, T>(shelf: Arc<Mutex<Kept<K, T>>>) {
+    loop {
+        let next = {
+            let mut kept = lock(&shelf);
+            match kept.things.first() {
+                Some((since, ..)) => *since + LONGEST,
+                None => {
+                    kept.watch = None;
+                    return;
+                }
+            }
+        };
+        // timer: until the oldest has been there too long
+        tokio::time::sleep_until(next).await;
+        let old: Vec<_> = {
+            let mut kept = lock(&shelf);
+            let now = Instant::now();
+            let count = kept.things.iter().take_while(|(since, ..)| *since + LONGEST <= now).count();
+            kept.things.drain(..count).collect()
+        };
+        drop(old);
+    }
+}
+
+fn lock<K, T>(kept: &Mutex<Kept<K, T>>) -> MutexGuard<'_, Kept<K, T>> {
+    // Each change is one push, remove or drain.
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drops(shelf: &Shelf<&'static str, Arc<()>>, thing: &Arc<()>) -> (usize, usize) {
+        (shelf.len(), Arc::strong_count(thing) - 1)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d1_the_oldest_make_way() {
+        let shelf = Shelf::default();
+        for (number, kind) in ["a", "b", "a", "a"].into_iter().enumerate() {
+            shelf.put(kind, number);
+        }
+        shelf.keep(2);
+        assert_eq!(
+            (shelf.take(&"b"), shelf.take(&"a"), shelf.take(&"a"), shelf.take(&"a")),
+            (None, Some(3), Some(2), None)
+        );
+        shelf.put("a", 4);
+        shelf.keep(0);
+        assert_eq!(shelf.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d2_what_nobody_takes_is_dropped() {
+        let (shelf, thing) = (Shelf::default(), Arc::new(()));
+        // Again and again: whoever watched before has ended meanwhile.
+        for _ in 0..2 {
+            shelf.put("a", Arc::clone(&thing));
+            tokio::time::sleep(LONGEST / 2).await;
+            shelf.put("a", Arc::clone(&thing));
+            assert_eq!(drops(&shelf, &thing), (2, 2));
+            tokio::time::sleep(LONGEST / 2 + Duration::from_secs(1)).await;
+            assert_eq!(drops(&shelf, &thing), (1, 1));
+            tokio::time::sleep(LONGEST).await;
+            assert_eq!(drops(&shelf, &thing), (0, 0));
+        }
+        shelf.put("a", Arc::clone(&thing));
+        shelf.clear();
+        assert_eq!(drops(&shelf, &thing), (0, 0));
+        shelf.put("a", Arc::clone(&thing));
+        drop(shelf);
+        tokio::task::yield_now().await;
+        assert_eq!(Arc::strong_count(&thing), 1);
+    }
+}

@@ -1,0 +1,136 @@
+// What scripts did, as far as hooks saw it.
+
+const PRESS_EVENTS = words('click dblclick contextmenu mousedown mouseup pointerdown pointerup touchstart touchend');
+const HOVER_EVENTS = words('mouseover mouseenter pointerover pointerenter');
+const DROP_EVENTS = words('drop dragover');
+const HANDLERS = ['onclick', 'onmousedown', 'onmouseup', 'ondblclick', 'oncontextmenu', 'onpointerdown', 'onpointerup', 'ontouchstart'];
+
+/** Element → event → listeners; only what tells that an element can be pressed, hovered over or dropped on. */
+const listeners = new WeakMap();
+
+const listensTo = (element, events) => {
+  const own = listeners.get(element) ?? frameApi(element)?.listenersOf(element);
+  if (own === undefined) return false;
+  for (const [event, all] of own) if (all.size > 0 && events.has(event)) return true;
+  return false;
+};
+
+const frameApi = (element) => {
+  const view = documentOf(element)?.defaultView;
+  return view && view !== window ? attempt(() => view[KEY], undefined) : undefined;
+};
+
+const hooked = new Set();
+const once = (name, hook) => {
+  if (hooked.has(name)) return false;
+  hooked.add(name);
+  attempt(hook);
+  return true;
+};
+
+/** Puts a proxy before a function: pages see the same name, length, properties and source text. */
+function wrap(owner, name, around) {
+  const native = owner[name];
+  if (typeof native !== 'function') return;
+  const descriptor = Object.getOwnPropertyDescriptor(owner, name);
+  const handler = { apply: (target, self, args) => around(() => apply(target, self, args), self, args) };
+  Object.defineProperty(owner, name, { ...descriptor, value: new Proxy(native, handler) });
+}
+
+/** Sees from now on which elements listen to the pointer. */
+const hookListeners = () => once('listeners', () => {
+  wrap(EventTarget.prototype, 'addEventListener', (call, self, args) => {
+    const result = call();
+    attempt(() => noteListener(self, String(args[0]), args[1]));
+    return result;
+  });
+  wrap(EventTarget.prototype, 'removeEventListener', (call, self, args) => {
+    const result = call();
+    attempt(() => listeners.get(self)?.get(String(args[0]))?.delete(args[1]));
+    return result;
+  });
+});
+
+function noteListener(target, event, listener) {
+  if (!listener || !(PRESS_EVENTS.has(event) || HOVER_EVENTS.has(event) || DROP_EVENTS.has(event))) return;
+  if (nodeType(target) !== ELEMENT) return;
+  if (!listeners.has(target)) listeners.set(target, new Map());
+  const own = listeners.get(target);
+  if (!own.has(event)) own.set(event, new Set());
+  own.get(event).add(listener);
+}
+
+/** What the page waits for: requests, and timers that answer the user's last input. */
+let pending = 0;
+const beginWait = () => {
+  let open = true;
+  pending += 1;
+  return () => {
+    if (open) pending -= 1;
+    open = false;
+  };
+};
+
+/** Counts from now on requests in flight, and bodies of answers that are being read. */
+const hookRequests = () => once('requests', () => {
+  const counted = (call) => {
+    const end = beginWait();
+    try {
+      const promise = call();
+      promise.then(end, end);
+      return promise;
+    } catch (error) {
+      end();
+      throw error;
+    }
+  };
+  wrap(window, 'fetch', counted);
+  for (const read of ['json', 'text', 'arrayBuffer', 'blob', 'formData']) wrap(Response.prototype, read, counted);
+  wrap(XMLHttpRequest.prototype, 'send', (call, self) => {
+    const end = beginWait();
+    attempt(() => addListener(self, 'loadend', end, { once: true }));
+    try {
+      return call();
+    } catch (error) {
+      end();
+      throw error;
+    }
+  });
+});
+
+/** How soon after an input a timer has to be set, and how soon it has to be due, to be an answer to the input. */
+const ANSWER_SET_WITHIN = 100;
+const ANSWER_DUE_WITHIN = 500;
+
+/** Counts from now on timers that answer an input: a field that waits until typing stops, a menu that opens late. */
+const hookTimers = () => once('timers', () => {
+  let lastInput = -Infinity;
+  const ends = new Map();
+  for (const event of ['keydown', 'keyup', 'input', 'mousedown', 'mouseup', 'click', 'mousemove', 'mouseover']) {
+    addListener(window, event, (given) => { if (given.isTrusted) lastInput = now(); }, { capture: true, passive: true });
+  }
+  wrap(window, 'setTimeout', (call, self, args) => {
+    const [callback, delay] = args;
+    if (typeof callback !== 'function' || !(delay >= 0 && delay <= ANSWER_DUE_WITHIN) || now() - lastInput > ANSWER_SET_WITHIN) return call();
+    const end = beginWait();
+    let id;
+    args[0] = function answer(...rest) {
+      ends.delete(id);
+      try {
+        return apply(callback, this, rest);
+      } finally {
+        end();
+      }
+    };
+    id = call();
+    ends.set(id, end);
+    return id;
+  });
+  for (const stop of ['clearTimeout', 'clearInterval']) {
+    wrap(window, stop, (call, self, args) => {
+      ends.get(args[0])?.();
+      ends.delete(args[0]);
+      return call();
+    });
+  }
+});
