@@ -327,25 +327,31 @@ impl Stage {
     }
 
     async fn settled(&mut self, spec: &GuiSpec, until: Instant, quiet: &mut bool) -> Result<View, Trouble> {
-        loop {
+        let rested = loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.page().settle(left, &spec.hidden).await {
+            let settled = match self.page().settle(left, &spec.hidden).await {
                 Err(Trouble::NoTab) => {
                     self.refresh().await?;
                     return Err(Trouble::NoTab);
                 }
-                settled => *quiet = settled?,
-            }
+                settled => settled?,
+            };
+            *quiet = settled.quiet;
             if self.proxy.in_flight() == 0 || Instant::now() >= until {
-                break;
+                break settled.identity;
             }
             // What the page waits for may change it once more.
             let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
-        }
+        };
         // A tab that was opened by the last action is the one to look at.
         match self.refresh().await? {
             true => Err(Trouble::Left),
-            false => self.page().observe(&spec.hidden).await,
+            false => {
+                let view = self.page().observe(&spec.hidden).await?;
+                // Another document came meanwhile, or is on its way: what was seen is not what came to rest.
+                let is_other = view.identity != rested || self.proxy.in_flight() > 0;
+                if is_other && Instant::now() < until { Err(Trouble::Left) } else { Ok(view) }
+            }
         }
     }
 
