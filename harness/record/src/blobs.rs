@@ -2,8 +2,8 @@
 //!
 //! B1. A file under its name is whole and synced: it is written beside its place, synced and renamed, and then the folder is
 //! synced. Only after that does anybody hear the name, so that neither `kill -9` nor a loss of power leaves a record that
-//! names what is not there. Syncing at once costs a fraction of what it takes to make a picture, and needs no order between
-//! pictures and journal. B2. The same bytes are one file. A file that is there is compared, and written anew if it differs.
+//! names what is not there. Syncing at once needs no order between pictures and journal.
+//! B2. The same bytes are one file. A file that is there is compared, and written anew if it differs.
 //! B3. Several may keep the same bytes at once: whoever renames last replaces a file by its equal. B4. What a process left
 //! that died while it wrote is removed by the next one that writes the run.
 //!
