@@ -210,7 +210,7 @@ async fn of_ours(
                 let begin = Instant::now();
                 let seen = env.step(&calls, ctx(number)).await?.observation.joined_text();
                 times.push(begin.elapsed());
-                if seen.contains("error:") || seen.contains("[1] checkbox") != true {
+                if seen.contains("error:") || !seen.contains("[1] checkbox") {
                     return Err(format!("a step came to {seen:?}").into());
                 }
             }
@@ -320,7 +320,7 @@ async fn connected(port: u16, wanted: Value) -> Result<Client, Failure> {
         if Instant::now() > deadline {
             return Err("chromedriver does not listen".into());
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await; // timer: a driver does not say when it listens
     }
     let mut builder = ClientBuilder::new(HttpConnector::new());
     if let Value::Object(wanted) = wanted {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Determinism, Env, EnvProvider, EnvSpec, Epoch, FixtureContent,
-    FixtureFile, LeaseRequest, RewardMap, RunId, SandboxKind, SlotId, StepCtx, TaskId, TaskSpec,
+    FixtureFile, LeaseRequest, MemoryBlobs, RewardMap, RunId, SandboxKind, SlotId, StepCtx, TaskId, TaskSpec,
     TerminalSpec, Timeouts,
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -151,6 +151,7 @@ pub(crate) fn lease_of(task: &Arc<TaskSpec>) -> LeaseRequest {
         seed: 1,
         deadline: Instant::now() + LIMIT,
         cancel: CancelToken::new(),
+        blobs: Arc::new(MemoryBlobs::default()),
     }
 }
 

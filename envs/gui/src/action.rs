@@ -20,6 +20,16 @@ const SCROLL_STEP: i64 = 400;
 /// The tool that takes lines.
 pub(crate) const ACT: &str = "act";
 
+/// What it takes, for whoever uses it.
+const LINES: &str = "Does what a line says: `click 3`, `double 3`, `right 3`, `hover 3`, `type 4 some text`, `append 4 more`, `enter 4 text` \
+    (types and presses Enter), `press Ctrl+A`, `select 5 Medium`, `drag 3 7`, `scroll down`, `scroll 6 up`, `upload 8 \
+    NAME`, `goto URL`, `back`, `tab 2`, `close 2`, `accept`, `accept TEXT`, `dismiss`, `wait 1`. In place of a number, \
+    the role and name of an element do, as they are shown, or its name alone: `click button \"Send\"`, `type \"Name\" Ada`, \
+    `drag listitem \"a\" listitem \"b\"`; of several, `click button \"Delete\" #2` is the second.";
+
+/// The tool that shows a picture.
+const SCREENSHOT: &str = "screenshot";
+
 /// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
@@ -74,6 +84,8 @@ pub(crate) enum Action {
         text: Option<String>,
     },
     Wait(Duration),
+    /// Where the task has pictures that are shown when they are asked for.
+    Screenshot,
     Submit(Option<String>),
 }
 
@@ -84,8 +96,8 @@ pub(crate) struct Chord {
     pub(crate) pressed: Vec<char>,
 }
 
-/// The tools on offer, the one that takes lines first.
-pub(crate) fn tools() -> Vec<ToolSpec> {
+/// The tools on offer, the one that takes lines first; with that for pictures, or without it.
+pub(crate) fn tools(pictures: bool) -> Vec<ToolSpec> {
     let element = json!({
         "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
         "description": "Number of the element, as in [3], or its role and name as they are shown: `button \"Send\"`, \
@@ -113,17 +125,13 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         text_argument: (name == ACT).then(|| "line".to_owned()),
     };
     let button = json!({ "type": "string", "enum": ["left", "middle", "right"] });
-    vec![
-        tool(
-            ACT,
-            "Does what a line says: `click 3`, `double 3`, `right 3`, `hover 3`, `type 4 some text`, `append 4 more`, `enter 4 text` \
-             (types and presses Enter), `press Ctrl+A`, `select 5 Medium`, `drag 3 7`, `scroll down`, `scroll 6 up`, `upload 8 \
-             NAME`, `goto URL`, `back`, `tab 2`, `close 2`, `accept`, `accept TEXT`, `dismiss`, `wait 1`. In place of a number, \
-             the role and name of an element do, as they are shown, or its name alone: `click button \"Send\"`, `type \"Name\" \
-             Ada`, `drag listitem \"a\" listitem \"b\"`; of several, `click button \"Delete\" #2` is the second.",
-            json!({ "line": { "type": "string" } }),
-            &["line"],
-        ),
+    let lines = if pictures {
+        format!("{LINES} `screenshot` shows a picture of the page.")
+    } else {
+        LINES.to_owned()
+    };
+    let mut all = vec![
+        tool(ACT, &lines, json!({ "line": { "type": "string" } }), &["line"]),
         tool(
             "click",
             "Clicks an element, or a point.",
@@ -198,8 +206,12 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
             json!({ "seconds": { "type": "number", "minimum": 0, "maximum": 10 } }),
             &["seconds"],
         ),
-        tool(SUBMIT, "Ends the task.", json!({ "answer": { "type": "string" } }), &[]),
-    ]
+    ];
+    if pictures {
+        all.push(tool(SCREENSHOT, "Shows a picture of the page as it is.", json!({}), &[]));
+    }
+    all.push(tool(SUBMIT, "Ends the task.", json!({ "answer": { "type": "string" } }), &[]));
+    all
 }
 
 /// Reads a call.
@@ -270,6 +282,7 @@ pub(crate) fn parse(call: &ToolCall) -> Result<Action, String> {
             let Wait { seconds } = of(call)?;
             waiting(seconds)
         }
+        SCREENSHOT => Ok(Action::Screenshot),
         SUBMIT => Ok(Action::Submit(call.str_argument("answer").map(str::to_owned))),
         other => Err(format!("there is no tool `{other}`")),
     }
@@ -433,6 +446,7 @@ fn line(line: &str) -> Result<Action, String> {
         }
         "dismiss" => Ok(Action::Dialog { accept: false, text: None }),
         "wait" => rest.parse().map_err(|_| "`wait` takes seconds".to_owned()).and_then(waiting),
+        SCREENSHOT if rest.is_empty() => Ok(Action::Screenshot),
         SUBMIT => Ok(Action::Submit(Some(rest.to_owned()).filter(|text| !text.is_empty()))),
         "" => Err("the line is empty".to_owned()),
         other => Err(format!("`{other}` is nothing that can be done; see the tool `{ACT}` for what can")),
@@ -586,6 +600,7 @@ mod tests {
         check("goto http://a.localhost/", Action::Navigate("http://a.localhost/".to_owned()));
         check("accept", Action::Dialog { accept: true, text: None });
         check("accept Ada", Action::Dialog { accept: true, text: Some("Ada".to_owned()) });
+        check("screenshot", Action::Screenshot);
         check("wait 0.5", Action::Wait(Duration::from_millis(500)));
         check("submit 42 pieces", Action::Submit(Some("42 pieces".to_owned())));
     }
@@ -692,7 +707,12 @@ mod tests {
         assert!(call("type", json!({ "element": "3", "text": "x" })).unwrap_err().contains("`type`"));
         assert!(call("select", json!({ "element": 3, "options": [] })).is_err());
         assert!(call("fly", json!({})).unwrap_err().contains("no tool `fly`"));
-        let names: Vec<String> = tools().into_iter().map(|tool| tool.name).collect();
+        assert!(
+            !tools(false).iter().any(|tool| tool.name == SCREENSHOT || tool.description.contains(SCREENSHOT))
+        );
+        assert!(call(SCREENSHOT, json!({})).is_ok());
+        let names: Vec<String> = tools(true).into_iter().map(|tool| tool.name).collect();
+        assert!(names.iter().any(|name| name == SCREENSHOT));
         assert_eq!(names.iter().filter(|name| *name == ACT).count(), 1);
     }
 }

@@ -17,8 +17,8 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-/// Largest message. Pictures do not come this way.
-const MOST_BYTES: usize = 16 << 20;
+/// Largest message: the worst picture of a window that has any, four bytes for each of its pixels, in base64.
+const MOST_BYTES: usize = 32 << 20;
 
 /// A browser that has not answered by then does not.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);

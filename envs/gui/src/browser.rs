@@ -63,7 +63,8 @@ const SWITCHES: &[&str] = &[
     "--disable-domain-reliability",
     "--disable-extensions",
     "--disable-sync",
-    "--disable-features=Translate,MediaRouter,OptimizationHints,InterestFeedContentSuggestions",
+    // What the browser itself asked for would look as if a page had: a form's fields are told to a server for autofill.
+    "--disable-features=AutofillServerCommunication,Translate,MediaRouter,OptimizationHints,InterestFeedContentSuggestions",
     // Pages look the same wherever they are shown.
     "--force-color-profile=srgb",
     "--force-device-scale-factor=1",

@@ -10,9 +10,9 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AttemptId, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec,
-    LeaseRequest, Limit, Observation, PageCheck, Progress, StepCtx, StepResult, StopReason, TaskSpec,
-    ToolCall, fit_texts,
+    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env,
+    EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress, Screenshots,
+    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
 use clawrl_sandbox::{PutFile, WORKSPACE};
 use clawrl_workspace::{Asking, Judged, check_answer};
@@ -21,6 +21,7 @@ use serde_json::Map;
 use crate::action::{Action, parse, tools};
 use crate::checks::{compared, invalid, judge};
 use crate::page::{Trouble, within};
+use crate::picture::MEDIA_TYPE;
 use crate::provider::Shared;
 use crate::stage::{Sight, Stage, uploads};
 
@@ -31,6 +32,8 @@ pub(crate) struct GuiEnv {
     attempt: AttemptId,
     seed: u64,
     answer: Option<String>,
+    /// Keeps pictures.
+    blobs: Arc<dyn BlobStore>,
     /// `None` after `close`, and where it cannot be used again.
     stage: Option<Stage>,
     progress: Progress,
@@ -40,9 +43,9 @@ pub(crate) struct GuiEnv {
 
 impl GuiEnv {
     pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, stage: Stage) -> Self {
-        let LeaseRequest { task, attempt, seed, .. } = request;
+        let LeaseRequest { task, attempt, seed, blobs, .. } = request;
         let (stage, progress) = (Some(stage), Progress::default());
-        Self { shared, task, attempt, seed, answer: None, stage, progress, spent: false }
+        Self { shared, task, attempt, seed, answer: None, blobs, stage, progress, spent: false }
     }
 
     fn stage(&mut self) -> Result<&mut Stage, Fault> {
@@ -67,14 +70,15 @@ impl GuiEnv {
         stage.begin(spec, seed).await?;
         let sight = stage.look(spec).await?;
         stage.must_have_served(Boundary::Env)?;
-        let observation = observation(&sight, &[], spec);
-        Ok(Observation { tools: tools(), ..observation })
+        let observation = self.observed(&sight, Vec::new(), false).await?;
+        Ok(Observation { tools: tools(spec.screenshots.on_request()), ..observation })
     }
 
     async fn act(&mut self, calls: &[ToolCall]) -> Result<StepResult, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
         let mut refused = Vec::new();
+        let mut asked = false;
         for call in calls {
             let action = match parse(call) {
                 Ok(action) => action,
@@ -90,6 +94,14 @@ impl GuiEnv {
                     end: Some(StopReason::Submitted),
                     process_reward: None,
                 });
+            }
+            if action == Action::Screenshot {
+                if !spec.screenshots.on_request() {
+                    refused.push("this task has no tool `screenshot`".to_owned());
+                    break;
+                }
+                asked = true;
+                continue;
             }
             match self.stage()?.act(&action, spec).await {
                 Ok(None) => {}
@@ -109,6 +121,8 @@ impl GuiEnv {
         let stage = self.stage()?;
         let sight = stage.look(spec).await?;
         stage.must_have_served(Boundary::Env)?;
+        let observation = self.observed(&sight, refused, asked).await?;
+        let stage = self.stage()?;
         let end = match &spec.end_when {
             Some(expression) if sight.dialog.is_none() => {
                 match within(stage.page().is_true(expression)).await {
@@ -124,7 +138,58 @@ impl GuiEnv {
             }
             _ => None,
         };
-        Ok(StepResult { observation: observation(&sight, &refused, spec), end, process_reward: None })
+        Ok(StepResult { observation, end, process_reward: None })
+    }
+
+    /// What was seen, with a picture of it where the task says so, or where the agent `asked` for one.
+    async fn observed(
+        &mut self,
+        sight: &Sight,
+        mut refused: Vec<String>,
+        asked: bool,
+    ) -> Result<Observation, Fault> {
+        let task = Arc::clone(&self.task);
+        let spec = spec_of(&task)?;
+        let with_every = matches!(spec.screenshots, Screenshots::Recorded | Screenshots::Shown);
+        if !asked && !with_every {
+            return Ok(observation(sight, &refused, spec));
+        }
+        match self.picture().await? {
+            Ok(blob) => {
+                let mut observation = observation(sight, &refused, spec);
+                if asked || spec.screenshots == Screenshots::Shown {
+                    observation.parts.push(blob.into());
+                } else {
+                    observation.pictures.push(blob);
+                }
+                Ok(observation)
+            }
+            Err(why) => {
+                if asked {
+                    refused.push(format!("there is no picture: {why}"));
+                }
+                let mut observation = observation(sight, &refused, spec);
+                observation.facts.insert("no_picture".to_owned(), why.into());
+                Ok(observation)
+            }
+        }
+    }
+
+    /// The inner error says why there is none.
+    async fn picture(&mut self) -> Result<Result<BlobRef, String>, Fault> {
+        let bytes = match self.stage()?.picture().await {
+            Ok(bytes) => bytes,
+            Err(why) => return Ok(Err(why.to_string())),
+        };
+        match self.blobs.keep(MEDIA_TYPE, bytes).await {
+            Ok(blob) => Ok(Ok(blob)),
+            Err(error @ BlobError::TooLarge { .. }) => Ok(Err(error.to_string())),
+            // Whatever else the record is given, it would not keep either.
+            Err(error) => {
+                let message = format!("a picture was not kept: {error}");
+                Err(Fault::permanent(Boundary::Harness, "not-recorded", message))
+            }
+        }
     }
 
     async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Fault> {

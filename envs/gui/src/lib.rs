@@ -9,6 +9,7 @@ mod env;
 mod idle;
 mod naming;
 mod page;
+mod picture;
 mod programs;
 mod provider;
 mod proxy;

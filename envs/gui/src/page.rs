@@ -123,6 +123,8 @@ pub(crate) struct Page<'a>(pub(crate) &'a Client);
 /// What a page is, as text.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct View {
+    /// Of the document, no other has it.
+    pub(crate) identity: String,
     pub(crate) url: String,
     pub(crate) title: String,
     pub(crate) text: String,
@@ -131,6 +133,14 @@ pub(crate) struct View {
     /// More than it may have was left out.
     pub(crate) truncated: bool,
     pub(crate) focused: Option<u32>,
+}
+
+/// A page that came to rest, or was waited for long enough.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Settled {
+    pub(crate) quiet: bool,
+    /// Of the document.
+    pub(crate) identity: String,
 }
 
 /// Where an element is, or why it cannot be pointed at.
@@ -229,15 +239,11 @@ impl Page<'_> {
     }
 
     /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
-    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<bool, Trouble> {
-        #[derive(Deserialize)]
-        struct Settled {
-            quiet: bool,
-        }
+    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<Settled, Trouble> {
         let arguments = json!([u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), hidden]);
         let waited =
             tokio::time::timeout(limit + ANSWER_LIMIT, self.call::<Settled>("settle", arguments)).await;
-        Ok(waited.map_err(|_| Trouble::Hung)??.quiet)
+        waited.map_err(|_| Trouble::Hung)?
     }
 
     pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {

@@ -19,6 +19,7 @@ use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, lost};
 use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
@@ -294,7 +295,7 @@ impl Stage {
             },
             // timer: what was asked for is that time passes.
             Action::Wait(time) => tokio::time::sleep(*time).await,
-            Action::Dialog { .. } | Action::Submit(_) => {}
+            Action::Dialog { .. } | Action::Submit(_) | Action::Screenshot => {}
         }
         Ok(None)
     }
@@ -326,25 +327,31 @@ impl Stage {
     }
 
     async fn settled(&mut self, spec: &GuiSpec, until: Instant, quiet: &mut bool) -> Result<View, Trouble> {
-        loop {
+        let rested = loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.page().settle(left, &spec.hidden).await {
+            let settled = match self.page().settle(left, &spec.hidden).await {
                 Err(Trouble::NoTab) => {
                     self.refresh().await?;
                     return Err(Trouble::NoTab);
                 }
-                settled => *quiet = settled?,
-            }
+                settled => settled?,
+            };
+            *quiet = settled.quiet;
             if self.proxy.in_flight() == 0 || Instant::now() >= until {
-                break;
+                break settled.identity;
             }
             // What the page waits for may change it once more.
             let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
-        }
+        };
         // A tab that was opened by the last action is the one to look at.
         match self.refresh().await? {
             true => Err(Trouble::Left),
-            false => self.page().observe(&spec.hidden).await,
+            false => {
+                let view = self.page().observe(&spec.hidden).await?;
+                // Another document came meanwhile, or is on its way: what was seen is not what came to rest.
+                let is_other = view.identity != rested || self.proxy.in_flight() > 0;
+                if is_other && Instant::now() < until { Err(Trouble::Left) } else { Ok(view) }
+            }
         }
     }
 
@@ -358,6 +365,19 @@ impl Stage {
             quiet,
             refused: self.proxy.refused(),
         }
+    }
+
+    /// What the active tab looks like now.
+    ///
+    /// # Errors
+    /// Why there is no picture. That is no fault.
+    pub(crate) async fn picture(&self) -> Result<Vec<u8>, NoPicture> {
+        if self.dialog().is_some() {
+            return Err(NoPicture::Dialog);
+        }
+        let question = json!({ "context": self.handle(), "origin": "viewport" });
+        let answer = self.browser.bidi.command("browsingContext.captureScreenshot", question);
+        taken(self.viewport, answer).await
     }
 
     /// That every file of the sites was as the plan says, and that the origins of the task could be reached.

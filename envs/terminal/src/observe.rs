@@ -93,6 +93,7 @@ impl Observed {
         let observation = Observation {
             parts: vec![Part::Text { text: self.texts.join("\n") }],
             tools: Vec::new(),
+            pictures: Vec::new(),
             facts: self.facts,
             full_text: self.cut.then(|| self.full_texts.join("\n")),
         };

@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use clawrl_core::{
-    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, LeaseRequest, Limit, Part, SlotId, StepCtx,
-    StepResult, ToolCall,
+    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, LeaseRequest, Limit, MemoryBlobs, Part,
+    SlotId, StepCtx, StepResult, ToolCall,
 };
 use tokio::time::{Instant, timeout};
 
@@ -38,6 +38,7 @@ impl Subject {
             seed: 7,
             deadline: (Instant::now() + self.case.patience).into_std(),
             cancel: CancelToken::new(),
+            blobs: Arc::new(MemoryBlobs::default()),
         }
     }
 

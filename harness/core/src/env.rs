@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CancelToken, Epoch, Fault, Grade, Observation, TaskSpec, ToolCall};
+use crate::{AttemptId, BlobStore, CancelToken, Epoch, Fault, Grade, Observation, TaskSpec, ToolCall};
 
 /// A boxed future, for dynamic dispatch.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -27,6 +27,8 @@ pub struct LeaseRequest {
     pub deadline: Instant,
     /// Fires when the attempt is given up.
     pub cancel: CancelToken,
+    /// Keeps pictures that observations name, for the environment's whole life.
+    pub blobs: Arc<dyn BlobStore>,
 }
 
 /// Context of one operation on an environment.

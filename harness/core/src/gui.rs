@@ -70,6 +70,14 @@ pub enum Screenshots {
     Shown,
 }
 
+impl Screenshots {
+    /// Whether an agent can ask for one. Where every observation has one, there is nothing to ask for.
+    #[must_use]
+    pub fn on_request(self) -> bool {
+        matches!(self, Self::OnRequest | Self::Recorded)
+    }
+}
+
 /// A site that the harness serves, at `http://NAME.localhost`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SiteSpec {

@@ -8,6 +8,7 @@
 
 mod action;
 mod allowed_url;
+mod blob;
 mod cancel;
 mod causes;
 mod custom;
@@ -39,6 +40,7 @@ mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
+pub use blob::{BlobError, BlobRef, BlobStore, MOST_BLOB_BYTES, MemoryBlobs};
 pub use cancel::CancelToken;
 pub use causes::spelled_out;
 pub use custom::{CustomLink, CustomSpec, RewardTotal};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::BlobRef;
+
 /// Who speaks. The names are those of chat templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -25,7 +27,7 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// An image, stored once by content.
+    /// An image, stored once by content: a [`BlobRef`].
     Image {
         /// For example `image/png`.
         media_type: String,
@@ -65,6 +67,16 @@ impl Message {
     #[must_use]
     pub fn joined_text(&self) -> String {
         join_text(&self.parts)
+    }
+
+    /// The same with a word in the place of each image, for whoever can only read.
+    #[must_use]
+    pub fn text_with_images_named(&self) -> String {
+        let named = |part: &Part| match part {
+            Part::Text { text } => text.clone(),
+            Part::Image { media_type, .. } => format!("[{media_type}]"),
+        };
+        self.parts.iter().map(named).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -120,6 +132,9 @@ pub struct Observation {
     /// Facts for the record and for rules, not shown to the policy: exit code, working folder, duration, flags.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub facts: serde_json::Map<String, serde_json::Value>,
+    /// Pictures for the record, which nobody is shown. Those that the policy sees are among the parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<BlobRef>,
     /// The uncut text where the budget cut it, for the record only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_text: Option<String>,
@@ -136,6 +151,17 @@ impl Observation {
     #[must_use]
     pub fn joined_text(&self) -> String {
         join_text(&self.parts)
+    }
+
+    /// Every picture of it: those that the policy sees first.
+    pub fn all_pictures(&self) -> impl Iterator<Item = BlobRef> + '_ {
+        let shown = self.parts.iter().filter_map(|part| match part {
+            Part::Image { media_type, sha256 } => {
+                Some(BlobRef { media_type: media_type.clone(), sha256: sha256.clone() })
+            }
+            Part::Text { .. } => None,
+        });
+        shown.chain(self.pictures.iter().cloned())
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, BoxFuture, CancelToken, Fault, Message, TaskSpec, ToolCall, ToolSpec, Usage};
+use crate::{
+    AttemptId, BlobStore, BoxFuture, CancelToken, Fault, Message, TaskSpec, ToolCall, ToolSpec, Usage,
+};
 
 /// Why a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -71,6 +73,8 @@ pub struct PolicyRequest<'a> {
     pub deadline: Instant,
     /// Fires when the attempt is given up.
     pub cancel: &'a CancelToken,
+    /// Has the pictures that the conversation names.
+    pub blobs: &'a dyn BlobStore,
 }
 
 /// Acts on many conversations at once.

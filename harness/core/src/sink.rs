@@ -1,8 +1,10 @@
 //! Where records go.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, BoxFuture, Epoch, Outcome, PhaseTimes, Trajectory};
+use crate::{AttemptId, BlobStore, BoxFuture, Epoch, Outcome, PhaseTimes, Trajectory};
 
 /// A lease was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,4 +59,7 @@ pub trait EpisodeSink: Send + Sync {
     /// # Errors
     /// [`SinkError`]: the run must end.
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>>;
+
+    /// Keeps what trajectories only name. Asked for once a run; a sink that passes records on passes on this, too.
+    fn blobs(&self) -> Arc<dyn BlobStore>;
 }

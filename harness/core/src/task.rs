@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Screenshots;
 use crate::{
     ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, GuiSpec, ImageSpec, PageCheck, SweSpec,
     TaskId, ToolCall, ToolcallSpec, VerifierSpec,
@@ -142,6 +143,12 @@ impl EnvSpec {
             Self::Toolcall(_) => "toolcall",
             Self::Custom(custom) => custom.kind(),
         }
+    }
+
+    /// Whether every observation is a picture, so that whoever only reads misses some of it.
+    #[must_use]
+    pub fn shows_pictures(&self) -> bool {
+        matches!(self, Self::Gui(spec) if spec.screenshots == Screenshots::Shown)
     }
 }
 

@@ -7,9 +7,10 @@
 // Its output is what it is for.
 #![allow(clippy::print_stdout)]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
+use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, SinkError};
 use clawrl_record::{Run, RunEnd, RunWriter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rustix::time::{ClockId, clock_gettime};
@@ -37,6 +38,10 @@ impl EpisodeSink for NullSink {
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         drop(std::hint::black_box(record));
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::new(MemoryBlobs::default())
     }
 }
 

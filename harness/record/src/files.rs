@@ -17,6 +17,8 @@ pub(crate) const LOCK: &str = "lock.json";
 pub(crate) const TRAIN: &str = "train.json";
 /// Folder of the learner, in the run of a training.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
+/// Folder of what trajectories only name, by its hash.
+pub(crate) const BLOBS: &str = "blobs";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 pub(crate) const TRAJECTORIES: &str = "trajectories.zst";
 pub(crate) const METRICS: &str = "metrics.jsonl";

@@ -14,12 +14,14 @@
 //! I5. Readers modify nothing, and work while the run goes on.
 //! I6. Older formats are migrated step by step, newer ones are refused by name.
 //! I7. Values of secrets that were named are in no record; [`Redactor`] says what that covers.
+//! I8. What a record names by its hash was written whole, and synced, before the record could name it; [`RunBlobs`].
 //!
 //! Units: `_ms` is milliseconds since 1970 (UTC), `_us` is microseconds, offsets and lengths are bytes.
 //!
 //! Errors: [`RecordError`] for operations on runs, [`Violation`] for the state machine,
 //! [`clawrl_core::SinkError`] towards the scheduler.
 
+mod blobs;
 mod committer;
 mod entry;
 mod error;
@@ -45,6 +47,7 @@ mod training_report;
 mod violation;
 mod writer;
 
+pub use blobs::{RunBlobs, blob_path};
 pub use entry::{
     AttemptSummary, Ending, Entry, Finished, FrameRef, Line, Opened, PhaseMicros, ReopenCause, Resumed,
     RunEnd,

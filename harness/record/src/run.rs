@@ -8,13 +8,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{AttemptId, AttemptRecord, RunPlan};
+use clawrl_core::{AttemptId, AttemptRecord, BlobRef, RunPlan};
 
 use crate::owner::Owner;
 use crate::{
     AttemptSummary, JournalState, LockFile, MetricRow, RecordError, RunSummary, TailCut, UpdateFigures,
 };
-use crate::{files, frame, journal, metrics, migrate, resume};
+use crate::{blobs, files, frame, journal, metrics, migrate, resume};
 
 /// A run as it stands.
 #[derive(Debug)]
@@ -130,6 +130,14 @@ impl Run {
     /// As [`Run::trajectory`].
     pub fn cast(&self, attempt: AttemptId) -> Result<Option<String>, RecordError> {
         Ok(self.trajectory(attempt)?.trajectory.cast)
+    }
+
+    /// What a trajectory names by its hash, checked against it; `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`] of one that is damaged.
+    pub fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, RecordError> {
+        blobs::read(&self.dir, blob)
     }
 
     /// What is trained and how, in the run of a training: the content of `train.json`, which only its writer

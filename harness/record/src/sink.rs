@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
+use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
 use crossbeam::channel::Sender;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::committer::{Ack, Command};
-use crate::{MetricRow, Redactor};
+use crate::{MetricRow, Redactor, RunBlobs};
 
 /// Commands under way. Four groups' worth: the thread never starves, and what waits here is less than what
 /// the attempts themselves hold, since each waits for its own record.
@@ -26,11 +26,12 @@ pub struct RunSink {
     commands: Sender<Command>,
     credits: Arc<Semaphore>,
     redactor: Option<Arc<Redactor>>,
+    blobs: Arc<RunBlobs>,
 }
 
 impl RunSink {
-    pub(crate) fn new(commands: Sender<Command>) -> Self {
-        Self { commands, credits: Arc::new(Semaphore::new(CREDITS)), redactor: None }
+    pub(crate) fn new(commands: Sender<Command>, blobs: Arc<RunBlobs>) -> Self {
+        Self { commands, credits: Arc::new(Semaphore::new(CREDITS)), redactor: None, blobs }
     }
 
     /// The same sink, which strikes values of secrets out of every record.
@@ -65,6 +66,10 @@ impl EpisodeSink for RunSink {
             redactor.record(&mut record);
         }
         Box::pin(self.submit(move |ack| Command::Resolved(record, ack)))
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::clone(&self.blobs) as Arc<dyn BlobStore>
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     Entry, JournalState, Line, LockFile, Opened, RecordError, ReopenCause, ResumeMode, ResumeState, Resumed,
     RunEnd,
 };
-use crate::{Redactor, RunSink, RunSummary, TailCut, files, line, lock_file, metrics, resume};
+use crate::{Redactor, RunBlobs, RunSink, RunSummary, TailCut, files, line, lock_file, metrics, resume};
 
 /// A run that this process writes. Owns the writer thread, which ends with it.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl RunWriter {
         let (commands, queue) = bounded(CREDITS + 1);
         let builder = std::thread::Builder::new().name("clawrl-journal".to_owned());
         let thread = builder.spawn(move || committer.run(&queue)).map_err(failed)?;
-        let sink = RunSink::new(commands.clone());
+        let sink = RunSink::new(commands.clone(), Arc::new(RunBlobs::open(&dir)?));
         Ok(Self { run, dir, plan, commands, sink, thread: Some(thread), _owner: owner })
     }
 

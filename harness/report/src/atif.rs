@@ -9,15 +9,17 @@
 //! there is at least one: an attempt that broke before its first message has its instruction. A3. Ids of calls are
 //! unique within a step.
 //!
-//! Not written, because the record does not have it: times of day of turns, ids of prompt tokens. An image is its
-//! media type and hash in words.
+//! Not written, because the record does not have it: times of day of turns, ids of prompt tokens. A picture is its
+//! media type and its file in words, `[image/png: blobs/ab/….png]` from the run's folder; those that the agent was not shown
+//! are under `extra`.
 //!
 //! Source: Harbor's RFC 0001, as its models of version 0.25.0 read it. Deviations: none.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use clawrl_core::{AttemptRecord, Outcome, PolicySpec, Role, ToolSpec, Turn, UsageTotal};
-use clawrl_record::Run;
+use clawrl_record::{Run, blob_path};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -91,8 +93,8 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     source_call_id: Option<String>,
     content: String,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    extra: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "is_empty")]
+    extra: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -153,24 +155,27 @@ fn trajectory<'a>(run: &'a Run, record: &'a AttemptRecord) -> Trajectory<'a> {
         agent: agent(run, &record.trajectory.reset.tools),
         final_metrics: final_metrics(steps.len(), turns),
         steps,
-        extra: json!({
-            "task": task.map(|task| &task.id),
-            "suite": task.map(|task| &task.suite),
-            "group": slot.map(|slot| slot.group),
-            "env_seed": slot.map(|slot| slot.env_seed),
-            "policy_seed": slot.map(|slot| slot.policy_seed),
-            "epoch": record.epoch,
-            "closes_slot": record.closes_slot,
-            "outcome": outcome(&record.outcome),
-            "phases_us": {
-                "lease": micros(record.times.lease),
-                "setup": micros(record.times.setup),
-                "policy": micros(record.times.policy),
-                "step": micros(record.times.step),
-                "grade": micros(record.times.grade),
-                "close": micros(record.times.close),
-            },
-        }),
+        extra: with_first_pictures(
+            &record.trajectory.reset,
+            json!({
+                "task": task.map(|task| &task.id),
+                "suite": task.map(|task| &task.suite),
+                "group": slot.map(|slot| slot.group),
+                "env_seed": slot.map(|slot| slot.env_seed),
+                "policy_seed": slot.map(|slot| slot.policy_seed),
+                "epoch": record.epoch,
+                "closes_slot": record.closes_slot,
+                "outcome": outcome(&record.outcome),
+                "phases_us": {
+                    "lease": micros(record.times.lease),
+                    "setup": micros(record.times.setup),
+                    "policy": micros(record.times.policy),
+                    "step": micros(record.times.step),
+                    "grade": micros(record.times.grade),
+                    "close": micros(record.times.close),
+                },
+            }),
+        ),
     }
 }
 
@@ -259,7 +264,7 @@ fn acted(turn: &Turn, llm_call_count: Option<u32>) -> Step<'_> {
         _ => None,
     };
     let answer =
-        Answer { source_call_id, content: shown(&turn.observation.parts), extra: &turn.observation.facts };
+        Answer { source_call_id, content: shown(&turn.observation.parts), extra: beside(&turn.observation) };
     Step {
         step_id: 0,
         source: Source::Agent,
@@ -275,6 +280,35 @@ fn acted(turn: &Turn, llm_call_count: Option<u32>) -> Step<'_> {
             "reply_truncated": turn.flags.reply_truncated,
         })),
     }
+}
+
+/// What the agent was not shown: facts, and the files of pictures.
+fn beside(observation: &clawrl_core::Observation) -> Cow<'_, Map<String, Value>> {
+    let files = recorded_files(observation);
+    if files.is_empty() {
+        return Cow::Borrowed(&observation.facts);
+    }
+    let mut facts = observation.facts.clone();
+    facts.insert("pictures".to_owned(), files.into());
+    Cow::Owned(facts)
+}
+
+/// Those of the first observation, which is no step.
+fn with_first_pictures(reset: &clawrl_core::Observation, mut extra: Value) -> Value {
+    let files = recorded_files(reset);
+    if !files.is_empty() {
+        extra["pictures_at_the_start"] = files.into();
+    }
+    extra
+}
+
+/// Files of pictures that nobody was shown, from the run's folder.
+fn recorded_files(observation: &clawrl_core::Observation) -> Vec<String> {
+    observation.pictures.iter().filter_map(blob_path).collect()
+}
+
+fn is_empty(map: &Map<String, Value>) -> bool {
+    map.is_empty()
 }
 
 /// The server's figures where there are any, else those of the recorded tokens.

@@ -1,8 +1,8 @@
 //! Attempts as blocks of text that a page carries: JSON, gzipped, in base64.
 //!
 //! I1. A block is letters, digits, `+`, `/` and `=` only, so that nothing that an attempt wrote can end the element
-//! that holds it. I2. Blocks stay within their budget: terminal recordings are left out first, then attempts, both
-//! from the end. I3. Which ones stay does not depend on when they come, as long as they come in order.
+//! that holds it. I2. Blocks stay within their budget: terminal recordings and small pictures are left out first, then
+//! attempts, both from the end. I3. Which ones stay does not depend on when they come, as long as they come in order.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -34,19 +34,34 @@ pub(crate) fn compressed(what: &str, value: &impl Serialize) -> Result<String, R
 pub(crate) struct Blocks {
     budget: u64,
     details: Vec<String>,
-    casts: Vec<Option<String>>,
+    extras: Vec<Extras>,
     /// For every attempt, in order, whether it has a recording.
     has_cast: Vec<bool>,
     details_bytes: u64,
-    casts_bytes: u64,
+    extras_bytes: u64,
     wanted: Wanted,
+}
+
+/// What is to be seen of a chunk's attempts beside their texts.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// Terminal recordings.
+    pub(crate) casts: Option<String>,
+    /// Small pictures.
+    pub(crate) films: Option<String>,
+}
+
+impl Extras {
+    pub(crate) fn len(&self) -> usize {
+        [&self.casts, &self.films].into_iter().flatten().map(String::len).sum()
+    }
 }
 
 /// Whether more blocks have a chance to be kept. Whoever makes them may look, and may be late.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     details: Arc<AtomicBool>,
-    casts: Arc<AtomicBool>,
+    extras: Arc<AtomicBool>,
 }
 
 impl Wanted {
@@ -54,22 +69,22 @@ impl Wanted {
         self.details.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn casts(&self) -> bool {
-        self.casts.load(Ordering::Relaxed)
+    pub(crate) fn extras(&self) -> bool {
+        self.extras.load(Ordering::Relaxed)
     }
 }
 
 impl Blocks {
     pub(crate) fn new(budget: u64) -> Self {
         let yes = || Arc::new(AtomicBool::new(true));
-        let wanted = Wanted { details: yes(), casts: yes() };
+        let wanted = Wanted { details: yes(), extras: yes() };
         Self {
             budget,
             details: Vec::new(),
-            casts: Vec::new(),
+            extras: Vec::new(),
             has_cast: Vec::new(),
             details_bytes: 0,
-            casts_bytes: 0,
+            extras_bytes: 0,
             wanted,
         }
     }
@@ -79,13 +94,13 @@ impl Blocks {
     }
 
     /// Takes the next chunk's.
-    pub(crate) fn push(&mut self, details: Option<String>, casts: Option<String>, has_cast: Vec<bool>) {
+    pub(crate) fn push(&mut self, details: Option<String>, extras: Extras, has_cast: Vec<bool>) {
         self.has_cast.extend(has_cast);
         let size = |block: &Option<String>| block.as_ref().map_or(0, |text| text.len() as u64);
         if self.wanted.details() {
             let bytes = self.details_bytes + size(&details);
             match details {
-                // Recordings make room below.
+                // Recordings and pictures make room below.
                 Some(details) if bytes <= self.budget => {
                     self.details_bytes = bytes;
                     self.details.push(details);
@@ -93,14 +108,14 @@ impl Blocks {
                 _ => self.stop_details(),
             }
         }
-        if self.wanted.casts() && self.wanted.details() {
-            self.casts_bytes += size(&casts);
-            self.casts.push(casts);
+        if self.wanted.extras() && self.wanted.details() {
+            self.extras_bytes += extras.len() as u64;
+            self.extras.push(extras);
         }
-        while self.details_bytes + self.casts_bytes > self.budget {
-            self.wanted.casts.store(false, Ordering::Relaxed);
-            match self.casts.pop() {
-                Some(casts) => self.casts_bytes -= size(&casts),
+        while self.details_bytes + self.extras_bytes > self.budget {
+            self.wanted.extras.store(false, Ordering::Relaxed);
+            match self.extras.pop() {
+                Some(extras) => self.extras_bytes -= extras.len() as u64,
                 None => break,
             }
         }
@@ -108,7 +123,7 @@ impl Blocks {
 
     fn stop_details(&mut self) {
         self.wanted.details.store(false, Ordering::Relaxed);
-        self.wanted.casts.store(false, Ordering::Relaxed);
+        self.wanted.extras.store(false, Ordering::Relaxed);
     }
 
     /// Of the chunks that were kept.
@@ -116,9 +131,9 @@ impl Blocks {
         &self.details
     }
 
-    /// Of the chunks whose recordings were kept; `None` where there are none.
-    pub(crate) fn casts(&self) -> &[Option<String>] {
-        &self.casts
+    /// Of the chunks whose recordings and pictures were kept.
+    pub(crate) fn extras(&self) -> &[Extras] {
+        &self.extras
     }
 
     /// Whether the attempt at this place has a recording.
@@ -152,12 +167,14 @@ mod tests {
     fn check(budget: u64, chunks: &[(usize, usize)], kept: (usize, usize)) {
         let mut blocks = Blocks::new(budget);
         for &(details, casts) in chunks {
-            blocks.push(block(details), block(casts), vec![true]);
+            // Recordings and pictures count alike.
+            let extras = Extras { casts: block(casts / 2), films: block(casts - casts / 2) };
+            blocks.push(block(details), extras, vec![true]);
         }
-        assert_eq!((blocks.details().len(), blocks.casts().len()), kept, "{budget} {chunks:?}");
+        assert_eq!((blocks.details().len(), blocks.extras().len()), kept, "{budget} {chunks:?}");
         let size = |text: &String| text.len() as u64;
         let bytes: u64 = blocks.details().iter().map(size).sum::<u64>()
-            + blocks.casts().iter().flatten().map(size).sum::<u64>();
+            + blocks.extras().iter().map(|extras| extras.len() as u64).sum::<u64>();
         assert!(bytes <= budget);
     }
 

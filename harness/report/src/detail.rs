@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use clawrl_core::{AttemptRecord, Observation, Outcome, Part, Role, ToolCall, Turn, Usage};
+use clawrl_core::{AttemptRecord, BlobRef, Observation, Outcome, Part, Role, ToolCall, Turn, Usage};
+use clawrl_record::blob_path;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -25,6 +26,11 @@ pub(crate) struct Detail<'a> {
     prompt: Vec<Said>,
     /// Where it is not part of the prompt: of attempts that ended before they were asked.
     reset: String,
+    /// Of the first observation, and why there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pictures: Vec<PictureDetail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_picture: Option<&'a str>,
     turns: Vec<TurnDetail<'a>>,
     end: End<'a>,
     phases_us: [(&'static str, u64); 6],
@@ -42,6 +48,8 @@ struct TurnDetail<'a> {
     reply: String,
     calls: Vec<CallDetail<'a>>,
     saw: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pictures: Vec<PictureDetail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     full: Option<Full<'a>>,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -54,6 +62,14 @@ struct TurnDetail<'a> {
     sampled_tokens: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<&'a Usage>,
+}
+
+#[derive(Debug, Serialize)]
+struct PictureDetail {
+    /// Its small one has the same name.
+    sha256: String,
+    /// Its file, from the run's folder.
+    file: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -112,6 +128,8 @@ impl<'a> Detail<'a> {
                 .map(|message| Said { role: message.role, text: shown(&message.parts) })
                 .collect(),
             reset: if trajectory.prompt.is_empty() { shown(&trajectory.reset.parts) } else { String::new() },
+            pictures: pictures(&trajectory.reset),
+            no_picture: trajectory.reset.facts.get("no_picture").and_then(Value::as_str),
             turns: trajectory.turns.iter().map(turn).collect(),
             end: end(&record.outcome),
             phases_us: [
@@ -136,6 +154,7 @@ fn turn(turn: &Turn) -> TurnDetail<'_> {
         reply: if is_repeated { String::new() } else { reply },
         calls,
         saw: shown(&turn.observation.parts),
+        pictures: pictures(&turn.observation),
         full: full(&turn.observation),
         facts: &turn.observation.facts,
         marks: marks.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect(),
@@ -163,13 +182,22 @@ pub(crate) fn call_text(call: &ToolCall) -> String {
     }
 }
 
-/// Text parts, and what stands for others.
+fn pictures(observation: &Observation) -> Vec<PictureDetail> {
+    let detail = |blob: BlobRef| Some(PictureDetail { file: blob_path(&blob)?, sha256: blob.sha256 });
+    observation.all_pictures().filter_map(detail).collect()
+}
+
+/// Text parts, and the files of others.
 pub(crate) fn shown(parts: &[Part]) -> String {
     let texts: Vec<String> = parts
         .iter()
         .map(|part| match part {
             Part::Text { text } => text.clone(),
-            Part::Image { media_type, sha256 } => format!("[{media_type}, sha256 {sha256}]"),
+            Part::Image { media_type, sha256 } => {
+                let blob = BlobRef { media_type: media_type.clone(), sha256: sha256.clone() };
+                blob_path(&blob)
+                    .map_or_else(|| format!("[{media_type}]"), |file| format!("[{media_type}: {file}]"))
+            }
         })
         .collect();
     texts.join("\n")

@@ -10,7 +10,7 @@
 //! Errors: [`ReportError::Record`] names the damaged frame; [`ReportError::Write`] for exported files.
 //! Threads end with the call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -23,9 +23,10 @@ use clawrl_core::AttemptRecord;
 use clawrl_record::{AttemptSummary, Ending, Run};
 
 use crate::atif;
-use crate::block::{Blocks, compressed};
+use crate::block::{Blocks, Extras, compressed};
 use crate::detail::{Detail, micros};
 use crate::error::ReportError;
+use crate::film::Film;
 use crate::kind::Kind;
 
 /// Compressed bytes of the record in a chunk: a fraction of a second's work, and decompressed in a blink.
@@ -40,6 +41,9 @@ const MOST_THREADS: usize = 8;
 pub struct Options {
     /// Most bytes of attempts in the page.
     pub page_bytes: u64,
+    /// What leads from the page's folder to the run's: empty where the page lies in it, else a path with `/` at its end. The
+    /// page's links to pictures begin with it.
+    pub run_folder: String,
     /// Folder for ATIF files, one per attempt.
     pub atif: Option<PathBuf>,
     /// Folder for terminal recordings, one per attempt that has one.
@@ -65,18 +69,22 @@ pub(crate) struct Gathered<'a> {
     pub(crate) sampled: BTreeMap<u32, u64>,
     pub(crate) exported_atif: u64,
     pub(crate) exported_casts: u64,
+    /// Pictures that are not in the run's folder.
+    pub(crate) missing: BTreeSet<String>,
+    pub(crate) run_folder: String,
 }
 
 /// What was read of one chunk.
 #[derive(Debug, Default)]
 struct Chunk {
     details: Option<String>,
-    casts: Option<String>,
+    extras: Extras,
     has_cast: Vec<bool>,
     turns: TurnTimes,
     sampled: Vec<(u32, u64)>,
     exported_atif: u64,
     exported_casts: u64,
+    missing: BTreeSet<String>,
 }
 
 /// Reads all of it.
@@ -93,6 +101,8 @@ pub(crate) fn gather<'a>(run: &'a Run, options: &Options) -> Result<Gathered<'a>
         sampled: BTreeMap::new(),
         exported_atif: 0,
         exported_casts: 0,
+        missing: BTreeSet::new(),
+        run_folder: options.run_folder.clone(),
         attempts: Vec::new(),
         chunks: Vec::new(),
     };
@@ -150,7 +160,8 @@ impl Gathered<'_> {
     }
 
     fn take(&mut self, chunk: Chunk) {
-        self.blocks.push(chunk.details, chunk.casts, chunk.has_cast);
+        self.blocks.push(chunk.details, chunk.extras, chunk.has_cast);
+        self.missing.extend(chunk.missing);
         self.turns.policy_us.extend(chunk.turns.policy_us);
         self.turns.step_us.extend(chunk.turns.step_us);
         for (slot, tokens) in chunk.sampled {
@@ -188,16 +199,23 @@ impl Reader<'_> {
         let records: Vec<AttemptRecord> =
             summaries.iter().map(|summary| self.run.trajectory(summary.attempt)).collect::<Result<_, _>>()?;
         let mut chunk = Chunk::default();
+        let mut film = Film::default();
+        let wanted = self.wanted.extras();
         for (record, summary) in records.iter().zip(summaries) {
             chunk.add_turns(record, summary);
+            film.add(self.run, record, wanted)?;
             self.export(record, &mut chunk)?;
         }
         let casts: Vec<Option<&str>> =
             records.iter().map(|record| record.trajectory.cast.as_deref()).collect();
         chunk.has_cast = casts.iter().map(Option::is_some).collect();
-        if self.wanted.casts() && chunk.has_cast.contains(&true) {
-            chunk.casts = Some(compressed("terminal recordings", &casts)?);
+        if wanted && chunk.has_cast.contains(&true) {
+            chunk.extras.casts = Some(compressed("terminal recordings", &casts)?);
         }
+        if wanted && !film.small.is_empty() {
+            chunk.extras.films = Some(compressed("small pictures", &film.small)?);
+        }
+        chunk.missing = film.missing;
         if self.wanted.details() {
             chunk.details =
                 Some(compressed("attempts", &records.iter().map(Detail::of).collect::<Vec<_>>())?);

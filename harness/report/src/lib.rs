@@ -19,6 +19,7 @@ mod block;
 mod detail;
 mod error;
 mod figures;
+mod film;
 mod gather;
 mod histogram;
 mod kind;

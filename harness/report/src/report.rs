@@ -6,6 +6,7 @@ use crate::error::ReportError;
 use crate::figures::{Figures, Heading};
 use crate::gather::{Options, gather};
 use crate::page;
+use crate::words::counted;
 
 /// What was made of a run. The caller writes the page; exported files are written.
 #[derive(Debug)]
@@ -28,7 +29,11 @@ pub struct Report {
 pub fn report(run: &Run, heading: &Heading, options: &Options) -> Result<Report, ReportError> {
     let mut gathered = gather(run, options)?;
     let turns = std::mem::take(&mut gathered.turns);
-    let figures = Figures::new(run, heading, turns, &gathered.sampled);
+    let mut figures = Figures::new(run, heading, turns, &gathered.sampled);
+    if !gathered.missing.is_empty() {
+        let count = counted(gathered.missing.len() as u64, "picture is", "pictures are");
+        figures.warnings.push(format!("{count} not in the run's folder, and cannot be shown"));
+    }
     let page = page::render(run, &figures, &gathered)?;
     Ok(Report {
         figures,

@@ -174,6 +174,7 @@ impl<'a> Attempt<'a> {
             seed: self.slot.env_seed,
             deadline: bound.deadline.into_std(),
             cancel: self.token.clone(),
+            blobs: Arc::clone(&self.shared.blobs),
         };
         let operation = Operation {
             phase: Phase::Lease,
@@ -291,6 +292,7 @@ impl<'a> Attempt<'a> {
             seed: derive_seed(self.slot.policy_seed, "turn", &[u64::from(turn)]),
             deadline: bound.deadline.into_std(),
             cancel: &token,
+            blobs: &*self.shared.blobs,
         };
         let operation = Operation {
             phase: Phase::Policy,

@@ -58,6 +58,7 @@ impl Scheduler {
         let shared = Shared {
             plan: config.plan,
             policy: config.policy,
+            blobs: config.sink.blobs(),
             sink: config.sink,
             providers,
             progress,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clawrl_core::{EnvProvider, EpisodeSink, Policy, RunPlan, TaskSpec};
+use clawrl_core::{BlobStore, EnvProvider, EpisodeSink, Policy, RunPlan, TaskSpec};
 use tokio::time::Instant;
 
 use crate::limits::Patience;
@@ -14,6 +14,8 @@ pub(crate) struct Shared {
     pub(crate) plan: Arc<RunPlan>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) sink: Arc<dyn EpisodeSink>,
+    /// That of the sink.
+    pub(crate) blobs: Arc<dyn BlobStore>,
     pub(crate) providers: BTreeMap<&'static str, Arc<dyn EnvProvider>>,
     pub(crate) progress: Progress,
     pub(crate) patience: Patience,

@@ -5,10 +5,11 @@
 //! attempt that closes its slot, a lease of a closed slot, a lease while another attempt at the slot is open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{
-    AttemptId, AttemptRecord, BoxFuture, EpisodeSink, Epoch, LeaseRecord, Outcome, SinkError, SlotId,
+    AttemptId, AttemptRecord, BlobStore, BoxFuture, EpisodeSink, Epoch, LeaseRecord, MemoryBlobs, Outcome,
+    SinkError, SlotId,
 };
 
 /// How a sink fails.
@@ -26,6 +27,7 @@ pub enum SinkFailure {
 #[derive(Debug, Default)]
 pub struct MemorySink {
     kept: Mutex<Kept>,
+    blobs: Arc<MemoryBlobs>,
     /// After how many calls it fails, and how.
     failure: Option<(usize, SinkFailure)>,
 }
@@ -107,6 +109,10 @@ impl EpisodeSink for MemorySink {
             self.kept().resolve(record);
             Ok(())
         })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::clone(&self.blobs) as Arc<dyn BlobStore>
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     AttemptId, CancelToken, Check, CheckSpec, Env, EnvProvider, EnvSpec, Epoch, FixtureContent, FixtureFile,
-    LeaseRequest, SandboxLimits, SlotId, StepCtx, TaskSpec, TerminalSpec, ToolCall,
+    LeaseRequest, MemoryBlobs, SandboxLimits, SlotId, StepCtx, TaskSpec, TerminalSpec, ToolCall,
 };
 
 use crate::conformance::Case;
@@ -89,6 +89,7 @@ pub fn lease_request(task: &Arc<TaskSpec>) -> LeaseRequest {
         seed: 7,
         deadline: Instant::now() + PATIENCE,
         cancel: CancelToken::new(),
+        blobs: Arc::new(MemoryBlobs::default()),
     }
 }
 

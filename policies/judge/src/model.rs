@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Message, Policy,
-    PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote, derive_seed,
+    Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, MemoryBlobs,
+    Message, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote, derive_seed,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -44,6 +44,8 @@ impl Judge for ModelJudge {
             let deadline = asked.deadline - rest(asked.deadline);
             // Policies wait by their seeds: members of a group must not all ask again at the same moment.
             let (slot, attempt) = (u64::from(asked.attempt.slot.0), u64::from(asked.attempt.number));
+            // What is judged is text.
+            let blobs = MemoryBlobs::new(0);
             let vote = |number: u32| {
                 let reply = self.policy.act(PolicyRequest {
                     attempt: asked.attempt,
@@ -54,6 +56,7 @@ impl Judge for ModelJudge {
                     seed: derive_seed(asked.seed, "judge", &[slot, attempt, u64::from(number)]),
                     deadline,
                     cancel: asked.cancel,
+                    blobs: &blobs,
                 });
                 // A policy that does not look at the clock must not take the other votes with it.
                 timeout_at(deadline.into(), reply).map(|reply| reply.unwrap_or_else(|_| Err(late())))

@@ -3,9 +3,10 @@
 //! What differs from chat completions: instructions stand apart, results of calls are parts of a user's message, roles
 //! alternate, and no text may be empty.
 
-use clawrl_core::{Message, RemoteSpec, Role, ToolSpec};
+use clawrl_core::{Message, Part, RemoteSpec, Role, ToolSpec};
 use serde_json::{Map, Value, json};
 
+use crate::images::{Images, has_images};
 use crate::openai_request::{Asked, ImageInside, text_of};
 use crate::reply::sendable_arguments;
 
@@ -18,19 +19,23 @@ pub(crate) fn body(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Map<Strin
     let mut system: Vec<String> = asked.system.clone().into_iter().collect();
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in asked.messages {
-        let text = text_of(message)?;
         let (role, parts) = match message.role {
             Role::System => {
-                system.push(text);
+                system.push(text_of(message)?);
                 continue;
             }
-            Role::User => ("user", vec![text_part(text)]),
+            Role::User if has_images(message) => ("user", mixed_parts(message, asked.images)),
+            Role::User => ("user", vec![text_part(message.joined_text())]),
             Role::Tool => {
                 let id = message.tool_call_id.as_deref().unwrap_or_default();
-                let text = if text.is_empty() { NOTHING } else { &text };
-                ("user", vec![json!({ "type": "tool_result", "tool_use_id": id, "content": text })])
+                let content = match message.joined_text() {
+                    _ if has_images(message) => mixed_parts(message, asked.images).into(),
+                    text if text.is_empty() => json!(NOTHING),
+                    text => json!(text),
+                };
+                ("user", vec![json!({ "type": "tool_result", "tool_use_id": id, "content": content })])
             }
-            Role::Assistant => ("assistant", assistant_parts(message, text)),
+            Role::Assistant => ("assistant", assistant_parts(message, text_of(message)?)),
         };
         match messages.last_mut() {
             Some((last, known)) if *last == role => known.extend(parts),
@@ -70,6 +75,15 @@ fn tool(tool: &ToolSpec) -> Value {
 
 fn text_part(text: String) -> Value {
     json!({ "type": "text", "text": if text.trim().is_empty() { NOTHING.to_owned() } else { text } })
+}
+
+/// Texts and images, in order.
+fn mixed_parts(message: &Message, images: &Images) -> Vec<Value> {
+    let part = |part: &Part| match part {
+        Part::Text { text } => text_part(text.clone()),
+        Part::Image { media_type, sha256 } => images.anthropic_part(media_type, sha256),
+    };
+    message.parts.iter().map(part).collect()
 }
 
 fn assistant_parts(message: &Message, text: String) -> Vec<Value> {

@@ -12,7 +12,7 @@
 //!
 //! Faults. Worth another try: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,
 //! `stream-cut`, `reply-garbled`, `reply-too-large`, `no-place`. Permanent: `key-refused`, `model-unknown`, `url-wrong`,
-//! `tls-refused`, `quota-used-up`, `context-too-long`, `request-refused`, `image-unsupported`,
+//! `tls-refused`, `quota-used-up`, `context-too-long`, `request-refused`, `image-unsupported`, `image-missing`,
 //! `action-format-unsupported`.
 //! Cancellation: dropping the future of `act` closes the connection of its request and frees its place.
 
@@ -22,6 +22,7 @@ mod backoff;
 mod client;
 mod endpoint;
 mod exchange;
+mod images;
 mod openai_reply;
 mod openai_request;
 mod pace;

@@ -3,8 +3,12 @@
 use clawrl_core::{Message, Part, RemoteSpec, Role, ToolSpec};
 use serde_json::{Map, Value, json};
 
+use crate::images::{Images, has_images};
 use crate::reply::sendable_arguments;
 use crate::tokens;
+
+/// What stands before images of results.
+const OF_RESULTS: &str = "What the result shows:";
 
 /// What is asked.
 pub(crate) struct Asked<'a> {
@@ -13,9 +17,11 @@ pub(crate) struct Asked<'a> {
     /// Tools in the server's own form; empty for none.
     pub(crate) tools: &'a [ToolSpec],
     pub(crate) seed: u64,
+    /// Those of the messages.
+    pub(crate) images: &'a Images,
 }
 
-/// An image, which no dialect here can send: policies do not get its bytes.
+/// An image where no dialect has room for one: in what the policy itself said, or was told to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ImageInside;
 
@@ -26,9 +32,15 @@ pub(crate) fn body(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Map<Strin
     if let Some(text) = &asked.system {
         messages.push(json!({ "role": "system", "content": text }));
     }
+    // Images of results, which have room only behind the last of them.
+    let mut waiting: Vec<Value> = Vec::new();
     for message in asked.messages {
-        messages.push(written(message)?);
+        if message.role != Role::Tool {
+            messages.extend(behind_results(&mut waiting));
+        }
+        messages.push(written(message, asked.images, &mut waiting)?);
     }
+    messages.extend(behind_results(&mut waiting));
     let mut body = settings.body.clone();
     let mut set = |key: &str, value: Value| body.insert(key.to_owned(), value);
     set("model", json!(settings.model));
@@ -66,13 +78,37 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-fn written(message: &Message) -> Result<Value, ImageInside> {
-    let text = text_of(message)?;
+/// What servers take in no message with the result of a call goes into one of the user.
+fn behind_results(waiting: &mut Vec<Value>) -> Option<Value> {
+    if waiting.is_empty() {
+        return None;
+    }
+    let mut content = vec![json!({ "type": "text", "text": OF_RESULTS })];
+    content.append(waiting);
+    Some(json!({ "role": "user", "content": content }))
+}
+
+fn written(message: &Message, images: &Images, waiting: &mut Vec<Value>) -> Result<Value, ImageInside> {
+    let text = match message.role {
+        Role::User | Role::Tool => message.joined_text(),
+        Role::System | Role::Assistant => text_of(message)?,
+    };
     Ok(match message.role {
         Role::System => json!({ "role": "system", "content": text }),
+        Role::User if has_images(message) => {
+            let part = |part: &Part| match part {
+                Part::Text { text } => json!({ "type": "text", "text": text }),
+                Part::Image { media_type, sha256 } => images.openai_part(media_type, sha256),
+            };
+            json!({ "role": "user", "content": message.parts.iter().map(part).collect::<Vec<_>>() })
+        }
         Role::User => json!({ "role": "user", "content": text }),
         Role::Tool => {
             let id = message.tool_call_id.as_deref().unwrap_or_default();
+            waiting.extend(message.parts.iter().filter_map(|part| match part {
+                Part::Text { .. } => None,
+                Part::Image { media_type, sha256 } => Some(images.openai_part(media_type, sha256)),
+            }));
             json!({ "role": "tool", "tool_call_id": id, "content": text })
         }
         Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": text }),
@@ -93,10 +129,7 @@ fn written(message: &Message) -> Result<Value, ImageInside> {
     })
 }
 
-/// The text of a message.
+/// The text of a message that has nothing else.
 pub(crate) fn text_of(message: &Message) -> Result<String, ImageInside> {
-    if message.parts.iter().any(|part| matches!(part, Part::Image { .. })) {
-        return Err(ImageInside);
-    }
-    Ok(message.joined_text())
+    if has_images(message) { Err(ImageInside) } else { Ok(message.joined_text()) }
 }

@@ -18,6 +18,7 @@ use crate::backoff;
 use crate::client::HttpClient;
 use crate::endpoint::Endpoint;
 use crate::exchange::{ReplyReader, Server, Until};
+use crate::images::Images;
 use crate::openai_request::{self, Asked, ImageInside};
 use crate::pace::Pace;
 use crate::reply::Reply;
@@ -74,12 +75,13 @@ impl RemotePolicy {
     }
 
     async fn reply(&self, request: PolicyRequest<'_>) -> Result<Action, Fault> {
-        let body = self.body(&request)?;
+        let images = Images::of(request.conversation, request.blobs).await?;
+        let body = self.body(&request, &images)?;
         let until = Until { give_up: give_up(request.deadline) };
         let mut tries = 0;
         loop {
             let trouble = match self.try_once(&body, &request, tries, until).await {
-                Ok(reply) => return Ok(self.action(reply, body.len(), tries)),
+                Ok(reply) => return Ok(self.action(reply, body.len(), &images, tries)),
                 Err(trouble) => trouble,
             };
             tries += 1;
@@ -112,7 +114,7 @@ impl RemotePolicy {
         self.server.ask(body.clone(), ReplyReader::new(&self.settings), request.turn, until).await
     }
 
-    fn body(&self, request: &PolicyRequest<'_>) -> Result<Bytes, Fault> {
+    fn body(&self, request: &PolicyRequest<'_>, images: &Images) -> Result<Bytes, Fault> {
         let format = request.task.action_format;
         if self.settings.tools == ToolUse::Text && format == ActionFormat::ToolCalls {
             let message = "the actions of this task are tool calls, and the policy has `tools: text`; write `tools: auto`";
@@ -123,21 +125,24 @@ impl RemotePolicy {
             messages: request.conversation,
             tools: if is_native(self.settings.tools, format) { request.tools } else { &[] },
             seed: request.seed,
+            images,
         };
         body_of(&self.settings, &asked).map_err(|ImageInside| {
-            let message = "the conversation has an image, and remote policies send text only";
+            let message =
+                "the conversation has an image outside of what was observed, where no server takes one";
             Fault::permanent(Boundary::Policy, "image-unsupported", message)
         })
     }
 
-    fn action(&self, mut reply: Reply, request_bytes: usize, retries: u32) -> Action {
+    fn action(&self, mut reply: Reply, request_bytes: usize, images: &Images, retries: u32) -> Action {
         if self.strike(&mut reply) {
             // Tokens would spell out what was struck.
             reply.tokens = None;
             reply.notes.push("key-struck-out");
         }
         let known = Known {
-            request_bytes,
+            text_bytes: request_bytes.saturating_sub(images.bytes),
+            images: images.count,
             written_bytes: reply.written_bytes,
             max_tokens: self.settings.sampling.max_tokens,
             exact_output: reply.tokens.as_ref().map(|tokens| tokens.ids.len() as u64),

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::backoff;
 use crate::exchange::{ReplyReader, Until};
+use crate::images::Images;
 use crate::openai_request::Asked;
 use crate::policy::{RemotePolicy, body_of};
 use crate::server_text::server_text;
@@ -87,7 +88,7 @@ async fn question(policy: &RemotePolicy, until: Until) -> Result<(), Trouble> {
     let mut settings = policy.settings().clone();
     settings.sampling.max_tokens = TOKENS;
     let messages = [Message::text(Role::User, "Say yes.")];
-    let asked = Asked { system: None, messages: &messages, tools: &[], seed: 0 };
+    let asked = Asked { system: None, messages: &messages, tools: &[], seed: 0, images: &Images::default() };
     let Ok(body) = body_of(&settings, &asked) else { return Ok(()) };
     policy.server().ask(body, ReplyReader::new(&settings), 0, until).await.map(|_| ())
 }

@@ -5,7 +5,7 @@
 //!
 //! What cannot be true: more output than was allowed; fewer tokens than the text has bytes, divided by the longest
 //! tokens that exist; more input than the request has bytes, with room for a template and hidden instructions; more
-//! input from a cache than input.
+//! input from a cache than input. Bytes of images say nothing about their tokens, and are left out; each may have so many.
 //!
 //! Units: tokens; prices in millionths of a US dollar for a million tokens, which are millionths of a millionth for
 //! one; cost in billionths.
@@ -23,11 +23,19 @@ const HIDDEN_INPUT: u64 = 16_384;
 /// Bytes of a token in an estimate, as in usual text.
 const USUAL_TOKEN: u64 = 4;
 
+/// Tokens of a usual image in an estimate; servers count between 85 and some thousands.
+const USUAL_IMAGE: u64 = 1_000;
+
+/// Most tokens of one image.
+const LARGEST_IMAGE: u64 = 65_536;
+
 /// What is known of a reply without the server's word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
-    /// Bytes of the request's body.
-    pub(crate) request_bytes: usize,
+    /// Bytes of the request's body, without its images.
+    pub(crate) text_bytes: usize,
+    /// How many images it has.
+    pub(crate) images: u32,
     /// Bytes that the model wrote.
     pub(crate) written_bytes: usize,
     /// Tokens it might write.
@@ -80,9 +88,9 @@ fn possible(reported: &Reported, known: &Known) -> Result<Figures, &'static str>
         Figure::Missing => 0,
         Figure::Nonsense => return Err(IMPOSSIBLE),
     };
-    let (request_bytes, written_bytes) = (known.request_bytes as u64, known.written_bytes as u64);
-    let input_fits =
-        input >= request_bytes / LONGEST_TOKEN && input <= request_bytes + HIDDEN_INPUT && input > 0;
+    let (text_bytes, written_bytes) = (known.text_bytes as u64, known.written_bytes as u64);
+    let most_input = text_bytes + HIDDEN_INPUT + u64::from(known.images) * LARGEST_IMAGE;
+    let input_fits = input >= text_bytes / LONGEST_TOKEN && input <= most_input && input > 0;
     let output_fits =
         output >= written_bytes.div_ceil(LONGEST_TOKEN) && output <= u64::from(known.max_tokens);
     let exact_fits = known.exact_output.is_none_or(|exact| exact == output);
@@ -96,7 +104,8 @@ fn possible(reported: &Reported, known: &Known) -> Result<Figures, &'static str>
 fn estimate(known: &Known) -> Figures {
     let tokens = |bytes: usize| (bytes as u64).div_ceil(USUAL_TOKEN);
     let written = tokens(known.written_bytes).min(u64::from(known.max_tokens));
-    Figures { input: tokens(known.request_bytes), cached: 0, output: known.exact_output.unwrap_or(written) }
+    let input = tokens(known.text_bytes) + u64::from(known.images) * USUAL_IMAGE;
+    Figures { input, cached: 0, output: known.exact_output.unwrap_or(written) }
 }
 
 fn cost(prices: &Prices, input: u64, cached: u64, output: u64) -> u64 {
@@ -112,7 +121,7 @@ mod tests {
     use super::*;
 
     const KNOWN: Known =
-        Known { request_bytes: 4_000, written_bytes: 200, max_tokens: 100, exact_output: None };
+        Known { text_bytes: 4_000, images: 0, written_bytes: 200, max_tokens: 100, exact_output: None };
 
     fn check(input: Figure, cached: Figure, output: Figure, expected: (UsageSource, [u64; 3], &[&str])) {
         let usage = settle(&Reported { input, cached, output }, &KNOWN, None, &[]);
@@ -150,6 +159,19 @@ mod tests {
         let usage = settle(&reported, &known, None, &["no-done"]);
         assert_eq!((usage.source, usage.output_tokens), (UsageSource::Estimated, 7));
         assert_eq!(usage.notes, ["no-done", "usage-impossible"]);
+    }
+
+    #[test]
+    fn images_have_tokens_that_their_bytes_say_nothing_of() {
+        let check = |images: u32, input: u64, expected: (UsageSource, u64)| {
+            let reported =
+                Reported { input: Figure::Count(input), cached: Figure::Missing, output: Figure::Count(8) };
+            let usage = settle(&reported, &Known { images, ..KNOWN }, None, &[]);
+            assert_eq!((usage.source, usage.input_tokens), expected, "{images} {input}");
+        };
+        check(2, 90_000, (UsageSource::Reported, 90_000));
+        check(0, 90_000, (UsageSource::Estimated, 1_000));
+        check(2, 900_000, (UsageSource::Estimated, 3_000));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! after its end, and nothing while its reply is sampled: the conversation travels with the future, so that dropping
 //! it gives everything up. I3. A reply is a function of the context, the request's seed and the weights.
 //!
-//! Errors: policy faults. Permanent: `context-too-long`, `image-unsupported`, `action-format-unsupported`,
+//! Errors: policy faults. Permanent: `context-too-long`, `action-format-unsupported`,
 //! `chat-template`, `engine-refused`, `weights-not-finite`, `engine-gone`. Worth another try: `conversation-lost`.
 //! Cancellation: dropping the future of `act` cancels the request in the engine.
 
@@ -124,11 +124,7 @@ pub fn described_tools(format: ActionFormat, tools: &[ToolSpec]) -> &[ToolSpec] 
 }
 
 fn conversation_fault(error: ConversationError) -> Fault {
-    let code = match error {
-        ConversationError::Image(_) => "image-unsupported",
-        _ => "chat-template",
-    };
-    Fault::permanent(Boundary::Policy, code, error.to_string())
+    Fault::permanent(Boundary::Policy, "chat-template", error.to_string())
 }
 
 fn engine_fault(error: EngineError) -> Fault {

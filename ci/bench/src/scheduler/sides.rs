@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, AttemptRecord, BoxFuture, CancelToken, EnvProvider, EpisodeSink, Epoch, Fault, LeaseRecord,
-    LeaseRequest, Policy, PolicyRequest, RunPlan, SinkError, StepCtx, parse_calls,
+    AttemptId, AttemptRecord, BlobStore, BoxFuture, CancelToken, EnvProvider, EpisodeSink, Epoch, Fault,
+    LeaseRecord, LeaseRequest, MemoryBlobs, Policy, PolicyRequest, RunPlan, SinkError, StepCtx, parse_calls,
 };
 use clawrl_record::{LockFile, RunEnd, RunWriter};
 use clawrl_scheduler::{Interrupt, Patience, ProviderConfig, RunReport, Scheduler, SchedulerConfig};
@@ -111,6 +111,7 @@ async fn episode(
     let task = plan.task_of(slot);
     let attempt = AttemptId { slot: slot.id, number: 0 };
     let cancel = CancelToken::new();
+    let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobs::default());
     let deadline = Instant::now() + task.timeouts.attempt;
     let request = LeaseRequest {
         task: Arc::clone(task),
@@ -119,6 +120,7 @@ async fn episode(
         seed: slot.env_seed,
         deadline,
         cancel: cancel.clone(),
+        blobs: Arc::clone(&blobs),
     };
     let mut env = provider.lease(request).await?;
     let ctx = |seq| StepCtx { seq, deadline, cancel: cancel.clone() };
@@ -134,6 +136,7 @@ async fn episode(
             seed: u64::from(turn),
             deadline,
             cancel: &cancel,
+            blobs: &*blobs,
         };
         let action = policy.act(request).await?;
         // An environment takes calls, so whoever drives it must read them from the reply.
@@ -164,5 +167,9 @@ impl EpisodeSink for Nowhere {
 
     fn resolved(&self, _record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::new(MemoryBlobs::default())
     }
 }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
+use clawrl_core::{
+    AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, Outcome, SinkError,
+};
 use clawrl_learn::{FormedBatch, GroupStream, Learner, MemberResult};
 use clawrl_scheduler::{Demand, Interrupt, context};
 use clawrl_torch::{Chat, SampledTurn, TorchLearner, segments};
@@ -35,6 +37,10 @@ impl EpisodeSink for Feed {
             let _ = self.learner.send(record).await;
             Ok(())
         })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::new(MemoryBlobs::default())
     }
 }
 

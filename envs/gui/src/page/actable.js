@@ -12,17 +12,16 @@ const LIBRARY_DROPZONE = '.ui-droppable';
  * Why an element can be acted on: `widget` by its role, `text` as editable content, `drag`, `drop`, `strong` as the
  * page shows it, `weak` if only a listener tells, which may be there for what is inside. Empty if nothing tells.
  */
-function evidenceOf(element, tag, role, style, walk) {
-  if (walk.inert || tag === 'body' || tag === 'html') return '';
+function evidenceOf(element, tag, role, cursor, cursorAround, inert) {
+  if (inert || tag === 'body' || tag === 'html') return '';
   if (tag === 'canvas' || ((tag === 'video' || tag === 'audio') && hasAttribute(element, 'controls'))) return 'widget';
   if (WIDGETS.has(role) && !(role === 'listbox' && tag !== 'select')) return 'widget';
   if (role === 'time' && tag === 'input') return 'widget';
   if (isEditingHost(element)) return 'text';
   const draggable = attribute(element, 'draggable') === 'true' || matches(element, LIBRARY_DRAGGABLE);
-  const { cursor } = style;
-  if (draggable || ((cursor === 'move' || cursor === 'grab' || cursor.endsWith('-resize')) && walk.cursor !== cursor)) return 'drag';
+  if (draggable || ((cursor === 'move' || cursor === 'grab' || cursor.endsWith('-resize')) && cursorAround !== cursor)) return 'drag';
   if (HANDLERS.some((handler) => typeof element[handler] === 'function')) return 'strong';
-  if (cursor === 'pointer' && walk.cursor !== 'pointer') return 'strong';
+  if (cursor === 'pointer' && cursorAround !== 'pointer') return 'strong';
   const tabindex = attribute(element, 'tabindex');
   if (tabindex !== null && Number(tabindex) >= 0 && !CONTAINERS.has(role)) return 'strong';
   if (tag === 'label' && hidesControl(element)) return 'strong';

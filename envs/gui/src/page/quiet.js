@@ -5,6 +5,9 @@ const RESTLESS_AFTER = 2_000;
 /** Pages in the background draw no frames. */
 const LONGEST_FRAME = 100;
 
+/** Which document this is: one that came to rest may be gone when the next question comes. */
+const identity = `${performance.timeOrigin} ${Math.random()}`;
+
 /** All documents of the page's origin: its own, and those of frames. */
 function documents() {
   const all = [document];
@@ -66,9 +69,9 @@ async function settle(limitMs, hidden) {
       await frame();
       count(observer.takeRecords());
       const still = waiting() === 0 && documents().every((one) => attempt(() => isStill(one), true));
-      if (still && changes === 0) return { quiet: true };
+      if (still && changes === 0) return { quiet: true, identity };
       restlessSince = still ? restlessSince ?? now() : null;
-      if (now() >= end || (restlessSince !== null && now() - restlessSince > RESTLESS_AFTER)) return { quiet: false };
+      if (now() >= end || (restlessSince !== null && now() - restlessSince > RESTLESS_AFTER)) return { quiet: false, identity };
     }
   } finally {
     observer.disconnect();

@@ -109,6 +109,7 @@ function observe(options) {
   forget();
   const root = document.scrollingElement ?? documentElementOf(document);
   return {
+    identity,
     url: String(document.URL),
     title: attempt(() => collapse(String(document.title)), ''),
     text: wellFormed(page.lines.join('\n')),

@@ -102,12 +102,11 @@ class Observation {
     const { display } = style;
     if (display === 'none' || isClippedAway(element, display, style)) return;
     const inline = isInline(display);
-    // What the first says of most is cheaper than to read a style, and false for what has no box of its own.
-    const visible = isRendered(element, { visibilityProperty: true }) || style.visibility === 'visible';
+    const visible = style.visibility === 'visible';
     const walk = { ...outer, visible, cursor: style.cursor, block: inline ? outer.block : element, inert: outer.inert && element !== outer.modal };
     if (this.special(element, tag, level, walk)) return;
     const role = roleOf(element);
-    const evidence = visible ? evidenceOf(element, tag, role, style, { ...walk, cursor: outer.cursor }) : '';
+    const evidence = visible ? evidenceOf(element, tag, role, walk.cursor, outer.cursor, walk.inert) : '';
     if (namespaceOf(element) === SVG) this.svg(element, tag, role, evidence, style, level, walk);
     else if (evidence === 'widget' || evidence === 'text') level.add(this.widget(element, tag, role, evidence, style, walk));
     else this.plain(element, tag, role, evidence, style, level, walk, inline);

@@ -78,8 +78,11 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
         assert!(missing.starts_with("error: there is no file `dog.txt`; files: cat.txt\n"), "{missing}");
         let given = step(env.as_mut(), &format!("upload {} cat.txt", find("\"Picture\""))).await;
         assert!(given.contains("cat.txt"), "{given}");
-        let thanks = step(env.as_mut(), &format!("click {}", find("button \"Send\""))).await;
+        let sent = stepped(env.as_mut(), &format!("click {}", find("button \"Send\""))).await.observation;
+        let thanks = sent.joined_text();
         assert!(thanks.contains("title: Thanks") && thanks.contains("Thank you."), "{thanks}");
+        // The browser asks nobody about a form: whatever is refused was asked for by a page.
+        assert_eq!(sent.facts.get("refused"), None);
         let grade = graded(env.as_mut()).await;
         assert!(grade.passed, "{grade:?}");
         env.close().await;

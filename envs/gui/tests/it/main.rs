@@ -7,4 +7,5 @@ mod episode;
 mod isolation;
 mod loading;
 mod observing;
+mod pictures;
 mod support;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     ActionFormat, AttemptId, CancelToken, Check, CheckSpec, Determinism, Env, EnvProvider, EnvSpec, Epoch,
-    Fault, FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, PageCheck, RequestPattern, RewardMap,
-    Route, RouteAnswer, RunId, SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId, TaskSpec,
-    Timeouts, ToolCall,
+    Fault, FixtureContent, FixtureFile, Grade, GuiSpec, LeaseRequest, MemoryBlobs, PageCheck, RequestPattern,
+    RewardMap, Route, RouteAnswer, RunId, SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId,
+    TaskSpec, Timeouts, ToolCall,
 };
 use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider, find_programs};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -108,6 +108,7 @@ pub(crate) fn request(task: &Arc<TaskSpec>) -> LeaseRequest {
         seed: 7,
         deadline: Instant::now() + PATIENCE,
         cancel: CancelToken::new(),
+        blobs: Arc::new(MemoryBlobs::default()),
     }
 }
 

@@ -150,6 +150,7 @@ fn a_setup_that_fails_is_a_fault_that_says_so() {
             seed: 7,
             deadline: std::time::Instant::now() + Duration::from_secs(30),
             cancel: clawrl_core::CancelToken::new(),
+            blobs: std::sync::Arc::new(clawrl_core::MemoryBlobs::default()),
         };
         let mut env = provider.lease(request).await.unwrap();
         let fault = env.reset(step_ctx(0)).await.unwrap_err();

@@ -59,16 +59,17 @@ struct Answer<'a> {
 /// Does it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
+    let path = match &arguments.output {
+        Some(path) => path.clone(),
+        None => run.dir().join(if run.train()?.is_some() { PAGE_OF_TRAINING } else { PAGE }),
+    };
     let options = Options {
+        run_folder: way_to(run.dir(), path.parent().unwrap_or(Path::new(""))),
         page_bytes: arguments.page_mib << 20,
         atif: arguments.atif.clone(),
         casts: arguments.casts.clone(),
     };
     let made = report(&run, &heading(&run), &options)?;
-    let path = match &arguments.output {
-        Some(path) => path.clone(),
-        None => run.dir().join(if run.train()?.is_some() { PAGE_OF_TRAINING } else { PAGE }),
-    };
     write_page(&path, &made.page)?;
     if arguments.json {
         let Report { figures, exported_atif, exported_casts, .. } = &made;
@@ -78,6 +79,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         print(&(render_text(&made.figures) + &places(arguments, &made, &path)))?;
     }
     Ok(Exit::Success)
+}
+
+/// From the folder of the page to that of the run, as links go: with `/` at its end, or empty. Where there is none, files are
+/// looked for beside the page.
+fn way_to(run: &Path, page: &Path) -> String {
+    let page = if page.as_os_str().is_empty() { Path::new(".") } else { page };
+    let (Ok(run), Ok(page)) = (run.canonicalize(), page.canonicalize()) else { return String::new() };
+    let common = run.components().zip(page.components()).take_while(|(run, page)| run == page).count();
+    let up = page.components().skip(common).map(|_| "..".to_owned());
+    let down = run.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).map(|part| part + "/").collect()
 }
 
 fn heading(run: &Run) -> Heading {
@@ -124,5 +136,28 @@ impl From<ReportError> for Failure {
             ReportError::NotJson { .. } => Self::new(Exit::Internal, error.to_string()),
             _ => Self::new(Exit::Results, error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_run_wherever_the_page_lies() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = place.path().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let run = folder("results/runs/a");
+        let check =
+            |page: &Path, expected: &str| assert_eq!(way_to(&run, page), expected, "{}", page.display());
+        check(&run, "");
+        check(&folder("results/runs/a/pages"), "../");
+        check(&folder("results/pages"), "../runs/a/");
+        check(place.path(), "results/runs/a/");
+        check(&place.path().join("nowhere"), "");
     }
 }

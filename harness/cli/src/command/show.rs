@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{AttemptId, AttemptRecord, Outcome, SlotId, ToolCall};
-use clawrl_record::{AttemptSummary, Ending, Run, render_summary};
+use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, SlotId, ToolCall};
+use clawrl_record::{AttemptSummary, Ending, Run, blob_path, render_summary};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -189,6 +189,7 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
     for message in &record.trajectory.prompt {
         text += &indented(&format!("{:?}", message.role).to_lowercase(), &message.joined_text());
     }
+    text += &pictures(&record.trajectory.reset);
     for (number, turn) in record.trajectory.turns.iter().enumerate() {
         let said = match turn.calls.as_slice() {
             [] => turn.reply.joined_text(),
@@ -196,6 +197,7 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
         };
         text += &indented(&format!("turn {}", number + 1), &said);
         text += &indented("saw", &turn.observation.joined_text());
+        text += &pictures(&turn.observation);
     }
     match &record.outcome {
         Outcome::Finished { stop, grade, reward } => {
@@ -209,6 +211,12 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
         Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
     }
     text
+}
+
+/// Files of pictures, a line each.
+fn pictures(observation: &Observation) -> String {
+    let files = observation.all_pictures().filter_map(|picture| blob_path(&picture));
+    files.map(|file| format!("picture  {file}\n")).collect()
 }
 
 fn call_text(call: &ToolCall) -> String {

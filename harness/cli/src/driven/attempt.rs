@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, Fault, LeaseRequest, Limit, SlotSpec, StepCtx,
-    TaskSpec, ToolCall,
+    AttemptId, BlobStore, Boundary, CancelToken, Env, EnvProvider, Epoch, Fault, LeaseRequest, Limit,
+    MemoryBlobs, SlotSpec, StepCtx, TaskSpec, ToolCall,
 };
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::message::{Refusal, Request, Wrong, begun, closed, graded, stepped};
+use super::message::{Refusal, Request, Wrong, begun, closed, graded, images, stepped};
 
 /// How long an environment may be late in returning by itself.
 const GRACE: Duration = Duration::from_secs(10);
@@ -42,6 +42,8 @@ pub(crate) struct Driven {
     task: Arc<TaskSpec>,
     slot: SlotSpec,
     cancel: CancelToken,
+    /// What is shown is told whole, at once; see `message.rs`.
+    blobs: Arc<MemoryBlobs>,
     env: Option<Box<dyn Env>>,
     stage: Stage,
     seq: u32,
@@ -51,7 +53,8 @@ pub(crate) struct Driven {
 impl Driven {
     pub(crate) fn new(provider: Arc<dyn EnvProvider>, task: Arc<TaskSpec>, slot: SlotSpec) -> Self {
         let cancel = CancelToken::new();
-        Self { provider, task, slot, cancel, env: None, stage: Stage::New, seq: 0, faulted: false }
+        let blobs = Arc::default();
+        Self { provider, task, slot, cancel, blobs, env: None, stage: Stage::New, seq: 0, faulted: false }
     }
 
     /// Fired, it gives up what is under way.
@@ -102,6 +105,7 @@ impl Driven {
             seed: seed.unwrap_or(self.slot.env_seed),
             deadline: Instant::now() + limits.lease,
             cancel: self.cancel.clone(),
+            blobs: Arc::clone(&self.blobs) as Arc<dyn BlobStore>,
         };
         // Dropping a lease gives it up.
         let leased = tokio::select! {
@@ -113,7 +117,8 @@ impl Driven {
         let ctx = ctx(0, limits.setup, &self.cancel);
         let observation = kept_to(Boundary::Env, Limit::Setup, limits.setup, env.reset(ctx)).await?;
         self.stage = Stage::Acting;
-        Ok(begun(&self.task.instruction, &observation))
+        let images = images(&observation, &*self.blobs).await?;
+        Ok(begun(&self.task.instruction, &observation, images))
     }
 
     async fn step(&mut self, calls: &[ToolCall], within: Option<Duration>) -> Result<Value, Fault> {
@@ -125,7 +130,8 @@ impl Driven {
         if result.end.is_some() {
             self.stage = Stage::Over;
         }
-        Ok(stepped(&result))
+        let images = images(&result.observation, &*self.blobs).await?;
+        Ok(stepped(&result, images))
     }
 
     async fn grade(&mut self) -> Result<Value, Fault> {

@@ -7,8 +7,11 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clawrl_core::{
-    CheckReport, Fault, Grade, Observation, Retry, StepResult, StopReason, ToolCall, ToolSpec, printable_line,
+    BlobRef, BlobStore, Boundary, CheckReport, Fault, Grade, Observation, Part, Retry, StepResult,
+    StopReason, ToolCall, ToolSpec, printable_line,
 };
 use clawrl_custom::PROTOCOL;
 use serde::de::DeserializeOwned;
@@ -230,19 +233,19 @@ fn error(wrong: &Wrong) -> Value {
 }
 
 /// Result of `reset`.
-pub(super) fn begun(instruction: &str, observation: &Observation) -> Value {
+pub(super) fn begun(instruction: &str, observation: &Observation, images: Vec<Value>) -> Value {
     json!({
         "protocol": PROTOCOL,
         "instruction": instruction,
-        "observation": seen(observation),
+        "observation": seen(observation, images),
         "tools": tools(&observation.tools),
     })
 }
 
 /// Result of `step`.
-pub(super) fn stepped(result: &StepResult) -> Value {
+pub(super) fn stepped(result: &StepResult, images: Vec<Value>) -> Value {
     let mut object = Map::new();
-    object.insert("observation".to_owned(), seen(&result.observation));
+    object.insert("observation".to_owned(), seen(&result.observation, images));
     if let Some(end) = &result.end {
         object.insert("done".to_owned(), done(end).into());
     }
@@ -285,9 +288,29 @@ pub(super) fn closed(leftovers: &[String]) -> Value {
     if leftovers.is_empty() { json!({}) } else { json!({ "leftovers": leftovers }) }
 }
 
-fn seen(observation: &Observation) -> Value {
+/// The images that an observation shows, in order: whoever drives has no record to look them up in.
+///
+/// # Errors
+/// A harness [`Fault`] of one that is not kept.
+pub(super) async fn images(observation: &Observation, blobs: &dyn BlobStore) -> Result<Vec<Value>, Fault> {
+    let mut images = Vec::new();
+    for part in &observation.parts {
+        let Part::Image { media_type, sha256 } = part else { continue };
+        let blob = BlobRef { media_type: media_type.clone(), sha256: sha256.clone() };
+        let bytes = blobs.read(&blob).await.map_err(|error| {
+            Fault::permanent(Boundary::Harness, "image-missing", format!("an image cannot be read: {error}"))
+        })?;
+        images.push(json!({ "media_type": media_type, "base64": STANDARD.encode(&bytes) }));
+    }
+    Ok(images)
+}
+
+fn seen(observation: &Observation, images: Vec<Value>) -> Value {
     let mut object = Map::new();
     object.insert("text".to_owned(), observation.joined_text().into());
+    if !images.is_empty() {
+        object.insert("images".to_owned(), images.into());
+    }
     if let Some(full_text) = &observation.full_text {
         object.insert("full_text".to_owned(), full_text.as_str().into());
     }
@@ -314,7 +337,7 @@ fn done(end: &StopReason) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use clawrl_core::Boundary;
+    use clawrl_core::MemoryBlobs;
     use proptest::prelude::*;
 
     use super::*;
@@ -328,6 +351,20 @@ mod tests {
             }
             (found, expected) => panic!("{line}: {found:?}, not {expected:?}"),
         }
+    }
+
+    #[tokio::test]
+    async fn images_are_told_whole() {
+        let blobs = MemoryBlobs::default();
+        let kept = blobs.keep("image/png", b"picture".to_vec()).await.unwrap();
+        let mut observation = Observation::from_text("a page");
+        observation.parts.push(kept.into());
+        let told = images(&observation, &blobs).await.unwrap();
+        let expected =
+            json!({ "text": "a page", "images": [{ "media_type": "image/png", "base64": "cGljdHVyZQ==" }] });
+        assert_eq!(begun("Look.", &observation, told)["observation"], expected);
+        observation.parts.push(BlobRef::of("image/png", b"never kept").into());
+        assert_eq!(images(&observation, &blobs).await.unwrap_err().code, "image-missing");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
+use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, SinkError};
 use clawrl_scheduler::Demand;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -48,6 +48,10 @@ impl EpisodeSink for Watched {
             locked(&self.waiting).ended(slot, Instant::now());
             kept
         })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        self.kept.blobs()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
+use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
 use tokio::sync::mpsc;
 
 /// Where the learner hears of attempts.
@@ -44,5 +44,9 @@ impl EpisodeSink for Feed {
             }
             Ok(())
         })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        self.kept.blobs()
     }
 }

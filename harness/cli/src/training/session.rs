@@ -44,7 +44,7 @@ use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
 use crate::profile;
 use crate::progress::Display;
-use crate::wiring::{Executor, Machine, Work};
+use crate::wiring::{Executor, Machine, Work, refuse_unseen_pictures};
 
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
@@ -132,6 +132,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
         None => None,
     };
     plans.extend(&demonstrations);
+    plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
     let machine = Machine::prepare(&plans, log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clawrl_core::{AttemptRecord, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError, SlotId};
+use clawrl_core::{
+    AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, Outcome, SinkError, SlotId,
+};
 
 /// Keeps what closed each slot, without its trajectory. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemorySink {
     outcomes: Arc<Mutex<BTreeMap<SlotId, Outcome>>>,
+    blobs: Arc<MemoryBlobs>,
 }
 
 impl MemorySink {
@@ -33,5 +36,9 @@ impl EpisodeSink for MemorySink {
             self.lock().insert(record.attempt.slot, record.outcome);
         }
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        Arc::clone(&self.blobs) as Arc<dyn BlobStore>
     }
 }

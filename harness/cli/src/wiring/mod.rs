@@ -17,7 +17,7 @@ pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
 pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
-pub(crate) use policy::policy_of;
+pub(crate) use policy::{policy_of, refuse_unseen_pictures};
 pub(crate) use secrets::named as named_secrets;
 pub(crate) use test_sandboxes::TestSandboxes;
 pub(crate) use unprovided::Unprovided;

@@ -28,12 +28,30 @@ pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Poli
             Arc::new(Random::new(actions.clone()).ok_or_else(|| impossible("an empty list of actions"))?)
         }
         PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
+            refuse_unseen_pictures(plan)?;
             crate::training::embedded_policy(path, *temperature_milli, *max_new_tokens)?
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
+}
+
+/// Refuses a plan whose policy reads text where observations are pictures.
+///
+/// # Errors
+/// Which task it is, and what to write instead.
+pub(crate) fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), Failure> {
+    let reads = matches!(plan.policy, PolicySpec::Torch { .. });
+    match plan.tasks.iter().find(|task| task.env.shows_pictures()) {
+        Some(task) if reads => {
+            let message = format!("task {} shows pictures, and the embedded policy reads text only", task.id);
+            let help =
+                "write `screenshots: recorded` to have them in the report, or let a policy act that sees";
+            Err(Failure::with_help(Exit::Refused, message, help))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The replies of the attempts that closed a run's slots.
@@ -60,4 +78,29 @@ fn recordings(
         }
     }
     Ok(replies)
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{EnvSpec, GuiSpec, Screenshots, TaskSpec};
+    use clawrl_testkit::{PlanShape, task};
+
+    use super::*;
+
+    #[test]
+    fn pictures_are_for_policies_that_see() {
+        let torch =
+            || PolicySpec::Torch { path: "policy".into(), temperature_milli: 1_000, max_new_tokens: 8 };
+        let check = |policy: PolicySpec, screenshots: Screenshots, refused: bool| {
+            let env = EnvSpec::Gui(Box::new(GuiSpec { screenshots, ..GuiSpec::default() }));
+            let mut plan = PlanShape::flat(1, 1).build();
+            plan.tasks = vec![Arc::new(TaskSpec { env, ..task("a") })];
+            plan.policy = policy;
+            assert_eq!(refuse_unseen_pictures(&plan).is_err(), refused, "{screenshots:?}");
+        };
+        check(torch(), Screenshots::Shown, true);
+        check(torch(), Screenshots::Recorded, false);
+        check(torch(), Screenshots::OnRequest, false);
+        check(PolicySpec::Oracle, Screenshots::Shown, false);
+    }
 }

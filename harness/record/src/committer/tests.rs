@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sink::{CREDITS, RunSink};
-use crate::{Opened, files, journal, resume};
+use crate::{Opened, RunBlobs, files, journal, resume};
 
 const SLOTS: u32 = 2000;
 const SHA: &str = "5e";
@@ -124,7 +124,8 @@ fn start(disk: Disk, sync_interval: Duration) -> Writing {
     let (commands, queue) = bounded(CREDITS + 1);
     let committer = Committer::new(target).unwrap();
     let thread = std::thread::spawn(move || committer.run(&queue));
-    Writing { disk, sink: RunSink::new(commands.clone()), commands, thread }
+    let blobs = Arc::new(RunBlobs::open(&PathBuf::from("nowhere")).unwrap());
+    Writing { disk, sink: RunSink::new(commands.clone(), blobs), commands, thread }
 }
 
 impl Writing {

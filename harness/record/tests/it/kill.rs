@@ -17,6 +17,7 @@ fn twenty_kills_lose_nothing_acknowledged() {
     let store = RunStore::open(disturbed.path()).unwrap();
     let mut moments = SplitMix64::new(20);
     let mut acknowledged: Vec<String> = Vec::new();
+    let mut pictures = 0;
     for kill in 0..KILLS {
         let (mut process, output) = child::start(disturbed.path(), SLOTS, None);
         let moment = 1 + moments.below(120) as usize;
@@ -41,10 +42,16 @@ fn twenty_kills_lose_nothing_acknowledged() {
                 _ => {
                     let record = read.trajectory(crate::fixture::attempt(slot, number)).unwrap();
                     assert_eq!(record.epoch.0.to_string(), epoch, "kill {kill}: {said}");
+                    for picture in &record.trajectory.turns[0].observation.pictures {
+                        let there = read.blob(picture).unwrap();
+                        assert_eq!(there, Some(crate::fixture::picture(slot, number)), "kill {kill}: {said}");
+                        pictures += 1;
+                    }
                 }
             }
         }
     }
+    assert!(pictures > 0);
     let closed = store.info(&run).closed;
     assert!(
         0 < closed && closed < SLOTS,

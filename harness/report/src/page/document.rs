@@ -8,6 +8,7 @@ use clawrl_record::{PAGE_STYLE, Run, duration, escape_html, percent};
 use sha2::{Digest, Sha256};
 
 use super::{charts, index, tables};
+use crate::block::Extras;
 use crate::error::ReportError;
 use crate::figures::Figures;
 use crate::gather::Gathered;
@@ -22,15 +23,15 @@ const VIEWER: &str = include_str!("viewer.js");
 pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> Result<String, ReportError> {
     let style = format!("{PAGE_STYLE}\n{STYLE}");
     let script = format!("{SCREEN}\n{TERMINAL}\n{VIEWER}");
-    let (details, casts) = (gathered.blocks.details(), gathered.blocks.casts());
-    let bytes = details.iter().chain(casts.iter().flatten()).map(String::len).sum::<usize>();
+    let (details, extras) = (gathered.blocks.details(), gathered.blocks.extras());
+    let bytes = details.iter().map(String::len).chain(extras.iter().map(Extras::len)).sum::<usize>();
     let mut page = String::with_capacity(bytes + bytes / 16 + (1 << 20));
     // Writing to a string does not fail, here and below.
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{}'; \
-         style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\
+         style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'\">\
          <meta name=\"referrer\" content=\"no-referrer\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{} - ClawRL run</title>\n<style>{style}</style></head><body><main>\n",
         hash(&script),
@@ -52,8 +53,12 @@ pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> R
     for (chunk, text) in details.iter().enumerate() {
         block(&mut page, &format!("d{chunk}"), text);
     }
-    for (chunk, text) in casts.iter().enumerate().filter_map(|(chunk, text)| Some((chunk, text.as_ref()?))) {
-        block(&mut page, &format!("c{chunk}"), text);
+    for (chunk, Extras { casts, films }) in extras.iter().enumerate() {
+        for (kind, text) in [("c", casts), ("p", films)] {
+            if let Some(text) = text {
+                block(&mut page, &format!("{kind}{chunk}"), text);
+            }
+        }
     }
     let _ = write!(page, "<script>{script}</script>\n</body></html>\n");
     Ok(page)
@@ -156,7 +161,7 @@ fn viewer(page: &mut String, gathered: &Gathered<'_>) {
     let place = |chunks: usize| {
         gathered.chunks[..chunks.min(gathered.chunks.len())].last().map_or(0, |range| range.end)
     };
-    let (shown, replayed) = (place(gathered.blocks.details().len()), place(gathered.blocks.casts().len()));
+    let (shown, replayed) = (place(gathered.blocks.details().len()), place(gathered.blocks.extras().len()));
     let all = gathered.attempts.len();
     let lost_casts = (replayed..all).filter(|&at| gathered.blocks.has_cast(at)).count();
     if lost_casts > 0 {

@@ -15,8 +15,10 @@ struct Index<'a> {
     tasks: Vec<&'a str>,
     /// Chunks that the page has; of later ones the attempts were left out.
     chunks: usize,
-    /// Chunks whose recordings the page has.
+    /// Chunks whose recordings and small pictures the page has.
     cast_chunks: usize,
+    /// What leads from the page to the run's folder.
+    run_folder: &'a str,
     rows: Vec<Row>,
 }
 
@@ -55,7 +57,8 @@ pub(super) fn block(run: &Run, gathered: &Gathered<'_>) -> Result<String, Report
         kinds: KINDS.map(Kind::word),
         tasks: plan.tasks.iter().map(|task| task.id.0.as_str()).collect(),
         chunks: gathered.blocks.details().len(),
-        cast_chunks: gathered.blocks.casts().len(),
+        cast_chunks: gathered.blocks.extras().len(),
+        run_folder: &gathered.run_folder,
         rows: rows.into_iter().map(|(_, row)| row).collect(),
     };
     crate::block::compressed("the list of attempts", &index)

@@ -3,9 +3,10 @@
 //
 // V1. Everything that an attempt wrote becomes text of a node, never markup: nothing here parses HTML.
 // V2. Data is decompressed when it is looked at, a block at a time. V3. Nothing is fetched: the page's policy forbids it.
+// A picture's file is opened by whoever follows a link to it.
 //
-// The page has one element `index` with the list, and elements `d0`, `d1`... with attempts and `c0`, `c1`... with
-// recordings, each gzipped JSON in base64.
+// The page has one element `index` with the list, and elements `d0`, `d1`... with attempts, `c0`, `c1`... with recordings and
+// `p0`, `p1`... with small pictures, each gzipped JSON in base64.
 (() => {
   const at = id => document.getElementById(id);
   const ROWS_AT_ONCE = 200;
@@ -107,6 +108,8 @@
     }
     const detail = (await unpack('d' + row.chunk))[row.place];
     const parts = [head, ending(row, detail), phases(detail)];
+    const strip = film(detail, row.chunk < index.cast_chunks && at('p' + row.chunk) ? await unpack('p' + row.chunk) : null);
+    if (strip) parts.push(...strip);
     if (row.cast && row.chunk < index.cast_chunks) {
       replay = player((await unpack('c' + row.chunk))[row.place]);
       parts.push(replay.element);
@@ -115,7 +118,7 @@
       const why = row.cast
         ? `Its recording was left out, because the page would be too large: clawrl show ${index.run} --attempt ${row.attempt} --cast FILE`
         : 'There is no recording of its terminal.';
-      parts.push(make('p', 'soft', why));
+      if (row.cast || !strip) parts.push(make('p', 'soft', why));
     }
     for (const said of detail.prompt) parts.push(make('h4', '', said.role), pre('saw', said.text));
     if (detail.reset) parts.push(make('h4', '', 'first observation'), pre('saw', detail.reset));
@@ -159,7 +162,9 @@
     if (code !== undefined) words.push(code === null ? 'exit unknown' : `exit ${code}`);
     if (turn.sampled_tokens !== undefined) words.push(`${turn.sampled_tokens} tokens`);
     words.push(...usageWords(turn.usage), ...(turn.marks || []));
-    const parts = [make('h4', '', words.join(' · '))];
+    const head = make('h4', '', words.join(' · '));
+    head.id = `turn-${number}`;
+    const parts = [head];
     if (turn.reply) parts.push(pre('said', turn.reply));
     for (const call of turn.calls) {
       parts.push(make('div', 'call', make('span', 'soft', visible(call.name)), pre('said', call.text)));
@@ -184,6 +189,52 @@
     if (usage.source === 'estimated') words.push('estimated');
     if (usage.retries) words.push(`${usage.retries} retries`);
     return [...words, ...(usage.notes || [])];
+  }
+
+  // The pictures of an attempt: that of the first observation, then one of each turn, above what was done in it.
+
+  /** What was done in a turn, in a line. */
+  function done(turn) {
+    const calls = turn.calls.map(call => (call.name === 'act' ? call.text : `${call.name} ${call.text}`.trim()));
+    return (calls.length ? calls.join('; ') : turn.reply).replace(/\s+/g, ' ');
+  }
+
+  function film(detail, small) {
+    const shots = [{ picture: (detail.pictures || [])[0], why: detail.no_picture, caption: 'at the start' }];
+    for (const turn of detail.turns) {
+      shots.push({ picture: (turn.pictures || [])[0], why: (turn.facts || {}).no_picture, caption: done(turn) });
+    }
+    if (!shots.some(shot => shot.picture)) return null;
+    const folder = index.run_folder.split('/').map(encodeURIComponent).join('/');
+    const strip = make('ol', 'film', ...shots.map((shot, turn) => frame(shot, turn, folder, small)));
+    strip.setAttribute('aria-label', 'pictures of the page, turn by turn');
+    const key = 'What the page looked like. A picture opens its file, which lies in the folder of the run; what is below it leads to the turn.';
+    return [make('p', 'soft', small ? key : `${key} Small ones were left out, because the page would be too large.`), strip];
+  }
+
+  function frame({ picture, why, caption }, turn, folder, small) {
+    const place = turn === 0 ? 'at the start' : `after turn ${turn}`;
+    let shown = make('span', 'none', why ? `no picture: ${visible(why)}` : 'no picture');
+    if (picture) {
+      shown = make('a', '');
+      shown.href = folder + picture.file;
+      Object.assign(shown, { target: '_blank', rel: 'noopener' });
+      const data = small && small[picture.sha256];
+      if (data) {
+        const image = make('img');
+        Object.assign(image, { src: `data:image/png;base64,${data}`, alt: `the page ${place}: ${visible(caption)}` });
+        shown.append(image);
+      } else {
+        shown.append(make('span', 'none', `picture ${place}`));
+      }
+    }
+    const words = make('button', '', make('b', '', turn === 0 ? '' : `${turn} `), visible(caption));
+    words.title = visible(caption);
+    words.addEventListener('click', () => {
+      const head = at(`turn-${turn}`) || at('attempt');
+      head.scrollIntoView({ block: 'start' });
+    });
+    return make('li', '', shown, words);
   }
 
   // The replay of a terminal.

@@ -119,7 +119,7 @@ fn trajectory(instruction: &str) -> Trajectory {
     }))
 }
 
-fn finished(score: f64) -> Outcome {
+pub(crate) fn finished(score: f64) -> Outcome {
     let check = |label: &str, score: f64, message: &str| CheckReport {
         label: label.to_owned(),
         score,
@@ -226,7 +226,7 @@ pub(crate) fn fill(writer: &RunWriter, slots: std::ops::Range<u32>) {
     });
 }
 
-fn record(lease: LeaseRecord, outcome: Outcome, closes_slot: bool) -> AttemptRecord {
+pub(crate) fn record(lease: LeaseRecord, outcome: Outcome, closes_slot: bool) -> AttemptRecord {
     let slot = lease.attempt.slot.0;
     let has_begun = !matches!(outcome, Outcome::Cancelled(_));
     let at = |us: u64| std::time::Duration::from_micros(us);

@@ -82,7 +82,7 @@ fn p1_the_policy_lets_nothing_run_but_the_page_s_own_script_and_style() {
     let (script, style) =
         (between(&page, "<script>", "</script>")[0], between(&page, "<style>", "</style>")[0]);
     let expected = format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'",
         hash(script),
         hash(style)
     );

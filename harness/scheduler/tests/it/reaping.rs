@@ -4,7 +4,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use clawrl_core::{
-    AttemptRecord, Boundary, BoxFuture, EnvProvider, EpisodeSink, LeaseRecord, Outcome, SinkError, Timeouts,
+    AttemptRecord, BlobStore, Boundary, BoxFuture, EnvProvider, EpisodeSink, LeaseRecord, Outcome, SinkError,
+    Timeouts,
 };
 use clawrl_scheduler::{Patience, RunEnd, Scheduler};
 use clawrl_testkit::{FaultyProvider, MemorySink, PlanShape, Reply, ScriptedPolicy};
@@ -98,6 +99,10 @@ impl EpisodeSink for WaitsForTheLate {
             }
             self.kept.resolved(record).await
         })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        self.kept.blobs()
     }
 }
 

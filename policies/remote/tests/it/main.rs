@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod bad_servers;
+mod images;
 mod keep_alives;
 mod looking;
 mod replies;

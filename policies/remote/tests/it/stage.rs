@@ -1,11 +1,11 @@
 //! A policy over a stub, and turns asked of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, AttemptId, CancelToken, Fault, Message, Policy, PolicyRequest, RemoteDialect,
-    RemoteSpec, Retry, Role, SlotId, TaskSpec,
+    Action, ActionFormat, AttemptId, BlobStore, CancelToken, Fault, MemoryBlobs, Message, Policy,
+    PolicyRequest, RemoteDialect, RemoteSpec, Retry, Role, SlotId, TaskSpec,
 };
 use clawrl_remote::{RemotePolicy, Secret};
 use clawrl_testkit::{run_tool, submit_tool, task};
@@ -34,11 +34,16 @@ pub(crate) struct Turn<'a> {
     pub(crate) format: ActionFormat,
     pub(crate) conversation: &'a [Message],
     pub(crate) time: Duration,
+    pub(crate) blobs: &'a dyn BlobStore,
 }
+
+/// For conversations without images.
+static NO_BLOBS: LazyLock<MemoryBlobs> = LazyLock::new(MemoryBlobs::default);
 
 impl Default for Turn<'_> {
     fn default() -> Self {
-        Self { slot: 0, format: ActionFormat::Raw, conversation: &[], time: Duration::from_secs(60) }
+        let time = Duration::from_secs(60);
+        Self { slot: 0, format: ActionFormat::Raw, conversation: &[], time, blobs: &*NO_BLOBS }
     }
 }
 
@@ -57,6 +62,7 @@ impl Turn<'_> {
             seed: u64::from(self.slot) + 1,
             deadline: Instant::now() + self.time,
             cancel: &CancelToken::new(),
+            blobs: self.blobs,
         };
         let outcome = policy.act(request).await;
         assert!(!format!("{outcome:?}").contains(KEY), "the key: {outcome:?}");

@@ -62,6 +62,7 @@ pub(crate) fn act(
     turn: u32,
 ) -> Result<Action, Fault> {
     let (task, tools, cancel) = (Arc::new(task), tools(), CancelToken::new());
+    let blobs = clawrl_core::MemoryBlobs::default();
     let future = policy.act(PolicyRequest {
         attempt,
         task: &task,
@@ -71,6 +72,7 @@ pub(crate) fn act(
         seed: derive_seed(u64::from(attempt.slot.0), "turn", &[u64::from(turn)]),
         deadline: Instant::now() + Duration::from_secs(60),
         cancel: &cancel,
+        blobs: &blobs,
     });
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(reply) => reply,

@@ -50,20 +50,22 @@ fn conversation(pages: &[&str], said: &[&str]) -> Vec<Message> {
 fn reply(policy: &dyn Policy, task: &TaskSpec, slot: u32, pages: &[&str], said: &[&str]) -> Action {
     let (task, tools, cancel) = (Arc::new(task.clone()), tools(), CancelToken::new());
     let messages = conversation(pages, said);
+    let blobs = clawrl_core::MemoryBlobs::default();
     let request = PolicyRequest {
         attempt: attempt(slot, 0),
         task: &task,
         conversation: &messages,
         tools: &tools,
-        turn: u32::try_from(said.len()).unwrap(),
+        turn: u32::try_from(said.len()).expect("few turns"),
         seed: u64::from(slot) * 100 + said.len() as u64,
         deadline: Instant::now() + Duration::from_secs(60),
         cancel: &cancel,
+        blobs: &blobs,
     };
     let mut future = policy.act(request);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(reply) => reply.unwrap(),
+        std::task::Poll::Ready(reply) => reply.expect("a reply"),
         std::task::Poll::Pending => panic!("a scripted reply is ready when it is asked for"),
     }
 }

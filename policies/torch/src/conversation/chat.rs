@@ -148,9 +148,10 @@ impl Chat {
         Ok(self.tokenizer.decode(said, MarkupTokens::Skip)?)
     }
 
-    /// The content of a message as ids, stripped as the template strips it.
+    /// The content of a message as ids, stripped as the template strips it. Images are words, which is all that they can be
+    /// for a policy that reads.
     pub(super) fn content_ids(&self, message: &Message) -> Result<Vec<u32>, ConversationError> {
-        let text = message.joined_text();
+        let text = message.text_with_images_named();
         Ok(self.tokenizer.encode_content(self.template.trim_of(message.role).apply(&text))?)
     }
 }

@@ -34,9 +34,6 @@ pub enum ConversationError {
         /// The token.
         token: String,
     },
-    /// A message with an image.
-    #[error("this policy reads text only, and a {0:?} message has an image")]
-    Image(Role),
     /// A recorded reply that cannot have been sampled as recorded.
     #[error("the tokens of a recorded reply are damaged: {0}")]
     Damaged(&'static str),

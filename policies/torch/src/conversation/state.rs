@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 
-use clawrl_core::{Message, Part, Role, SampledTokens, ToolSpec};
+use clawrl_core::{Message, Role, SampledTokens, ToolSpec};
 use clawrl_learn::Segment;
 
 use super::chat::Chat;
@@ -75,7 +75,7 @@ impl ConversationState {
             return Err(ConversationError::OutOfOrder("the last context has no reply yet"));
         }
         let Context { messages, tools } = context;
-        check_content(chat, messages, tools)?;
+        check_tools(chat, tools)?;
         let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
         let pieces = chat.template.render(&roles, tools)?;
         let (new, spliced) = match self.continues_at(messages, &pieces) {
@@ -242,11 +242,7 @@ fn push_sampled(
     Ok(())
 }
 
-fn check_content(chat: &Chat, messages: &[Message], tools: &[ToolSpec]) -> Result<(), ConversationError> {
-    let has_image = |message: &&Message| message.parts.iter().any(|part| matches!(part, Part::Image { .. }));
-    if let Some(message) = messages.iter().find(has_image) {
-        return Err(ConversationError::Image(message.role));
-    }
+fn check_tools(chat: &Chat, tools: &[ToolSpec]) -> Result<(), ConversationError> {
     // Tools go through the template as they are, so they must not bring markup of their own.
     for tool in tools {
         let written =

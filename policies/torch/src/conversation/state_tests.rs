@@ -222,9 +222,15 @@ fn templates_that_cannot_be_followed_are_refused_by_name() {
     check("{{ messages[1].content }}", &[user("x"), user("y")], "drops the content of User");
     check("{{ messages[0].content }}{{ messages[0].content }}", &[user("x")], "repeats or reorders");
     check("{{ messages[0].content.replace('\\n', ' ') }}", &[user("x")], "changes the content of");
+}
+
+#[test]
+fn images_are_words() {
+    let chat = chat(DEFAULT_TEMPLATE).unwrap();
     let mut image = user("x");
-    image.parts.push(Part::Image { media_type: "image/png".to_owned(), sha256: String::new() });
-    check(DEFAULT_TEMPLATE, &[image], "image");
+    image.parts.push(clawrl_core::BlobRef::of("image/png", b"").into());
+    let ids = |message: &Message| chat.content_ids(message).unwrap();
+    assert_eq!(ids(&image), ids(&user("x\n[image/png]")));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, AttemptId, CancelToken, Fault, FinishReason, Message, Part, Policy, PolicyRequest,
-    Role, SlotId, TaskSpec, ToolSpec,
+    Action, ActionFormat, AttemptId, CancelToken, Fault, FinishReason, Message, Policy, PolicyRequest, Role,
+    SlotId, TaskSpec, ToolSpec,
 };
 use clawrl_testkit::{run_tool, submit_tool, task};
 use clawrl_torch::{
@@ -53,6 +53,7 @@ impl Stage {
             seed: u64::from(slot) << 32 | u64::from(turn),
             deadline: Instant::now() + Duration::from_secs(60),
             cancel: &CancelToken::new(),
+            blobs: &clawrl_core::MemoryBlobs::default(),
         };
         self.policy.act(request).await
     }
@@ -138,9 +139,6 @@ async fn what_cannot_be_answered_is_a_fault_by_name() {
     let text = |text: &str| Message::text(Role::User, text);
     check(ActionFormat::Raw, text(&"x ".repeat(1_024)), "context-too-long").await;
     check(ActionFormat::ToolCalls, text("x"), "action-format-unsupported").await;
-    let mut image = text("x");
-    image.parts.push(Part::Image { media_type: "image/png".to_owned(), sha256: String::new() });
-    check(ActionFormat::Fenced, image, "image-unsupported").await;
 }
 
 #[tokio::test]

@@ -44,6 +44,16 @@ fn suites_of_software_engineering_are_valid() {
     valid(&[&suite("swe-synth"), "--limit", "12"], "12 of 12 tasks are valid");
 }
 
+/// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
+#[cfg(feature = "browser-tests")]
+#[test]
+fn gui_basics_is_valid_and_no_mistake_passes() {
+    let place = Place::new();
+    let arguments = ["--mistakes", "--limit", "32", "--quiet", "--concurrency", "2"];
+    let said = place.clawrl(&[&["validate", &suite("gui-basics")][..], &arguments].concat()).ends(0);
+    assert!(said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"), "{}", said.out);
+}
+
 fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
     let run = place.run(run);
     let mut records: BTreeMap<TaskId, Vec<AttemptRecord>> = BTreeMap::new();
@@ -94,6 +104,12 @@ fn a_replay_of_every_family_of_terminal_basics_repeats_it() {
 #[test]
 fn a_replay_of_toolcall_basics_repeats_it() {
     a_replay_repeats(&[&suite("toolcall-basics")], 304);
+}
+
+#[cfg(feature = "browser-tests")]
+#[test]
+fn a_replay_of_every_family_of_gui_basics_repeats_it() {
+    a_replay_repeats(&[&suite("gui-basics"), "--limit", "32", "--concurrency", "2"], 32);
 }
 
 #[test]
