@@ -222,12 +222,12 @@ fn filters_limits_and_splits_select() {
 /// The same instruction, and another page each time.
 #[test]
 fn tasks_with_pages_are_split_by_what_prepares_these() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("suite.yaml");
     let text = "format: 1\nsuite: pages\ntasks:\n  - id: one\n    template: { episode: { range: [1, 60] } }\n    \
                 instruction: click\n    env: { gui: { sites: { a: { files: { index.html: a } } }, prepare: [\"begin({{ \
                 episode }})\"] } }\n    checks: [{ page_url: a }]\n";
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, text).expect("a file");
     let suites = [load_suite(&path).unwrap_or_else(|error| panic!("{}", rendered(&error)))];
     let of = |split| plan(&suites, &PlanOptions { split, ..options() }).tasks;
     let (train, held_out) = (of(Split::Train), of(Split::HeldOut));
