@@ -10,8 +10,9 @@
 //! The comparison leans to the bare side: it has no sandbox, one tab for ever, and no accessibility tree to read.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -244,14 +245,15 @@ impl Drivers {
     async fn start(programs: &BrowserPrograms, count: usize) -> Result<Self, Failure> {
         let mut drivers = Self { programs: Vec::new(), clients: Vec::new(), _profiles: Vec::new() };
         for _ in 0..count {
-            let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let driver = Command::new(&programs.driver)
-                .args([format!("--port={port}"), "--log-level=OFF".to_owned()])
+            let mut driver = Command::new(&programs.driver)
+                .args(["--port=0", "--log-level=SEVERE"])
                 .stdin(Stdio::null())
-                .stdout(Stdio::null())
+                .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()?;
+            let said = driver.stdout.take();
             drivers.programs.push(driver);
+            let port = listening(said.ok_or("the driver has no output")?)?;
             let profile = tempfile::tempdir()?;
             let arguments = [
                 "--headless=new".to_owned(),
@@ -313,15 +315,20 @@ impl Drop for Drivers {
     }
 }
 
-/// Connects as soon as the driver listens.
-async fn connected(port: u16, wanted: Value) -> Result<Client, Failure> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        if Instant::now() > deadline {
-            return Err("chromedriver does not listen".into());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await; // timer: a driver does not say when it listens
+/// The port that the driver says it listens on. What it says later is read and dropped, so that it never waits to say it.
+fn listening(said: ChildStdout) -> Result<u16, Failure> {
+    let mut lines = BufReader::new(said).lines();
+    for line in lines.by_ref() {
+        let line = line?;
+        let Some((_, port)) = line.split_once("started successfully on port ") else { continue };
+        let port = port.trim_end_matches('.').trim().parse()?;
+        std::thread::spawn(move || lines.for_each(drop));
+        return Ok(port);
     }
+    Err("chromedriver ended without listening".into())
+}
+
+async fn connected(port: u16, wanted: Value) -> Result<Client, Failure> {
     let mut builder = ClientBuilder::new(HttpConnector::new());
     if let Value::Object(wanted) = wanted {
         builder.capabilities(wanted);

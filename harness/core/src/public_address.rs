@@ -68,9 +68,11 @@ mod tests {
             "fc00::1",
             "ff02::1",
             "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
             "::127.0.0.1",
             "64:ff9b::7f00:1",
             "2002:7f00:1::",
+            "2001:db8::1",
         ] {
             assert!(!is_public(address.parse().unwrap()), "{address}");
         }

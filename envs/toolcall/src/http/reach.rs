@@ -55,28 +55,8 @@ mod tests {
     #[test]
     fn r1_r2_private_addresses_are_named_or_not_reached() {
         let names = ["https://api.example.com/"];
-        for address in [
-            "127.0.0.1",
-            "10.0.0.1",
-            "172.16.1.1",
-            "192.168.0.1",
-            "169.254.169.254",
-            "0.0.0.0",
-            "224.0.0.1",
-            "100.64.0.1",
-            "255.255.255.255",
-            "::1",
-            "::",
-            "fe80::1",
-            "fc00::1",
-            "ff02::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::7f00:1",
-            "2002:7f00:1::",
-            "2001:db8::1",
-        ] {
+        // Which addresses are private is tested where it is decided.
+        for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1"] {
             check(&names, address, false, false);
         }
         for address in ["93.184.215.14", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"] {
