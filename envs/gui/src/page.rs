@@ -247,7 +247,19 @@ impl Page<'_> {
     }
 
     pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
-        within(self.call("observe", json!([{ "hidden": hidden }]))).await
+        let seen = self.observe_of(None, None, hidden).await?;
+        seen.ok_or(Trouble::Left)
+    }
+
+    /// The page, if it is the document of an identity. `unseen` is the document whose last text nobody was shown.
+    pub(crate) async fn observe_of(
+        self,
+        identity: Option<&str>,
+        unseen: Option<&str>,
+        hidden: &[String],
+    ) -> Result<Option<View>, Trouble> {
+        let options = json!({ "of": identity, "unseen": unseen, "hidden": hidden });
+        within(self.call("observe", json!([options]))).await
     }
 
     /// The number of an element. The inner error is for the agent.

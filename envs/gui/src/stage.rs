@@ -68,6 +68,16 @@ struct Tab {
     title: String,
 }
 
+/// What a look came to so far.
+struct Look {
+    /// Longer it does not wait.
+    until: Instant,
+    /// Whether the page came to rest.
+    quiet: bool,
+    /// The document that was read last, and has to be read again.
+    unseen: Option<String>,
+}
+
 /// All of it.
 pub(crate) struct Stage {
     pub(crate) browser: Browser,
@@ -305,28 +315,28 @@ impl Stage {
     /// # Errors
     /// An env [`Fault`]: the page does not answer, or the browser is gone.
     pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
-        let until = Instant::now() + spec.settle;
-        let mut quiet = false;
+        let mut look = Look { until: Instant::now() + spec.settle, quiet: false, unseen: None };
         loop {
-            match self.settled(spec, until, &mut quiet).await {
+            match self.settled(spec, &mut look).await {
                 Ok(view) => {
                     if let Some(tab) = self.tabs.get_mut(self.active) {
                         tab.title = view.title.clone();
                     }
-                    return Ok(self.sight(Some(view), quiet));
+                    return Ok(self.sight(Some(view), look.quiet));
                 }
                 Err(Trouble::Dialog) => {
                     self.hear_of_dialog().await;
                     return Ok(self.sight(None, true));
                 }
                 // The tabs are looked at again; a page that is being left gives way to the next.
-                Err(Trouble::NoTab | Trouble::Left) if Instant::now() < until + EVENT_LIMIT => {}
+                Err(Trouble::NoTab | Trouble::Left) if Instant::now() < look.until + EVENT_LIMIT => {}
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
     }
 
-    async fn settled(&mut self, spec: &GuiSpec, until: Instant, quiet: &mut bool) -> Result<View, Trouble> {
+    async fn settled(&mut self, spec: &GuiSpec, look: &mut Look) -> Result<View, Trouble> {
+        let until = look.until;
         let rested = loop {
             let left = until.saturating_duration_since(Instant::now());
             let settled = match self.page().settle(left, &spec.hidden).await {
@@ -336,7 +346,7 @@ impl Stage {
                 }
                 settled => settled?,
             };
-            *quiet = settled.quiet;
+            look.quiet = settled.quiet;
             if self.proxy.in_flight() == 0 || Instant::now() >= until {
                 break settled.identity;
             }
@@ -347,10 +357,12 @@ impl Stage {
         match self.refresh().await? {
             true => Err(Trouble::Left),
             false => {
-                let view = self.page().observe(&spec.hidden).await?;
+                let has_time = Instant::now() < until;
+                let of = has_time.then_some(rested.as_str());
+                let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
+                look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
                 // Another document came meanwhile, or is on its way: what was seen is not what came to rest.
-                let is_other = view.identity != rested || self.proxy.in_flight() > 0;
-                if is_other && Instant::now() < until { Err(Trouble::Left) } else { Ok(view) }
+                view.filter(|_| !has_time || self.proxy.in_flight() == 0).ok_or(Trouble::Left)
             }
         }
     }

@@ -7,8 +7,8 @@
 //
 // I1. No function throws, whatever the page is. What cannot be read counts as not there.
 // I2. Reading a page does not change it: no attribute, no style, no property, no event. `locate` may scroll.
-// I3. The text depends on the document alone, not on how often it was observed: a number, once given to an element,
-//     stays with it, and new elements get the next numbers in document order.
+// I3. The text depends on the document alone, not on how often it was observed: a number, once given to an element
+//     and shown, stays with it, and new elements get the next numbers in document order.
 // I4. Forms whose fields have names such as `parentNode`, and pages that replace methods of DOM prototypes, are read
 //     as all others are: what is read of nodes goes through the getters that were there when this ran.
 //

@@ -71,7 +71,12 @@ const beginWait = () => {
   };
 };
 
-/** Counts from now on requests in flight, and bodies of answers that are being read. */
+/** Events with which what was begun is over. */
+const endsWith = (events, target, end) => {
+  for (const event of events) attempt(() => addListener(target, event, end, { once: true }));
+};
+
+/** Counts from now on requests in flight, and whatever else is read, decoded, hashed or looked up in the background. */
 const hookRequests = () => once('requests', () => {
   const counted = (call) => {
     const end = beginWait();
@@ -84,18 +89,39 @@ const hookRequests = () => once('requests', () => {
       throw error;
     }
   };
-  wrap(window, 'fetch', counted);
-  for (const read of ['json', 'text', 'arrayBuffer', 'blob', 'formData']) wrap(Response.prototype, read, counted);
-  wrap(XMLHttpRequest.prototype, 'send', (call, self) => {
+  const countedUntil = (...events) => (call, self) => {
     const end = beginWait();
-    attempt(() => addListener(self, 'loadend', end, { once: true }));
+    endsWith(events, self, end);
     try {
       return call();
     } catch (error) {
       end();
       throw error;
     }
-  });
+  };
+  // What it returns tells when it is over.
+  const countedBy = (...events) => (call) => {
+    const begun = call();
+    endsWith(events, begun, beginWait());
+    return begun;
+  };
+  wrap(window, 'fetch', counted);
+  wrap(window, 'createImageBitmap', counted);
+  wrap(HTMLImageElement.prototype, 'decode', counted);
+  for (const owner of [Response, Request, Blob]) {
+    for (const read of ['json', 'text', 'arrayBuffer', 'bytes', 'blob', 'formData']) wrap(owner.prototype, read, counted);
+  }
+  wrap(XMLHttpRequest.prototype, 'send', countedUntil('loadend'));
+  for (const read of ['readAsText', 'readAsDataURL', 'readAsArrayBuffer', 'readAsBinaryString']) {
+    wrap(FileReader.prototype, read, countedUntil('loadend'));
+  }
+  for (const open of ['open', 'deleteDatabase']) wrap(IDBFactory.prototype, open, countedBy('success', 'error', 'blocked'));
+  wrap(IDBDatabase.prototype, 'transaction', countedBy('complete', 'abort'));
+  // Pages that are not secure have none.
+  const hashing = window.SubtleCrypto?.prototype;
+  for (const name of hashing ? ['digest', 'encrypt', 'decrypt', 'sign', 'verify', 'generateKey', 'deriveBits', 'deriveKey', 'importKey', 'exportKey'] : []) {
+    wrap(hashing, name, counted);
+  }
 });
 
 /** How soon after an input a timer has to be set, and how soon it has to be due, to be an answer to the input. */

@@ -10,6 +10,14 @@ const descriptions = new WeakMap();
 /** What has a number in the text that was shown last, in its order: `{number, word, name, description}`. */
 let shown = [];
 
+/** How many numbers there were before the text that was made last. */
+let before = numbered.length;
+
+/** Takes back the numbers of a text that nobody was shown. */
+function takeBack() {
+  for (const last of numbered.splice(before)) numbers.delete(last.deref());
+}
+
 function numberOf(element) {
   let number = numbers.get(element);
   if (number === undefined) {
@@ -98,8 +106,14 @@ function isOneLine(one) {
 /**
  * The page as text. `hidden` are CSS selectors of what is left out; after `maxNodes` elements the rest is; with
  * `textRefs`, blocks of text have numbers too. `focused` is the number of the element that has the focus.
+ *
+ * Null if `of` is given and is the identity of another document. `unseen` is the identity of the document whose last text
+ * nobody was shown.
  */
 function observe(options) {
+  if (options?.of && options.of !== identity) return null;
+  if (options?.unseen === identity) takeBack();
+  before = numbered.length;
   forget();
   const observation = new Observation(options ?? {});
   const page = new Page(observation.textRefs);
