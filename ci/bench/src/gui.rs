@@ -40,7 +40,7 @@ const PREPARE: &str = "Math.seedrandom('1'); core.EPISODE_MAX_TIME = 1e9; core.s
 const SETTLE: &str = "const done = arguments[arguments.length - 1];\
     const quiet = () => { let changed = false; const watch = new MutationObserver(() => { changed = true; });\
     watch.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });\
-    requestAnimationFrame(() => requestAnimationFrame(() => { watch.disconnect(); changed ? quiet() : done(); })); };\
+    requestAnimationFrame(() => { watch.disconnect(); changed ? quiet() : done(); }); };\
     const loaded = () => document.readyState === 'complete' ? quiet() : setTimeout(loaded, 1); loaded();";
 
 #[derive(Debug, clap::Args)]

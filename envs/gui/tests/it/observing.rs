@@ -56,3 +56,25 @@ fn long_pages_are_cut_and_kept() {
         env.close().await;
     });
 }
+
+#[test]
+fn what_was_seen_half_loaded_and_shown_to_nobody_has_no_numbers() {
+    with_provider(|provider| async move {
+        let mut gui = spec(vec![page("index.html", "<title>Half</title><button>Back</button><p>")]);
+        // As if it had been read once before its first field was there, and once more instead.
+        gui.prepare = vec![
+            "const api = window[Symbol.for('clawrl.page')]; const half = api.observe({});\
+             document.querySelector('button').insertAdjacentHTML('beforebegin', '<input aria-label=Name>');\
+             const other = api.observe({ of: 'another' });\
+             const whole = api.observe({ unseen: half.identity });\
+             document.querySelector('p').textContent = `${half.text}; ${other}; ${whole.text.replace('\\n', ', ')}`;"
+                .to_owned(),
+        ];
+        let (mut env, seen) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        env.close().await;
+        let expected = "[1] button \"Back\"; null; [1] textbox \"Name\", [2] button \"Back\"";
+        assert!(seen.contains(expected), "{seen}");
+        // What was shown stays.
+        assert!(seen.contains("\n[1] textbox \"Name\"\n[2] button \"Back\"\n"), "{seen}");
+    });
+}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+#[cfg(feature = "browser-tests")]
+use std::path::Path;
 use std::time::Duration;
 
 use clawrl_core::SplitMix64;
@@ -117,6 +119,58 @@ fn killed_twenty_times_a_run_ends_as_if_undisturbed() {
         none_twice(&place, &name);
     }
     assert!(resumed >= KILLS / 2, "{resumed} resumes are too few to mean anything");
+}
+
+/// Browsers in what a process made: their process ids, each with the time at which it began.
+#[cfg(feature = "browser-tests")]
+fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {
+    let groups = left_by(run, pid).into_iter().filter(|left| left.starts_with('/'));
+    let members = groups.filter_map(|group| fs::read_to_string(Path::new(&group).join("cgroup.procs")).ok());
+    let ids: Vec<String> =
+        members.flat_map(|ids| ids.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let mut browsers: Vec<_> = ids.into_iter().filter_map(|id| browser(&id)).collect();
+    browsers.sort_unstable();
+    browsers.dedup();
+    browsers
+}
+
+/// The process of a browser and when it began, in ticks since the machine did.
+#[cfg(feature = "browser-tests")]
+fn browser(id: &str) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    // The state stands first, the time of the beginning 19 words behind it; what is dead and not collected is no browser.
+    let mut words = rest.split_whitespace();
+    let is_live = words.next() != Some("Z") && name.contains("chrom");
+    is_live.then(|| (id.to_owned(), words.nth(18).unwrap_or_default().to_owned()))
+}
+
+#[cfg(feature = "browser-tests")]
+#[test]
+fn browsers_of_a_killed_run_are_gone_when_the_next_one_starts() {
+    let place = Place::new();
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/gui-basics");
+    let suite = suite.canonicalize().unwrap();
+    let plan = ["run", suite.to_str().unwrap(), "--policy", "oracle", "--limit", "8", "--concurrency", "2"];
+    let mut live = place.start(&[&plan[..], &["--name", "killed"]].concat());
+    let dead = live.id();
+    let mut browsers = Vec::new();
+    while browsers.is_empty() {
+        live.hears("/8 closed");
+        browsers = browsers_of("killed", dead);
+    }
+    live.signal(Signal::KILL);
+    assert_eq!(live.ended().code, None);
+    assert!(browsers.len() > 4, "{browsers:?}");
+
+    let mut live = place.start(&["run", "--resume", "killed"]);
+    live.hears("to go");
+    let left: Vec<_> = browsers.iter().filter(|known| browser(&known.0).as_ref() == Some(known)).collect();
+    assert_eq!((left_by("killed", dead), left), (Vec::new(), Vec::new()));
+    let said = live.ended().ends(0);
+    assert!(said.out.contains("0 left behind"), "{}", said.out);
+    let run = place.run("killed");
+    assert_eq!(closed(&run).values().filter(|closed| closed.starts_with("1 ")).count(), 8);
 }
 
 /// By the bytes of the journal, not by what our reader makes of them.

@@ -54,6 +54,16 @@ fn gui_basics_is_valid_and_no_mistake_passes() {
     assert!(said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"), "{}", said.out);
 }
 
+/// By the pages' own reward, that of 1 alone; an episode of each family and more.
+#[cfg(feature = "browser-tests")]
+#[test]
+fn miniwob_tiny_is_valid() {
+    let place = Place::new();
+    let arguments = ["--limit", "12", "--quiet", "--concurrency", "2"];
+    let said = place.clawrl(&[&["validate", &suite("miniwob-tiny")][..], &arguments].concat()).ends(0);
+    assert!(said.out.contains("12 of 12 tasks are valid"), "{}", said.out);
+}
+
 fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
     let run = place.run(run);
     let mut records: BTreeMap<TaskId, Vec<AttemptRecord>> = BTreeMap::new();
