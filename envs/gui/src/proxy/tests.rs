@@ -108,7 +108,7 @@ async fn echo(listener: TcpListener) {
 #[tokio::test]
 async fn p1_all_is_refused_until_it_is_opened() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let mut browser = Browser::new(address).await;
     assert_eq!(browser.get("http://shop.localhost/").await, refusal("http://shop.localhost"));
     proxy.open(sites(json!([]), &[]).await);
@@ -134,7 +134,7 @@ async fn p1_all_is_refused_until_it_is_opened() {
 #[tokio::test]
 async fn heads_have_no_body() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[]).await);
     let mut browser = Browser::new(address).await;
     browser.send("HEAD http://shop.localhost/ HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -148,7 +148,7 @@ async fn requests_go_on_to_allowed_origins() {
     let (_silent, third) = listener().await;
     let server = tokio::spawn(echo(far));
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[format!("http://{far_address}"), "http://127.0.0.1:1".to_owned()]).await);
     let mut browser = Browser::new(address).await;
     let request = format!(
@@ -182,7 +182,7 @@ async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
     let origins = [format!("http://{silent_address}"), format!("http://{closing_address}"), nobody(1)];
     let check = async |asked: &str, expected: &str| {
         let (listener, address) = listener().await;
-        let proxy = Proxy::serve(listener);
+        let proxy = Proxy::serve(listener, None);
         proxy.open(sites(json!([]), &origins).await);
         let mut browser = Browser::new(address).await;
         assert_eq!(browser.get("http://other.localhost/").await.0, 403);
@@ -216,7 +216,7 @@ async fn tunnels_lead_to_allowed_origins() {
     let (far, far_address) = listener().await;
     let (_silent, third) = listener().await;
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[format!("https://{far_address}")]).await);
     let mut browser = Browser::new(address).await;
     browser.send(&format!("CONNECT {far_address} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
@@ -242,7 +242,7 @@ async fn tunnels_lead_to_allowed_origins() {
 #[tokio::test]
 async fn sites_are_spoken_to_in_tunnels() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let sites = sites(json!([]), &[]).await;
     proxy.open(Arc::clone(&sites));
     let mut browser = Browser::new(address).await;
@@ -257,7 +257,7 @@ async fn sites_are_spoken_to_in_tunnels() {
 #[tokio::test]
 async fn dropped_requests_end_the_connection() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([{"request": {"path": "/gone"}, "answer": "drop"}]), &[]).await);
     let mut browser = Browser::new(address).await;
     browser.send("GET http://shop.localhost/gone HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -268,7 +268,7 @@ async fn dropped_requests_end_the_connection() {
 #[tokio::test]
 async fn too_much_is_not_read() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[]).await);
     let mut browser = Browser::new(address).await;
     let (status, _) = browser.get(&format!("http://shop.localhost/{}", "a".repeat(70_000))).await;
@@ -284,7 +284,7 @@ async fn too_much_is_not_read() {
 async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     let (far, far_address) = listener().await;
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let slow = json!([{"request": {"path": "/slow"}, "delay": {"secs": 3600, "nanos": 0}, "answer": "drop"}]);
     let sites = sites(slow, &[format!("http://{far_address}")]).await;
     proxy.open(Arc::clone(&sites));
