@@ -538,8 +538,7 @@ impl Stage {
         if self.downloads_folder.is_some() {
             return Ok(());
         }
-        let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files (`se/file`), and so names no folder \
-                       that is ours";
+        let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files, and so names no folder that is ours";
         Err(Fault::permanent(Boundary::Env, "remote-downloads", message))
     }
 

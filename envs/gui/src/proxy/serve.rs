@@ -167,7 +167,7 @@ type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
 
 impl Shared {
     fn may_ask(&self, peer: IpAddr) -> bool {
-        let may = peer.is_loopback() || self.peers.as_ref().is_none_or(|peers| peers.contains(&peer));
+        let may = may_ask(self.peers.as_deref(), peer);
         if !may {
             // The first counts.
             let _ = self.stranger.set(peer);
@@ -244,6 +244,11 @@ impl Shared {
         let _ = self.unreachable.set(why);
         answer
     }
+}
+
+/// Whether a peer is one of those who may, if any are named, or of this machine.
+pub(super) fn may_ask(peers: Option<&[IpAddr]>, peer: IpAddr) -> bool {
+    peer.is_loopback() || peers.is_none_or(|peers| peers.contains(&peer))
 }
 
 fn refusal(origin: &Origin) -> Response<Body> {

@@ -1,4 +1,4 @@
-//! A proxy on loopback, and browsers written by hand. Rules P1 to P5 are those of the module.
+//! A proxy on loopback, and browsers written by hand. Rules P1 to P6 are those of the module.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Proxy;
+use super::serve::may_ask;
 use crate::site::{SiteReader, Sites};
 
 async fn listener() -> (TcpListener, SocketAddr) {
@@ -330,4 +331,12 @@ async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     let _ = far_tunnel.read_to_end(&mut rest).await;
     assert_eq!(rest, b"");
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[test]
+fn p6_only_peers_that_are_named_may_ask() {
+    let [one, other, own] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|text| text.parse().unwrap());
+    assert!(may_ask(Some(&[one]), one) && may_ask(Some(&[one]), own));
+    assert!(!may_ask(Some(&[one]), other) && !may_ask(Some(&[]), one));
+    assert!(may_ask(None, one) && may_ask(None, other));
 }

@@ -1,6 +1,7 @@
 //! A browser of an endpoint, as a place: how it reaches this process, and what lies beside it.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,9 @@ use crate::browser::{Browser, Listening, Place, START_LIMIT, capabilities, not_s
 
 /// A file that has not arrived by then does not.
 const PUT_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is asked to take a file: a Grid and, by its older name, `chromedriver`.
+const TAKES_FILES: [&str; 2] = ["se/file", "file"];
 
 /// A file beside which downloads are laid: where files come to, nobody but the driver knows.
 const BESIDE: &str = ".clawrl";
@@ -117,25 +121,9 @@ async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receive
 }
 
 impl Session {
-    /// Listens where the browser can reach it, at a free port. Who else may connect: whoever has an address of the
-    /// endpoint's; with a host that people named, anybody, for nobody knows where browsers are then.
-    pub(crate) async fn listen(&self) -> std::io::Result<Listening> {
-        let Some(host) = &self.host else {
-            let listener = TcpListener::bind((self.reach.local, 0)).await?;
-            let address = listener.local_addr()?.to_string();
-            return Ok(Listening { listener, address, peers: Some(self.reach.peers.clone()) });
-        };
-        let own: Vec<IpAddr> = match *host {
-            Host::Ipv4(address) => vec![address.into(), Ipv4Addr::UNSPECIFIED.into()],
-            Host::Ipv6(address) => vec![address.into(), Ipv6Addr::UNSPECIFIED.into()],
-            // Where a name leads to from there is not known here.
-            Host::Domain(_) => vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
-        };
-        // One behind which the network sends packets on to here is not an address of this machine.
-        let own: Vec<SocketAddr> = own.into_iter().map(|address| (address, 0).into()).collect();
-        let listener = TcpListener::bind(own.as_slice()).await?;
-        let address = format!("{host}:{}", listener.local_addr()?.port());
-        Ok(Listening { listener, address, peers: None })
+    /// Listens where the browser can reach it.
+    pub(crate) async fn listen(&self) -> io::Result<Listening> {
+        listen(&self.reach, self.host.as_ref()).await
     }
 
     /// Where downloads are laid on the browser's machine.
@@ -176,13 +164,40 @@ impl Session {
     async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, AskError> {
         let refused = |message: &str| AskError::Refused { error: "no file".to_owned(), message: message.to_owned() };
         let archive = archive(name, content).ok_or_else(|| refused("it is too large"))?;
-        let path = format!("session/{}/se/file", self.held.id);
         let body = json!({ "file": STANDARD.encode(archive) });
-        match self.held.endpoint.ask(Method::POST, &path, Some(body), PUT_LIMIT).await? {
+        let mut answer = Err(refused("nobody takes it"));
+        for word in TAKES_FILES {
+            let path = format!("session/{}/{word}", self.held.id);
+            answer = self.held.endpoint.ask(Method::POST, &path, Some(body.clone()), PUT_LIMIT).await;
+            if !matches!(&answer, Err(AskError::Refused { error, .. }) if error == "unknown command") {
+                break;
+            }
+        }
+        match answer? {
             Value::String(path) => Ok(path),
             _ => Err(refused("nobody says where it is")),
         }
     }
+}
+
+/// Listens at a free port where a browser of the endpoint can reach it. Who else may connect: whoever has an address of the
+/// endpoint's; with a host that people named, anybody, for nobody knows where browsers are then.
+async fn listen(reach: &Reach, host: Option<&Host>) -> io::Result<Listening> {
+    let Some(host) = host else {
+        let listener = TcpListener::bind((reach.local, 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        return Ok(Listening { listener, address, peers: Some(reach.peers.clone()) });
+    };
+    // A host behind which the network sends packets on to here has no address of this machine.
+    let own: [IpAddr; 2] = match *host {
+        Host::Ipv4(address) => [address.into(), Ipv4Addr::UNSPECIFIED.into()],
+        Host::Ipv6(address) => [address.into(), Ipv6Addr::UNSPECIFIED.into()],
+        // Where a name leads to from there is not known here.
+        Host::Domain(_) => [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
+    };
+    let listener = TcpListener::bind(own.map(|address| SocketAddr::from((address, 0))).as_slice()).await?;
+    let address = format!("{host}:{}", listener.local_addr()?.port());
+    Ok(Listening { listener, address, peers: None })
 }
 
 /// A file in a folder of another machine, whose system may be another.
@@ -202,6 +217,27 @@ fn plain(host: &Host) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn browsers_are_told_where_this_machine_is() {
+        let reach = Reach { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
+        let check = async |host: Option<Host>, bound: IpAddr, told: &str, peers: Option<&[IpAddr]>| {
+            let listening = listen(&reach, host.as_ref()).await.unwrap();
+            let own = listening.listener.local_addr().unwrap();
+            assert_eq!(own.ip(), bound, "{host:?}");
+            assert_eq!(listening.address, format!("{told}:{}", own.port()));
+            assert_eq!(listening.peers.as_deref(), peers);
+        };
+        check(None, reach.local, "127.0.0.1", Some(&reach.peers)).await;
+        check(Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), reach.local, "127.0.0.1", None).await;
+        // Of no machine: addresses for documentation.
+        let away = Ipv4Addr::new(203, 0, 113, 1);
+        check(Some(Host::Ipv4(away)), Ipv4Addr::UNSPECIFIED.into(), "203.0.113.1", None).await;
+        let name = Host::Domain("host.docker.internal".to_owned());
+        let listening = listen(&reach, Some(&name)).await.unwrap();
+        assert!(listening.address.starts_with("host.docker.internal:"), "{}", listening.address);
+        assert!(listening.listener.local_addr().unwrap().ip().is_unspecified());
+    }
 
     #[test]
     fn paths_are_those_of_the_system_there() {
