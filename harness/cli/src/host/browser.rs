@@ -99,7 +99,7 @@ fn probed(endpoints: &Endpoints) -> Result<Vec<EndpointAnswer>, Fault> {
 
 fn spelled(answers: &[EndpointAnswer]) -> String {
     let each = answers.iter().map(|EndpointAnswer { address, said }| {
-        format!("{} at {address}", said.as_ref().unwrap_or_else(|why| why))
+        format!("{address} {}", said.as_ref().unwrap_or_else(|why| why))
     });
     each.collect::<Vec<_>>().join("; ")
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
 use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_custom::{CustomConfig, CustomProvider};
-use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider};
+use clawrl_gui::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -203,7 +203,11 @@ impl Workplace {
             let provider = GuiProvider::new(GuiConfig {
                 backends: backends.clone(),
                 source: found.source.clone(),
-                marks: marks(slots_of(&browsers, |_| true)),
+                // Others may want the sessions of an endpoint, which are few: no more are asked for than are used.
+                marks: match found.source {
+                    BrowserSource::Here(_) => marks(slots_of(&browsers, |_| true)),
+                    BrowserSource::Endpoints(_) => WarmMarks { low: 0, high: 0 },
+                },
                 expected: browsers,
                 judge: self.judges.of_plan(plan),
             });
