@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{EnvProvider, EnvSpec, GuiSpec, SandboxKind, SiteFolder, SiteSpec, TaskSpec, ToolCall};
-use clawrl_gui::{BrowserKind, BrowserPrograms, BrowserSource, GuiConfig, GuiProvider, find_programs, folder_hash};
+use clawrl_gui::{
+    BrowserKind, BrowserPrograms, BrowserSource, GuiConfig, GuiProvider, find_programs, folder_hash,
+};
 use clawrl_sandbox::{SandboxBackend, WarmMarks};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;

@@ -173,7 +173,8 @@ impl Browser {
 
     /// Reads a file of the browser's machine as a page does that a user gave it to, in a tab of no attempt.
     async fn read(&self, path: String, most: u64) -> Result<Option<Vec<u8>>, Fault> {
-        let made = self.bidi.command("browsingContext.create", json!({ "type": "tab" })).await.map_err(lost)?;
+        let made =
+            self.bidi.command("browsingContext.create", json!({ "type": "tab" })).await.map_err(lost)?;
         let tab = &made["context"];
         let field = json!({ "expression": FIELD, "target": { "context": tab }, "awaitPromise": false });
         let field = self.bidi.command("script.evaluate", field).await.map_err(lost)?;
@@ -187,14 +188,17 @@ impl Browser {
             "awaitPromise": true,
         });
         let read = self.bidi.command("script.callFunction", reading).await.map_err(lost)?;
-        let refused = |why: String| Fault::transient(Boundary::Env, "remote-download", format!("{path}: {why}"));
+        let refused =
+            |why: String| Fault::transient(Boundary::Env, "remote-download", format!("{path}: {why}"));
         match (read["result"]["type"].as_str(), read["result"]["value"].as_str()) {
             (Some("null"), _) => Ok(None),
             (Some("string"), Some(text)) => {
                 let bytes = STANDARD.decode(text).map_err(|error| refused(error.to_string()))?;
                 Ok(Some(bytes))
             }
-            _ => Err(refused(read["exceptionDetails"]["text"].as_str().unwrap_or("it cannot be read").to_owned())),
+            _ => Err(refused(
+                read["exceptionDetails"]["text"].as_str().unwrap_or("it cannot be read").to_owned(),
+            )),
         }
     }
 
@@ -282,6 +286,12 @@ pub(crate) fn lost(error: BidiError) -> Fault {
         BidiError::Refused { .. } => "browser-refused",
     };
     Fault::transient(Boundary::Env, code, error.to_string())
+}
+
+/// What becomes of an attempt whose downloads lie where nobody reads them.
+pub(crate) fn no_downloads() -> Fault {
+    let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files, and so names no folder that is ours";
+    Fault::permanent(Boundary::Env, "remote-downloads", message)
 }
 
 pub(crate) fn not_started(why: &str) -> Fault {

@@ -10,14 +10,15 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env,
-    EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress, Screenshots,
-    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
+    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CheckSpec,
+    CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress,
+    Screenshots, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
 use clawrl_workspace::{Asking, Judged, check_answer};
 use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
+use crate::browser::no_downloads;
 use crate::checks::{compared, invalid, judge};
 use crate::page::{Trouble, within};
 use crate::picture::MEDIA_TYPE;
@@ -57,8 +58,10 @@ impl GuiEnv {
         let (seed, shared) = (self.seed, Arc::clone(&self.shared));
         let sites = Arc::new(shared.sites.open(spec).await?);
         let stage = self.stage()?;
-        if task.checks.iter().any(|spec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }))) {
-            stage.must_have_downloads()?;
+        let is_of_downloads =
+            |spec: &CheckSpec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }));
+        if stage.downloads_folder.is_none() && task.checks.iter().any(is_of_downloads) {
+            return Err(no_downloads());
         }
         stage.proxy.open(Arc::clone(&sites));
         stage.sites = Some(sites);

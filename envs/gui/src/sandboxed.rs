@@ -120,7 +120,8 @@ impl Sandboxed {
         number: u64,
     ) -> Result<HashMap<String, String>, Fault> {
         let inside = |path: &str| format!("uploads-{number}/{path}");
-        let laid = files.iter().map(|file| (file.path.clone(), format!("{WORKSPACE}/{}", inside(&file.path))));
+        let laid =
+            files.iter().map(|file| (file.path.clone(), format!("{WORKSPACE}/{}", inside(&file.path))));
         let laid = laid.collect();
         let moved = files.into_iter().map(|file| PutFile { path: inside(&file.path), ..file });
         self.sandbox.put(moved.collect()).await?;

@@ -17,8 +17,8 @@ use url::Url;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
-use crate::browser::{Browser, Listening, lost};
-use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::browser::{Browser, Listening, lost, no_downloads};
+use crate::page::{Page, Point, Trouble, View, gone, preload, refusal, way, within};
 use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
@@ -94,7 +94,7 @@ pub(crate) struct Stage {
     frames: HashMap<String, String>,
     downloads: Vec<String>,
     /// Where they are laid, on the browser's machine; `None` where they cannot be had.
-    downloads_folder: Option<String>,
+    pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
     number: u64,
     /// Of its windows.
@@ -194,13 +194,8 @@ impl Stage {
             Ok(Opened::Late) | Err(Trouble::Dialog) => {}
             Ok(Opened::Refused(why)) => {
                 self.must_have_served(Boundary::Env)?;
-                let mut message = format!("{}: {why}", spec.start);
-                if let Some(stranger) = self.proxy.stranger() {
-                    message += &format!(
-                        "; {stranger} was turned away, which is no address of the WebDriver endpoint: where browsers are on other \
-                         machines than that, CLAWRL_WEBDRIVER_HOST names this one"
-                    );
-                }
+                let stranger = self.proxy.stranger().unwrap_or_default();
+                let message = format!("{}: {why}{stranger}", spec.start);
                 return Err(Fault::transient(Boundary::Env, "page-unreachable", message));
             }
             Err(trouble) => return Err(trouble.fault()),
@@ -530,18 +525,6 @@ impl Stage {
         Ok(())
     }
 
-    /// That the files which are downloaded can be had.
-    ///
-    /// # Errors
-    /// A permanent env [`Fault`]: they lie where nobody reads them.
-    pub(crate) fn must_have_downloads(&self) -> Result<(), Fault> {
-        if self.downloads_folder.is_some() {
-            return Ok(());
-        }
-        let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files, and so names no folder that is ours";
-        Err(Fault::permanent(Boundary::Env, "remote-downloads", message))
-    }
-
     /// Ends what could still write among the downloads. Only [`Self::downloaded`] works after it.
     ///
     /// # Errors
@@ -556,8 +539,7 @@ impl Stage {
     /// # Errors
     /// An env [`Fault`], also for one of more than `most` bytes.
     pub(crate) async fn downloaded(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, Fault> {
-        self.must_have_downloads()?;
-        let folder = self.downloads_folder.as_deref().unwrap_or_default();
+        let folder = self.downloads_folder.as_deref().ok_or_else(no_downloads)?;
         self.browser.downloaded(folder, name, most).await
     }
 
@@ -807,37 +789,3 @@ const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation')
 
 /// The first status that says that something went wrong.
 const FIRST_ERROR: u64 = 400;
-
-/// A few points on the way, which pages that follow the pointer need.
-fn way(from: Point, to: Point) -> Vec<Point> {
-    const STEPS: i64 = 8;
-    (0..=STEPS)
-        .map(|step| Point {
-            x: from.x + (to.x - from.x) * step / STEPS,
-            y: from.y + (to.y - from.y) * step / STEPS,
-        })
-        .collect()
-}
-
-/// What the page's script answered, for the agent, where it did not do what was asked.
-fn refusal(answer: &Value, element: u32) -> Option<String> {
-    let list = |name: &str| {
-        let all = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
-        all.map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
-    };
-    Some(match answer["error"].as_str()? {
-        "gone" => gone(element),
-        "hidden" => format!("element {element} cannot be seen"),
-        "disabled" => format!("element {element} is disabled"),
-        "readonly" => format!("element {element} cannot be changed"),
-        "missing" => format!("there is no option {}; options: {}", list("missing"), list("options")),
-        "single" => format!("element {element} takes one option; options: {}", list("options")),
-        "disabled option" => "the option is disabled".to_owned(),
-        "value" => format!(
-            "element {element} takes values such as {}",
-            answer["example"].as_str().unwrap_or_default()
-        ),
-        "kind" => format!("element {element} takes nothing of that kind"),
-        other => format!("element {element}: {other}"),
-    })
-}

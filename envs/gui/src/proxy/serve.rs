@@ -64,9 +64,13 @@ impl Proxy {
         self.shared.unreachable.get().map(String::as_str)
     }
 
-    /// The first who asked and is none of those who may.
-    pub(crate) fn stranger(&self) -> Option<IpAddr> {
-        self.shared.stranger.get().copied()
+    /// The first who asked and is none of those who may, as the end of a sentence about what that may have led to.
+    pub(crate) fn stranger(&self) -> Option<String> {
+        let stranger = self.shared.stranger.get()?;
+        Some(format!(
+            "; {stranger} was turned away, which is no address of the WebDriver endpoint: where browsers are on other machines than \
+             that, CLAWRL_WEBDRIVER_HOST names this one"
+        ))
     }
 
     /// Requests that are being answered, delayed ones included. A tunnel counts until it is there.

@@ -125,8 +125,7 @@ impl Endpoint {
         }
         let connector = Connector::new(url.scheme() == "https")?;
         // Whoever asks may be another runtime than the last one: connections are not kept.
-        let client =
-            Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.clone());
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.clone());
         Ok(Self { url, user, connector, client })
     }
 
@@ -360,7 +359,10 @@ mod tests {
         check("ftp://ada:secret@grid", "`ftp://grid` is no address");
         check("ada:secret@grid:port", "`grid:port` is no address");
         check("http://ada:secret@grid:port", "`http://grid:port` is no address");
-        check("http://ada:secret%40@grid", "`http://grid` is no address of a WebDriver endpoint: its user info");
+        check(
+            "http://ada:secret%40@grid",
+            "`http://grid` is no address of a WebDriver endpoint: its user info",
+        );
         check("http://grid/?session=1", "`http://grid/?session=1` is no address");
     }
 

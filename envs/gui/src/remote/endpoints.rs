@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault};
+use clawrl_core::{Boundary, Fault, Retry};
 use futures_util::future::join_all;
 use http::Method;
 use serde_json::Value;
@@ -100,11 +100,14 @@ impl Endpoints {
             self.places()[at].rests_until = Some(Instant::now() + REST);
             match refusal {
                 Refusal::Unreachable(why) => unreachable.push(format!("{endpoint}: {why}")),
-                Refusal::Fault(fault) => refused = Some(fault),
+                // One that may pass is the better word of two.
+                Refusal::Fault(fault) if refused.as_ref().is_none_or(is_lasting) => refused = Some(fault),
+                Refusal::Fault(_) => {}
             }
         }
-        Err(refused.unwrap_or_else(|| {
-            let message = format!("no WebDriver endpoint answers; {}", unreachable.join("; "));
+        // Where somebody is missing, nothing is for good.
+        Err(refused.filter(|fault| unreachable.is_empty() || !is_lasting(fault)).unwrap_or_else(|| {
+            let message = format!("no WebDriver endpoint gives a browser; {}", unreachable.join("; "));
             Fault::transient(Boundary::Provider, "webdriver-unreachable", message)
         }))
     }
@@ -156,6 +159,10 @@ impl Drop for Seat {
     }
 }
 
+fn is_lasting(fault: &Fault) -> bool {
+    fault.retry == Retry::Never
+}
+
 fn host_of(text: &str) -> Result<Host, EndpointError> {
     let host = match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => Some(Host::Ipv4(address)),
@@ -173,7 +180,8 @@ fn told(status: &Value) -> String {
     let mut versions: Vec<&str> = versions.into_iter().filter_map(Value::as_str).collect();
     versions.dedup();
     // What comes behind the number is the revision.
-    let versions: Vec<&str> = versions.into_iter().filter_map(|text| text.split_whitespace().next()).collect();
+    let versions: Vec<&str> =
+        versions.into_iter().filter_map(|text| text.split_whitespace().next()).collect();
     let ready = if status["ready"].as_bool() == Some(true) { "ready" } else { "not ready" };
     let message = status["message"].as_str().unwrap_or_default();
     let slots: usize = nodes.iter().map(|node| node["slots"].as_array().map_or(0, Vec::len)).sum();
@@ -185,6 +193,9 @@ fn told(status: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpListener;
+    use tokio::sync::Notify;
 
     use super::*;
 
@@ -196,7 +207,10 @@ mod tests {
     fn endpoints_are_named_with_commas_or_white_space() {
         let check = |text: &str, expected: &str| assert_eq!(endpoints(text).to_string(), expected, "{text}");
         check("http://a:1", "http://a:1/");
-        check("http://a:1,http://b:2 \n, http://c:3/grid\thttp://d,", "http://a:1/, http://b:2/, http://c:3/grid/, http://d/");
+        check(
+            "http://a:1,http://b:2 \n, http://c:3/grid\thttp://d,",
+            "http://a:1/, http://b:2/, http://c:3/grid/, http://d/",
+        );
         let refused = |text: &str| Endpoints::parse(text, None).unwrap_err();
         assert_eq!(refused(" , "), EndpointError::None);
         let second = refused("http://a:1, b:2").to_string();
@@ -241,12 +255,11 @@ mod tests {
             listener.local_addr().unwrap().port()
         });
         let [one, other] = ports;
-        let endpoints =
-            endpoints(&format!("http://ada:secret@127.0.0.1:{one} http://127.0.0.1:{other}"));
+        let endpoints = endpoints(&format!("http://ada:secret@127.0.0.1:{one} http://127.0.0.1:{other}"));
         let sessions = Arc::<Sessions>::default();
         let fault = endpoints.start(&sessions).await.err().unwrap();
         assert_eq!((fault.code.as_str(), fault.boundary), ("webdriver-unreachable", Boundary::Provider));
-        assert_eq!(fault.retry, clawrl_core::Retry::Sound);
+        assert_eq!(fault.retry, Retry::Sound);
         for part in [format!("http://127.0.0.1:{one}/: "), format!("http://127.0.0.1:{other}/: ")] {
             assert!(fault.message.contains(&part), "{fault}");
         }
@@ -255,6 +268,90 @@ mod tests {
         assert_eq!(sessions.end_all().await, Vec::<String>::new());
         let answers = endpoints.probe().await;
         assert!(answers.iter().all(|answer| answer.said.is_err()), "{answers:?}");
+    }
+
+    /// An endpoint that is none: what it was asked, and by whom. To questions for a session it answers when it is told to.
+    async fn fake(capabilities: Value) -> (String, mpsc::UnboundedReceiver<String>, Arc<Notify>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, told) = mpsc::unbounded_channel();
+        let go_on = Arc::new(Notify::new());
+        let waiting = Arc::clone(&go_on);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (tell, capabilities, go_on) = (tell.clone(), capabilities.clone(), Arc::clone(&waiting));
+                tokio::spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    let (mut head, mut length) = (String::new(), 0);
+                    while !head.ends_with("\r\n\r\n") {
+                        let begin = head.len();
+                        if stream.read_line(&mut head).await.unwrap() == 0 {
+                            // Somebody looked whether anybody is here.
+                            return;
+                        }
+                        if let Some(value) =
+                            head[begin..].to_ascii_lowercase().strip_prefix("content-length:")
+                        {
+                            length = value.trim().parse().unwrap();
+                        }
+                    }
+                    stream.read_exact(&mut vec![0; length]).await.unwrap();
+                    let line = head.lines().next().unwrap_or_default();
+                    let user =
+                        head.lines().find(|line| line.starts_with("authorization: ")).unwrap_or_default();
+                    tell.send(format!("{line} {user}")).unwrap();
+                    let value = if line.starts_with("POST") {
+                        go_on.notified().await;
+                        json!({ "sessionId": "1", "capabilities": capabilities })
+                    } else {
+                        Value::Null
+                    };
+                    let body = json!({ "value": value }).to_string();
+                    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                    stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+                });
+            }
+        });
+        (format!("http://ada:secret@{address}"), told, go_on)
+    }
+
+    const BEGUN: &str = "POST /session HTTP/1.1 authorization: Basic YWRhOnNlY3JldA==";
+    const ENDED: &str = "DELETE /session/1 HTTP/1.1 authorization: Basic YWRhOnNlY3JldA==";
+
+    #[tokio::test]
+    async fn a_driver_that_is_too_old_is_refused_for_good_and_its_session_ended() {
+        let (url, mut asked, go_on) = fake(json!({ "webSocketUrl": true })).await;
+        go_on.notify_one();
+        let sessions = Arc::<Sessions>::default();
+        let fault = endpoints(&url).start(&sessions).await.err().unwrap();
+        assert_eq!((fault.code.as_str(), fault.retry), ("webdriver-without-bidi", Retry::Never), "{fault}");
+        assert!(!fault.message.contains("secret"), "{fault}");
+        assert_eq!([asked.recv().await.unwrap(), asked.recv().await.unwrap()], [BEGUN, ENDED]);
+        assert_eq!(sessions.end_all().await, Vec::<String>::new());
+        // Beside one that may come back it is not the last word.
+        go_on.notify_one();
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let fault = endpoints(&format!("http://{silent} {url}")).start(&sessions).await.err().unwrap();
+        assert_eq!((fault.code.as_str(), fault.retry), ("webdriver-unreachable", Retry::Sound), "{fault}");
+    }
+
+    #[tokio::test]
+    async fn n3_a_session_that_comes_too_late_is_ended_and_waited_for() {
+        let (url, mut asked, go_on) = fake(json!({})).await;
+        let (endpoints, sessions) = (endpoints(&url), Arc::<Sessions>::default());
+        let starting = {
+            let (endpoints, sessions) = (Arc::clone(&endpoints), Arc::clone(&sessions));
+            tokio::spawn(async move { endpoints.start(&sessions).await.map(drop) })
+        };
+        assert_eq!(asked.recv().await.unwrap(), BEGUN);
+        starting.abort();
+        assert!(starting.await.is_err());
+        assert_eq!(endpoints.places()[0].sessions, 0, "its place is free");
+        let ending = tokio::spawn(async move { sessions.end_all().await });
+        go_on.notify_one();
+        assert_eq!(ending.await.unwrap(), Vec::<String>::new());
+        assert_eq!(asked.recv().await.unwrap(), ENDED);
     }
 
     #[test]

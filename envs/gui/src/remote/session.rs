@@ -93,8 +93,9 @@ async fn begin_at(
         );
         return Err(Refusal::Fault(Fault::permanent(Boundary::Provider, "webdriver-without-bidi", message)));
     };
-    let (bidi, events) =
-        talk(endpoint, address).await.map_err(|why| failed(format!("no WebDriver BiDi at {address}: {why}")))?;
+    let (bidi, events) = talk(endpoint, address)
+        .await
+        .map_err(|why| failed(format!("no WebDriver BiDi at {address}: {why}")))?;
     let mut session = Session { held, reach, host: host.cloned(), downloads: None, _seat: seat };
     session.downloads = session.find_folder().await.map_err(Refusal::Fault)?;
     let browser = Browser { client, bidi, place: Place::Endpoint(session) };
@@ -155,14 +156,17 @@ impl Session {
     /// A folder that ends with the session: that of a file which is laid there.
     async fn find_folder(&self) -> Result<Option<String>, Fault> {
         match self.put_one(BESIDE, b"").await {
-            Ok(path) => Ok(path.strip_suffix(BESIDE).map(|folder| folder.trim_end_matches(['/', '\\']).to_owned())),
+            Ok(path) => {
+                Ok(path.strip_suffix(BESIDE).map(|folder| folder.trim_end_matches(['/', '\\']).to_owned()))
+            }
             Err(AskError::Refused { .. }) => Ok(None),
             Err(AskError::Unreachable(why)) => Err(not_started(&why)),
         }
     }
 
     async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, AskError> {
-        let refused = |message: &str| AskError::Refused { error: "no file".to_owned(), message: message.to_owned() };
+        let refused =
+            |message: &str| AskError::Refused { error: "no file".to_owned(), message: message.to_owned() };
         let archive = archive(name, content).ok_or_else(|| refused("it is too large"))?;
         let body = json!({ "file": STANDARD.encode(archive) });
         let mut answer = Err(refused("nobody takes it"));
@@ -220,7 +224,8 @@ mod tests {
 
     #[tokio::test]
     async fn browsers_are_told_where_this_machine_is() {
-        let reach = Reach { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
+        let reach =
+            Reach { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
         let check = async |host: Option<Host>, bound: IpAddr, told: &str, peers: Option<&[IpAddr]>| {
             let listening = listen(&reach, host.as_ref()).await.unwrap();
             let own = listening.listener.local_addr().unwrap();

@@ -11,8 +11,12 @@ use tokio::sync::{Notify, oneshot};
 
 use super::endpoint::{AskError, Endpoint};
 
-/// A session that has not ended by then is left to its endpoint.
-const END_LIMIT: Duration = Duration::from_secs(10);
+/// A session that has not ended by then is left to its endpoint. A driver first comes to the end of what it was asked, a script
+/// that never ends after 30 seconds.
+const END_LIMIT: Duration = Duration::from_secs(45);
+
+/// At the end, those that are on their way are waited for as long as this.
+const ARRIVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a session may be on its way, wanted or not: a Grid keeps the question for as long as this.
 const START_LIMIT: Duration = Duration::from_secs(300);
@@ -99,11 +103,14 @@ impl Sessions {
                 next.await;
             }
         };
-        let _ = tokio::time::timeout(END_LIMIT, arrived).await;
+        let _ = tokio::time::timeout(ARRIVE_LIMIT, arrived).await;
         let open: Vec<_> = self.known().open.iter().map(|(&number, entry)| (number, entry.clone())).collect();
         let ended = open.into_iter().map(async |(number, (endpoint, id))| {
             let Some(id) = id else { return Some(format!("a session that {endpoint} was asked for")) };
-            self.end(number, &endpoint, &id).await.err().map(|why| format!("session {id} of {endpoint}: {why}"))
+            self.end(number, &endpoint, &id)
+                .await
+                .err()
+                .map(|why| format!("session {id} of {endpoint}: {why}"))
         });
         join_all(ended).await.into_iter().flatten().collect()
     }

@@ -34,7 +34,11 @@ impl BareDriver {
         command
             .args([format!("--port={port}"), "--log-level=SEVERE".to_owned()])
             .env_clear()
-            .envs([("PATH", path.as_ref()), ("HOME", home.path().as_os_str()), ("TMPDIR", home.path().as_os_str())])
+            .envs([
+                ("PATH", path.as_ref()),
+                ("HOME", home.path().as_os_str()),
+                ("TMPDIR", home.path().as_os_str()),
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

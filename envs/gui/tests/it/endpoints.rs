@@ -130,7 +130,10 @@ async fn a_driver_that_dies_faults_its_own_attempts_and_another_takes_over() {
     let (mut env, _) = begin(&provider, &task).await;
     mortal.kill();
     let fault = env.step(&[act("click 1")], ctx(1)).await.unwrap_err();
-    assert_eq!((fault.code.as_str(), fault.boundary, fault.retry), ("browser-lost", Boundary::Env, Retry::Sound));
+    assert_eq!(
+        (fault.code.as_str(), fault.boundary, fault.retry),
+        ("browser-lost", Boundary::Env, Retry::Sound)
+    );
     env.close().await;
     let fault = provider.lease(request(&task)).await.err().unwrap();
     assert_eq!((fault.code.as_str(), fault.boundary), ("webdriver-unreachable", Boundary::Provider));

@@ -54,7 +54,9 @@ pub(crate) fn finding() -> Finding {
         }
     };
     match probed(&endpoints) {
-        Ok(answers) if answers.iter().all(|answer| answer.said.is_ok()) => ok("webdriver", &spelled(&answers)),
+        Ok(answers) if answers.iter().all(|answer| answer.said.is_ok()) => {
+            ok("webdriver", &spelled(&answers))
+        }
         Ok(answers) => {
             let advice = "start those that do not answer, or name others; runs use the ones that do";
             bad("webdriver", Health::Warn, spelled(&answers), advice)
