@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{EnvProvider, EnvSpec, GuiSpec, SandboxKind, SiteFolder, SiteSpec, TaskSpec, ToolCall};
-use clawrl_gui::{BrowserKind, BrowserPrograms, GuiConfig, GuiProvider, find_programs, folder_hash};
+use clawrl_gui::{
+    BrowserKind, BrowserPrograms, BrowserSource, GuiConfig, GuiProvider, find_programs, folder_hash,
+};
 use clawrl_sandbox::{SandboxBackend, WarmMarks};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -130,7 +132,7 @@ async fn rounds(
     let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
     let provider = Arc::new(GuiProvider::new(GuiConfig {
         backends: HashMap::from([(SandboxKind::Bubblewrap, backend)]),
-        programs: programs.clone(),
+        source: BrowserSource::Here(programs.clone()),
         // Nothing is made while something else is timed.
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(kind, u32::MAX)],

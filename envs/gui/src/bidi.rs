@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Message;
@@ -95,18 +96,21 @@ struct Incoming {
 }
 
 impl Bidi {
-    /// Shakes hands on a connection, for the address that the session named.
+    /// Shakes hands on a connection, for the address that the session named, which is in the request.
     ///
     /// # Errors
     /// [`BidiError::Lost`] when nobody speaks WebSocket there.
-    pub(crate) async fn connect(
-        stream: TcpStream,
-        address: &str,
-    ) -> Result<(Self, mpsc::Receiver<Event>), BidiError> {
+    pub(crate) async fn connect<S>(
+        stream: S,
+        request: Request<()>,
+    ) -> Result<(Self, mpsc::Receiver<Event>), BidiError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let config =
             WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
         let (socket, _) =
-            client_async_with_config(address, stream, Some(config)).await.map_err(|_| BidiError::Lost)?;
+            client_async_with_config(request, stream, Some(config)).await.map_err(|_| BidiError::Lost)?;
         let (mut sink, mut source) = socket.split();
         let (outgoing, mut to_send) = mpsc::unbounded_channel();
         let (tell, events) = mpsc::channel(MOST_EVENTS);

@@ -1,54 +1,42 @@
-//! A browser with its driver, in a sandbox of its own.
-//!
-//! R1. The browser runs as an unprivileged user, with its own sandbox, inside ours; its network is empty but for what the
-//! harness listens on in it. R2. Addresses of files and of the browser itself are refused by a policy that nothing inside
-//! can change. R3. It ends with its sandbox, whatever it does.
+//! A browser that answers, wherever it lives: contexts, tabs, and the files beside it.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault, NetworkPolicy, SandboxLimits, spelled_out};
-use clawrl_sandbox::{
-    Announcer, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxNetwork,
-    SandboxSpec, Terminal, WorkspaceStart,
-};
-use fantoccini::{Client, ClientBuilder};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clawrl_core::{Boundary, Fault};
+use clawrl_sandbox::PutFile;
+use fantoccini::Client;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::net::TcpListener;
 
-use crate::bidi::{Bidi, BidiError, Event};
-use crate::connect::Connector;
-use crate::programs::BrowserPrograms;
+use crate::bidi::{Bidi, BidiError};
+use crate::remote::{Session, beside};
+use crate::sandboxed::Sandboxed;
 
 /// A driver that has not said its port by then, or a browser that has not answered it, does not come.
-const START_LIMIT: Duration = Duration::from_secs(60);
-
-/// Disk of a profile, and as much of shared memory.
-const DISK_MIB: u32 = 512;
-
-/// Processes and threads. A browser has some forty threads, a page some ten more.
-const PIDS: u32 = 1_000;
-
-/// Addresses that no page and nobody who types one may open.
-const REFUSED: &[&str] = &[
-    "file://*",
-    "chrome://*",
-    "chrome-untrusted://*",
-    "devtools://*",
-    "view-source:*",
-    "chrome-extension://*",
-];
-
-/// Where browsers look for what they must not let users change.
-const POLICIES: &[&str] =
-    &["/etc/chromium/policies/managed/clawrl.json", "/etc/opt/chrome/policies/managed/clawrl.json"];
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A copy of nothing. Whether it was made.
 const CLEAR_CLIPBOARD: &str = "(() => { let done = false;\
     const copy = event => { event.clipboardData.setData('text/plain', ''); event.preventDefault(); done = true; };\
     document.addEventListener('copy', copy, { once: true }); return document.execCommand('copy') && done; })()";
+
+/// A field for a file.
+const FIELD: &str = "(() => { const field = document.createElement('input'); field.type = 'file';\
+    return document.documentElement.appendChild(field); })()";
+
+/// What is in the file of a field, in base64; nothing where it is not there.
+const READ: &str = "async (field, most) => { const [file] = field.files; if (!file) return null;\
+    if (file.size > most) throw new Error(`it has ${file.size} bytes, and ${most} are read at most`);\
+    const reader = new FileReader();\
+    return new Promise((keep, refuse) => {\
+        reader.onload = () => keep(reader.result.slice(reader.result.indexOf(',') + 1));\
+        reader.onerror = () => reader.error.name === 'NotFoundError' ? keep(null) : refuse(reader.error);\
+        reader.readAsDataURL(file); }); }";
 
 /// What a browser is started with. None of it is about one task.
 const SWITCHES: &[&str] = &[
@@ -73,8 +61,6 @@ const SWITCHES: &[&str] = &[
     "--password-store=basic",
     // What was selected last is the browser's, not an attempt's, and nothing but another selection takes its place.
     "--blink-settings=selectionClipboardBufferAvailable=false",
-    // Only the proxy of an attempt says what a name stands for.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 ];
 
@@ -82,53 +68,32 @@ const SWITCHES: &[&str] = &[
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) bidi: Bidi,
-    pub(crate) network: SandboxNetwork,
-    pub(crate) sandbox: Box<dyn Sandbox>,
-    _driver: ProgramHandle,
-    _terminal: Terminal,
-    drains: [AbortHandle; 2],
+    pub(crate) place: Place,
+}
+
+/// Where a browser lives. Dropped, it ends.
+pub(crate) enum Place {
+    /// In a sandbox of ours, with its driver.
+    Sandbox(Sandboxed),
+    /// Where an endpoint put it.
+    Endpoint(Session),
+}
+
+/// A port of this process that a browser can reach.
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    /// As the browser has it.
+    pub(crate) address: String,
+    /// Addresses from which it may be reached, besides the loopback; `None` for all.
+    pub(crate) peers: Option<Vec<IpAddr>>,
 }
 
 impl Browser {
-    /// Starts one. What happens in it is told on the channel.
+    /// Asks to be told what happens in it.
     ///
     /// # Errors
-    /// A provider [`Fault`]: `browser-start`, with what the driver said.
-    pub(crate) async fn start(
-        backend: &dyn SandboxBackend,
-        programs: &BrowserPrograms,
-        memory_mib: u32,
-        label: String,
-    ) -> Result<(Self, mpsc::Receiver<Event>), Fault> {
-        let started = backend.start(sandbox(programs, memory_mib, label)).await?;
-        let (sandbox, terminal) = (started.sandbox, started.terminal);
-        let begun = tokio::time::timeout(START_LIMIT, async {
-            let network = sandbox.network().await?;
-            let arguments = vec!["--port=0".to_owned(), "--log-level=SEVERE".to_owned()];
-            let program = programs.driver.to_string_lossy().into_owned();
-            let command = SandboxCommand { program, arguments, ..SandboxCommand::default() };
-            let driver = sandbox.open(ProgramSpec { command, user: None }).await;
-            let (driver, port, drains) =
-                listening(driver.map_err(|error| not_started(&error.to_string()))?).await?;
-            let connector = Connector { network: network.clone(), port };
-            let mut builder = ClientBuilder::new(connector);
-            if let Value::Object(wanted) = capabilities(programs) {
-                builder.capabilities(wanted);
-            }
-            let client = builder.connect("http://driver.localhost/").await;
-            let client = client.map_err(|error| not_started(&spelled_out(&error)))?;
-            let address =
-                client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
-            let address =
-                address.ok_or_else(|| not_started("the driver offers no WebDriver BiDi; it is too old"))?;
-            let stream = network.connect(port).await.map_err(|error| not_started(&error.to_string()))?;
-            let talking = Bidi::connect(stream, address).await;
-            let (bidi, events) = talking.map_err(|error| not_started(&error.to_string()))?;
-            Ok::<_, Fault>((network, driver, drains, client, bidi, events))
-        });
-        let late = |_| not_started(&format!("nobody answered within {START_LIMIT:?}"));
-        let (network, driver, drains, client, bidi, events) = begun.await.map_err(late)??;
-        let browser = Self { client, bidi, network, sandbox, _driver: driver, _terminal: terminal, drains };
+    /// A provider [`Fault`]
+    pub(crate) async fn subscribe(&self) -> Result<(), Fault> {
         let watched = [
             "browsingContext.contextCreated",
             "browsingContext.contextDestroyed",
@@ -137,18 +102,112 @@ impl Browser {
             "browsingContext.downloadWillBegin",
             "browsingContext.downloadEnd",
         ];
-        let subscribed = browser.bidi.command("session.subscribe", json!({ "events": watched })).await;
-        subscribed.map_err(|error| not_started(&error.to_string()))?;
-        Ok((browser, events))
+        let subscribed = self.bidi.command("session.subscribe", json!({ "events": watched })).await;
+        subscribed.map(drop).map_err(|error| not_started(&error.to_string()))
     }
 
-    /// A user context of its own: cookies, storage, caches, service workers and downloads that no other has. All its
-    /// requests go to a port of the sandbox's own loopback.
+    /// Listens where the browser can reach it.
+    ///
+    /// # Errors
+    /// A provider [`Fault`]
+    pub(crate) async fn listen(&self) -> Result<Listening, Fault> {
+        let listening = match &self.place {
+            Place::Sandbox(sandboxed) => sandboxed.listen().await,
+            Place::Endpoint(session) => session.listen().await,
+        };
+        listening.map_err(|error| {
+            let message = format!("there is no port for the browser's proxy: {error}");
+            Fault::transient(Boundary::Provider, "browser-lost", message)
+        })
+    }
+
+    /// Where the downloads of an attempt are laid, on the browser's machine; `None` where they cannot be had.
+    pub(crate) fn downloads(&self, number: u64) -> Option<String> {
+        match &self.place {
+            Place::Sandbox(_) => Some(Sandboxed::downloads(number)),
+            Place::Endpoint(session) => session.downloads(),
+        }
+    }
+
+    /// Lays the files of an attempt on the browser's machine; where each is, by its path here.
     ///
     /// # Errors
     /// An env [`Fault`]
-    pub(crate) async fn new_context(&self, proxy: u16, downloads: &str) -> Result<String, Fault> {
-        let proxy = format!("127.0.0.1:{proxy}");
+    pub(crate) async fn put(
+        &self,
+        files: Vec<PutFile>,
+        number: u64,
+    ) -> Result<HashMap<String, String>, Fault> {
+        match &self.place {
+            Place::Sandbox(sandboxed) => sandboxed.put(files, number).await,
+            Place::Endpoint(session) => session.put(files).await,
+        }
+    }
+
+    /// Ends what could still write among the downloads of a context.
+    ///
+    /// # Errors
+    /// An env [`Fault`]
+    pub(crate) async fn seal(&self, context: &str) -> Result<(), Fault> {
+        match &self.place {
+            Place::Sandbox(sandboxed) => sandboxed.halt().await,
+            Place::Endpoint(_) => self.remove_context(context).await,
+        }
+    }
+
+    /// A file of that folder, after [`Self::seal`]; `None` when nothing is there.
+    ///
+    /// # Errors
+    /// An env [`Fault`], also for one that is larger than `most`.
+    pub(crate) async fn downloaded(
+        &self,
+        folder: &str,
+        name: &str,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        match &self.place {
+            Place::Sandbox(sandboxed) => sandboxed.read(format!("{folder}/{name}"), most).await,
+            Place::Endpoint(_) => self.read(beside(folder, name), most).await,
+        }
+    }
+
+    /// Reads a file of the browser's machine as a page does that a user gave it to, in a tab of no attempt.
+    async fn read(&self, path: String, most: u64) -> Result<Option<Vec<u8>>, Fault> {
+        let made =
+            self.bidi.command("browsingContext.create", json!({ "type": "tab" })).await.map_err(lost)?;
+        let tab = &made["context"];
+        let field = json!({ "expression": FIELD, "target": { "context": tab }, "awaitPromise": false });
+        let field = self.bidi.command("script.evaluate", field).await.map_err(lost)?;
+        let element = json!({ "sharedId": field["result"]["sharedId"] });
+        let given = json!({ "context": tab, "element": element, "files": [path] });
+        self.bidi.command("input.setFiles", given).await.map_err(lost)?;
+        let reading = json!({
+            "functionDeclaration": READ,
+            "arguments": [element, { "type": "number", "value": most }],
+            "target": { "context": tab },
+            "awaitPromise": true,
+        });
+        let read = self.bidi.command("script.callFunction", reading).await.map_err(lost)?;
+        let refused =
+            |why: String| Fault::transient(Boundary::Env, "remote-download", format!("{path}: {why}"));
+        match (read["result"]["type"].as_str(), read["result"]["value"].as_str()) {
+            (Some("null"), _) => Ok(None),
+            (Some("string"), Some(text)) => {
+                let bytes = STANDARD.decode(text).map_err(|error| refused(error.to_string()))?;
+                Ok(Some(bytes))
+            }
+            _ => Err(refused(
+                read["exceptionDetails"]["text"].as_str().unwrap_or("it cannot be read").to_owned(),
+            )),
+        }
+    }
+
+    /// A user context of its own: cookies, storage, caches, service workers and downloads that no other has. All its
+    /// requests go to the `proxy`, a host with a port.
+    ///
+    /// # Errors
+    /// An env [`Fault`]
+    pub(crate) async fn new_context(&self, proxy: &str, downloads: Option<&str>) -> Result<String, Fault> {
         let wanted = json!({
             // Without the last word, the loopback would be reached past the proxy.
             "proxy": { "proxyType": "manual", "httpProxy": proxy, "sslProxy": proxy, "noProxy": ["<-loopback>"] },
@@ -156,10 +215,11 @@ impl Browser {
         });
         let made = self.bidi.command("browser.createUserContext", wanted).await.map_err(lost)?;
         let context = made["userContext"].as_str().unwrap_or_default().to_owned();
-        let behaviour = json!({
-            "downloadBehavior": { "type": "allowed", "destinationFolder": downloads },
-            "userContexts": [context],
-        });
+        let behaviour = match downloads {
+            Some(folder) => json!({ "type": "allowed", "destinationFolder": folder }),
+            None => json!({ "type": "denied" }),
+        };
+        let behaviour = json!({ "downloadBehavior": behaviour, "userContexts": [context] });
         self.bidi.command("browser.setDownloadBehavior", behaviour).await.map_err(lost)?;
         Ok(context)
     }
@@ -219,12 +279,6 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        self.drains.iter().for_each(AbortHandle::abort);
-    }
-}
-
 /// What becomes of an attempt whose browser refuses, or is gone.
 pub(crate) fn lost(error: BidiError) -> Fault {
     let code = match &error {
@@ -234,101 +288,39 @@ pub(crate) fn lost(error: BidiError) -> Fault {
     Fault::transient(Boundary::Env, code, error.to_string())
 }
 
-fn not_started(why: &str) -> Fault {
+/// What becomes of an attempt whose downloads lie where nobody reads them.
+pub(crate) fn no_downloads() -> Fault {
+    let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files, and so names no folder that is ours";
+    Fault::permanent(Boundary::Env, "remote-downloads", message)
+}
+
+pub(crate) fn not_started(why: &str) -> Fault {
     Fault::transient(Boundary::Provider, "browser-start", format!("the browser was not started: {why}"))
 }
 
-/// Waits until the driver says where it listens; then what it says is read and dropped.
-async fn listening(program: Program) -> Result<(ProgramHandle, u16, [AbortHandle; 2]), Fault> {
-    let Program { output, mut errors, handle, .. } = program;
-    let mut lines = BufReader::new(output).lines();
-    let mut said = Vec::new();
-    let port = loop {
-        match lines.next_line().await {
-            Ok(Some(line)) => {
-                if let Some(port) = port(&line) {
-                    break port;
-                }
-                said.push(line);
-            }
-            Ok(None) | Err(_) => {
-                let mut trouble = String::new();
-                let _ = (&mut errors).take(4096).read_to_string(&mut trouble).await;
-                return Err(not_started(&format!(
-                    "the driver ended; it said: {} {trouble}",
-                    said.join("; ")
-                )));
-            }
-        }
-    };
-    let read = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let mut errors = BufReader::new(errors).lines();
-    let heard = tokio::spawn(async move { while let Ok(Some(_)) = errors.next_line().await {} });
-    Ok((handle, port, [read.abort_handle(), heard.abort_handle()]))
-}
-
-/// `ChromeDriver was started successfully on port 9515.`
-fn port(line: &str) -> Option<u16> {
-    line.split_once("started successfully on port ")?.1.trim_end_matches('.').trim().parse().ok()
-}
-
-fn capabilities(programs: &BrowserPrograms) -> Value {
+/// What a browser is to be: that program, where one is named, which finds the proxies of its contexts at a host.
+pub(crate) fn capabilities(program: Option<&Path>, proxy_host: &str) -> Value {
+    let mut switches: Vec<String> = SWITCHES.iter().map(|&switch| switch.to_owned()).collect();
+    // Only the proxy of an attempt says what a name stands for.
+    switches.push(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {proxy_host}"));
+    let mut options = json!({
+        "args": switches,
+        "prefs": {
+            "credentials_enable_service": false,
+            "profile.password_manager_enabled": false,
+            "autofill.profile_enabled": false,
+            "safebrowsing.enabled": false,
+        },
+    });
+    if let Some(program) = program {
+        options["binary"] = program.to_string_lossy().into();
+    }
     json!({
         "browserName": "chrome",
         "webSocketUrl": true,
         "unhandledPromptBehavior": "ignore",
         // What a document loads besides is waited for by the page's own script, and not for ever.
         "pageLoadStrategy": "eager",
-        "goog:chromeOptions": {
-            "binary": programs.browser.to_string_lossy(),
-            "args": SWITCHES,
-            "prefs": {
-                "credentials_enable_service": false,
-                "profile.password_manager_enabled": false,
-                "autofill.profile_enabled": false,
-                "safebrowsing.enabled": false,
-            },
-        },
+        "goog:chromeOptions": options,
     })
-}
-
-fn sandbox(programs: &BrowserPrograms, memory_mib: u32, label: String) -> SandboxSpec {
-    let policy =
-        json!({ "URLBlocklist": REFUSED, "PasswordManagerEnabled": false, "BrowserSignin": 0 }).to_string();
-    // What is not below `/usr` would not be seen; fonts are what pages are drawn with.
-    let folders = [&programs.driver, &programs.browser].map(|program| program.parent().map(Path::to_owned));
-    let mut shown: Vec<PathBuf> =
-        folders.into_iter().flatten().filter(|folder| !folder.starts_with("/usr")).collect();
-    shown.extend(Some(PathBuf::from("/etc/fonts")).filter(|folder| folder.is_dir()));
-    shown.sort_unstable();
-    shown.dedup();
-    SandboxSpec {
-        label,
-        main: SandboxCommand {
-            program: "sleep".to_owned(),
-            arguments: vec!["infinity".to_owned()],
-            ..SandboxCommand::default()
-        },
-        announced_by: Announcer::Wrapper,
-        size: (80, 24),
-        support_files: POLICIES.iter().map(|&path| (path.to_owned(), policy.clone())).collect(),
-        limits: SandboxLimits { memory_mib, disk_mib: DISK_MIB, pids: PIDS, cpu_percent: 200 },
-        network: NetworkPolicy::None,
-        image: None,
-        workspace: WorkspaceStart::Empty,
-        folders: Vec::new(),
-        read_only: shown,
-        inner_sandbox: true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_port_is_told_by_the_driver() {
-        assert_eq!(port("ChromeDriver was started successfully on port 40123."), Some(40123));
-        assert_eq!(port("Starting ChromeDriver 148.0 on port 0"), None);
-    }
 }

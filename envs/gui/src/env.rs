@@ -10,20 +10,20 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CloseReport, Env,
-    EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress, Screenshots,
-    StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
+    AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CheckSpec,
+    CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress,
+    Screenshots, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
-use clawrl_sandbox::{PutFile, WORKSPACE};
 use clawrl_workspace::{Asking, Judged, check_answer};
 use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
+use crate::browser::no_downloads;
 use crate::checks::{compared, invalid, judge};
 use crate::page::{Trouble, within};
 use crate::picture::MEDIA_TYPE;
 use crate::provider::Shared;
-use crate::stage::{Sight, Stage, uploads};
+use crate::stage::{Sight, Stage};
 
 /// The [`Env`] of kind `gui`.
 pub(crate) struct GuiEnv {
@@ -58,14 +58,15 @@ impl GuiEnv {
         let (seed, shared) = (self.seed, Arc::clone(&self.shared));
         let sites = Arc::new(shared.sites.open(spec).await?);
         let stage = self.stage()?;
+        let is_of_downloads =
+            |spec: &CheckSpec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }));
+        if stage.downloads_folder.is_none() && task.checks.iter().any(is_of_downloads) {
+            return Err(no_downloads());
+        }
         stage.proxy.open(Arc::clone(&sites));
         stage.sites = Some(sites);
         if !spec.files.is_empty() {
-            stage.has_uploads = true;
-            let folder = uploads(&stage.downloads_folder);
-            let files = shared.fixtures.read(spec.files.clone()).await?;
-            let inside = |file: PutFile| PutFile { path: format!("{folder}/{}", file.path), ..file };
-            stage.browser.sandbox.put(files.into_iter().map(inside).collect()).await?;
+            stage.put(shared.fixtures.read(spec.files.clone()).await?).await?;
         }
         stage.begin(spec, seed).await?;
         let sight = stage.look(spec).await?;
@@ -217,14 +218,12 @@ impl GuiEnv {
             });
         }
         if has_downloads {
-            // Files lie where the browser writes: it has to be ended before they are believed.
+            // Files lie where the browser writes: what writes there has to be ended before they are believed.
             let mut stage = self.stage.take().ok_or_else(Progress::closed)?;
-            stage.finish_downloads().await;
-            stage.browser.sandbox.halt().await.map_err(of_grader)?;
+            stage.seal().await.map_err(of_grader)?;
             for (spec, report) in task.checks.iter().zip(&mut reports) {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
-                let path = format!("{WORKSPACE}/{}/{name}", stage.downloads_folder);
-                let found = stage.browser.sandbox.read(path, MOST_DOWNLOADED).await.map_err(of_grader)?;
+                let found = stage.downloaded(name, MOST_DOWNLOADED).await.map_err(of_grader)?;
                 let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let (score, message) = match (&found, content) {
                     (Some(_), None) => (1.0, format!("`{name}` was downloaded")),

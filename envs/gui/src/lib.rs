@@ -13,9 +13,12 @@ mod picture;
 mod programs;
 mod provider;
 mod proxy;
+mod remote;
+mod sandboxed;
 mod site;
 mod stage;
 
 pub use programs::{BrowserPrograms, find_programs};
-pub use provider::{BrowserKind, GuiConfig, GuiProvider};
+pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
+pub use remote::{EndpointAnswer, EndpointError, Endpoints};
 pub use site::folder_hash;

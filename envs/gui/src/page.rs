@@ -375,6 +375,40 @@ pub(crate) fn gone(element: u32) -> String {
     format!("there is no element {element} in this page")
 }
 
+/// A few points on the way, which pages that follow the pointer need.
+pub(crate) fn way(from: Point, to: Point) -> Vec<Point> {
+    const STEPS: i64 = 8;
+    (0..=STEPS)
+        .map(|step| Point {
+            x: from.x + (to.x - from.x) * step / STEPS,
+            y: from.y + (to.y - from.y) * step / STEPS,
+        })
+        .collect()
+}
+
+/// What the page's script answered, for the agent, where it did not do what was asked.
+pub(crate) fn refusal(answer: &Value, element: u32) -> Option<String> {
+    let list = |name: &str| {
+        let all = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        all.map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
+    };
+    Some(match answer["error"].as_str()? {
+        "gone" => gone(element),
+        "hidden" => format!("element {element} cannot be seen"),
+        "disabled" => format!("element {element} is disabled"),
+        "readonly" => format!("element {element} cannot be changed"),
+        "missing" => format!("there is no option {}; options: {}", list("missing"), list("options")),
+        "single" => format!("element {element} takes one option; options: {}", list("options")),
+        "disabled option" => "the option is disabled".to_owned(),
+        "value" => format!(
+            "element {element} takes values such as {}",
+            answer["example"].as_str().unwrap_or_default()
+        ),
+        "kind" => format!("element {element} takes nothing of that kind"),
+        other => format!("element {element}: {other}"),
+    })
+}
+
 /// A page that does not answer in time hangs.
 pub(crate) async fn within<T>(question: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
     tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(Trouble::Hung))

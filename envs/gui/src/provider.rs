@@ -21,6 +21,8 @@ use crate::browser::Browser;
 use crate::env::GuiEnv;
 use crate::idle::Shelf;
 use crate::programs::BrowserPrograms;
+use crate::remote::{Endpoints, Sessions};
+use crate::sandboxed::Sandboxed;
 use crate::site::SiteReader;
 use crate::stage::Stage;
 
@@ -31,14 +33,23 @@ const MOST_ATTEMPTS: u32 = 100;
 pub struct GuiConfig {
     /// One backend for each isolation that may be asked for.
     pub backends: Backends,
-    /// The driver and the browser.
-    pub programs: BrowserPrograms,
+    /// Where browsers come from.
+    pub source: BrowserSource,
     /// When to make browsers ahead.
     pub marks: WarmMarks,
     /// Environments that will be asked for, and how often.
     pub expected: Vec<(BrowserKind, u32)>,
     /// Who is asked where a check of the answer has a rubric.
     pub judge: Option<Arc<dyn Judge>>,
+}
+
+/// Where browsers come from.
+#[derive(Debug, Clone)]
+pub enum BrowserSource {
+    /// They are started here, each in a sandbox.
+    Here(BrowserPrograms),
+    /// They are asked for at endpoints, which providers share.
+    Endpoints(Arc<Endpoints>),
 }
 
 /// What a browser is made for.
@@ -53,7 +64,9 @@ pub struct BrowserKind {
 /// What environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
-    programs: BrowserPrograms,
+    source: BrowserSource,
+    /// Those at endpoints.
+    sessions: Arc<Sessions>,
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) sites: SiteReader,
@@ -83,7 +96,8 @@ impl GuiProvider {
     pub fn new(config: GuiConfig) -> Self {
         let shared = Arc::new(Shared {
             backends: config.backends,
-            programs: config.programs,
+            source: config.source,
+            sessions: Arc::default(),
             judge: config.judge,
             fixtures: Arc::default(),
             sites: SiteReader::default(),
@@ -117,18 +131,22 @@ impl Shared {
                 Err(fault) => tracing::debug!(%fault, "a browser was given up"),
             }
         }
-        if kind.sandbox != SandboxKind::Bubblewrap {
-            // Its network, its policy and its folders are those of that kind alone.
-            let message = "browsers run in `sandbox: bubblewrap` and in no other kind";
-            return Err(Fault::permanent(Boundary::Provider, "browser-sandbox", message));
-        }
-        let backend = backend_of(&self.backends, kind.sandbox)?;
         let live = self.count.begin();
         // Of another kind.
         self.end_surplus();
-        let label = format!("browser-{number}");
-        let (browser, events) =
-            Browser::start(backend.as_ref(), &self.programs, kind.memory_mib, label).await?;
+        let (browser, events) = match &self.source {
+            BrowserSource::Endpoints(endpoints) => endpoints.start(&self.sessions).await?,
+            BrowserSource::Here(_) if kind.sandbox != SandboxKind::Bubblewrap => {
+                // Its network, its policy and its folders are those of that kind alone.
+                let message = "browsers run in `sandbox: bubblewrap` and in no other kind";
+                return Err(Fault::permanent(Boundary::Provider, "browser-sandbox", message));
+            }
+            BrowserSource::Here(programs) => {
+                let backend = backend_of(&self.backends, kind.sandbox)?;
+                let label = format!("browser-{number}");
+                Sandboxed::start(backend.as_ref(), programs, kind.memory_mib, label).await?
+            }
+        };
         Ok(Stage::prepare(browser, events, number, live).await?.of(kind, 1))
     }
 
@@ -161,7 +179,11 @@ impl EnvProvider for GuiProvider {
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
-            let stage = self.pool.lease_for(&kind, &request).await?;
+            let mut stage = self.pool.lease_for(&kind, &request).await?;
+            // Those of endpoints end when nobody uses them for long, and with their driver.
+            while stage.browser.is_lost() {
+                stage = self.pool.lease_for(&kind, &request).await?;
+            }
             let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, stage));
             Ok(env)
         })
@@ -181,7 +203,8 @@ impl EnvProvider for GuiProvider {
         Box::pin(async move {
             self.pool.close();
             self.shared.idle.clear();
-            let leftovers = shut_down(&self.shared.backends).await;
+            let mut leftovers = self.shared.sessions.end_all().await;
+            leftovers.extend(shut_down(&self.shared.backends).await);
             CloseReport { leftovers, cast: None }
         })
     }

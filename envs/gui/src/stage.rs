@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, GuiSpec, SandboxKind};
-use clawrl_sandbox::{Live, WORKSPACE};
+use clawrl_sandbox::{Live, PutFile};
 use fantoccini::wd::WindowHandle;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -17,8 +17,8 @@ use url::Url;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
-use crate::browser::{Browser, lost};
-use crate::page::{Page, Point, Trouble, View, gone, preload, within};
+use crate::browser::{Browser, Listening, lost, no_downloads};
+use crate::page::{Page, Point, Trouble, View, gone, preload, refusal, way, within};
 use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
@@ -93,7 +93,10 @@ pub(crate) struct Stage {
     /// Frames, with what they are in: a tab, or another frame.
     frames: HashMap<String, String>,
     downloads: Vec<String>,
-    pub(crate) downloads_folder: String,
+    /// Where they are laid, on the browser's machine; `None` where they cannot be had.
+    pub(crate) downloads_folder: Option<String>,
+    /// Unique within the browser.
+    number: u64,
     /// Of its windows.
     viewport: (u16, u16),
     /// Downloads that began and have not ended.
@@ -101,7 +104,9 @@ pub(crate) struct Stage {
     /// Whether anything was downloaded, which other attempts must not find.
     has_downloaded: bool,
     /// Whether files were laid in for it.
-    pub(crate) has_uploads: bool,
+    has_uploads: bool,
+    /// Where they are, on the browser's machine, by their paths in the task.
+    uploads: HashMap<String, String>,
     pub(crate) kind: BrowserKind,
     /// How many attempts the browser has had, this one included.
     pub(crate) attempts: u32,
@@ -119,12 +124,10 @@ impl Stage {
         number: u64,
         live: Live,
     ) -> Result<Self, Fault> {
-        let (listener, port) = browser.network.listen().await.map_err(|error| {
-            Fault::transient(Boundary::Provider, "browser-lost", format!("no proxy in the sandbox: {error}"))
-        })?;
-        let proxy = Proxy::serve(listener);
-        let downloads_folder = format!("downloads-{number}");
-        let context = browser.new_context(port, &format!("{WORKSPACE}/{downloads_folder}")).await?;
+        let Listening { listener, address, peers } = browser.listen().await?;
+        let proxy = Proxy::serve(listener, peers);
+        let downloads_folder = browser.downloads(number);
+        let context = browser.new_context(&address, downloads_folder.as_deref()).await?;
         let hooks = json!({ "functionDeclaration": preload(), "userContexts": [context] });
         browser.bidi.command("script.addPreloadScript", hooks).await.map_err(lost)?;
         let mut stage = Self {
@@ -139,10 +142,12 @@ impl Stage {
             frames: HashMap::new(),
             downloads: Vec::new(),
             downloads_folder,
+            number,
             viewport: GuiSpec::default().viewport,
             loading: 0,
             has_downloaded: false,
             has_uploads: false,
+            uploads: HashMap::new(),
             kind: BrowserKind { sandbox: SandboxKind::default(), memory_mib: 0 },
             attempts: 1,
             _live: live,
@@ -183,16 +188,15 @@ impl Stage {
         let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
         self.viewport = spec.viewport;
         self.browser.set_viewport(&handle, spec.viewport).await?;
-        let unreachable = |why: String| {
-            Fault::transient(Boundary::Env, "page-unreachable", format!("{}: {why}", spec.start))
-        };
         match self.open(&spec.start, spec).await {
             Ok(Opened::Done) => self.must_have_begun(spec).await?,
             // What is not there yet is looked at as it is.
             Ok(Opened::Late) | Err(Trouble::Dialog) => {}
             Ok(Opened::Refused(why)) => {
                 self.must_have_served(Boundary::Env)?;
-                return Err(unreachable(why));
+                let stranger = self.proxy.stranger().unwrap_or_default();
+                let message = format!("{}: {why}{stranger}", spec.start);
+                return Err(Fault::transient(Boundary::Env, "page-unreachable", message));
             }
             Err(trouble) => return Err(trouble.fault()),
         }
@@ -511,8 +515,36 @@ impl Stage {
         Ok(false)
     }
 
+    /// Lays in what the attempt may upload.
+    ///
+    /// # Errors
+    /// An env [`Fault`]
+    pub(crate) async fn put(&mut self, files: Vec<PutFile>) -> Result<(), Fault> {
+        self.has_uploads = true;
+        self.uploads = self.browser.put(files, self.number).await?;
+        Ok(())
+    }
+
+    /// Ends what could still write among the downloads. Only [`Self::downloaded`] works after it.
+    ///
+    /// # Errors
+    /// An env [`Fault`]
+    pub(crate) async fn seal(&mut self) -> Result<(), Fault> {
+        self.finish_downloads().await;
+        self.browser.seal(&self.context).await
+    }
+
+    /// A file that was downloaded, after [`Self::seal`]; `None` when there is none.
+    ///
+    /// # Errors
+    /// An env [`Fault`], also for one of more than `most` bytes.
+    pub(crate) async fn downloaded(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, Fault> {
+        let folder = self.downloads_folder.as_deref().ok_or_else(no_downloads)?;
+        self.browser.downloaded(folder, name, most).await
+    }
+
     /// Waits until downloads that began have ended, for a while.
-    pub(crate) async fn finish_downloads(&mut self) {
+    async fn finish_downloads(&mut self) {
         self.hear_all();
         let until = tokio::time::Instant::now() + EVENT_LIMIT;
         while self.loading > 0 {
@@ -556,7 +588,7 @@ impl Stage {
             "browsingContext.downloadEnd" => {
                 self.loading = self.loading.saturating_sub(1);
                 let path = text("filepath");
-                let name = path.rsplit('/').next().filter(|_| text("status") == "complete");
+                let name = path.rsplit(['/', '\\']).next().filter(|_| text("status") == "complete");
                 self.downloads.extend(name.map(str::to_owned));
             }
             _ => {}
@@ -667,13 +699,13 @@ impl Stage {
     }
 
     async fn upload(&self, element: u32, file: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
-        if !spec.files.iter().any(|known| known.path == file) {
+        let Some(path) = self.uploads.get(file) else {
             let names: Vec<&str> = spec.files.iter().map(|file| file.path.as_str()).collect();
             return Ok(Some(match names.as_slice() {
                 [] => "this task has no files to upload".to_owned(),
                 names => format!("there is no file `{file}`; files: {}", names.join(", ")),
             }));
-        }
+        };
         let script = "const e = window[Symbol.for('clawrl.page')].element(arguments[0]);\
                       return e instanceof HTMLInputElement && e.type === 'file' ? e : null;";
         let found =
@@ -685,7 +717,7 @@ impl Stage {
         let question = json!({
             "context": self.tabs[self.active].handle,
             "element": { "sharedId": reference },
-            "files": [format!("{WORKSPACE}/{}/{file}", uploads(&self.downloads_folder))],
+            "files": [path],
         });
         match self.browser.bidi.command("input.setFiles", question).await {
             Ok(_) => Ok(None),
@@ -757,42 +789,3 @@ const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation')
 
 /// The first status that says that something went wrong.
 const FIRST_ERROR: u64 = 400;
-
-/// Where the files of an attempt lie that it may upload.
-pub(crate) fn uploads(downloads: &str) -> String {
-    downloads.replace("downloads", "uploads")
-}
-
-/// A few points on the way, which pages that follow the pointer need.
-fn way(from: Point, to: Point) -> Vec<Point> {
-    const STEPS: i64 = 8;
-    (0..=STEPS)
-        .map(|step| Point {
-            x: from.x + (to.x - from.x) * step / STEPS,
-            y: from.y + (to.y - from.y) * step / STEPS,
-        })
-        .collect()
-}
-
-/// What the page's script answered, for the agent, where it did not do what was asked.
-fn refusal(answer: &Value, element: u32) -> Option<String> {
-    let list = |name: &str| {
-        let all = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
-        all.map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
-    };
-    Some(match answer["error"].as_str()? {
-        "gone" => gone(element),
-        "hidden" => format!("element {element} cannot be seen"),
-        "disabled" => format!("element {element} is disabled"),
-        "readonly" => format!("element {element} cannot be changed"),
-        "missing" => format!("there is no option {}; options: {}", list("missing"), list("options")),
-        "single" => format!("element {element} takes one option; options: {}", list("options")),
-        "disabled option" => "the option is disabled".to_owned(),
-        "value" => format!(
-            "element {element} takes values such as {}",
-            answer["example"].as_str().unwrap_or_default()
-        ),
-        "kind" => format!("element {element} takes nothing of that kind"),
-        other => format!("element {element}: {other}"),
-    })
-}

@@ -34,6 +34,10 @@ pub(crate) enum Variable {
     DockerCertificates,
     /// Where they are otherwise.
     DockerConfig,
+    /// Where browsers are to be had.
+    WebDriver,
+    /// Under which name they reach this machine.
+    WebDriverHost,
     /// Most disk of images that were fetched or built.
     ImageBudget,
     /// Folder for what can be made again.
@@ -59,7 +63,7 @@ pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
@@ -73,6 +77,8 @@ impl Variable {
         Self::ImageBudget,
         Self::CacheHome,
         Self::Home,
+        Self::WebDriver,
+        Self::WebDriverHost,
         Self::Path,
         Self::Temporary,
         Self::LibraryPath,
@@ -96,6 +102,8 @@ impl Variable {
             Self::DockerTls => "DOCKER_TLS_VERIFY",
             Self::DockerCertificates => "DOCKER_CERT_PATH",
             Self::DockerConfig => "DOCKER_CONFIG",
+            Self::WebDriver => "CLAWRL_WEBDRIVER",
+            Self::WebDriverHost => "CLAWRL_WEBDRIVER_HOST",
             Self::ImageBudget => "CLAWRL_IMAGE_BUDGET_GIB",
             Self::CacheHome => "XDG_CACHE_HOME",
             Self::Home => "HOME",
@@ -118,6 +126,15 @@ impl Variable {
             Self::NoColor => "If not empty: no colours.",
             Self::Term => "If `dumb` or not set: no progress bar.",
             Self::Columns => "Width of help, where there is no terminal.",
+            Self::WebDriver => {
+                "Where browsers of GUI tasks are to be had, http://HOST:PORT or https://, of a Selenium Grid or another \
+                 WebDriver server; for several, with commas or white space between them. Without, they are started here, \
+                 each in a sandbox."
+            }
+            Self::WebDriverHost => {
+                "With CLAWRL_WEBDRIVER: the name or address under which those browsers reach this machine, where it is \
+                 not the one over which the server is reached. Whoever can reach it may then connect."
+            }
             Self::Path => "Where bwrap is looked for. Sandboxes have a PATH of their own.",
             Self::Temporary => {
                 "Folder for what a run needs while it lasts. Leftovers are looked for there. Default: /tmp."

@@ -5,6 +5,7 @@
 //! [`Proxy`] is dropped, all its connections end. P4. What is being answered is counted, so that nobody has to guess
 //! whether a page is still loading; open tunnels are not, for what is in them is not known. P5. The first origin of the task
 //! that cannot be reached, or does not begin to answer, is remembered; one that breaks off in the middle of an answer is not.
+//! P6. Where browsers are on another machine, whoever has none of the addresses that may ask is not read.
 //!
 //! Cancellation: see P3; there is nothing else to wait for.
 

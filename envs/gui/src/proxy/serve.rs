@@ -1,6 +1,7 @@
 //! Accepting connections, and who answers what is asked on them.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -40,8 +41,9 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Answers on a listener. Everything is refused until [`Self::open`].
-    pub(crate) fn serve(listener: TcpListener) -> Self {
-        let shared = Arc::<Shared>::default();
+    /// Only this machine and these `peers` may ask, if any are named.
+    pub(crate) fn serve(listener: TcpListener, peers: Option<Vec<IpAddr>>) -> Self {
+        let shared = Arc::new(Shared { peers, ..Shared::default() });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { shared, accepting }
     }
@@ -60,6 +62,15 @@ impl Proxy {
     /// The first origin of the task that could not be reached or did not answer, and why.
     pub(crate) fn unreachable(&self) -> Option<&str> {
         self.shared.unreachable.get().map(String::as_str)
+    }
+
+    /// The first who asked and is none of those who may, as the end of a sentence about what that may have led to.
+    pub(crate) fn stranger(&self) -> Option<String> {
+        let stranger = self.shared.stranger.get()?;
+        Some(format!(
+            "; {stranger} was turned away, which is no address of the WebDriver endpoint: where browsers are on other machines than \
+             that, CLAWRL_WEBDRIVER_HOST names this one"
+        ))
     }
 
     /// Requests that are being answered, delayed ones included. A tunnel counts until it is there.
@@ -84,6 +95,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                // It is closed before it is read.
+                Ok((_, from)) if !shared.may_ask(from.ip().to_canonical()) => {}
                 Ok((stream, _)) => {
                     connections.spawn(converse(stream, Arc::clone(&shared)));
                 }
@@ -148,11 +161,24 @@ pub(super) struct Shared {
     in_flight: InFlight,
     refused: Refused,
     unreachable: OnceLock<String>,
+    /// Who may ask, besides this machine; `None` for all.
+    peers: Option<Vec<IpAddr>>,
+    /// The first who asked and may not.
+    stranger: OnceLock<IpAddr>,
 }
 
 type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
 
 impl Shared {
+    fn may_ask(&self, peer: IpAddr) -> bool {
+        let may = may_ask(self.peers.as_deref(), peer);
+        if !may {
+            // The first counts.
+            let _ = self.stranger.set(peer);
+        }
+        may
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Answered {
         let alone = |answer| Ok((answer, None));
         let Some(target) = Target::of(request.method(), request.uri()) else {
@@ -222,6 +248,11 @@ impl Shared {
         let _ = self.unreachable.set(why);
         answer
     }
+}
+
+/// Whether a peer is one of those who may, if any are named, or of this machine.
+pub(super) fn may_ask(peers: Option<&[IpAddr]>, peer: IpAddr) -> bool {
+    peer.is_loopback() || peers.is_none_or(|peers| peers.contains(&peer))
 }
 
 fn refusal(origin: &Origin) -> Response<Body> {

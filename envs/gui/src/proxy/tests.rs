@@ -1,4 +1,4 @@
-//! A proxy on loopback, and browsers written by hand. Rules P1 to P5 are those of the module.
+//! A proxy on loopback, and browsers written by hand. Rules P1 to P6 are those of the module.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Proxy;
+use super::serve::may_ask;
 use crate::site::{SiteReader, Sites};
 
 async fn listener() -> (TcpListener, SocketAddr) {
@@ -108,7 +109,7 @@ async fn echo(listener: TcpListener) {
 #[tokio::test]
 async fn p1_all_is_refused_until_it_is_opened() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let mut browser = Browser::new(address).await;
     assert_eq!(browser.get("http://shop.localhost/").await, refusal("http://shop.localhost"));
     proxy.open(sites(json!([]), &[]).await);
@@ -134,7 +135,7 @@ async fn p1_all_is_refused_until_it_is_opened() {
 #[tokio::test]
 async fn heads_have_no_body() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[]).await);
     let mut browser = Browser::new(address).await;
     browser.send("HEAD http://shop.localhost/ HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -148,7 +149,7 @@ async fn requests_go_on_to_allowed_origins() {
     let (_silent, third) = listener().await;
     let server = tokio::spawn(echo(far));
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[format!("http://{far_address}"), "http://127.0.0.1:1".to_owned()]).await);
     let mut browser = Browser::new(address).await;
     let request = format!(
@@ -182,7 +183,7 @@ async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
     let origins = [format!("http://{silent_address}"), format!("http://{closing_address}"), nobody(1)];
     let check = async |asked: &str, expected: &str| {
         let (listener, address) = listener().await;
-        let proxy = Proxy::serve(listener);
+        let proxy = Proxy::serve(listener, None);
         proxy.open(sites(json!([]), &origins).await);
         let mut browser = Browser::new(address).await;
         assert_eq!(browser.get("http://other.localhost/").await.0, 403);
@@ -216,7 +217,7 @@ async fn tunnels_lead_to_allowed_origins() {
     let (far, far_address) = listener().await;
     let (_silent, third) = listener().await;
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[format!("https://{far_address}")]).await);
     let mut browser = Browser::new(address).await;
     browser.send(&format!("CONNECT {far_address} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
@@ -242,7 +243,7 @@ async fn tunnels_lead_to_allowed_origins() {
 #[tokio::test]
 async fn sites_are_spoken_to_in_tunnels() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let sites = sites(json!([]), &[]).await;
     proxy.open(Arc::clone(&sites));
     let mut browser = Browser::new(address).await;
@@ -257,7 +258,7 @@ async fn sites_are_spoken_to_in_tunnels() {
 #[tokio::test]
 async fn dropped_requests_end_the_connection() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([{"request": {"path": "/gone"}, "answer": "drop"}]), &[]).await);
     let mut browser = Browser::new(address).await;
     browser.send("GET http://shop.localhost/gone HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -268,7 +269,7 @@ async fn dropped_requests_end_the_connection() {
 #[tokio::test]
 async fn too_much_is_not_read() {
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     proxy.open(sites(json!([]), &[]).await);
     let mut browser = Browser::new(address).await;
     let (status, _) = browser.get(&format!("http://shop.localhost/{}", "a".repeat(70_000))).await;
@@ -284,7 +285,7 @@ async fn too_much_is_not_read() {
 async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     let (far, far_address) = listener().await;
     let (listener, address) = listener().await;
-    let proxy = Proxy::serve(listener);
+    let proxy = Proxy::serve(listener, None);
     let slow = json!([{"request": {"path": "/slow"}, "delay": {"secs": 3600, "nanos": 0}, "answer": "drop"}]);
     let sites = sites(slow, &[format!("http://{far_address}")]).await;
     proxy.open(Arc::clone(&sites));
@@ -330,4 +331,12 @@ async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     let _ = far_tunnel.read_to_end(&mut rest).await;
     assert_eq!(rest, b"");
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[test]
+fn p6_only_peers_that_are_named_may_ask() {
+    let [one, other, own] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|text| text.parse().unwrap());
+    assert!(may_ask(Some(&[one]), one) && may_ask(Some(&[one]), own));
+    assert!(!may_ask(Some(&[one]), other) && !may_ask(Some(&[]), one));
+    assert!(may_ask(None, one) && may_ask(None, other));
 }

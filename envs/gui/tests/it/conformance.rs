@@ -14,35 +14,40 @@ const COUNTER: &str = "<title>Counter</title><button onclick=\"n.textContent = +
 #[test]
 fn browsers_conform() {
     with_spawner(|client| async move {
-        let check = PageCheck::Element {
-            selector: "#n".to_owned(),
-            with: clawrl_core::ElementPattern {
-                text: Some(TextPattern::Equals("1".to_owned())),
-                ..Default::default()
-            },
-            at_least: 1,
-            at_most: None,
-        };
-        let case = Case {
-            make_provider: Box::new(move || Arc::new(provider(client.clone())) as Arc<dyn EnvProvider>),
-            task: task(spec(vec![page("index.html", COUNTER)]), vec![check]),
-            quick_calls: vec![act("click 1")],
-            long_calls: Some(vec![
-                act("wait 10"),
-                act("wait 10"),
-                act("wait 10"),
-                act("wait 10"),
-                act("wait 10"),
-                act("wait 10"),
-                act("wait 10"),
-            ]),
-            ending_calls: Some(vec![ToolCall::new("submit", json!({}))]),
-            deterministic: true,
-            patience: PATIENCE,
-            at_once: 3,
-        };
-        check_provider(case).await.assert_conforms();
+        conform(move || Arc::new(provider(client.clone())) as Arc<dyn EnvProvider>).await;
     });
+}
+
+/// Checks providers that are made so.
+pub(crate) async fn conform(make_provider: impl Fn() -> Arc<dyn EnvProvider> + Send + Sync + 'static) {
+    let check = PageCheck::Element {
+        selector: "#n".to_owned(),
+        with: clawrl_core::ElementPattern {
+            text: Some(TextPattern::Equals("1".to_owned())),
+            ..Default::default()
+        },
+        at_least: 1,
+        at_most: None,
+    };
+    let case = Case {
+        make_provider: Box::new(make_provider),
+        task: task(spec(vec![page("index.html", COUNTER)]), vec![check]),
+        quick_calls: vec![act("click 1")],
+        long_calls: Some(vec![
+            act("wait 10"),
+            act("wait 10"),
+            act("wait 10"),
+            act("wait 10"),
+            act("wait 10"),
+            act("wait 10"),
+            act("wait 10"),
+        ]),
+        ending_calls: Some(vec![ToolCall::new("submit", json!({}))]),
+        deterministic: true,
+        patience: PATIENCE,
+        at_once: 3,
+    };
+    check_provider(case).await.assert_conforms();
 }
 
 #[test]

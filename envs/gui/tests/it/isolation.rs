@@ -17,36 +17,38 @@ const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep(
 
 #[test]
 fn nothing_that_one_attempt_keeps_is_there_for_another() {
-    with_provider(|provider| async move {
-        let files = vec![
-            page("index.html", KEEPER),
-            page("worker.js", "self.addEventListener('fetch', e => e.respondWith(new Response('stolen')))"),
-        ];
-        let task = task(spec(files), Vec::new());
-        let (mut first, seen) = begin(provider.as_ref(), &task).await;
-        assert!(seen.contains(r#"["",null,null,[0,0]]"#), "{seen}");
-        let mut kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
-        // A page at rest may still wait for its databases.
-        for _ in 0..20 {
-            if kept.contains("title: Kept") {
-                break;
-            }
-            kept = step(first.as_mut(), "wait 0.5").await;
+    with_provider(|provider| async move { keeps_nothing(provider.as_ref()).await });
+}
+
+pub(crate) async fn keeps_nothing(provider: &dyn EnvProvider) {
+    let files = vec![
+        page("index.html", KEEPER),
+        page("worker.js", "self.addEventListener('fetch', e => e.respondWith(new Response('stolen')))"),
+    ];
+    let task = task(spec(files), Vec::new());
+    let (mut first, seen) = begin(provider, &task).await;
+    assert!(seen.contains(r#"["",null,null,[0,0]]"#), "{seen}");
+    let mut kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
+    // A page at rest may still wait for its databases.
+    for _ in 0..20 {
+        if kept.contains("title: Kept") {
+            break;
         }
-        assert!(kept.contains("title: Kept"), "{kept}");
-        // At the same time in another browser, and afterwards in the same one.
-        let (mut beside, seen_beside) = begin(provider.as_ref(), &task).await;
-        assert_eq!(seen_beside, seen);
-        let again = step(first.as_mut(), "goto http://app.localhost/").await;
-        assert!(again.contains("kept=1") || again.contains("stolen"), "{again}");
-        first.close().await;
-        beside.close().await;
-        for _ in 0..2 {
-            let (mut after, seen_after) = begin(provider.as_ref(), &task).await;
-            assert_eq!(seen_after, seen);
-            after.close().await;
-        }
-    });
+        kept = step(first.as_mut(), "wait 0.5").await;
+    }
+    assert!(kept.contains("title: Kept"), "{kept}");
+    // At the same time in another browser, and afterwards in the same one.
+    let (mut beside, seen_beside) = begin(provider, &task).await;
+    assert_eq!(seen_beside, seen);
+    let again = step(first.as_mut(), "goto http://app.localhost/").await;
+    assert!(again.contains("kept=1") || again.contains("stolen"), "{again}");
+    first.close().await;
+    beside.close().await;
+    for _ in 0..2 {
+        let (mut after, seen_after) = begin(provider, &task).await;
+        assert_eq!(seen_after, seen);
+        after.close().await;
+    }
 }
 
 #[test]
@@ -90,34 +92,36 @@ fn nothing_that_one_attempt_copies_is_pasted_by_another() {
 
 #[test]
 fn a_page_reaches_its_own_sites_and_nothing_else() {
-    with_provider(|provider| async move {
-        // Something of this machine, as the harness's own servers are.
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let html = format!(
-            "<title>Probe</title><p id=out></p><script>const tries = ['http://127.0.0.1:{port}/', 'http://localhost:{port}/', 'http://other.localhost/', 'http://[::1]:{port}/', 'https://example.org/', 'http://app.localhost/own.txt'];\
-             Promise.all(tries.map(u => fetch(u, {{ mode: u.includes('own') ? 'cors' : 'no-cors' }}).then(r => r.text()).then(t => t.slice(0, 5) || 'opaque', () => 'failed')))\
-             .then(all => out.textContent = all.join(' '));\
-             try {{ new WebSocket('ws://127.0.0.1:{port}/') }} catch {{}}\
-             const peer = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o));</script>"
-        );
-        let files = vec![page("index.html", &html), page("own.txt", "mine!")];
-        let (mut env, seen) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
-        // Those of other sites are answered by the proxy, which a page cannot tell from a server that says nothing.
-        assert!(seen.contains("mine!"), "{seen}");
-        for line in [format!("goto http://127.0.0.1:{port}/"), "goto http://other.localhost/".to_owned()] {
-            let refused = step(env.as_mut(), &line).await;
-            assert!(refused.contains("refused"), "{refused}");
-        }
-        for address in ["file:///etc/passwd", "chrome://version", "view-source:http://app.localhost/"] {
-            let refused = step(env.as_mut(), &format!("goto {address}")).await;
-            assert!(refused.starts_with("error: "), "{refused}");
-        }
-        env.close().await;
-        // Nobody knocked.
-        let knocked = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
-        assert!(knocked.is_err());
-    });
+    with_provider(|provider| async move { reaches_its_own(provider.as_ref()).await });
+}
+
+pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
+    // Something of this machine, as the harness's own servers are.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let html = format!(
+        "<title>Probe</title><p id=out></p><script>const tries = ['http://127.0.0.1:{port}/', 'http://localhost:{port}/', 'http://other.localhost/', 'http://[::1]:{port}/', 'https://example.org/', 'http://app.localhost/own.txt'];\
+         Promise.all(tries.map(u => fetch(u, {{ mode: u.includes('own') ? 'cors' : 'no-cors' }}).then(r => r.text()).then(t => t.slice(0, 5) || 'opaque', () => 'failed')))\
+         .then(all => out.textContent = all.join(' '));\
+         try {{ new WebSocket('ws://127.0.0.1:{port}/') }} catch {{}}\
+         const peer = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o));</script>"
+    );
+    let files = vec![page("index.html", &html), page("own.txt", "mine!")];
+    let (mut env, seen) = begin(provider, &task(spec(files), Vec::new())).await;
+    // Those of other sites are answered by the proxy, which a page cannot tell from a server that says nothing.
+    assert!(seen.contains("mine!"), "{seen}");
+    for line in [format!("goto http://127.0.0.1:{port}/"), "goto http://other.localhost/".to_owned()] {
+        let refused = step(env.as_mut(), &line).await;
+        assert!(refused.contains("refused"), "{refused}");
+    }
+    for address in ["file:///etc/passwd", "chrome://version", "view-source:http://app.localhost/"] {
+        let refused = step(env.as_mut(), &format!("goto {address}")).await;
+        assert!(refused.starts_with("error: "), "{refused}");
+    }
+    env.close().await;
+    // Nobody knocked.
+    let knocked = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(knocked.is_err());
 }
 
 #[test]

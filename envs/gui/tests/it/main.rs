@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bare;
 mod conformance;
+mod endpoints;
 mod episode;
 mod isolation;
 mod loading;

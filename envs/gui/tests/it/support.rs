@@ -11,7 +11,7 @@ use clawrl_core::{
     RewardMap, Route, RouteAnswer, RunId, SandboxKind, SiteSpec, SlotId, StepCtx, StepResult, TaskId,
     TaskSpec, Timeouts, ToolCall,
 };
-use clawrl_gui::{BrowserKind, GuiConfig, GuiProvider, find_programs};
+use clawrl_gui::{BrowserKind, BrowserSource, GuiConfig, GuiProvider, find_programs};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
     BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, WarmMarks, probe_host,
@@ -47,7 +47,7 @@ pub(crate) fn provider(client: SpawnerClient) -> GuiProvider {
     let spec = GuiSpec::default();
     GuiProvider::new(GuiConfig {
         backends: backends.into_iter().collect(),
-        programs: find_programs(&std::env::var("PATH").unwrap()).unwrap(),
+        source: BrowserSource::Here(find_programs(&std::env::var("PATH").unwrap()).unwrap()),
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib }, 1)],
         judge: None,

@@ -1,24 +1,72 @@
-//! The browser and its driver.
+//! Where browsers come from: programs of this machine, or endpoints that somebody named.
+
+use std::sync::Arc;
 
 use clawrl_core::Fault;
-use clawrl_gui::{BrowserPrograms, find_programs};
+use clawrl_gui::{BrowserPrograms, BrowserSource, EndpointAnswer, EndpointError, Endpoints, find_programs};
 
+use super::engine;
 use super::examination::{bad, ok};
 use crate::command::doctor::{Finding, Health};
 use crate::environment::Variable;
+use crate::exit_code::Exit;
 use crate::failure::Failure;
+
+/// What browsers are, for the record, and where they come from.
+pub(crate) struct Browsers {
+    pub(crate) source: BrowserSource,
+    pub(crate) version: String,
+}
+
+/// Whether browsers are to be started here.
+pub(crate) fn are_here() -> bool {
+    Variable::WebDriver.value().is_none()
+}
 
 /// Finds them.
 ///
 /// # Errors
-/// [`crate::exit_code::Exit::Environment`] when one is missing, or they are no pair.
-pub(crate) fn find() -> Result<BrowserPrograms, Failure> {
-    asked().map_err(|fault| Failure::from_fault(&fault))
+/// [`Exit::Environment`] when a program is missing, the programs are no pair, or no endpoint answers;
+/// [`Exit::Refused`] for endpoints that are none.
+pub(crate) fn find() -> Result<Browsers, Failure> {
+    let Some(endpoints) = endpoints()? else {
+        let programs = programs().map_err(|fault| Failure::from_fault(&fault))?;
+        let version = programs.version.clone();
+        return Ok(Browsers { source: BrowserSource::Here(programs), version });
+    };
+    let answers = probed(&endpoints).map_err(|fault| Failure::from_fault(&fault))?;
+    if answers.iter().all(|answer| answer.said.is_err()) {
+        let help = format!("{} says where they are; `clawrl doctor` asks them", Variable::WebDriver.name());
+        let message = format!("no WebDriver endpoint answers (webdriver-unreachable): {}", spelled(&answers));
+        return Err(Failure::with_help(Exit::Environment, message, help));
+    }
+    Ok(Browsers { source: BrowserSource::Endpoints(Arc::new(endpoints)), version: spelled(&answers) })
 }
 
 /// For `clawrl doctor`. Runs work without them, as long as no task has a browser.
 pub(crate) fn finding() -> Finding {
-    match asked() {
+    let endpoints = match endpoints() {
+        Ok(Some(endpoints)) => endpoints,
+        Ok(None) => return finding_of_programs(),
+        Err(failure) => {
+            let advice = format!("write {} anew: `clawrl help environment`", Variable::WebDriver.name());
+            return bad("webdriver", Health::Missing, failure.to_string(), advice);
+        }
+    };
+    match probed(&endpoints) {
+        Ok(answers) if answers.iter().all(|answer| answer.said.is_ok()) => {
+            ok("webdriver", &spelled(&answers))
+        }
+        Ok(answers) => {
+            let advice = "start those that do not answer, or name others; runs use the ones that do";
+            bad("webdriver", Health::Warn, spelled(&answers), advice)
+        }
+        Err(fault) => bad("webdriver", Health::Warn, fault.message, "see the message"),
+    }
+}
+
+fn finding_of_programs() -> Finding {
+    match programs() {
         Ok(programs) => ok("browser", &format!("{} ({})", programs.version, programs.browser.display())),
         Err(fault) => {
             let (found, advice) = fault.message.split_once("; ").unwrap_or((&fault.message, ""));
@@ -28,6 +76,32 @@ pub(crate) fn finding() -> Finding {
     }
 }
 
-fn asked() -> Result<BrowserPrograms, Fault> {
+fn programs() -> Result<BrowserPrograms, Fault> {
     find_programs(&Variable::Path.value().unwrap_or_default())
+}
+
+/// `None` where none are named.
+fn endpoints() -> Result<Option<Endpoints>, Failure> {
+    let Some(addresses) = Variable::WebDriver.value() else { return Ok(None) };
+    let host = Variable::WebDriverHost.value();
+    let endpoints = Endpoints::parse(&addresses, host.as_deref()).map_err(|error| {
+        let variable = match error {
+            EndpointError::NoHost(_) => Variable::WebDriverHost,
+            _ => Variable::WebDriver,
+        };
+        let help = "`clawrl help environment` says what may be in it";
+        Failure::with_help(Exit::Refused, format!("{}: {error}", variable.name()), help)
+    })?;
+    Ok(Some(endpoints))
+}
+
+fn probed(endpoints: &Endpoints) -> Result<Vec<EndpointAnswer>, Fault> {
+    engine::asked(async { Ok(endpoints.probe().await) })
+}
+
+fn spelled(answers: &[EndpointAnswer]) -> String {
+    let each = answers.iter().map(|EndpointAnswer { address, said }| {
+        format!("{address} {}", said.as_ref().unwrap_or_else(|why| why))
+    });
+    each.collect::<Vec<_>>().join("; ")
 }

@@ -85,7 +85,8 @@ fn access() -> EngineAccess {
     EngineAccess { addresses, certificates }
 }
 
-fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+/// Answers a question on a runtime of its own, which is gone afterwards.
+pub(super) fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Fault::permanent(Boundary::Harness, "runtime", error.to_string()))?;

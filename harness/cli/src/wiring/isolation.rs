@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clawrl_core::{EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec};
 
+use crate::host::browser;
 use crate::log::Log;
 
 /// How the programs of an environment are kept apart.
@@ -27,6 +28,8 @@ pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
             let workspace = custom.workspace()?;
             (workspace.sandbox, workspace.network)
         }
+        // Browsers of others are wherever those put them.
+        EnvSpec::Gui(_) if !browser::are_here() => return None,
         EnvSpec::Gui(gui) => (gui.sandbox, NetworkPolicy::None),
         _ => return None,
     };

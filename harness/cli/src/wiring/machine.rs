@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
 use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_custom::{CustomConfig, CustomProvider};
-use clawrl_gui::{BrowserKind, BrowserPrograms, GuiConfig, GuiProvider};
+use clawrl_gui::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
 use clawrl_record::LimitNotSet;
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
@@ -26,7 +26,8 @@ use super::judge::Judges;
 use super::{isolation, secrets};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{browser, engine, facts, open_files};
+use crate::host::browser::{self, Browsers};
+use crate::host::{engine, facts, open_files};
 use crate::log::Log;
 
 /// Environments made ahead of need, for each core.
@@ -39,7 +40,7 @@ pub(crate) struct Machine {
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
     /// None where no task of a plan has a browser.
-    browser: Option<BrowserPrograms>,
+    browser: Option<Browsers>,
     /// None where no task of a plan starts a program.
     spawner: Option<Spawner>,
     /// Some task says `sandbox: none`.
@@ -99,8 +100,8 @@ impl Machine {
         if let Some(report) = &self.bubblewrap {
             facts.insert("bubblewrap".to_owned(), report.version.clone());
         }
-        if let Some(programs) = &self.browser {
-            facts.insert("browser".to_owned(), programs.version.clone());
+        if let Some(browsers) = &self.browser {
+            facts.insert("browser".to_owned(), browsers.version.clone());
         }
         if !self.engines.is_empty() {
             let each = self.engines.iter().map(|report| format!("{}, {}", report.version, report.storage));
@@ -128,7 +129,7 @@ pub(crate) struct Workplace {
     bubblewrap: Option<HostReport>,
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
-    browser: Option<BrowserPrograms>,
+    browser: Option<Browsers>,
     client: Option<SpawnerClient>,
     unboxed: bool,
     judges: Judges,
@@ -198,11 +199,15 @@ impl Workplace {
             EnvSpec::Gui(gui) => Some(BrowserKind { sandbox: gui.sandbox, memory_mib: gui.memory_mib }),
             _ => None,
         });
-        if let (Some(programs), false) = (&self.browser, browsers.is_empty()) {
+        if let (Some(found), false) = (&self.browser, browsers.is_empty()) {
             let provider = GuiProvider::new(GuiConfig {
                 backends: backends.clone(),
-                programs: programs.clone(),
-                marks: marks(slots_of(&browsers, |_| true)),
+                source: found.source.clone(),
+                // Others may want the sessions of an endpoint, which are few: no more are asked for than are used.
+                marks: match found.source {
+                    BrowserSource::Here(_) => marks(slots_of(&browsers, |_| true)),
+                    BrowserSource::Endpoints(_) => WarmMarks { low: 0, high: 0 },
+                },
                 expected: browsers,
                 judge: self.judges.of_plan(plan),
             });

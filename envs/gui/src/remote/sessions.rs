@@ -1,0 +1,148 @@
+//! The sessions of a provider: none outlives it, however it came about.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::Method;
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+
+use super::endpoint::{AskError, Endpoint};
+
+/// A session that has not ended by then is left to its endpoint. A driver first comes to the end of what it was asked, a script
+/// that never ends after 30 seconds.
+const END_LIMIT: Duration = Duration::from_secs(45);
+
+/// At the end, those that are on their way are waited for as long as this.
+const ARRIVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a session may be on its way, wanted or not: a Grid keeps the question for as long as this.
+const START_LIMIT: Duration = Duration::from_secs(300);
+
+/// All of a provider.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    known: Mutex<Known>,
+    /// One was told its id, or that there is none.
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next: u64,
+    /// With what they are called there, once that is known.
+    open: HashMap<u64, (Arc<Endpoint>, Option<String>)>,
+}
+
+/// A session. Dropped, it is ended.
+#[derive(Debug)]
+pub(super) struct Held {
+    sessions: Arc<Sessions>,
+    number: u64,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) id: String,
+}
+
+impl Sessions {
+    /// Asks for a session; what was answered, too. One that nobody waits for any more when it comes is ended.
+    ///
+    /// # Errors
+    /// [`AskError`]
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        endpoint: Arc<Endpoint>,
+        wanted: Value,
+    ) -> Result<(Held, Value), AskError> {
+        let number = {
+            let mut known = self.known();
+            known.next += 1;
+            let number = known.next;
+            known.open.insert(number, (Arc::clone(&endpoint), None));
+            number
+        };
+        let (tell, told) = oneshot::channel();
+        let sessions = Arc::clone(self);
+        // It ends within its limit; whoever shuts down waits for it.
+        tokio::spawn(async move {
+            let asked = endpoint.ask(Method::POST, "session", Some(wanted), START_LIMIT).await;
+            let begun = asked.and_then(|answer| match answer["sessionId"].as_str() {
+                Some(id) => Ok((id.to_owned(), answer)),
+                None => Err(AskError::Refused {
+                    error: "no WebDriver".to_owned(),
+                    message: "the new session has no id".to_owned(),
+                }),
+            });
+            let held = match begun {
+                Ok((id, answer)) => {
+                    if let Some(entry) = sessions.known().open.get_mut(&number) {
+                        entry.1 = Some(id.clone());
+                    }
+                    Ok((Held { sessions: Arc::clone(&sessions), number, endpoint, id }, answer))
+                }
+                Err(error) => {
+                    sessions.known().open.remove(&number);
+                    Err(error)
+                }
+            };
+            sessions.arrived.notify_waiters();
+            let _ = tell.send(held);
+        });
+        told.await.unwrap_or_else(|_| Err(AskError::Unreachable("nobody asked to the end".to_owned())))
+    }
+
+    /// Ends all, and waits for it, also for those that are on their way. Those that are left, in words.
+    pub(crate) async fn end_all(&self) -> Vec<String> {
+        let arrived = async {
+            loop {
+                let next = self.arrived.notified();
+                if self.known().open.values().all(|(_, id)| id.is_some()) {
+                    return;
+                }
+                next.await;
+            }
+        };
+        let _ = tokio::time::timeout(ARRIVE_LIMIT, arrived).await;
+        let open: Vec<_> = self.known().open.iter().map(|(&number, entry)| (number, entry.clone())).collect();
+        let ended = open.into_iter().map(async |(number, (endpoint, id))| {
+            let Some(id) = id else { return Some(format!("a session that {endpoint} was asked for")) };
+            self.end(number, &endpoint, &id)
+                .await
+                .err()
+                .map(|why| format!("session {id} of {endpoint}: {why}"))
+        });
+        join_all(ended).await.into_iter().flatten().collect()
+    }
+
+    async fn end(&self, number: u64, endpoint: &Endpoint, id: &str) -> Result<(), AskError> {
+        let asked = endpoint.ask(Method::DELETE, &format!("session/{id}"), None, END_LIMIT).await;
+        self.known().open.remove(&number);
+        match asked {
+            // One that is not there has ended.
+            Ok(_) | Err(AskError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Each change is one insert, remove or assignment.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let (sessions, endpoint) = (Arc::clone(&self.sessions), Arc::clone(&self.endpoint));
+        let (number, id) = (self.number, self.id.clone());
+        // Without a runtime everything is over, and what is left ends when its endpoint misses us.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // It ends within its limit; whoever shuts down asks once more and waits.
+            runtime.spawn(async move {
+                if let Err(error) = sessions.end(number, &endpoint, &id).await {
+                    tracing::debug!(%endpoint, %error, "a session was not ended");
+                }
+            });
+        }
+    }
+}

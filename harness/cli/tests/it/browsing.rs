@@ -1,0 +1,69 @@
+//! Where browsers come from: endpoints that a variable names.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::process::Output;
+
+use crate::place::{Place, Said};
+
+const SUITE: &str = "format: 1
+suite: browsed
+tasks:
+  - id: look
+    instruction: Look.
+    env: { gui: { sites: { app: { files: { index.html: <title>Here</title> } } } } }
+    checks: [{ page_url: http://app.localhost/ }]
+";
+
+/// With these endpoints, on a machine without any program.
+fn with(place: &Place, webdriver: &str, arguments: &[&str]) -> Output {
+    let mut command = place.command(arguments);
+    command.env("CLAWRL_WEBDRIVER", webdriver).env("PATH", "/nonexistent").output().unwrap()
+}
+
+fn finding(place: &Place, webdriver: &str) -> serde_json::Value {
+    let findings: serde_json::Value =
+        serde_json::from_slice(&with(place, webdriver, &["doctor", "--json"]).stdout).unwrap();
+    let all = findings.as_array().unwrap();
+    assert!(all.iter().all(|finding| finding["name"] != "browser"), "none of this machine is needed");
+    all.iter().find(|finding| finding["name"] == "webdriver").unwrap().clone()
+}
+
+#[test]
+fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs() {
+    let place = Place::new();
+    place.suite("browsed", SUITE);
+    let run = |webdriver: &str, code| Said::of(&with(&place, webdriver, &["run", "browsed"])).ends(code).err;
+    insta::assert_snapshot!(run("http://127.0.0.1:1, http://ada:secret@grid:port", 2), @"
+    error: CLAWRL_WEBDRIVER: `http://grid:port` is no address of a WebDriver endpoint: invalid port number
+      help: `clawrl help environment` says what may be in it
+    ");
+    // A port that is free again.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let told = run(&format!("http://ada:secret@{silent}"), 6);
+    let expected = format!("error: no WebDriver endpoint answers (webdriver-unreachable): http://{silent}/ ");
+    assert!(told.starts_with(&expected) && told.contains("CLAWRL_WEBDRIVER"), "{told}");
+    assert!(!place.results().exists());
+    let found = finding(&place, &format!("http://{silent}"));
+    assert_eq!(found["health"], "warn");
+    assert_eq!(finding(&place, "grid")["health"], "missing");
+}
+
+#[test]
+fn doctor_tells_what_endpoints_say() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let driver = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let head: Vec<String> = lines.map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        let body = r#"{"value":{"ready":true,"message":"Ready.","build":{"version":"1.2.3 (abc)"}}}"#;
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        head[0].clone()
+    });
+    let found = finding(&place, &format!("http://{address}/wd/hub"));
+    assert_eq!(found["found"], format!("http://{address}/wd/hub/ 1.2.3, ready: Ready."));
+    assert_eq!(found["health"], "ok");
+    assert_eq!(driver.join().unwrap(), "GET /wd/hub/status HTTP/1.1");
+}
