@@ -117,6 +117,24 @@ const hookRequests = () => once('requests', () => {
   }
   for (const open of ['open', 'deleteDatabase']) wrap(IDBFactory.prototype, open, countedBy('success', 'error', 'blocked'));
   wrap(IDBDatabase.prototype, 'transaction', countedBy('complete', 'abort'));
+  wrap(HTMLCanvasElement.prototype, 'toBlob', (call, self, args) => {
+    const [callback] = args;
+    if (typeof callback !== 'function') return call();
+    const end = beginWait();
+    args[0] = function taken(...rest) {
+      try {
+        return apply(callback, this, rest);
+      } finally {
+        end();
+      }
+    };
+    try {
+      return call();
+    } catch (error) {
+      end();
+      throw error;
+    }
+  });
   // Pages that are not secure have none.
   const hashing = window.SubtleCrypto?.prototype;
   for (const name of hashing ? ['digest', 'encrypt', 'decrypt', 'sign', 'verify', 'generateKey', 'deriveBits', 'deriveKey', 'importKey', 'exportKey'] : []) {
