@@ -33,7 +33,8 @@ fn finding(place: &Place, webdriver: &str) -> serde_json::Value {
 fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs() {
     let place = Place::new();
     place.suite("browsed", SUITE);
-    let run = |webdriver: &str, code| Said::of(&with(&place, webdriver, &["run", "browsed"])).ends(code).err;
+    let arguments = ["run", "browsed", "--policy", "noop"];
+    let run = |webdriver: &str, code| Said::of(&with(&place, webdriver, &arguments)).ends(code).err;
     insta::assert_snapshot!(run("http://127.0.0.1:1, http://ada:secret@grid:port", 2), @"
     error: CLAWRL_WEBDRIVER: `http://grid:port` is no address of a WebDriver endpoint: invalid port number
       help: `clawrl help environment` says what may be in it
