@@ -63,16 +63,36 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
 fn what_a_page_reads_looks_up_and_hashes_by_itself_is_waited_for() {
     // Each takes longer than a page takes to be at rest.
     let work = [
-        ("file", "new Promise(end => { const reader = new FileReader(); reader.onload = () => end(reader.result.length);\
-                  reader.readAsDataURL(new Blob([new Uint8Array(30_000_000)])); })", "40000037"),
-        ("blob", "new Blob([new Uint8Array(60_000_000)]).arrayBuffer().then(read => read.byteLength)", "60000000"),
-        ("picture", "new Promise(end => canvas.toBlob(end)).then(createImageBitmap).then(read => read.width)", "3000"),
-        ("database", "new Promise(end => { const open = indexedDB.open('kept', 1);\
+        (
+            "file",
+            "new Promise(end => { const reader = new FileReader(); reader.onload = () => end(reader.result.length);\
+                  reader.readAsDataURL(new Blob([new Uint8Array(30_000_000)])); })",
+            "40000037",
+        ),
+        (
+            "blob",
+            "new Blob([new Uint8Array(60_000_000)]).arrayBuffer().then(read => read.byteLength)",
+            "60000000",
+        ),
+        (
+            "picture",
+            "new Promise(end => canvas.toBlob(end)).then(createImageBitmap).then(read => read.width)",
+            "3000",
+        ),
+        (
+            "database",
+            "new Promise(end => { const open = indexedDB.open('kept', 1);\
                       open.onupgradeneeded = () => open.result.createObjectStore('all');\
                       open.onsuccess = () => { const change = open.result.transaction('all', 'readwrite');\
                       for (let i = 0; i < 2_000; i++) change.objectStore('all').put('x'.repeat(100), i);\
-                      const count = change.objectStore('all').count(); change.oncomplete = () => end(count.result); }; })", "2000"),
-        ("hash", "crypto.subtle.digest('SHA-512', new Uint8Array(60_000_000)).then(hash => hash.byteLength)", "64"),
+                      const count = change.objectStore('all').count(); change.oncomplete = () => end(count.result); }; })",
+            "2000",
+        ),
+        (
+            "hash",
+            "crypto.subtle.digest('SHA-512', new Uint8Array(60_000_000)).then(hash => hash.byteLength)",
+            "64",
+        ),
     ];
     let html = |script: &str| {
         format!(
