@@ -121,17 +121,15 @@ fn killed_twenty_times_a_run_ends_as_if_undisturbed() {
     assert!(resumed >= KILLS / 2, "{resumed} resumes are too few to mean anything");
 }
 
-/// Browsers in what a process made: their process ids, each with the time at which it began.
+/// Browsers in control groups that a process made: their process ids, each with the time at which it began.
 #[cfg(feature = "browser-tests")]
 fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {
-    let groups = left_by(run, pid).into_iter().filter(|left| left.starts_with('/'));
-    let members = groups.filter_map(|group| fs::read_to_string(Path::new(&group).join("cgroup.procs")).ok());
-    let ids: Vec<String> =
-        members.flat_map(|ids| ids.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let mut browsers: Vec<_> = ids.into_iter().filter_map(|id| browser(&id)).collect();
-    browsers.sort_unstable();
-    browsers.dedup();
-    browsers
+    let owner = format!("clawrl-{run}-{pid}-");
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap());
+    let own = processes.filter(|entry| {
+        fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(&owner))
+    });
+    own.filter_map(|entry| browser(&entry.file_name().to_string_lossy())).collect()
 }
 
 /// The process of a browser and when it began, in ticks since the machine did.
