@@ -27,6 +27,9 @@ use crate::site::Sites;
 /// Tabs of an attempt. Those that are opened beyond it are closed.
 const MOST_TABS: usize = 20;
 
+/// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
+const MOST_PAGES: u32 = 10;
+
 /// Dialogs that are dismissed before the pages are judged.
 const MOST_DIALOGS: u32 = 5;
 
@@ -70,8 +73,10 @@ struct Tab {
 
 /// What a look came to so far.
 struct Look {
-    /// Longer it does not wait.
+    /// Longer it does not wait for the page that is there.
     until: Instant,
+    /// How many pages went away before they were read.
+    pages: u32,
     /// Whether the page came to rest.
     quiet: bool,
     /// The document that was read last, and has to be read again.
@@ -319,7 +324,7 @@ impl Stage {
     /// # Errors
     /// An env [`Fault`]: the page does not answer, or the browser is gone.
     pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
-        let mut look = Look { until: Instant::now() + spec.settle, quiet: false, unseen: None };
+        let mut look = Look { until: Instant::now() + spec.settle, pages: 0, quiet: false, unseen: None };
         loop {
             match self.settled(spec, &mut look).await {
                 Ok(view) => {
@@ -332,8 +337,11 @@ impl Stage {
                     self.hear_of_dialog().await;
                     return Ok(self.sight(None, true));
                 }
-                // The tabs are looked at again; a page that is being left gives way to the next.
-                Err(Trouble::NoTab | Trouble::Left) if Instant::now() < look.until + EVENT_LIMIT => {}
+                // The page that comes next has its own time.
+                Err(Trouble::NoTab | Trouble::Left) if look.pages < MOST_PAGES => {
+                    look.pages += 1;
+                    look.until = Instant::now() + spec.settle;
+                }
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
@@ -341,7 +349,7 @@ impl Stage {
 
     async fn settled(&mut self, spec: &GuiSpec, look: &mut Look) -> Result<View, Trouble> {
         let until = look.until;
-        let rested = loop {
+        loop {
             let left = until.saturating_duration_since(Instant::now());
             let settled = match self.page().settle(left, &spec.hidden).await {
                 Err(Trouble::NoTab) => {
@@ -351,22 +359,25 @@ impl Stage {
                 settled => settled?,
             };
             look.quiet = settled.quiet;
-            if self.proxy.in_flight() == 0 || Instant::now() >= until {
-                break settled.identity;
+            if self.proxy.in_flight() > 0 && Instant::now() < until {
+                // What the page waits for may change it once more.
+                let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
+                continue;
             }
-            // What the page waits for may change it once more.
-            let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
-        };
-        // A tab that was opened by the last action is the one to look at.
-        match self.refresh().await? {
-            true => Err(Trouble::Left),
-            false => {
-                let has_time = Instant::now() < until;
-                let of = has_time.then_some(rested.as_str());
-                let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
-                look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
-                // Another document came meanwhile, or is on its way: what was seen is not what came to rest.
-                view.filter(|_| !has_time || self.proxy.in_flight() == 0).ok_or(Trouble::Left)
+            // A tab that was opened by the last action is the one to look at.
+            if self.refresh().await? {
+                return Err(Trouble::Left);
+            }
+            let has_time = Instant::now() < until;
+            let of = has_time.then_some(settled.identity.as_str());
+            let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
+            look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
+            match view {
+                // Another document came meanwhile: what was seen is not what came to rest.
+                None => return Err(Trouble::Left),
+                // One may be on its way.
+                Some(_) if has_time && self.proxy.in_flight() > 0 => {}
+                Some(view) => return Ok(view),
             }
         }
     }

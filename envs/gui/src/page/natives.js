@@ -41,14 +41,16 @@ const isRendered = method(Element.prototype, 'checkVisibility');
 const scrollIntoView = method(Element.prototype, 'scrollIntoView');
 const assignedNodes = method(HTMLSlotElement.prototype, 'assignedNodes');
 const isEditable = getter(HTMLElement.prototype, 'isContentEditable');
+const isHidden = getter(Document.prototype, 'hidden');
 const addListener = method(EventTarget.prototype, 'addEventListener');
+const removeListener = method(EventTarget.prototype, 'removeEventListener');
 const dispatch = method(EventTarget.prototype, 'dispatchEvent');
 const computedStyle = window.getComputedStyle.bind(window);
 const nextFrame = window.requestAnimationFrame.bind(window);
 const startTimer = window.setTimeout.bind(window);
 const stopTimer = window.clearTimeout.bind(window);
 const now = performance.now.bind(performance);
-const { Event, MutationObserver, Promise } = window;
+const { Event, IntersectionObserver, MutationObserver, Promise } = window;
 
 const ELEMENT = 1;
 const TEXT = 3;

@@ -3,7 +3,11 @@
 /** How long a page may change all the time, waiting for nothing, before it counts as one that always does. */
 const RESTLESS_AFTER = 2_000;
 /** Pages in the background draw no frames. */
-const LONGEST_FRAME = 100;
+const HIDDEN_FRAME = 100;
+/** What a frame counts for at most, of the time that a page is given: where the machine is busy, frames take long. */
+const COUNTED_FRAME = 100;
+/** How much longer than it is given, by the clock, a page may take for all that. */
+const GRACE = 5_000;
 
 /** Which document this is: one that came to rest may be gone when the next question comes. */
 const identity = `${performance.timeOrigin} ${Math.random()}`;
@@ -41,11 +45,34 @@ function isStill(one) {
   return !one.getAnimations().some(endsByItself);
 }
 
-const frame = () => new Promise((resolve) => {
-  const timer = startTimer(resolve, LONGEST_FRAME);
-  nextFrame(() => {
+/**
+ * Waits until a frame was drawn, and those who watch what is in view were told of it: they are told after it, and what
+ * they do then belongs to it. A page in the background gets a moment instead; nobody waits beyond `longest`.
+ */
+const frame = (longest) => new Promise((resolve) => {
+  let timer;
+  const done = () => {
     stopTimer(timer);
+    removeListener(document, 'visibilitychange', hidden);
     resolve();
+  };
+  const hidden = () => {
+    if (!isHidden(document)) return;
+    stopTimer(timer);
+    timer = startTimer(done, HIDDEN_FRAME);
+  };
+  timer = startTimer(done, longest);
+  addListener(document, 'visibilitychange', hidden);
+  hidden();
+  nextFrame(() => {
+    const root = documentElementOf(document);
+    if (root === null) return done();
+    const watcher = new IntersectionObserver(() => {
+      watcher.disconnect();
+      // Those who watch in frames are told each by a task of its own.
+      startTimer(done, 0);
+    });
+    watcher.observe(root);
   });
 });
 
@@ -56,22 +83,26 @@ async function settle(limitMs, hidden) {
     const target = nodeType(change.target) === ELEMENT ? change.target : parentNode(change.target);
     return selector === '' || !isElement(target) || closest(target, selector) === null;
   };
-  const end = now() + limitMs;
+  const end = now() + limitMs + GRACE;
+  let left = limitMs;
   let changes = 0;
   const count = (records) => { changes += records.filter(matters).length; };
   const observer = new MutationObserver(count);
-  let restlessSince = null;
+  let restless = 0;
   let watched = [];
   try {
     for (;;) {
       watched = watchAll(observer, watched);
       changes = 0;
-      await frame();
+      const before = now();
+      await frame(Math.max(end - before, 0));
+      const counted = Math.min(now() - before, COUNTED_FRAME);
+      left -= counted;
       count(observer.takeRecords());
       const still = waiting() === 0 && documents().every((one) => attempt(() => isStill(one), true));
       if (still && changes === 0) return { quiet: true, identity };
-      restlessSince = still ? restlessSince ?? now() : null;
-      if (now() >= end || (restlessSince !== null && now() - restlessSince > RESTLESS_AFTER)) return { quiet: false, identity };
+      restless = still ? restless + counted : 0;
+      if (left <= 0 || now() >= end || restless > RESTLESS_AFTER) return { quiet: false, identity };
     }
   } finally {
     observer.disconnect();
