@@ -76,6 +76,11 @@ const endsWith = (events, target, end) => {
   for (const event of events) attempt(() => addListener(target, event, end, { once: true }));
 };
 
+/** States of an `XMLHttpRequest` that is not under way, and of a `FileReader` that is. */
+const UNSENT = 0;
+const DONE = 4;
+const READING = 1;
+
 /** Counts from now on requests in flight, and whatever else is read, decoded, hashed or looked up in the background. */
 const hookRequests = () => once('requests', () => {
   const counted = (call) => {
@@ -89,13 +94,19 @@ const hookRequests = () => once('requests', () => {
       throw error;
     }
   };
-  const countedUntil = (...events) => (call, self) => {
+  // One that is used again when it is over hears of its first end after it began anew.
+  const countedWhile = (isUnderWay) => (call, self) => {
     const end = beginWait();
-    endsWith(events, self, end);
+    const over = () => {
+      removeListener(self, 'loadend', heard);
+      end();
+    };
+    const heard = () => { if (!isUnderWay(self)) over(); };
+    attempt(() => addListener(self, 'loadend', heard));
     try {
       return call();
     } catch (error) {
-      end();
+      attempt(over);
       throw error;
     }
   };
@@ -111,9 +122,11 @@ const hookRequests = () => once('requests', () => {
   for (const owner of [Response, Request, Blob]) {
     for (const read of ['json', 'text', 'arrayBuffer', 'bytes', 'blob', 'formData']) wrap(owner.prototype, read, counted);
   }
-  wrap(XMLHttpRequest.prototype, 'send', countedUntil('loadend'));
+  const requestState = getter(XMLHttpRequest.prototype, 'readyState');
+  wrap(XMLHttpRequest.prototype, 'send', countedWhile((request) => ![UNSENT, DONE].includes(requestState(request))));
+  const readerState = getter(FileReader.prototype, 'readyState');
   for (const read of ['readAsText', 'readAsDataURL', 'readAsArrayBuffer', 'readAsBinaryString']) {
-    wrap(FileReader.prototype, read, countedUntil('loadend'));
+    wrap(FileReader.prototype, read, countedWhile((reader) => readerState(reader) === READING));
   }
   for (const open of ['open', 'deleteDatabase']) wrap(IDBFactory.prototype, open, countedBy('success', 'error', 'blocked'));
   wrap(IDBDatabase.prototype, 'transaction', countedBy('complete', 'abort'));
