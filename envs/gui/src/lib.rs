@@ -4,6 +4,7 @@ mod action;
 mod bidi;
 mod browser;
 mod checks;
+mod clicks;
 mod connect;
 mod env;
 mod idle;

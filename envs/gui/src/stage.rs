@@ -231,6 +231,7 @@ impl Stage {
         let page = self.page();
         match action {
             Action::Click { target, button, presses } => match self.place(target, spec).await? {
+                Ok(point) if *presses > 1 => self.click_again_and_again(point, *button, *presses).await?,
                 Ok(point) => page.point(&[point], *button, *presses).await?,
                 Err(why) => return Ok(Some(why)),
             },
@@ -422,7 +423,7 @@ impl Stage {
     }
 
     /// That of the active tab.
-    fn handle(&self) -> String {
+    pub(crate) fn handle(&self) -> String {
         self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
     }
 
@@ -563,6 +564,43 @@ impl Stage {
                 Ok(Some(event)) => self.hear(&event),
                 Ok(None) | Err(_) => return,
             }
+        }
+    }
+
+    /// A command that a dialog may hold up.
+    ///
+    /// # Errors
+    /// [`Trouble::Dialog`] when one opened meanwhile; [`Trouble::Hung`], [`Trouble::Lost`]. The inner error is the browser's word
+    /// and message.
+    pub(crate) async fn command(&mut self, method: &str, params: Value) -> Result<Result<Value, (String, String)>, Trouble> {
+        let mut heard = Vec::new();
+        let result = {
+            let answer = std::pin::pin!(self.browser.bidi.command(method, params));
+            let hearing = async {
+                while let Some(event) = self.events.recv().await {
+                    let is_dialog = event.method == "browsingContext.userPromptOpened";
+                    heard.push(event);
+                    if is_dialog {
+                        return;
+                    }
+                }
+                // The answer says that the connection is over.
+                std::future::pending().await
+            };
+            tokio::select! {
+                result = answer => Some(result),
+                () = hearing => None,
+            }
+        };
+        for event in heard {
+            self.hear(&event);
+        }
+        match result {
+            None => Err(Trouble::Dialog),
+            Some(Ok(value)) => Ok(Ok(value)),
+            Some(Err(BidiError::Refused { error, message })) => Ok(Err((error, message))),
+            Some(Err(BidiError::Late { .. })) => Err(Trouble::Hung),
+            Some(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
         }
     }
 

@@ -397,3 +397,38 @@ fn pages_are_judged_at_rest_whatever_the_last_action_left() {
         env.close().await;
     });
 }
+
+#[test]
+fn double_clicks_are_such_however_long_the_page_takes() {
+    let html = "<title>Slow</title><button>Open</button><p>nothing</p><script>\
+        const button = document.querySelector('button'); const said = document.querySelector('p'); let clicks = 0;\
+        button.onmousedown = () => { const until = performance.now() + 700; while (performance.now() < until); };\
+        button.onclick = ({ detail }) => { clicks += detail; };\
+        button.ondblclick = () => { said.textContent = `double after ${clicks}`; };</script>";
+    with_provider(|provider| async move {
+        let files = vec![page("index.html", html)];
+        let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        let seen = step(env.as_mut(), "double button \"Open\"").await;
+        assert!(seen.contains("double after 3"), "{seen}");
+        // Each of its own is a single one, however soon it comes.
+        step(env.as_mut(), "click button \"Open\"").await;
+        let seen = step(env.as_mut(), "click button \"Open\"").await;
+        env.close().await;
+        assert!(seen.contains("double after 3"), "{seen}");
+    });
+}
+
+#[test]
+fn a_dialog_that_a_double_click_opens_is_shown() {
+    let html = "<title>Asks</title><button>Open</button><script>\
+        document.querySelector('button').ondblclick = () => alert('twice');</script>";
+    with_provider(|provider| async move {
+        let files = vec![page("index.html", html)];
+        let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        let seen = step(env.as_mut(), "double button \"Open\"").await;
+        assert!(seen.contains("dialog: alert \"twice\""), "{seen}");
+        let seen = step(env.as_mut(), "accept").await;
+        env.close().await;
+        assert!(seen.contains("button \"Open\""), "{seen}");
+    });
+}

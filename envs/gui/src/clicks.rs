@@ -1,0 +1,54 @@
+//! Double and triple clicks. Drivers tell them from single ones by the time between them, which a busy machine stretches.
+
+use serde_json::{Value, json};
+
+use crate::page::{Point, Trouble};
+use crate::stage::Stage;
+
+impl Stage {
+    /// Clicks at a point, `presses` times, as one double or triple click, however long the page takes in between.
+    ///
+    /// # Errors
+    /// [`Trouble`]
+    pub(crate) async fn click_again_and_again(
+        &mut self,
+        point: Point,
+        button: u64,
+        presses: u32,
+    ) -> Result<(), Trouble> {
+        // Nothing is held from before.
+        self.page().point(&[point], button, 0).await?;
+        let session = match self.command("goog:cdp.getSession", json!({ "context": self.handle() })).await? {
+            Ok(answer) => answer["session"].clone(),
+            // Of a browser with no such commands.
+            Err(_) => return self.page().point(&[point], button, presses).await,
+        };
+        // Bits of buttons that are down, as in `MouseEvent.buttons`.
+        let (name, down) = match button {
+            1 => ("middle", 4),
+            2 => ("right", 2),
+            _ => ("left", 1),
+        };
+        let event = |kind: &str, count: u32, buttons: u32| {
+            let params = json!({
+                "type": kind, "x": point.x, "y": point.y, "button": name, "buttons": buttons, "clickCount": count,
+            });
+            json!({ "method": "Input.dispatchMouseEvent", "params": params, "session": session })
+        };
+        for press in 1..=presses {
+            self.dispatch(event("mousePressed", press, down)).await?;
+            self.dispatch(event("mouseReleased", press, 0)).await?;
+        }
+        Ok(())
+    }
+
+    async fn dispatch(&mut self, event: Value) -> Result<(), Trouble> {
+        match self.command("goog:cdp.sendCommand", event).await? {
+            Ok(_) => Ok(()),
+            // The page went away, or its tab did, at the click before.
+            Err((error, _)) if error == "no such frame" => Err(Trouble::NoTab),
+            Err((_, message)) if message.contains("closed") || message.contains("not found") => Err(Trouble::NoTab),
+            Err((error, message)) => Err(Trouble::Refused(format!("{error}: {message}"))),
+        }
+    }
+}
