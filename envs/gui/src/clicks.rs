@@ -47,7 +47,9 @@ impl Stage {
             Ok(_) => Ok(()),
             // The page went away, or its tab did, at the click before.
             Err((error, _)) if error == "no such frame" => Err(Trouble::NoTab),
-            Err((_, message)) if message.contains("closed") || message.contains("not found") => Err(Trouble::NoTab),
+            Err((_, message)) if message.contains("closed") || message.contains("not found") => {
+                Err(Trouble::NoTab)
+            }
             Err((error, message)) => Err(Trouble::Refused(format!("{error}: {message}"))),
         }
     }

@@ -51,7 +51,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) fn preload() -> String {
     format!(
         "() => {{ const api = {SCRIPT}; Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: api }});\
-         api.hookListeners(); api.hookRequests(); api.hookTimers(); }}"
+         api.hookListeners(); api.hookRequests(); api.hookTimers(); api.hookFiles(); }}"
     )
 }
 
@@ -141,6 +141,8 @@ pub(crate) struct Settled {
     pub(crate) quiet: bool,
     /// Of the document.
     pub(crate) identity: String,
+    /// Downloads that it began by itself, without a request, since it last came to rest.
+    pub(crate) files: u32,
 }
 
 /// Where an element is, or why it cannot be pointed at.

@@ -104,8 +104,14 @@ pub(crate) struct Stage {
     number: u64,
     /// Of its windows.
     viewport: (u16, u16),
-    /// Downloads that began and have not ended.
+    /// Downloads that were told of.
+    begun: u32,
+    /// Of those, the ones that have not ended.
     loading: u32,
+    /// Downloads that pages began without a request.
+    files: u32,
+    /// Downloads that were waited for in vain.
+    missing: u32,
     /// Whether anything was downloaded, which other attempts must not find.
     has_downloaded: bool,
     /// Whether files were laid in for it.
@@ -149,7 +155,10 @@ impl Stage {
             downloads_folder,
             number,
             viewport: GuiSpec::default().viewport,
+            begun: 0,
             loading: 0,
+            files: 0,
+            missing: 0,
             has_downloaded: false,
             has_uploads: false,
             uploads: HashMap::new(),
@@ -360,11 +369,13 @@ impl Stage {
                 settled => settled?,
             };
             look.quiet = settled.quiet;
+            self.files += settled.files;
             if self.proxy.in_flight() > 0 && Instant::now() < until {
                 // What the page waits for may change it once more.
                 let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
                 continue;
             }
+            self.finish_downloads().await;
             // A tab that was opened by the last action is the one to look at.
             if self.refresh().await? {
                 return Err(Trouble::Left);
@@ -555,16 +566,25 @@ impl Stage {
         self.browser.downloaded(folder, name, most).await
     }
 
-    /// Waits until downloads that began have ended, for a while.
+    /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
     async fn finish_downloads(&mut self) {
         self.hear_all();
         let until = tokio::time::Instant::now() + EVENT_LIMIT;
-        while self.loading > 0 {
+        while self.loading > 0 || self.unheard_downloads() > 0 {
             match tokio::time::timeout_at(until, self.events.recv()).await {
                 Ok(Some(event)) => self.hear(&event),
-                Ok(None) | Err(_) => return,
+                // Nobody waits for them a second time.
+                Ok(None) | Err(_) => {
+                    self.missing += self.unheard_downloads();
+                    return;
+                }
             }
         }
+    }
+
+    /// Downloads that have to have begun, and that the browser has not told of.
+    fn unheard_downloads(&self) -> u32 {
+        (self.proxy.files() + self.files).saturating_sub(self.begun + self.missing)
     }
 
     /// A command that a dialog may hold up.
@@ -572,7 +592,11 @@ impl Stage {
     /// # Errors
     /// [`Trouble::Dialog`] when one opened meanwhile; [`Trouble::Hung`], [`Trouble::Lost`]. The inner error is the browser's word
     /// and message.
-    pub(crate) async fn command(&mut self, method: &str, params: Value) -> Result<Result<Value, (String, String)>, Trouble> {
+    pub(crate) async fn command(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, (String, String)>, Trouble> {
         let mut heard = Vec::new();
         let result = {
             let answer = std::pin::pin!(self.browser.bidi.command(method, params));
@@ -632,6 +656,7 @@ impl Stage {
             }
             "browsingContext.downloadWillBegin" => {
                 self.has_downloaded = true;
+                self.begun += 1;
                 self.loading += 1;
             }
             "browsingContext.downloadEnd" => {

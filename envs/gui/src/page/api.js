@@ -19,10 +19,11 @@
 const api = Object.freeze({
   observe, resolve, locate, element: elementOf, span, ready, clear, setValue, choose, scroll, settle,
   text, elements, storage,
-  hookListeners, hookRequests, hookTimers,
+  hookListeners, hookRequests, hookTimers, hookFiles,
   // For the same script in other frames, and for tests.
   listenersOf: (element) => listeners.get(element),
   pendingHere: () => pending,
+  takeFilesHere: takeFiles,
   roleAndName: (element) => {
     forget();
     return { role: roleOf(element), name: nameOf(element) };

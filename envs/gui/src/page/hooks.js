@@ -191,3 +191,32 @@ const hookTimers = () => once('timers', () => {
     });
   }
 });
+
+/** Files that the page makes by itself, and has not been asked about. */
+let files = 0;
+
+/** Counts from now on links that are clicked to lay down what the page made: no request says that a download begins. */
+const hookFiles = () => once('files', () => {
+  const address = getter(HTMLAnchorElement.prototype, 'href');
+  const isOfPage = (link) => hasAttribute(link, 'download') && /^(blob|data):/i.test(address(link));
+  const link = (element) => attempt(() => closest(element, 'a[download]'), null);
+  addListener(window, 'click', (given) => {
+    const [innermost] = attempt(() => given.composedPath(), []);
+    const clicked = innermost ? link(innermost) : null;
+    if (clicked !== null && attempt(() => isOfPage(clicked), false)) files += 1;
+  }, { capture: true, passive: true });
+  // Pages click links that are nowhere in the document.
+  const countDetached = (call, self, isClick) => {
+    if (isClick && attempt(() => !isConnected(self) && isOfPage(self), false)) files += 1;
+    return call();
+  };
+  wrap(HTMLElement.prototype, 'click', (call, self) => countDetached(call, self, true));
+  wrap(EventTarget.prototype, 'dispatchEvent', (call, self, [event]) => countDetached(call, self, event?.type === 'click'));
+});
+
+/** How many there were since the last question. */
+const takeFiles = () => {
+  const taken = files;
+  files = 0;
+  return taken;
+};

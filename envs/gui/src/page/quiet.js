@@ -27,6 +27,9 @@ function documents() {
 
 const waiting = () => pending + documents().reduce((sum, one) => sum + (frameApi(documentElementOf(one) ?? one)?.pendingHere() ?? 0), 0);
 
+/** Downloads that the page began by itself since the last question. */
+const filesBegun = () => takeFiles() + documents().reduce((sum, one) => sum + (frameApi(documentElementOf(one) ?? one)?.takeFilesHere() ?? 0), 0);
+
 const isPendingImage = (image) => !image.complete && image.loading !== 'lazy' && attribute(image, 'src') !== null;
 
 function endsByItself(animation) {
@@ -100,9 +103,9 @@ async function settle(limitMs, hidden) {
       left -= counted;
       count(observer.takeRecords());
       const still = waiting() === 0 && documents().every((one) => attempt(() => isStill(one), true));
-      if (still && changes === 0) return { quiet: true, identity };
+      if (still && changes === 0) return { quiet: true, identity, files: filesBegun() };
       restless = still ? restless + counted : 0;
-      if (left <= 0 || now() >= end || restless > RESTLESS_AFTER) return { quiet: false, identity };
+      if (left <= 0 || now() >= end || restless > RESTLESS_AFTER) return { quiet: false, identity, files: filesBegun() };
     }
   } finally {
     observer.disconnect();

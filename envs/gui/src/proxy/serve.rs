@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use url::Host;
 
 use super::dial::{DialError, dial};
+use super::download::Purpose;
 use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
 use super::refused::Refused;
@@ -78,6 +80,11 @@ impl Proxy {
         self.shared.in_flight.count()
     }
 
+    /// Answers so far of which the browser makes files: downloads that it is to tell of. Counted before they are sent.
+    pub(crate) fn files(&self) -> u32 {
+        self.shared.files.load(Ordering::Relaxed)
+    }
+
     /// Ready when none is. Safe to drop and to call again.
     pub(crate) async fn quiet(&self) {
         self.shared.in_flight.none().await;
@@ -137,8 +144,15 @@ where
 {
     let service = service_fn(|request| {
         let answering = shared.in_flight.begin();
+        let purpose = Purpose::of(request.headers());
         let answer = answer(request);
-        async move { answer.await.map(|answer| answer.map(|body| answering.until_sent(body))) }
+        async move {
+            let answer = answer.await?;
+            if purpose.ends_in_file(&answer) {
+                shared.files.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<_, Dropped>(answer.map(|body| answering.until_sent(body)))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -159,6 +173,8 @@ where
 pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
     in_flight: InFlight,
+    /// Answers that browsers make files of.
+    files: AtomicU32,
     refused: Refused,
     unreachable: OnceLock<String>,
     /// Who may ask, besides this machine; `None` for all.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clawrl_core::{
-    ElementPattern, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea, TextPattern,
+    ElementPattern, FixtureContent, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea,
+    TextPattern,
 };
 
 use crate::support::{
@@ -198,14 +199,8 @@ fn dialogs_tabs_and_downloads_are_seen_and_answered() {
         assert!(other.starts_with("tabs: 1 \"Ada\", 2* ") && other.contains("title: Other"), "{other}");
         let back = step(env.as_mut(), "close 2").await;
         assert!(back.contains("title: Ada") && !back.contains("tabs:"), "{back}");
-        step(env.as_mut(), &format!("click {}", element(&seen, "Get"))).await;
-        let mut seen = String::new();
-        for _ in 0..20 {
-            seen = step(env.as_mut(), "wait 0.1").await;
-            if seen.contains("downloaded: note.txt") {
-                break;
-            }
-        }
+        let seen = step(env.as_mut(), &format!("click {}", element(&seen, "Get"))).await;
+        assert!(seen.starts_with("downloaded: note.txt"), "{seen}");
         let grade = graded(env.as_mut()).await;
         assert!(grade.passed, "{grade:?} {seen}");
         env.close().await;
@@ -430,5 +425,54 @@ fn a_dialog_that_a_double_click_opens_is_shown() {
         let seen = step(env.as_mut(), "accept").await;
         env.close().await;
         assert!(seen.contains("button \"Open\""), "{seen}");
+    });
+}
+
+#[test]
+fn downloads_are_shown_by_the_step_that_began_them() {
+    let html = "<title>Files</title><a download href='/note.txt'>Link</a> <a href='/table.csv'>Type</a>\
+        <a target=_blank href='/data.bin'>Tab</a> <a href='/attached.html'>Header</a>\
+        <a download='kept.html' href='data:text/html,kept'>Data</a>\
+        <button id=made>Made</button> <button id=sent>Sent</button> <button id=framed>Framed</button><script>\
+        const on = (id, act) => { document.getElementById(id).onclick = act; };\
+        const link = () => Object.assign(document.createElement('a'), { download: 'made.txt',\
+        href: URL.createObjectURL(new Blob(['made'])) });\
+        on('made', () => link().click()); on('sent', () => link().dispatchEvent(new MouseEvent('click')));\
+        on('framed', () => document.body.append(Object.assign(document.createElement('iframe'), { src: '/data.bin' })));\
+        </script>";
+    let attached = RouteAnswer::Respond {
+        status: 200,
+        headers: map(&[("content-disposition", "attachment; filename=\"page.html\"")]),
+        cookies: Vec::new(),
+        body: FixtureContent::Inline("<p>attached".to_owned()),
+    };
+    with_provider(|provider| async move {
+        let files = vec![
+            page("index.html", html),
+            page("note.txt", "remember"),
+            page("table.csv", "a,b"),
+            page("data.bin", "\u{1}"),
+        ];
+        let mut gui = spec(files);
+        gui.sites[0].routes = vec![route("/attached.html", attached)];
+        let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        let kinds = [
+            ("link \"Link\"", "note.txt"),
+            ("link \"Type\"", "table.csv"),
+            ("link \"Tab\"", "data.bin"),
+            ("link \"Header\"", "page.html"),
+            ("link \"Data\"", "kept.html"),
+            ("button \"Made\"", "made.txt"),
+            ("button \"Sent\"", "made.txt"),
+            ("button \"Framed\"", "data.bin"),
+        ];
+        for (what, name) in kinds {
+            for _ in 0..2 {
+                let seen = step(env.as_mut(), &format!("click {what}")).await;
+                assert!(seen.starts_with(&format!("downloaded: {name}")), "{what}: {seen}");
+                assert_eq!(seen.matches("downloaded").count(), 1, "{what}: {seen}");
+            }
+        }
+        env.close().await;
     });
 }
