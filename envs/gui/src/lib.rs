@@ -4,7 +4,6 @@ mod action;
 mod bidi;
 mod browser;
 mod checks;
-mod clicks;
 mod connect;
 mod env;
 mod idle;

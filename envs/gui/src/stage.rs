@@ -4,9 +4,12 @@
 //! is what the browser says, in the order in which tabs were opened. G3. What happens in a page is waited for, within the
 //! task's limit, before it is looked at.
 
+mod clicks;
+mod hear;
+mod look;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, GuiSpec, SandboxKind};
 use clawrl_sandbox::{Live, PutFile};
@@ -18,23 +21,16 @@ use url::Url;
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, Listening, lost, no_downloads};
-use crate::page::{Page, Point, Trouble, View, gone, preload, refusal, way, within};
+use crate::page::{Page, Point, Trouble, gone, preload, refusal, way, within};
 use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
+pub(crate) use look::Sight;
+
 /// Tabs of an attempt. Those that are opened beyond it are closed.
 const MOST_TABS: usize = 20;
-
-/// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
-const MOST_PAGES: u32 = 10;
-
-/// Dialogs that are dismissed before the pages are judged.
-const MOST_DIALOGS: u32 = 5;
-
-/// A dialog is told by an event, which comes over another connection than the answer that it holds up.
-const EVENT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where an empty tab is.
 const EMPTY: &str = "about:blank";
@@ -47,40 +43,10 @@ pub(crate) struct OpenDialog {
     pub(crate) message: String,
 }
 
-/// What is there to see.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sight {
-    /// Titles, in the order in which they were opened.
-    pub(crate) tabs: Vec<String>,
-    /// Place of the one that is looked at.
-    pub(crate) active: usize,
-    pub(crate) dialog: Option<OpenDialog>,
-    /// `None` behind a dialog.
-    pub(crate) view: Option<View>,
-    /// Names of files that were downloaded since the last look.
-    pub(crate) downloads: Vec<String>,
-    /// Whether the page came to rest in time.
-    pub(crate) quiet: bool,
-    /// Origins that were asked for and refused so far.
-    pub(crate) refused: Vec<String>,
-}
-
 #[derive(Debug)]
 struct Tab {
     handle: String,
     title: String,
-}
-
-/// What a look came to so far.
-struct Look {
-    /// Longer it does not wait for the page that is there.
-    until: Instant,
-    /// How many pages went away before they were read.
-    pages: u32,
-    /// Whether the page came to rest.
-    quiet: bool,
-    /// The document that was read last, and has to be read again.
-    unseen: Option<String>,
 }
 
 /// All of it.
@@ -329,83 +295,6 @@ impl Stage {
         Ok(None)
     }
 
-    /// Waits until what happens has happened, and looks.
-    ///
-    /// # Errors
-    /// An env [`Fault`]: the page does not answer, or the browser is gone.
-    pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
-        let mut look = Look { until: Instant::now() + spec.settle, pages: 0, quiet: false, unseen: None };
-        loop {
-            match self.settled(spec, &mut look).await {
-                Ok(view) => {
-                    if let Some(tab) = self.tabs.get_mut(self.active) {
-                        tab.title = view.title.clone();
-                    }
-                    return Ok(self.sight(Some(view), look.quiet));
-                }
-                Err(Trouble::Dialog) => {
-                    self.hear_of_dialog().await;
-                    return Ok(self.sight(None, true));
-                }
-                // The page that comes next has its own time.
-                Err(Trouble::NoTab | Trouble::Left) if look.pages < MOST_PAGES => {
-                    look.pages += 1;
-                    look.until = Instant::now() + spec.settle;
-                }
-                Err(trouble) => return Err(trouble.fault()),
-            }
-        }
-    }
-
-    async fn settled(&mut self, spec: &GuiSpec, look: &mut Look) -> Result<View, Trouble> {
-        let until = look.until;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let settled = match self.page().settle(left, &spec.hidden).await {
-                Err(Trouble::NoTab) => {
-                    self.refresh().await?;
-                    return Err(Trouble::NoTab);
-                }
-                settled => settled?,
-            };
-            look.quiet = settled.quiet;
-            self.files += settled.files;
-            if self.proxy.in_flight() > 0 && Instant::now() < until {
-                // What the page waits for may change it once more.
-                let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
-                continue;
-            }
-            self.finish_downloads().await;
-            // A tab that was opened by the last action is the one to look at.
-            if self.refresh().await? {
-                return Err(Trouble::Left);
-            }
-            let has_time = Instant::now() < until;
-            let of = has_time.then_some(settled.identity.as_str());
-            let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
-            look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
-            match view {
-                // Another document came meanwhile: what was seen is not what came to rest.
-                None => return Err(Trouble::Left),
-                // One may be on its way.
-                Some(_) if has_time && self.proxy.in_flight() > 0 => {}
-                Some(view) => return Ok(view),
-            }
-        }
-    }
-
-    fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {
-        Sight {
-            tabs: self.tabs.iter().map(|tab| tab.title.clone()).collect(),
-            active: self.active,
-            dialog: self.dialog().cloned(),
-            view,
-            downloads: std::mem::take(&mut self.downloads),
-            quiet,
-            refused: self.proxy.refused(),
-        }
-    }
-
     /// What the active tab looks like now.
     ///
     /// # Errors
@@ -434,7 +323,7 @@ impl Stage {
     }
 
     /// That of the active tab.
-    pub(crate) fn handle(&self) -> String {
+    fn handle(&self) -> String {
         self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
     }
 
@@ -520,24 +409,6 @@ impl Stage {
         Ok(true)
     }
 
-    /// Brings the pages to rest for whoever judges them: nothing is under way, and dialogs are dismissed. Whether they can be
-    /// read: a page may open one dialog after another.
-    ///
-    /// # Errors
-    /// As of [`Self::look`].
-    pub(crate) async fn rest(&mut self, spec: &GuiSpec) -> Result<bool, Fault> {
-        for _ in 0..MOST_DIALOGS {
-            if self.look(spec).await?.dialog.is_none() {
-                return Ok(true);
-            }
-            match self.answer(false, None).await {
-                Ok(_) | Err(Trouble::Refused(_) | Trouble::NoTab | Trouble::Left | Trouble::Dialog) => {}
-                Err(trouble) => return Err(trouble.fault()),
-            }
-        }
-        Ok(false)
-    }
-
     /// Lays in what the attempt may upload.
     ///
     /// # Errors
@@ -564,132 +435,6 @@ impl Stage {
     pub(crate) async fn downloaded(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, Fault> {
         let folder = self.downloads_folder.as_deref().ok_or_else(no_downloads)?;
         self.browser.downloaded(folder, name, most).await
-    }
-
-    /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
-    async fn finish_downloads(&mut self) {
-        self.hear_all();
-        let until = tokio::time::Instant::now() + EVENT_LIMIT;
-        while self.loading > 0 || self.unheard_downloads() > 0 {
-            match tokio::time::timeout_at(until, self.events.recv()).await {
-                Ok(Some(event)) => self.hear(&event),
-                // Nobody waits for them a second time.
-                Ok(None) | Err(_) => {
-                    self.missing += self.unheard_downloads();
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Downloads that have to have begun, and that the browser has not told of.
-    fn unheard_downloads(&self) -> u32 {
-        (self.proxy.files() + self.files).saturating_sub(self.begun + self.missing)
-    }
-
-    /// A command that a dialog may hold up.
-    ///
-    /// # Errors
-    /// [`Trouble::Dialog`] when one opened meanwhile; [`Trouble::Hung`], [`Trouble::Lost`]. The inner error is the browser's word
-    /// and message.
-    pub(crate) async fn command(
-        &mut self,
-        method: &str,
-        params: Value,
-    ) -> Result<Result<Value, (String, String)>, Trouble> {
-        let mut heard = Vec::new();
-        let result = {
-            let answer = std::pin::pin!(self.browser.bidi.command(method, params));
-            let hearing = async {
-                while let Some(event) = self.events.recv().await {
-                    let is_dialog = event.method == "browsingContext.userPromptOpened";
-                    heard.push(event);
-                    if is_dialog {
-                        return;
-                    }
-                }
-                // The answer says that the connection is over.
-                std::future::pending().await
-            };
-            tokio::select! {
-                result = answer => Some(result),
-                () = hearing => None,
-            }
-        };
-        for event in heard {
-            self.hear(&event);
-        }
-        match result {
-            None => Err(Trouble::Dialog),
-            Some(Ok(value)) => Ok(Ok(value)),
-            Some(Err(BidiError::Refused { error, message })) => Ok(Err((error, message))),
-            Some(Err(BidiError::Late { .. })) => Err(Trouble::Hung),
-            Some(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
-        }
-    }
-
-    fn hear_all(&mut self) {
-        while let Ok(event) = self.events.try_recv() {
-            self.hear(&event);
-        }
-    }
-
-    fn hear(&mut self, event: &Event) {
-        let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
-        match event.method.as_str() {
-            "browsingContext.contextCreated" => {
-                if let Some(parent) = event.params["parent"].as_str() {
-                    self.frames.insert(text("context"), parent.to_owned());
-                }
-            }
-            "browsingContext.contextDestroyed" => {
-                self.frames.remove(&text("context"));
-            }
-            // Nothing goes on in a tab while a frame in it waits.
-            "browsingContext.userPromptOpened" => {
-                let tab = self.tab_of(text("context"));
-                self.dialogs.insert(tab, OpenDialog { kind: text("type"), message: text("message") });
-            }
-            "browsingContext.userPromptClosed" => {
-                let tab = self.tab_of(text("context"));
-                self.dialogs.remove(&tab);
-            }
-            "browsingContext.downloadWillBegin" => {
-                self.has_downloaded = true;
-                self.begun += 1;
-                self.loading += 1;
-            }
-            "browsingContext.downloadEnd" => {
-                self.loading = self.loading.saturating_sub(1);
-                let path = text("filepath");
-                let name = path.rsplit(['/', '\\']).next().filter(|_| text("status") == "complete");
-                self.downloads.extend(name.map(str::to_owned));
-            }
-            _ => {}
-        }
-    }
-
-    /// The tab of a frame, or the tab itself.
-    fn tab_of(&self, context: String) -> String {
-        let mut at = context;
-        while let Some(parent) = self.frames.get(&at) {
-            at = parent.clone();
-        }
-        at
-    }
-
-    async fn hear_of_dialog(&mut self) {
-        let until = tokio::time::Instant::now() + EVENT_LIMIT;
-        while self.dialog().is_none() {
-            match tokio::time::timeout_at(until, self.events.recv()).await {
-                Ok(Some(event)) => self.hear(&event),
-                Ok(None) | Err(_) => break,
-            }
-        }
-        if self.dialog().is_none() {
-            let unknown = OpenDialog { kind: "dialog".to_owned(), message: String::new() };
-            self.dialogs.insert(self.handle(), unknown);
-        }
     }
 
     async fn answer(&mut self, accept: bool, text: Option<&str>) -> Result<Option<String>, Trouble> {

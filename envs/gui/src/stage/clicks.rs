@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::Stage;
 use crate::page::{Point, Trouble};
-use crate::stage::Stage;
 
 impl Stage {
     /// Clicks at a point, `presses` times, as one double or triple click, however long the page takes in between.
     ///
     /// # Errors
     /// [`Trouble`]
-    pub(crate) async fn click_again_and_again(
+    pub(super) async fn click_again_and_again(
         &mut self,
         point: Point,
         button: u64,

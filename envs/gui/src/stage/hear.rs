@@ -1,0 +1,141 @@
+//! What the browser tells, beside what it answers.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{OpenDialog, Stage};
+use crate::bidi::{BidiError, Event};
+use crate::browser::lost;
+use crate::page::Trouble;
+
+/// Events come over another connection than the answers that they go with.
+const EVENT_LIMIT: Duration = Duration::from_secs(2);
+
+impl Stage {
+    /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
+    pub(super) async fn finish_downloads(&mut self) {
+        self.hear_all();
+        let until = tokio::time::Instant::now() + EVENT_LIMIT;
+        while self.loading > 0 || self.unheard_downloads() > 0 {
+            match tokio::time::timeout_at(until, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                // Nobody waits for them a second time.
+                Ok(None) | Err(_) => {
+                    self.missing += self.unheard_downloads();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Downloads that have to have begun, and that the browser has not told of.
+    fn unheard_downloads(&self) -> u32 {
+        (self.proxy.files() + self.files).saturating_sub(self.begun + self.missing)
+    }
+
+    /// A command that a dialog may hold up.
+    ///
+    /// # Errors
+    /// [`Trouble::Dialog`] when one opened meanwhile; [`Trouble::Hung`], [`Trouble::Lost`]. The inner error is the browser's word
+    /// and message.
+    pub(super) async fn command(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, (String, String)>, Trouble> {
+        let mut heard = Vec::new();
+        let result = {
+            let answer = std::pin::pin!(self.browser.bidi.command(method, params));
+            let hearing = async {
+                while let Some(event) = self.events.recv().await {
+                    let is_dialog = event.method == "browsingContext.userPromptOpened";
+                    heard.push(event);
+                    if is_dialog {
+                        return;
+                    }
+                }
+                // The answer says that the connection is over.
+                std::future::pending().await
+            };
+            tokio::select! {
+                result = answer => Some(result),
+                () = hearing => None,
+            }
+        };
+        for event in heard {
+            self.hear(&event);
+        }
+        match result {
+            None => Err(Trouble::Dialog),
+            Some(Ok(value)) => Ok(Ok(value)),
+            Some(Err(BidiError::Refused { error, message })) => Ok(Err((error, message))),
+            Some(Err(BidiError::Late { .. })) => Err(Trouble::Hung),
+            Some(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
+        }
+    }
+
+    pub(super) fn hear_all(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            self.hear(&event);
+        }
+    }
+
+    fn hear(&mut self, event: &Event) {
+        let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
+        match event.method.as_str() {
+            "browsingContext.contextCreated" => {
+                if let Some(parent) = event.params["parent"].as_str() {
+                    self.frames.insert(text("context"), parent.to_owned());
+                }
+            }
+            "browsingContext.contextDestroyed" => {
+                self.frames.remove(&text("context"));
+            }
+            // Nothing goes on in a tab while a frame in it waits.
+            "browsingContext.userPromptOpened" => {
+                let tab = self.tab_of(text("context"));
+                self.dialogs.insert(tab, OpenDialog { kind: text("type"), message: text("message") });
+            }
+            "browsingContext.userPromptClosed" => {
+                let tab = self.tab_of(text("context"));
+                self.dialogs.remove(&tab);
+            }
+            "browsingContext.downloadWillBegin" => {
+                self.has_downloaded = true;
+                self.begun += 1;
+                self.loading += 1;
+            }
+            "browsingContext.downloadEnd" => {
+                self.loading = self.loading.saturating_sub(1);
+                let path = text("filepath");
+                let name = path.rsplit(['/', '\\']).next().filter(|_| text("status") == "complete");
+                self.downloads.extend(name.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    /// The tab of a frame, or the tab itself.
+    fn tab_of(&self, context: String) -> String {
+        let mut at = context;
+        while let Some(parent) = self.frames.get(&at) {
+            at = parent.clone();
+        }
+        at
+    }
+
+    pub(super) async fn hear_of_dialog(&mut self) {
+        let until = tokio::time::Instant::now() + EVENT_LIMIT;
+        while self.dialog().is_none() {
+            match tokio::time::timeout_at(until, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if self.dialog().is_none() {
+            let unknown = OpenDialog { kind: "dialog".to_owned(), message: String::new() };
+            self.dialogs.insert(self.handle(), unknown);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Waiting until what happens has happened, and looking at it.
+
+use std::time::Instant;
+
+use clawrl_core::{Fault, GuiSpec};
+
+use super::{OpenDialog, Stage};
+use crate::page::{Trouble, View};
+
+/// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
+const MOST_PAGES: u32 = 10;
+
+/// Dialogs that are dismissed before the pages are judged.
+const MOST_DIALOGS: u32 = 5;
+
+/// What is there to see.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sight {
+    /// Titles, in the order in which they were opened.
+    pub(crate) tabs: Vec<String>,
+    /// Place of the one that is looked at.
+    pub(crate) active: usize,
+    pub(crate) dialog: Option<OpenDialog>,
+    /// `None` behind a dialog.
+    pub(crate) view: Option<View>,
+    /// Names of files that were downloaded since the last look.
+    pub(crate) downloads: Vec<String>,
+    /// Whether the page came to rest in time.
+    pub(crate) quiet: bool,
+    /// Origins that were asked for and refused so far.
+    pub(crate) refused: Vec<String>,
+}
+
+/// What a look came to so far.
+struct Look {
+    /// Longer it does not wait for the page that is there.
+    until: Instant,
+    /// How many pages went away before they were read.
+    pages: u32,
+    /// Whether the page came to rest.
+    quiet: bool,
+    /// The document that was read last, and has to be read again.
+    unseen: Option<String>,
+}
+
+impl Stage {
+    /// Waits until what happens has happened, and looks.
+    ///
+    /// # Errors
+    /// An env [`Fault`]: the page does not answer, or the browser is gone.
+    pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
+        let mut look = Look { until: Instant::now() + spec.settle, pages: 0, quiet: false, unseen: None };
+        loop {
+            match self.settled(spec, &mut look).await {
+                Ok(view) => {
+                    if let Some(tab) = self.tabs.get_mut(self.active) {
+                        tab.title = view.title.clone();
+                    }
+                    return Ok(self.sight(Some(view), look.quiet));
+                }
+                Err(Trouble::Dialog) => {
+                    self.hear_of_dialog().await;
+                    return Ok(self.sight(None, true));
+                }
+                // The page that comes next has its own time.
+                Err(Trouble::NoTab | Trouble::Left) if look.pages < MOST_PAGES => {
+                    look.pages += 1;
+                    look.until = Instant::now() + spec.settle;
+                }
+                Err(trouble) => return Err(trouble.fault()),
+            }
+        }
+    }
+
+    async fn settled(&mut self, spec: &GuiSpec, look: &mut Look) -> Result<View, Trouble> {
+        let until = look.until;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let settled = match self.page().settle(left, &spec.hidden).await {
+                Err(Trouble::NoTab) => {
+                    self.refresh().await?;
+                    return Err(Trouble::NoTab);
+                }
+                settled => settled?,
+            };
+            look.quiet = settled.quiet;
+            self.files += settled.files;
+            if self.proxy.in_flight() > 0 && Instant::now() < until {
+                // What the page waits for may change it once more.
+                let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
+                continue;
+            }
+            self.finish_downloads().await;
+            // A tab that was opened by the last action is the one to look at.
+            if self.refresh().await? {
+                return Err(Trouble::Left);
+            }
+            let has_time = Instant::now() < until;
+            let of = has_time.then_some(settled.identity.as_str());
+            let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
+            look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
+            match view {
+                // Another document came meanwhile: what was seen is not what came to rest.
+                None => return Err(Trouble::Left),
+                // One may be on its way.
+                Some(_) if has_time && self.proxy.in_flight() > 0 => {}
+                Some(view) => return Ok(view),
+            }
+        }
+    }
+
+    fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {
+        Sight {
+            tabs: self.tabs.iter().map(|tab| tab.title.clone()).collect(),
+            active: self.active,
+            dialog: self.dialog().cloned(),
+            view,
+            downloads: std::mem::take(&mut self.downloads),
+            quiet,
+            refused: self.proxy.refused(),
+        }
+    }
+
+    /// Brings the pages to rest for whoever judges them: nothing is under way, and dialogs are dismissed. Whether they can be
+    /// read: a page may open one dialog after another.
+    ///
+    /// # Errors
+    /// As of [`Self::look`].
+    pub(crate) async fn rest(&mut self, spec: &GuiSpec) -> Result<bool, Fault> {
+        for _ in 0..MOST_DIALOGS {
+            if self.look(spec).await?.dialog.is_none() {
+                return Ok(true);
+            }
+            match self.answer(false, None).await {
+                Ok(_) | Err(Trouble::Refused(_) | Trouble::NoTab | Trouble::Left | Trouble::Dialog) => {}
+                Err(trouble) => return Err(trouble.fault()),
+            }
+        }
+        Ok(false)
+    }
+}
