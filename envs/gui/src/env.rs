@@ -8,6 +8,7 @@
 //! ends its browser.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clawrl_core::{
     AttemptId, BlobError, BlobRef, BlobStore, Boundary, BoxFuture, Check, CheckReport, CheckSpec,
@@ -276,8 +277,10 @@ impl Env for GuiEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
         Box::pin(async move {
             self.progress.begin()?;
+            let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.setup;
-            let result = bounded(&ctx, Boundary::Env, Limit::Setup, limit, self.prepare()).await;
+            let work = shared.in_turn(self.prepare());
+            let result = bounded(&ctx, Boundary::Env, Limit::Setup, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
             }
@@ -292,8 +295,10 @@ impl Env for GuiEnv {
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
             self.progress.begin()?;
+            let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.step;
-            let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, self.act(calls)).await;
+            let work = shared.in_turn(self.act(calls));
+            let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, work).await;
             // After a fault the browser may still do what nobody waits for. What ran into the limit can be graded, and is
             // not used again.
             let late = result.as_ref().is_err_and(|fault| fault.limit == Some(Limit::Step));
@@ -308,8 +313,10 @@ impl Env for GuiEnv {
     fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async move {
             self.progress.begin()?;
+            let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.grade;
-            let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, self.judged(&ctx)).await;
+            let work = shared.in_turn(self.judged(&ctx));
+            let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
             }
@@ -332,7 +339,7 @@ async fn bounded<T>(
     ctx: &StepCtx,
     boundary: Boundary,
     limit: Limit,
-    time: std::time::Duration,
+    time: Duration,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     tokio::select! {

@@ -17,6 +17,7 @@ mod remote;
 mod sandboxed;
 mod site;
 mod stage;
+mod turns;
 
 pub use programs::{BrowserPrograms, find_programs};
 pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};

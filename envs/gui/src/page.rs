@@ -45,7 +45,7 @@ const TRY: &str = "return (async () => { try { return { value: (await";
 const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 /// For a preload script: the functions are there before the page's own scripts run, and hear what those ask for.
 pub(crate) fn preload() -> String {

@@ -25,6 +25,7 @@ use crate::remote::{Endpoints, Sessions};
 use crate::sandboxed::Sandboxed;
 use crate::site::SiteReader;
 use crate::stage::Stage;
+use crate::turns::Turns;
 
 /// Attempts of one browser.
 const MOST_ATTEMPTS: u32 = 100;
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     next: AtomicU64,
     /// Browsers without a context.
     idle: Shelf<BrowserKind, Idle>,
+    /// Of browsers of this machine.
+    turns: Turns,
 }
 
 struct Idle {
@@ -104,6 +107,7 @@ impl GuiProvider {
             count: Arc::default(),
             next: AtomicU64::new(0),
             idle: Shelf::default(),
+            turns: Turns::default(),
         });
         let making = Arc::clone(&shared);
         let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
@@ -119,6 +123,14 @@ impl GuiProvider {
 }
 
 impl Shared {
+    /// Works in a browser when it is its turn. Those elsewhere do not wait for each other.
+    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>) -> T {
+        match self.source {
+            BrowserSource::Here(_) => self.turns.take(work).await,
+            BrowserSource::Endpoints(_) => work.await,
+        }
+    }
+
     async fn make(&self, kind: BrowserKind) -> Result<Stage, Fault> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         while let Some(Idle { browser, events, attempts }) = self.idle.take(&kind) {

@@ -1,0 +1,108 @@
+//! How many browsers of this machine are busy at once.
+//!
+//! Pages, drivers and whoever waits for a page to come to rest go by the clock. Where fifty browsers share two cores and all
+//! are asked something at once, each answers late, and what should have been waited for no longer is. In turns, the same work
+//! takes no longer in all, and each page has about the time that it has on a machine of its own.
+//!
+//! R1. First come, first served. R2. A turn ends with the work, or after [`TURN`]: pages that load for long, and agents that
+//! wait, hold up nobody. R3. Dropping the future gives the turn back.
+
+use std::num::NonZero;
+use std::pin::pin;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+/// Turns at once for each core: enough to use it while some wait for frames.
+const PER_CORE: usize = 4;
+
+/// Longest turn.
+const TURN: Duration = Duration::from_secs(2);
+
+/// Who works, and who waits for a turn.
+#[derive(Debug)]
+pub(crate) struct Turns(Semaphore);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new(PER_CORE * available_parallelism().map_or(1, NonZero::get))
+    }
+}
+
+impl Turns {
+    fn new(at_once: usize) -> Self {
+        Self(Semaphore::new(at_once))
+    }
+
+    /// Works when it is its turn.
+    pub(crate) async fn take<T>(&self, work: impl Future<Output = T>) -> T {
+        // It is never closed.
+        let turn = self.0.acquire().await;
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            // timer: the end of the turn
+            () = tokio::time::sleep(TURN) => drop(turn),
+        }
+        work.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::JoinSet;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// Works of so long each, begun at once: when the last is done, and how many there were at once at most.
+    async fn run(works: usize, long: Duration, at_once: usize) -> (Duration, usize) {
+        let turns = Arc::new(Turns::new(at_once));
+        let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let begun = Instant::now();
+        let mut all = JoinSet::new();
+        for _ in 0..works {
+            let (turns, busy, most) = (Arc::clone(&turns), Arc::clone(&busy), Arc::clone(&most));
+            all.spawn(async move {
+                turns
+                    .take(async {
+                        most.fetch_max(busy.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                        sleep(long).await;
+                        busy.fetch_sub(1, Ordering::Relaxed);
+                    })
+                    .await;
+            });
+        }
+        all.join_all().await;
+        (begun.elapsed(), most.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_work_at_once_and_the_rest_wait() {
+        let (took, most) = run(12, Duration::from_millis(500), 4).await;
+        assert_eq!((took.as_millis() / 100, most), (15, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_works_for_long_holds_up_nobody() {
+        let (took, most) = run(12, Duration::from_secs(60), 4).await;
+        // The last begin after two turns.
+        assert_eq!((took.as_secs(), most), (64, 12));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_is_given_up_gives_its_turn_back() {
+        let turns = Turns::new(1);
+        let given_up =
+            tokio::time::timeout(Duration::from_millis(1), turns.take(std::future::pending::<()>()));
+        assert!(given_up.await.is_err());
+        let begun = Instant::now();
+        turns.take(async {}).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+}
