@@ -12,8 +12,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 use rustix::termios::{LocalModes, Winsize};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -135,6 +137,20 @@ impl Pty {
         }
         signal_ioctl::send(self.master.as_fd(), signal)?;
         Ok(true)
+    }
+
+    /// Waits until what was written has reached whoever reads the terminal. A worker of the kernel carries it there,
+    /// which takes microseconds, and on a loaded machine as long as any other thread may wait for a processor.
+    ///
+    /// Best effort: where the other side cannot be opened nothing is waited for. Nothing is needed for what comes
+    /// back: a read that finds nothing waits for the worker of its own direction.
+    pub(crate) fn deliver_input(&self) {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        if let Ok(slave) = ioctl_tiocgptpeer(&self.master, flags) {
+            // What is asked does not matter: the line discipline waits for the worker before it says that there is
+            // no input (`n_tty_poll` of Linux), and takes none.
+            let _ = poll(&mut [PollFd::new(&slave, PollFlags::IN)], Some(&Timespec::default()));
+        }
     }
 
     /// Waits until there may be something to read. The guard's readiness is to be cleared when there is not.

@@ -74,7 +74,16 @@ pub(super) struct Wire {
     record_input: bool,
 }
 
+/// What a judgement comes to.
+enum Judged {
+    Over(Ending),
+    /// It was no silence: something was on its way.
+    Heard,
+    Open,
+}
+
 enum Drained {
+    Nothing,
     All,
     More,
     HungUp,
@@ -121,7 +130,7 @@ impl Wire {
                     let mut guard = guard?;
                     match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
                         // Found empty after the readiness was taken: what comes now makes it ready anew.
-                        Drained::All => guard.clear_ready(),
+                        Drained::Nothing | Drained::All => guard.clear_ready(),
                         Drained::More => more = true,
                         Drained::HungUp => return Ok(Ending::HungUp),
                     }
@@ -148,10 +157,14 @@ impl Wire {
                     }
                     if now >= last_sign + threshold {
                         let silence = now - last_sign;
-                        if let Some(ending) = self.judge(silence, until)? {
-                            return Ok(ending);
+                        match self.judge(silence, until)? {
+                            Judged::Over(ending) => return Ok(ending),
+                            Judged::Heard => {
+                                last_sign = Instant::now();
+                                threshold = until.idle / SETTLE_SHARE;
+                            }
+                            Judged::Open => threshold = next_threshold(silence, until),
                         }
-                        threshold = next_threshold(silence, until);
                     }
                     timer.as_mut().reset(wake_at(last_sign, threshold).into());
                 }
@@ -170,18 +183,30 @@ impl Wire {
     }
 
     /// What a silence means.
-    fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Option<Ending>> {
+    ///
+    /// The order matters: who waits for input is known to have got all, and what was written before somebody was
+    /// seen waiting is read before the silence is believed.
+    fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Judged> {
         let idle = silence >= until.idle;
-        let Some(shell) = self.intake.shell else { return Ok(None) };
+        let Some(shell) = self.intake.shell else { return Ok(Judged::Open) };
         if self.pty.foreground_group().is_none() {
             // The session's leader is gone, even if something keeps the terminal open.
-            return Ok(Some(Ending::HungUp));
+            return Ok(Judged::Over(Ending::HungUp));
         }
+        self.pty.deliver_input();
         let activity = foreground_activity(shell);
+        match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
+            Drained::Nothing => {}
+            Drained::All | Drained::More => {
+                let arrival = self.intake.take_arrival();
+                return Ok(arrival.map_or(Judged::Heard, |arrival| Judged::Over(Ending::Arrived(arrival))));
+            }
+            Drained::HungUp => return Ok(Judged::Over(Ending::HungUp)),
+        }
         if activity != Activity::Working && self.pty.foreground_group() == Some(shell) {
             self.intake.believe_doubtful();
             if let Some(arrival) = self.intake.take_arrival() {
-                return Ok(Some(Ending::Arrived(arrival)));
+                return Ok(Judged::Over(Ending::Arrived(arrival)));
             }
         }
         let enough = match activity {
@@ -190,17 +215,16 @@ impl Wire {
             Activity::Working => silence >= until.patience,
         };
         if !enough {
-            return Ok(None);
+            return Ok(Judged::Open);
         }
         if !self.is_at_line_editor()? {
-            return Ok(Some(Ending::Silent(Silent::Program)));
+            return Ok(Judged::Over(Ending::Silent(Silent::Program)));
         }
         // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
-        // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
-        // input yet.
+        // not even an echo came back, only patience.
         let heard = self.intake.phase != Phase::Echo || self.intake.echoed;
         let enough = if heard { idle } else { silence >= until.patience };
-        Ok(enough.then_some(Ending::Silent(Silent::LineEditor)))
+        Ok(if enough { Judged::Over(Ending::Silent(Silent::LineEditor)) } else { Judged::Open })
     }
 
     /// Whether the shell reads a line, with or without marks on its prompt.
@@ -247,7 +271,7 @@ fn send_some(pty: &Pty, outgoing: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Drained> {
-    for _ in 0..READS_IN_A_ROW {
+    for reads in 0..READS_IN_A_ROW {
         match pty.try_read(buffer)? {
             PtyRead::Bytes(count) => {
                 intake.feed(Instant::now(), &buffer[..count], || {
@@ -256,6 +280,7 @@ fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Dr
                     Some(Front { group: pty.foreground_group(), mode })
                 });
             }
+            PtyRead::Empty if reads == 0 => return Ok(Drained::Nothing),
             PtyRead::Empty => return Ok(Drained::All),
             PtyRead::HungUp => return Ok(Drained::HungUp),
         }

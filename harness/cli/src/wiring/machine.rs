@@ -58,6 +58,8 @@ impl Machine {
             secrets::of(plan)?;
         }
         let judges = Judges::of(plans)?;
+        let has_browser = plans.iter().flat_map(|plan| &plan.tasks).any(|task| task.env.kind() == "gui");
+        let browser = if has_browser { Some(browser::find()?) } else { None };
         open_files::raise_limit();
         isolation::warn_of_openness(plans, log);
         let cgroups = CgroupHost::detect();
@@ -74,8 +76,6 @@ impl Machine {
         } else {
             (Vec::new(), None)
         };
-        let has_browser = plans.iter().flat_map(|plan| &plan.tasks).any(|task| task.env.kind() == "gui");
-        let browser = if has_browser { Some(browser::find()?) } else { None };
         let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
         let unboxed = kinds.contains(&SandboxKind::None);
         Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges })

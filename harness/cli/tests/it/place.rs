@@ -71,7 +71,10 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+        // Whoever starts next sweeps what runs that other tests killed have left, and tells of it.
+        let swept = |line: &&str| line.starts_with("swept what a dead run had left");
+        let err = text(&output.stderr).split_inclusive('\n').filter(|line| !swept(line)).collect();
+        Self { code: output.status.code(), out: text(&output.stdout), err }
     }
 
     /// That it ended with this code.
