@@ -77,7 +77,7 @@ pub(super) struct Wire {
 /// What a judgement comes to.
 enum Judged {
     Over(Ending),
-    /// It was no silence: something was on its way.
+    /// It was no silence: something was on its way, one way or the other.
     Heard,
     Open,
 }
@@ -183,48 +183,52 @@ impl Wire {
     }
 
     /// What a silence means.
-    ///
-    /// The order matters: who waits for input is known to have got all, and what was written before somebody was
-    /// seen waiting is read before the silence is believed.
     fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Judged> {
-        let idle = silence >= until.idle;
         let Some(shell) = self.intake.shell else { return Ok(Judged::Open) };
         if self.pty.foreground_group().is_none() {
             // The session's leader is gone, even if something keeps the terminal open.
             return Ok(Judged::Over(Ending::HungUp));
         }
-        self.pty.deliver_input();
         let activity = foreground_activity(shell);
-        match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
-            Drained::Nothing => {}
-            Drained::All | Drained::More => {
-                let arrival = self.intake.take_arrival();
-                return Ok(arrival.map_or(Judged::Heard, |arrival| Judged::Over(Ending::Arrived(arrival))));
-            }
-            Drained::HungUp => return Ok(Judged::Over(Ending::HungUp)),
-        }
         if activity != Activity::Working && self.pty.foreground_group() == Some(shell) {
             self.intake.believe_doubtful();
             if let Some(arrival) = self.intake.take_arrival() {
                 return Ok(Judged::Over(Ending::Arrived(arrival)));
             }
         }
+        let Some(silent) = self.silent(activity, silence, until)? else { return Ok(Judged::Open) };
+        // Only now, because it may wait for a thread of the kernel. The order matters: who waits for input has got
+        // all of it, and what was written before somebody was seen waiting is read before the silence is believed.
+        self.pty.deliver_input();
+        let wakes = activity != Activity::Working && foreground_activity(shell) == Activity::Working;
+        match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
+            Drained::Nothing if wakes => Ok(Judged::Heard),
+            Drained::Nothing => Ok(Judged::Over(Ending::Silent(silent))),
+            Drained::All | Drained::More => {
+                let arrival = self.intake.take_arrival();
+                Ok(arrival.map_or(Judged::Heard, |arrival| Judged::Over(Ending::Arrived(arrival))))
+            }
+            Drained::HungUp => Ok(Judged::Over(Ending::HungUp)),
+        }
+    }
+
+    /// Who is silent for long enough to say so.
+    fn silent(&self, activity: Activity, silence: Duration, until: Until<'_>) -> io::Result<Option<Silent>> {
+        let idle = silence >= until.idle;
         let enough = match activity {
             Activity::Reading => true,
             Activity::Waiting => idle,
             Activity::Working => silence >= until.patience,
         };
-        if !enough {
-            return Ok(Judged::Open);
-        }
-        if !self.is_at_line_editor()? {
-            return Ok(Judged::Over(Ending::Silent(Silent::Program)));
+        if !enough || !self.is_at_line_editor()? {
+            return Ok(enough.then_some(Silent::Program));
         }
         // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
-        // not even an echo came back, only patience.
+        // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
+        // input yet.
         let heard = self.intake.phase != Phase::Echo || self.intake.echoed;
         let enough = if heard { idle } else { silence >= until.patience };
-        Ok(if enough { Judged::Over(Ending::Silent(Silent::LineEditor)) } else { Judged::Open })
+        Ok(enough.then_some(Silent::LineEditor))
     }
 
     /// Whether the shell reads a line, with or without marks on its prompt.
