@@ -23,6 +23,8 @@ use crate::verifier::{self, Grading};
 
 /// How long a process check that does not hold is looked at again.
 const SETTLE: Duration = Duration::from_secs(2);
+/// The same while some process is still on its way from fork to exec, which takes that long among thousands of shells.
+const SETTLE_FORKED: Duration = Duration::from_secs(10);
 
 /// What is graded, and with what.
 pub struct GradeRequest<'a> {
@@ -139,15 +141,24 @@ async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts
     if !checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
         return Vec::new();
     }
-    let until = Instant::now() + SETTLE;
+    let begun = Instant::now();
     loop {
         let processes = sandbox.processes().await;
-        if processes_hold(checks, &processes) || Instant::now() >= until {
+        let enough = if any_forked(&processes) { SETTLE_FORKED } else { SETTLE };
+        if processes_hold(checks, &processes) || begun.elapsed() >= enough {
             return processes;
         }
         // timer: the kernel tells nobody about an exec in another process.
         tokio::time::sleep(SETTLE / 80).await;
     }
+}
+
+/// Whether some process still has its parent's command line.
+fn any_forked(processes: &[ProcessFacts]) -> bool {
+    processes.iter().any(|child| {
+        let is_parent = |other: &&ProcessFacts| other.host_pid == child.host_parent;
+        processes.iter().find(is_parent).is_some_and(|parent| parent.command_line == child.command_line)
+    })
 }
 
 #[cfg(test)]
@@ -210,6 +221,21 @@ mod tests {
         check("fm", &[("f", 1.0), ("m", 0.0)]);
         check("5f3mf", &[("5", 0.5), ("f", 1.0), ("3", 0.3), ("m", 0.0), ("f", 1.0)]);
         check("24", &[("2", 0.2), ("4", 0.4)]);
+    }
+
+    #[test]
+    fn a_process_between_fork_and_exec_is_known_by_its_parent() {
+        let process = |host_pid, host_parent, command_line: &str| ProcessFacts {
+            host_pid,
+            host_parent,
+            start_ticks: 1,
+            command_line: command_line.to_owned(),
+        };
+        let shell = process(7, 1, "bash -i");
+        assert!(!any_forked(&[]));
+        assert!(!any_forked(&[shell.clone(), process(8, 7, "sleep 800")]));
+        assert!(!any_forked(&[shell.clone(), process(8, 1, "bash -i")]), "another's child");
+        assert!(any_forked(&[process(8, 7, "bash -i"), shell]));
     }
 
     #[test]
