@@ -182,7 +182,10 @@ fn i2_a_kill_ends_all_that_descends_from_a_program_and_nothing_else() {
 #[test]
 fn i2_a_fork_bomb_ends_alone() {
     with_backend("open-bomb", |backend| async move {
-        let started = start(&backend, "a").await;
+        let mut spec = waiting("a");
+        // Memory for all the processes that there may be: the first one must not be the one that makes room.
+        spec.limits.memory_mib = 1024;
+        let started = backend.start(spec).await.unwrap();
         let sandbox = started.sandbox.as_ref();
         let mut neighbour = open(sandbox, "exec cat").await;
         let command = command("perl", &["-e", "fork while 1"]);
