@@ -1,102 +1,165 @@
-//! A step and a reset of a GUI environment, against bare WebDriver on the same page and, where it is there, BrowserGym.
+//! A step and a reset of a GUI environment, against bare WebDriver on the same page and, where it is there, BrowserGym; and
+//! how many environments this machine carries at once.
 //!
-//! - step: `click 1` through the environment: the click, the page at rest, and all of it as text; a checkbox of the family
-//!   `click-checkboxes` of MiniWoB++, which can be clicked for ever.
-//! - bare: a driver and a browser without any sandbox, proxy or site of ours, told to click the same checkbox, to wait until
-//!   nothing is loaded and a frame passed without a change, and to read the page's text: three classic commands.
-//! - reset: a lease and a reset; bare, the page loaded and its episode started in a browser that is there.
-//! - browsergym: `peers/browsergym_step.py`, if `--browsergym` names a Python that has `browsergym-miniwob`.
+//! - `ours`: slots that make one attempt after another, as a run does: a lease, a reset, steps, the grade, the close. A step is
+//!   `click 1`: the click, the page at rest, and all of it as text; a checkbox of the family `click-checkboxes` of
+//!   MiniWoB++, which can be clicked for ever. A reset is timed from the lease on, and gets a context of its own in a browser
+//!   that has had an attempt before.
+//! - `bare`: a driver and a browser for each slot without any sandbox, proxy or site of ours, told to click the same checkbox,
+//!   to wait until nothing is loaded and a frame passed without a change, and to read the page's text: three classic
+//!   commands. A reset is the page loaded and its episode started in a browser that is there.
+//! - BrowserGym: `peers/browsergym_step.py`, if `--browsergym` names a Python that has `browsergym-miniwob`.
 //!
-//! The comparison leans to the bare side: it has no sandbox, one tab for ever, and no accessibility tree to read.
+//! The comparison leans to the bare side: it has no sandbox, one tab for ever, no accessibility tree to read, and nothing to
+//! grade.
+//!
+//! A round begins with new browsers and one attempt of each slot that does not count. A fault is counted, not the end: what its
+//! attempt had left to do is done in a new lease. Steps a second are those of all slots, over the time from the first
+//! attempt that counts to the end of the last, resets and grades included.
+//!
+//! Memory is the drop of MemAvailable, of the whole machine, from the most that was available before any round so far to the
+//! least while a round goes on: only worth reading from a machine that does nothing else. "Nothing left" and the number of
+//! browsers are looked up outside the harness, as for `live-shells`.
 
-use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
+mod bare;
+mod browsergym;
+mod ours;
+mod tally;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use clawrl_core::{EnvProvider, EnvSpec, GuiSpec, SandboxKind, SiteFolder, SiteSpec, TaskSpec, ToolCall};
-use clawrl_gui::{
-    BrowserKind, BrowserPrograms, BrowserSource, GuiConfig, GuiProvider, find_programs, folder_hash,
-};
-use clawrl_sandbox::{SandboxBackend, WarmMarks};
-use fantoccini::{Client, ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
+use clap::ValueEnum;
+use clawrl_gui::{BrowserPrograms, find_programs};
 use serde::Serialize;
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
+use crate::census::{Census, settle};
 use crate::rows;
 use crate::table::{Sample, render};
-use crate::terminals::{Failure, ctx, lease_of, task_of, with_backend};
+use crate::terminals::{Failure, run_name};
+use tally::{FaultCount, Pace, Seen};
 
+const AREA: &str = "gui";
 /// The rows of the design that this area answers to.
 const STEP_AT_MOST: f64 = 1.5;
 const BROWSERGYM_AT_LEAST: f64 = 10.0;
+/// Growth within this is flat.
+const FLAT: f64 = 1.2;
 
 /// Starts an episode, as the importer's tasks do.
 const PREPARE: &str = "Math.seedrandom('1'); core.EPISODE_MAX_TIME = 1e9; core.startEpisodeReal();";
-
-/// What a page at rest is, to classic WebDriver.
-const SETTLE: &str = "const done = arguments[arguments.length - 1];\
-    const quiet = () => { let changed = false; const watch = new MutationObserver(() => { changed = true; });\
-    watch.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });\
-    requestAnimationFrame(() => { watch.disconnect(); changed ? quiet() : done(); }); };\
-    const loaded = () => document.readyState === 'complete' ? quiet() : setTimeout(loaded, 1); loaded();";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Folder `html` of the package `miniwob`, or the one that `clawrl import miniwob` made of it.
     #[arg(long)]
     miniwob: PathBuf,
-    /// Environments at once.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 16])]
-    slots: Vec<usize>,
-    /// How often each side is measured, after one round that does not count.
-    #[arg(long, default_value_t = 3)]
+    /// Environments at once, one row each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = clap::value_parser!(u32).range(1..))]
+    slots: Vec<u32>,
+    /// How often each side is measured.
+    #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Steps of each slot in a round.
-    #[arg(long, default_value_t = 60)]
+    /// Attempts of each slot in a round, after one that does not count.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: u32,
+    /// Steps of each attempt.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
-    /// A Python with `browsergym-miniwob`; `peers/install.sh browsergym` makes one.
+    /// What to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Side::Ours, Side::Bare])]
+    sides: Vec<Side>,
+    /// A Python with `browsergym-miniwob`, which is measured too; `peers/install.sh browsergym` makes one.
     #[arg(long)]
     browsergym: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Side {
-    Step,
+    /// GUI environments, attempt after attempt.
+    Ours,
+    /// Bare WebDriver.
     Bare,
-    Reset,
-    BareReset,
+    /// One environment of BrowserGym.
+    #[value(skip)]
     Browsergym,
-    BrowsergymReset,
 }
 
 impl Side {
     fn label(self) -> &'static str {
         match self {
-            Self::Step => "step",
-            Self::Bare => "bare step",
-            Self::Reset => "reset, warm",
-            Self::BareReset => "bare reset",
-            Self::Browsergym => "BrowserGym step",
-            Self::BrowsergymReset => "BrowserGym reset",
+            Self::Ours => "ours",
+            Self::Bare => "bare",
+            Self::Browsergym => "BrowserGym",
         }
     }
 }
 
+/// One side, once. What is not known of a side is not a number.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     side: Side,
-    slots: usize,
+    slots: u32,
     round: u32,
-    p50_ms: f64,
-    p95_ms: f64,
-    /// Of all slots together.
-    per_second: f64,
+    steps: usize,
+    step_p50_ms: f64,
+    step_p95_ms: f64,
+    /// Of all slots together, resets and grades included.
+    steps_per_second: f64,
+    resets: usize,
+    reset_p50_ms: f64,
+    reset_p95_ms: f64,
+    /// MemAvailable that went, per slot.
+    mib_each: f64,
+    /// Most browsers at once.
+    browsers: f64,
+    /// Wall time until all browsers were there.
+    start_s: f64,
+    /// By boundary and code.
+    faults: BTreeMap<String, FaultCount>,
+    /// What was there after the end and was not before, one sentence each.
+    left: Vec<String>,
+}
+
+impl Row {
+    fn of(side: Side, slots: u32, round: u32, seen: Seen) -> Self {
+        let in_ms = |times: &[f64]| Sample::new(times.iter().map(|seconds| seconds * 1e3).collect());
+        let (steps, resets) = (in_ms(&seen.tally.steps), in_ms(&seen.tally.resets));
+        Self {
+            side,
+            slots,
+            round,
+            steps: seen.tally.steps.len(),
+            step_p50_ms: steps.median(),
+            step_p95_ms: steps.quantile(0.95),
+            steps_per_second: seen.tally.steps.len() as f64 / seen.lasted_s,
+            resets: seen.tally.resets.len(),
+            reset_p50_ms: resets.median(),
+            reset_p95_ms: resets.quantile(0.95),
+            mib_each: f64::NAN,
+            browsers: f64::NAN,
+            start_s: seen.start_s,
+            faults: seen.tally.faults,
+            left: seen.left,
+        }
+    }
+
+    fn fault_count(&self) -> u32 {
+        self.faults.values().map(|fault| fault.count).sum()
+    }
+}
+
+/// What all measurements of a side share.
+struct Bench<'a> {
+    html: &'a Path,
+    programs: &'a BrowserPrograms,
+    pace: Pace,
+    /// The most memory that was ever available before a round: what an earlier round has not given back yet must not make a
+    /// later one look small.
+    available_kib: u64,
 }
 
 /// Measures and gives the table.
@@ -107,302 +170,128 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
         return Err(format!("{} has no miniwob/click-checkboxes.html", html.display()).into());
     }
     let programs = find_programs(&std::env::var("PATH").unwrap_or_default())?;
+    let pace = Pace { attempts: arguments.attempts, steps: arguments.steps };
+    let once = Pace { attempts: 1, steps: 1 };
+    let mut bench = Bench { html: &html, programs: &programs, pace: once, available_kib: 0 };
+    // What this process opens once and keeps is no remnant of a round.
+    for &side in &arguments.sides {
+        bench.measure(side, 1, 0)?;
+    }
+    bench = Bench { pace, available_kib: 0, ..bench };
     let mut rows = Vec::new();
-    for &slots in &arguments.slots {
-        rows.extend(with_backend("gui", async |_, backend| {
-            let backend: Arc<dyn SandboxBackend> = Arc::new(backend.clone());
-            rounds(arguments, slots, &html, &programs, backend).await
-        })?);
+    for round in 1..=arguments.rounds {
+        for &slots in &arguments.slots {
+            for &side in &arguments.sides {
+                let row = bench.measure(side, slots, round)?;
+                // It takes long: what was measured stays when somebody ends it.
+                rows::append(out, AREA, std::slice::from_ref(&row))?;
+                let told = format!(
+                    "round {round}/{}: {slots} slots, {}: {:.1} steps/s, p50 {:.1} ms, {:.0} MiB each, {} faults\n",
+                    arguments.rounds,
+                    side.label(),
+                    row.steps_per_second,
+                    row.step_p50_ms,
+                    row.mib_each,
+                    row.fault_count(),
+                );
+                std::io::stderr().write_all(told.as_bytes())?;
+                rows.push(row);
+            }
+        }
     }
     if let Some(python) = &arguments.browsergym {
-        rows.extend(browsergym(python, &html, &programs, arguments)?);
+        let steps = (arguments.attempts * arguments.steps).div_ceil(4);
+        let peer = browsergym::measure(python, &html, &programs, arguments.rounds, steps)?;
+        rows::append(out, AREA, &peer)?;
+        rows.extend(peer);
     }
-    rows::append(out, "gui", &rows)?;
     Ok(table(arguments, &rows))
 }
 
-async fn rounds(
-    arguments: &Arguments,
-    slots: usize,
-    html: &Path,
-    programs: &BrowserPrograms,
-    backend: Arc<dyn SandboxBackend>,
-) -> Result<Vec<Row>, Failure> {
-    let spec = spec(html)?;
-    let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
-    let provider = Arc::new(GuiProvider::new(GuiConfig {
-        backends: HashMap::from([(SandboxKind::Bubblewrap, backend)]),
-        source: BrowserSource::Here(programs.clone()),
-        // Nothing is made while something else is timed.
-        marks: WarmMarks { low: 0, high: 0 },
-        expected: vec![(kind, u32::MAX)],
-        judge: None,
-    }));
-    let task = task_of("gui", EnvSpec::Gui(Box::new(spec)));
-    let mut rows = Vec::new();
-    let drivers = Drivers::start(programs, slots).await?;
-    for round in 0..=arguments.rounds {
-        let ours = of_ours(&provider, &task, slots, arguments.steps).await?;
-        let bare = drivers.measure(html, arguments.steps).await?;
-        if round > 0 {
-            for (side, times) in [(Side::Step, &ours.steps), (Side::Bare, &bare.steps)] {
-                rows.push(row(side, slots, round, times, times.len() as f64 / longest(times, slots)));
-            }
-            for (side, times) in [(Side::Reset, &ours.resets), (Side::BareReset, &bare.resets)] {
-                rows.push(row(side, slots, round, times, f64::NAN));
-            }
-        }
-    }
-    drop(drivers);
-    let left = provider.shutdown().await.leftovers;
-    if left.is_empty() { Ok(rows) } else { Err(format!("left behind: {}", left.join("; ")).into()) }
-}
-
-/// Seconds that the busiest slot was at work; times are in the order of slots.
-fn longest(times: &[Duration], slots: usize) -> f64 {
-    let each = times.len().div_ceil(slots.max(1)).max(1);
-    times.chunks(each).map(|of_slot| of_slot.iter().sum::<Duration>().as_secs_f64()).fold(0.0, f64::max)
-}
-
-fn row(side: Side, slots: usize, round: u32, times: &[Duration], per_second: f64) -> Row {
-    let sample = Sample::new(times.iter().map(|time| time.as_secs_f64() * 1e3).collect());
-    Row { side, slots, round, p50_ms: sample.median(), p95_ms: sample.quantile(0.95), per_second }
-}
-
-fn spec(html: &Path) -> Result<GuiSpec, Failure> {
-    let folder = SiteFolder { path: html.to_owned(), sha256: folder_hash(html)? };
-    Ok(GuiSpec {
-        sites: vec![SiteSpec {
-            name: "miniwob".to_owned(),
-            folder: Some(folder),
-            files: Vec::new(),
-            routes: Vec::new(),
-        }],
-        start: "http://miniwob.localhost/miniwob/click-checkboxes.html".to_owned(),
-        prepare: vec![PREPARE.to_owned()],
-        hidden: ["#reward-display", "#click-canvas", "#sync-task-cover"].map(str::to_owned).to_vec(),
-        viewport: (500, 320),
-        ..GuiSpec::default()
-    })
-}
-
-#[derive(Default)]
-struct Times {
-    steps: Vec<Duration>,
-    resets: Vec<Duration>,
-}
-
-async fn of_ours(
-    provider: &Arc<GuiProvider>,
-    task: &Arc<TaskSpec>,
-    slots: usize,
-    steps: u32,
-) -> Result<Times, Failure> {
-    provider.warm_up(u32::try_from(slots)?).await?;
-    let mut at_work = JoinSet::new();
-    for _ in 0..slots {
-        let (provider, task) = (Arc::clone(provider), Arc::clone(task));
-        at_work.spawn(async move {
-            let begin = Instant::now();
-            let mut env = provider.lease(lease_of(&task)).await?;
-            env.reset(ctx(0)).await?;
-            let reset = begin.elapsed();
-            let calls = [ToolCall::new("act", json!({ "line": "click 1" }))];
-            let mut times = Vec::new();
-            for number in 1..=steps {
-                let begin = Instant::now();
-                let seen = env.step(&calls, ctx(number)).await?.observation.joined_text();
-                times.push(begin.elapsed());
-                if seen.contains("error:") || !seen.contains("[1] checkbox") {
-                    return Err(format!("a step came to {seen:?}").into());
-                }
-            }
-            env.close().await;
-            Ok::<_, Failure>((reset, times))
-        });
-    }
-    gathered(at_work).await
-}
-
-async fn gathered(
-    mut at_work: JoinSet<Result<(Duration, Vec<Duration>), Failure>>,
-) -> Result<Times, Failure> {
-    let mut all = Times::default();
-    while let Some(done) = at_work.join_next().await {
-        let (reset, steps) = done??;
-        all.resets.push(reset);
-        all.steps.extend(steps);
-    }
-    Ok(all)
-}
-
-/// Drivers with a browser each, as anybody would start them.
-struct Drivers {
-    programs: Vec<Child>,
-    clients: Vec<Client>,
-    _profiles: Vec<tempfile::TempDir>,
-}
-
-impl Drivers {
-    async fn start(programs: &BrowserPrograms, count: usize) -> Result<Self, Failure> {
-        let mut drivers = Self { programs: Vec::new(), clients: Vec::new(), _profiles: Vec::new() };
-        for _ in 0..count {
-            let mut driver = Command::new(&programs.driver)
-                .args(["--port=0", "--log-level=SEVERE"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()?;
-            let said = driver.stdout.take();
-            drivers.programs.push(driver);
-            let port = listening(said.ok_or("the driver has no output")?)?;
-            let profile = tempfile::tempdir()?;
-            let arguments = [
-                "--headless=new".to_owned(),
-                "--disable-gpu".to_owned(),
-                "--no-first-run".to_owned(),
-                "--disable-background-networking".to_owned(),
-                // Of this side alone: it may run as root.
-                "--no-sandbox".to_owned(),
-                "--window-size=500,320".to_owned(),
-                format!("--user-data-dir={}", profile.path().display()),
-            ];
-            drivers._profiles.push(profile);
-            let wanted = json!({
-                "browserName": "chrome",
-                "goog:chromeOptions": { "binary": programs.browser, "args": arguments },
-            });
-            drivers.clients.push(connected(port, wanted).await?);
-        }
-        Ok(drivers)
-    }
-
-    async fn measure(&self, html: &Path, steps: u32) -> Result<Times, Failure> {
-        let page = format!("file://{}/miniwob/click-checkboxes.html", html.display());
-        let mut at_work = JoinSet::new();
-        for client in &self.clients {
-            let (client, page) = (client.clone(), page.clone());
-            at_work.spawn(async move {
-                let begin = Instant::now();
-                client.goto(&page).await?;
-                client.execute(PREPARE, Vec::new()).await?;
-                client.execute_async(SETTLE, Vec::new()).await?;
-                let reset = begin.elapsed();
-                let checkbox = client.find(Locator::Css("#area input[type=checkbox]")).await?;
-                let mut times = Vec::new();
-                for _ in 0..steps {
-                    let begin = Instant::now();
-                    checkbox.click().await?;
-                    client.execute_async(SETTLE, Vec::new()).await?;
-                    let seen = client.execute("return document.body.innerText", Vec::new()).await?;
-                    times.push(begin.elapsed());
-                    if !seen.as_str().is_some_and(|text| text.contains("Select")) {
-                        return Err(format!("the page came to {seen}").into());
-                    }
-                }
-                Ok::<_, Failure>((reset, times))
-            });
-        }
-        gathered(at_work).await
-    }
-}
-
-impl Drop for Drivers {
-    fn drop(&mut self) {
-        for driver in &mut self.programs {
-            // Its browser ends with it.
-            let _ = driver.kill();
-            let _ = driver.wait();
-        }
-    }
-}
-
-/// The port that the driver says it listens on. What it says later is read and dropped, so that it never waits to say it.
-fn listening(said: ChildStdout) -> Result<u16, Failure> {
-    let mut lines = BufReader::new(said).lines();
-    for line in lines.by_ref() {
-        let line = line?;
-        let Some((_, port)) = line.split_once("started successfully on port ") else { continue };
-        let port = port.trim_end_matches('.').trim().parse()?;
-        std::thread::spawn(move || lines.for_each(drop));
-        return Ok(port);
-    }
-    Err("chromedriver ended without listening".into())
-}
-
-async fn connected(port: u16, wanted: Value) -> Result<Client, Failure> {
-    let mut builder = ClientBuilder::new(HttpConnector::new());
-    if let Value::Object(wanted) = wanted {
-        builder.capabilities(wanted);
-    }
-    Ok(builder.connect(&format!("http://127.0.0.1:{port}")).await?)
-}
-
-/// What the peer's own script measured: one browser, one page.
-fn browsergym(
-    python: &Path,
-    html: &Path,
-    programs: &BrowserPrograms,
-    arguments: &Arguments,
-) -> Result<Vec<Row>, Failure> {
-    let script = Path::new("ci/bench/peers/browsergym_step.py");
-    let output = Command::new(python)
-        .arg(script)
-        .args([html.join("miniwob").as_os_str(), programs.browser.as_os_str()])
-        .args([arguments.rounds.to_string(), arguments.steps.div_ceil(4).to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err(format!("{} ended with {}", script.display(), output.status).into());
-    }
-    let rounds: Vec<[Vec<f64>; 2]> = serde_json::from_slice(&output.stdout)?;
-    let mut rows = Vec::new();
-    for (round, [resets, steps]) in (1..).zip(rounds) {
-        let times = |seconds: Vec<f64>| -> Vec<Duration> {
-            seconds.into_iter().map(Duration::from_secs_f64).collect()
+impl Bench<'_> {
+    fn measure(&mut self, side: Side, slots: u32, round: u32) -> Result<Row, Failure> {
+        settle();
+        let before = Census::take();
+        self.available_kib = self.available_kib.max(before.memory_available_kib);
+        let owner = format!("clawrl-{}-{}-", run_name(AREA), std::process::id());
+        let (mut seen, most) = match side {
+            Side::Ours => ours::measure(self.html, self.programs, slots, self.pace, &owner)?,
+            _ => bare::measure(self.html, self.programs, slots, self.pace)?,
         };
-        rows.push(row(Side::Browsergym, 1, round, &times(steps), f64::NAN));
-        rows.push(row(Side::BrowsergymReset, 1, round, &times(resets), f64::NAN));
+        if side == Side::Ours {
+            seen.left.extend(before.left_since(&owner));
+        }
+        let gone = self.available_kib as f64 - most.least_available_kib as f64;
+        let mib_each = gone / 1024.0 / f64::from(slots);
+        Ok(Row { mib_each, browsers: most.browsers as f64, ..Row::of(side, slots, round, seen) })
     }
-    Ok(rows)
 }
+
+const COLUMNS: [&str; 11] = [
+    "side",
+    "slots",
+    "step p50",
+    "step p95",
+    "steps/s",
+    "reset p50",
+    "reset p95",
+    "MiB a slot",
+    "browsers",
+    "start, s",
+    "faults",
+];
 
 fn table(arguments: &Arguments, rows: &[Row]) -> String {
-    let sample = |side: Side, slots: usize, value: fn(&Row) -> f64| {
-        let rows = rows.iter().filter(|row| row.side == side && row.slots == slots);
-        Sample::new(rows.map(value).collect())
-    };
-    let mut lines = vec![["side", "slots", "p50", "p95", "a second"].map(str::to_owned).to_vec()];
+    let of = |side: Side, slots: u32| rows.iter().filter(move |row| row.side == side && row.slots == slots);
+    let sample =
+        |side: Side, slots: u32, value: fn(&Row) -> f64| Sample::new(of(side, slots).map(value).collect());
+    let mut lines = vec![COLUMNS.map(str::to_owned).to_vec()];
     for &slots in &arguments.slots {
-        for side in
-            [Side::Step, Side::Bare, Side::Reset, Side::BareReset, Side::Browsergym, Side::BrowsergymReset]
-        {
-            let p50 = sample(side, slots, |row| row.p50_ms);
-            if p50.median().is_nan() {
+        for side in [Side::Ours, Side::Bare, Side::Browsergym] {
+            if of(side, slots).next().is_none() {
                 continue;
             }
-            let rate = sample(side, slots, |row| row.per_second);
-            let rate = if rate.median().is_nan() { "-".to_owned() } else { rate.summary() };
-            let p95 = sample(side, slots, |row| row.p95_ms).summary();
-            lines.push(vec![side.label().to_owned(), slots.to_string(), p50.summary(), p95, rate]);
+            let cell = |value: fn(&Row) -> f64| {
+                let sample = sample(side, slots, value);
+                if sample.median().is_nan() { "-".to_owned() } else { sample.summary() }
+            };
+            let most = sample(side, slots, |row| row.browsers).quantile(1.0);
+            let faults: u32 = of(side, slots).map(Row::fault_count).sum();
+            lines.push(vec![
+                side.label().to_owned(),
+                slots.to_string(),
+                cell(|row| row.step_p50_ms),
+                cell(|row| row.step_p95_ms),
+                cell(|row| row.steps_per_second),
+                cell(|row| row.reset_p50_ms),
+                cell(|row| row.reset_p95_ms),
+                cell(|row| row.mib_each),
+                if most.is_nan() { "-".to_owned() } else { format!("{most:.0}") },
+                cell(|row| row.start_s),
+                faults.to_string(),
+            ]);
         }
     }
     let mut text = format!(
-        "milliseconds, median (least-greatest) of {} rounds of {} steps a slot\n\n{}",
+        "milliseconds, median (least-greatest) of {} rounds of {} attempts of {} steps a slot; {} resets and {} steps of ours\n\n{}",
         arguments.rounds,
+        arguments.attempts,
         arguments.steps,
+        rows.iter().filter(|row| row.side == Side::Ours).map(|row| row.resets).sum::<usize>(),
+        rows.iter().filter(|row| row.side == Side::Ours).map(|row| row.steps).sum::<usize>(),
         render(&lines)
     );
     let met = |met: bool| if met { "met" } else { "missed" };
     for &slots in &arguments.slots {
-        let p50 = |side| sample(side, slots, |row| row.p50_ms).median();
-        let ratio = p50(Side::Step) / p50(Side::Bare);
-        let verdict = met(ratio <= STEP_AT_MOST);
-        text += &format!(
-            "\n{slots} slots: a step takes {ratio:.2} x the bare one, target at most {STEP_AT_MOST}: {verdict}"
-        );
-        let gym = p50(Side::Browsergym) / p50(Side::Step);
+        let p50 = |side| sample(side, slots, |row| row.step_p50_ms).median();
+        let ratio = p50(Side::Ours) / p50(Side::Bare);
+        if ratio.is_finite() {
+            let verdict = met(ratio <= STEP_AT_MOST);
+            text += &format!(
+                "\n{slots} slots: a step takes {ratio:.2} x the bare one, target at most {STEP_AT_MOST}: {verdict}"
+            );
+        }
+        let gym = p50(Side::Browsergym) / p50(Side::Ours);
         if gym.is_finite() {
             let verdict = met(gym >= BROWSERGYM_AT_LEAST);
             text += &format!(
@@ -410,5 +299,42 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
             );
         }
     }
+    text += &growth(arguments, &sample);
+    text + &troubles(rows)
+}
+
+/// What a step and a slot cost where there are more of them than at first.
+fn growth(arguments: &Arguments, sample: &dyn Fn(Side, u32, fn(&Row) -> f64) -> Sample) -> String {
+    let Some((&first, more)) = arguments.slots.split_first() else { return String::new() };
+    let mut text = String::new();
+    for &slots in more.iter().filter(|_| arguments.sides.contains(&Side::Ours)) {
+        let median = |slots, value| sample(Side::Ours, slots, value).median();
+        let step = median(first, |row| row.steps_per_second) / median(slots, |row| row.steps_per_second);
+        let memory = median(slots, |row| row.mib_each) / median(first, |row| row.mib_each);
+        let verdict = if step <= FLAT && memory <= FLAT { "met" } else { "missed" };
+        text += &format!(
+            "\nfrom {first} to {slots} slots: time per step of all {step:.2} x, memory per slot {memory:.2} x, \
+             target at most {FLAT} x: {verdict}"
+        );
+    }
     text
+}
+
+/// Faults with the first message of each, and what was left behind.
+fn troubles(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        for (code, FaultCount { count, first }) in &row.faults {
+            text += &format!(
+                "\n{} slots, round {}, {}: {count} x {code}, first: {first}",
+                row.slots,
+                row.round,
+                row.side.label()
+            );
+        }
+        for left in &row.left {
+            text += &format!("\n{} slots, round {}: left: {left}", row.slots, row.round);
+        }
+    }
+    if text.is_empty() { "\n0 faults; nothing left".to_owned() } else { text }
 }
