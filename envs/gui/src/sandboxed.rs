@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::bidi::{Bidi, Event};
-use crate::browser::{Browser, Listening, Place, NOT_STARTED, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, Listening, NOT_STARTED, Place, START_LIMIT, capabilities, not_started};
 use crate::connect::Connector;
 use crate::programs::BrowserPrograms;
 
@@ -106,7 +106,8 @@ impl Sandboxed {
         let (sandbox, terminal) = (started.sandbox, started.terminal);
         let network = sandbox.network().await?;
         // What the browser says goes the driver's way, so that one that ends at once says why.
-        let arguments = ["--port=0", "--log-level=SEVERE", "--enable-chrome-logs"].map(str::to_owned).to_vec();
+        let arguments =
+            ["--port=0", "--log-level=SEVERE", "--enable-chrome-logs"].map(str::to_owned).to_vec();
         let program = programs.driver.to_string_lossy().into_owned();
         let command = SandboxCommand { program, arguments, ..SandboxCommand::default() };
         let driver = sandbox.open(ProgramSpec { command, user: None }).await;
@@ -135,7 +136,8 @@ impl Sandboxed {
         }
         let client = builder.connect("http://driver.localhost/").await;
         let client = client.map_err(|error| spelled_out(&error))?;
-        let address = client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
+        let address =
+            client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
         let address = address.ok_or("the driver offers no WebDriver BiDi; it is too old")?;
         let request = address.into_client_request().map_err(|error| error.to_string())?;
         let stream = network.connect(port).await.map_err(|error| error.to_string())?;
@@ -241,11 +243,11 @@ async fn hear(
             Ok(_) => {}
         }
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if let Some(port) = port(&line) {
-            if let Some(tell) = tell.take() {
-                // Nobody waits any more.
-                let _ = tell.send(port);
-            }
+        if let Some(port) = port(&line)
+            && let Some(tell) = tell.take()
+        {
+            // Nobody waits for it where the start was given up.
+            let _ = tell.send(port);
         }
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() == LINES_KEPT {
@@ -309,6 +311,9 @@ fn policy() -> Value {
         "NTPCardsVisible": false,
     })
 }
+
+#[cfg(all(test, feature = "browser-tests"))]
+mod browser_tests;
 
 #[cfg(test)]
 mod tests {

@@ -10,4 +10,5 @@ mod isolation;
 mod loading;
 mod observing;
 mod pictures;
+mod starting;
 mod support;
