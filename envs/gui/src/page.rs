@@ -51,7 +51,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) fn preload() -> String {
     format!(
         "() => {{ const api = {SCRIPT}; Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: api }});\
-         api.hookListeners(); api.hookRequests(); api.hookTimers(); api.hookFiles(); }}"
+         api.hookListeners(); api.hookRequests(); api.hookTimers(); api.hookFiles(); api.hookErrors(); }}"
     )
 }
 
@@ -128,6 +128,9 @@ pub(crate) struct View {
     pub(crate) url: String,
     pub(crate) title: String,
     pub(crate) text: String,
+    /// What its scripts did wrong since it was read before.
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
     /// How many elements have numbers.
     pub(crate) refs: u32,
     /// More than it may have was left out.
