@@ -294,8 +294,11 @@ pub(crate) fn no_downloads() -> Fault {
     Fault::permanent(Boundary::Env, "remote-downloads", message)
 }
 
+/// The code of a browser that did not come up.
+pub(crate) const NOT_STARTED: &str = "browser-start";
+
 pub(crate) fn not_started(why: &str) -> Fault {
-    Fault::transient(Boundary::Provider, "browser-start", format!("the browser was not started: {why}"))
+    Fault::transient(Boundary::Provider, NOT_STARTED, format!("the browser was not started: {why}"))
 }
 
 /// What a browser is to be: that program, where one is named, which finds the proxies of its contexts at a host.

@@ -371,6 +371,9 @@ fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation
         text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
     }
     if let Some(view) = &sight.view {
+        for error in &view.errors {
+            text.push_str(&format!("page error: {error}\n"));
+        }
         if spec.show_address {
             text.push_str(&format!("url: {}\ntitle: {}\n", view.url, view.title));
         }

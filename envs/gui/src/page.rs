@@ -51,9 +51,12 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) fn preload() -> String {
     format!(
         "() => {{ const api = {SCRIPT}; Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: api }});\
-         api.hookListeners(); api.hookRequests(); api.hookTimers(); api.hookFiles(); }}"
+         api.hookListeners(); api.hookRequests(); api.hookTimers(); api.hookFiles(); api.hookErrors(); }}"
     )
 }
+
+/// What drivers say of a page whose process ended.
+const CRASHED: &str = "tab crashed";
 
 /// Why a page did not answer.
 #[derive(Debug)]
@@ -92,6 +95,10 @@ impl Trouble {
 
 impl From<CmdError> for Trouble {
     fn from(error: CmdError) -> Self {
+        // An error of the driver's own, whose name stands where others have their words.
+        if matches!(&error, CmdError::NotW3C(said) if said.as_str() == Some(CRASHED)) {
+            return Self::Crashed;
+        }
         let CmdError::Standard(error) = error else {
             return Self::Lost(Fault::transient(Boundary::Env, "browser-lost", spelled_out(&error)));
         };
@@ -104,7 +111,9 @@ impl From<CmdError> for Trouble {
                 Self::Lost(Fault::transient(Boundary::Env, "browser-lost", message))
             }
             ErrorStatus::ScriptTimeout | ErrorStatus::Timeout => Self::Hung,
-            _ if says("tab crashed") || says("page crash") => Self::Crashed,
+            _ if says(CRASHED) || says("page crash") => Self::Crashed,
+            // Drivers do not know the dialog of a page that asks whether it may be left.
+            _ if says("Unexpected dialog type") => Self::Dialog,
             _ if says("disconnected") || says("session deleted") || says("chrome not reachable") => {
                 Self::Lost(Fault::transient(Boundary::Env, "browser-lost", message))
             }
@@ -128,6 +137,9 @@ pub(crate) struct View {
     pub(crate) url: String,
     pub(crate) title: String,
     pub(crate) text: String,
+    /// What its scripts did wrong since it was read before.
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
     /// How many elements have numbers.
     pub(crate) refs: u32,
     /// More than it may have was left out.

@@ -33,27 +33,33 @@ pub struct BrowserPrograms {
 /// Looks for them in the folders of `path`, as in `PATH`, and asks both for their versions. Blocks.
 ///
 /// # Errors
-/// A permanent provider [`Fault`]: `driver-missing`, `browser-missing`, `driver-version`.
+/// A permanent provider [`Fault`]: `driver-missing`, `browser-missing` where there is none; `driver-broken`, `browser-broken`
+/// where there is one that does not say its version; `driver-version` where they do not fit.
 pub fn find_programs(path: &str) -> Result<BrowserPrograms, Fault> {
+    find_among(BROWSERS, path)
+}
+
+fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
     let refuse = |code, message: String| Fault::permanent(Boundary::Provider, code, message);
     let install =
         "install it (Debian: `apt-get install chromium chromium-driver`), or name a driver elsewhere";
     let driver = found(DRIVER, path).ok_or_else(|| {
         refuse("driver-missing", format!("GUI tasks need `{DRIVER}`, which is not in PATH; {install}"))
     })?;
-    let browser = BROWSERS.iter().find_map(|name| found(name, path)).ok_or_else(|| {
+    let browser = browsers.iter().find_map(|name| found(name, path)).ok_or_else(|| {
         refuse(
             "browser-missing",
             format!("GUI tasks need Chromium or Chrome, and none is in PATH; {install}"),
         )
     })?;
-    let asked = |program: &Path| {
+    let asked = |program: &Path, code| {
         version(program).ok_or_else(|| {
-            let message = format!("{} does not say its version; {install}", program.display());
-            refuse("browser-missing", message)
+            let message =
+                format!("`{} --version` does not say its version; install it anew", program.display());
+            refuse(code, message)
         })
     };
-    let (of_driver, version) = (asked(&driver)?, asked(&browser)?);
+    let (of_driver, version) = (asked(&driver, "driver-broken")?, asked(&browser, "browser-broken")?);
     if major(&of_driver) != major(&version) {
         let message = format!(
             "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install both \
@@ -93,6 +99,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use clawrl_core::Retry;
+
     use super::*;
 
     #[test]
@@ -113,16 +121,24 @@ mod tests {
             fs::write(&file, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         };
-        let missing = find_programs(path).unwrap_err();
-        assert_eq!(missing.code, "driver-missing", "{missing}");
+        let check = |expected: &str, part: &str| {
+            // A browser of this machine's own is not looked for.
+            let fault = find_among(&["chromium"], path).unwrap_err();
+            assert_eq!((fault.code.as_str(), fault.retry), (expected, Retry::Never), "{fault}");
+            assert!(fault.message.contains(part), "{fault}");
+        };
+        check("driver-missing", "`chromedriver`, which is not in PATH");
         program("chromedriver", "nothing");
-        let silent = find_programs(path).unwrap_err();
-        assert_eq!(silent.code, "browser-missing", "{silent}");
+        check("browser-missing", "none is in PATH");
+        program("chromium", "nothing");
+        check("driver-broken", "/chromedriver --version`");
         program("chromedriver", "ChromeDriver 1.0.0");
+        check("browser-broken", "/chromium --version`");
         program("chromium", "Chromium 2.0.0");
-        // A machine with a browser of its own is asked that one.
-        let other = find_programs(path).unwrap_err();
-        assert_eq!(other.code, "driver-version", "{other}");
-        assert!(other.message.contains("ChromeDriver 1.0.0"), "{other}");
+        check("driver-version", "ChromeDriver 1.0.0");
+        program("chromium", "Chromium 1.2.3 built on Debian");
+        let found = find_among(&["chromium"], path).unwrap();
+        assert_eq!(found.version, "Chromium 1.2.3 built on Debian");
+        assert_eq!(found.driver, folder.path().join("chromedriver"));
     }
 }

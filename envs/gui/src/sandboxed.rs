@@ -4,23 +4,25 @@
 //! harness listens on in it. R2. Addresses of files and of the browser itself are refused by a policy that nothing inside
 //! can change. R3. It ends with its sandbox, whatever it does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use clawrl_core::{Fault, NetworkPolicy, SandboxLimits, spelled_out};
 use clawrl_sandbox::{
     Announcer, Program, ProgramHandle, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand,
     SandboxNetwork, SandboxSpec, Terminal, WORKSPACE, WorkspaceStart,
 };
-use fantoccini::ClientBuilder;
+use fantoccini::{Client, ClientBuilder};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::bidi::{Bidi, Event};
-use crate::browser::{Browser, Listening, Place, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, Listening, NOT_STARTED, Place, START_LIMIT, capabilities, not_started};
 use crate::connect::Connector;
 use crate::programs::BrowserPrograms;
 
@@ -29,6 +31,19 @@ const DISK_MIB: u32 = 512;
 
 /// Processes and threads. A browser has some forty threads, a page some ten more.
 const PIDS: u32 = 1_000;
+
+/// How often a browser is started for one that answers. On a machine that is too busy one may give up while it comes up;
+/// nobody has used it yet, so another one is as good.
+const STARTS: usize = 3;
+
+/// Lines of what driver and browser said last.
+const LINES_KEPT: usize = 12;
+
+/// How long they are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Of a line that is longer, this much is one.
+const LINE_BYTES: u64 = 1024;
 
 /// Addresses that no page and nobody who types one may open.
 const REFUSED: &[&str] = &[
@@ -51,17 +66,37 @@ const LOOPBACK: &str = "127.0.0.1";
 pub(crate) struct Sandboxed {
     network: SandboxNetwork,
     sandbox: Box<dyn Sandbox>,
-    _driver: ProgramHandle,
+    _driver: Driver,
     _terminal: Terminal,
-    drains: [AbortHandle; 2],
 }
 
 impl Sandboxed {
     /// Starts a browser. What happens in it is told on the channel.
     ///
     /// # Errors
-    /// A provider [`Fault`]: `browser-start`, with what the driver said.
+    /// A provider [`Fault`]: `browser-start`, with what the driver said, when none of several came up.
     pub(crate) async fn start(
+        backend: &dyn SandboxBackend,
+        programs: &BrowserPrograms,
+        memory_mib: u32,
+        label: String,
+    ) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
+        let begun = async {
+            for again in 1..STARTS {
+                match Self::start_once(backend, programs, memory_mib, label.clone()).await {
+                    Err(fault) if fault.code == NOT_STARTED => {
+                        tracing::debug!(%fault, again, "another browser is started");
+                    }
+                    answer => return answer,
+                }
+            }
+            Self::start_once(backend, programs, memory_mib, label).await
+        };
+        let late = |_| not_started(&format!("nobody answered within {START_LIMIT:?}"));
+        tokio::time::timeout(START_LIMIT, begun).await.map_err(late)?
+    }
+
+    async fn start_once(
         backend: &dyn SandboxBackend,
         programs: &BrowserPrograms,
         memory_mib: u32,
@@ -69,37 +104,45 @@ impl Sandboxed {
     ) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let started = backend.start(sandbox(programs, memory_mib, label)).await?;
         let (sandbox, terminal) = (started.sandbox, started.terminal);
-        let begun = tokio::time::timeout(START_LIMIT, async {
-            let network = sandbox.network().await?;
-            let arguments = vec!["--port=0".to_owned(), "--log-level=SEVERE".to_owned()];
-            let program = programs.driver.to_string_lossy().into_owned();
-            let command = SandboxCommand { program, arguments, ..SandboxCommand::default() };
-            let driver = sandbox.open(ProgramSpec { command, user: None }).await;
-            let (driver, port, drains) =
-                listening(driver.map_err(|error| not_started(&error.to_string()))?).await?;
-            let connector = Connector { network: network.clone(), port };
-            let mut builder = ClientBuilder::new(connector);
-            if let Value::Object(wanted) = capabilities(Some(&programs.browser), LOOPBACK) {
-                builder.capabilities(wanted);
+        let network = sandbox.network().await?;
+        // What the browser says goes the driver's way, so that one that ends at once says why.
+        let arguments =
+            ["--port=0", "--log-level=SEVERE", "--enable-chrome-logs"].map(str::to_owned).to_vec();
+        let program = programs.driver.to_string_lossy().into_owned();
+        let command = SandboxCommand { program, arguments, ..SandboxCommand::default() };
+        let driver = sandbox.open(ProgramSpec { command, user: None }).await;
+        let mut driver = Driver::of(driver.map_err(|error| not_started(&error.to_string()))?);
+        match Self::connect(&network, programs, &mut driver).await {
+            Ok((client, bidi, events)) => {
+                let place = Self { network, sandbox, _driver: driver, _terminal: terminal };
+                let browser = Browser { client, bidi, place: Place::Sandbox(place) };
+                browser.subscribe().await?;
+                Ok((browser, events))
             }
-            let client = builder.connect("http://driver.localhost/").await;
-            let client = client.map_err(|error| not_started(&spelled_out(&error)))?;
-            let address =
-                client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
-            let address =
-                address.ok_or_else(|| not_started("the driver offers no WebDriver BiDi; it is too old"))?;
-            let request = address.into_client_request().map_err(|error| not_started(&error.to_string()))?;
-            let stream = network.connect(port).await.map_err(|error| not_started(&error.to_string()))?;
-            let talking = Bidi::connect(stream, request).await;
-            let (bidi, events) = talking.map_err(|error| not_started(&error.to_string()))?;
-            Ok::<_, Fault>((network, driver, drains, client, bidi, events))
-        });
-        let late = |_| not_started(&format!("nobody answered within {START_LIMIT:?}"));
-        let (network, driver, drains, client, bidi, events) = begun.await.map_err(late)??;
-        let place = Self { network, sandbox, _driver: driver, _terminal: terminal, drains };
-        let browser = Browser { client, bidi, place: Place::Sandbox(place) };
-        browser.subscribe().await?;
-        Ok((browser, events))
+            Err(why) => Err(not_started(&format!("{why}{}", driver.last_words().await))),
+        }
+    }
+
+    /// Has the driver start the browser; why it was not.
+    async fn connect(
+        network: &SandboxNetwork,
+        programs: &BrowserPrograms,
+        driver: &mut Driver,
+    ) -> Result<(Client, Bidi, mpsc::Receiver<Event>), String> {
+        let port = driver.port().await.ok_or("the driver ended")?;
+        let mut builder = ClientBuilder::new(Connector { network: network.clone(), port });
+        if let Value::Object(wanted) = capabilities(Some(&programs.browser), LOOPBACK) {
+            builder.capabilities(wanted);
+        }
+        let client = builder.connect("http://driver.localhost/").await;
+        let client = client.map_err(|error| spelled_out(&error))?;
+        let address =
+            client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
+        let address = address.ok_or("the driver offers no WebDriver BiDi; it is too old")?;
+        let request = address.into_client_request().map_err(|error| error.to_string())?;
+        let stream = network.connect(port).await.map_err(|error| error.to_string())?;
+        let (bidi, events) = Bidi::connect(stream, request).await.map_err(|error| error.to_string())?;
+        Ok((client, bidi, events))
     }
 
     /// Listens inside, where nobody but the browser is.
@@ -139,39 +182,79 @@ impl Sandboxed {
     }
 }
 
-impl Drop for Sandboxed {
-    fn drop(&mut self) {
-        self.drains.iter().for_each(AbortHandle::abort);
+/// The driver, and what it and the browser say. Dropped, it ends.
+struct Driver {
+    handle: Option<ProgramHandle>,
+    /// Its port, once it says it.
+    port: Option<oneshot::Receiver<u16>>,
+    said: Arc<Mutex<VecDeque<String>>>,
+    readers: [JoinHandle<()>; 2],
+}
+
+impl Driver {
+    fn of(program: Program) -> Self {
+        let Program { output, errors, handle, .. } = program;
+        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let (tell, port) = oneshot::channel();
+        let readers = [
+            tokio::spawn(hear(output, Arc::clone(&said), Some(tell))),
+            tokio::spawn(hear(errors, Arc::clone(&said), None)),
+        ];
+        Self { handle: Some(handle), port: Some(port), said, readers }
+    }
+
+    /// Waits until it says where it listens; `None` when it ended instead.
+    async fn port(&mut self) -> Option<u16> {
+        self.port.take()?.await.ok()
+    }
+
+    /// Ends it. What was said last, as the end of a sentence.
+    async fn last_words(mut self) -> String {
+        drop(self.handle.take());
+        // What it had said by then is read; what it started may hold its output open.
+        let _ = tokio::time::timeout(LAST_WORDS, futures_util::future::join_all(&mut self.readers)).await;
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_empty() {
+            return String::new();
+        }
+        let lines: Vec<&str> = said.iter().map(String::as_str).collect();
+        format!("; it said: {}", lines.join("; "))
     }
 }
 
-/// Waits until the driver says where it listens; then what it says is read and dropped.
-async fn listening(program: Program) -> Result<(ProgramHandle, u16, [AbortHandle; 2]), Fault> {
-    let Program { output, mut errors, handle, .. } = program;
-    let mut lines = BufReader::new(output).lines();
-    let mut said = Vec::new();
-    let port = loop {
-        match lines.next_line().await {
-            Ok(Some(line)) => {
-                if let Some(port) = port(&line) {
-                    break port;
-                }
-                said.push(line);
-            }
-            Ok(None) | Err(_) => {
-                let mut trouble = String::new();
-                let _ = (&mut errors).take(4096).read_to_string(&mut trouble).await;
-                return Err(not_started(&format!(
-                    "the driver ended; it said: {} {trouble}",
-                    said.join("; ")
-                )));
-            }
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.readers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Reads lines until there are no more, keeps the last ones, and tells the port that one of them names.
+async fn hear(
+    from: impl AsyncRead + Unpin,
+    said: Arc<Mutex<VecDeque<String>>>,
+    mut tell: Option<oneshot::Sender<u16>>,
+) {
+    let mut from = BufReader::new(from);
+    loop {
+        let mut line = Vec::new();
+        // A line may be of any length.
+        match (&mut from).take(LINE_BYTES).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
         }
-    };
-    let read = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let mut errors = BufReader::new(errors).lines();
-    let heard = tokio::spawn(async move { while let Ok(Some(_)) = errors.next_line().await {} });
-    Ok((handle, port, [read.abort_handle(), heard.abort_handle()]))
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if let Some(port) = port(&line)
+            && let Some(tell) = tell.take()
+        {
+            // Nobody waits for it where the start was given up.
+            let _ = tell.send(port);
+        }
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() == LINES_KEPT {
+            said.pop_front();
+        }
+        said.push_back(line);
+    }
 }
 
 /// `ChromeDriver was started successfully on port 9515.`
@@ -180,8 +263,7 @@ fn port(line: &str) -> Option<u16> {
 }
 
 fn sandbox(programs: &BrowserPrograms, memory_mib: u32, label: String) -> SandboxSpec {
-    let policy =
-        json!({ "URLBlocklist": REFUSED, "PasswordManagerEnabled": false, "BrowserSignin": 0 }).to_string();
+    let policy = policy().to_string();
     // What is not below `/usr` would not be seen; fonts are what pages are drawn with.
     let folders = [&programs.driver, &programs.browser].map(|program| program.parent().map(Path::to_owned));
     let mut shown: Vec<PathBuf> =
@@ -208,6 +290,30 @@ fn sandbox(programs: &BrowserPrograms, memory_mib: u32, label: String) -> Sandbo
         inner_sandbox: true,
     }
 }
+
+/// What users cannot change. What the browser would ask for by itself, the search engine's server first, would look as if a
+/// page had asked for it, at a moment that nobody knows beforehand.
+fn policy() -> Value {
+    const NEVER: u32 = 2;
+    json!({
+        "URLBlocklist": REFUSED,
+        "PasswordManagerEnabled": false,
+        "BrowserSignin": 0,
+        "DefaultSearchProviderEnabled": false,
+        "SearchSuggestEnabled": false,
+        "NetworkPredictionOptions": NEVER,
+        "TranslateEnabled": false,
+        "SafeBrowsingProtectionLevel": 0,
+        "MetricsReportingEnabled": false,
+        "ComponentUpdatesEnabled": false,
+        "BackgroundModeEnabled": false,
+        "AlternateErrorPagesEnabled": false,
+        "NTPCardsVisible": false,
+    })
+}
+
+#[cfg(all(test, feature = "browser-tests"))]
+mod browser_tests;
 
 #[cfg(test)]
 mod tests {

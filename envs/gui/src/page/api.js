@@ -2,8 +2,8 @@
 //
 // These are the functions that the harness calls. The files beside this one are the parts of one function, of which `api`
 // is the value: what stands in one is seen in all. It may run before the page's own scripts, which lets `hookListeners`,
-// `hookRequests` and `hookTimers` see what those do, or at any time after. A frame that ran it too, and keeps its value
-// under the same key, adds what it saw; other frames of the same origin are only read.
+// `hookRequests`, `hookTimers` and `hookErrors` see what those do, or at any time after. A frame that ran it too, and keeps
+// its value under the same key, adds what it saw; other frames of the same origin are only read.
 //
 // I1. No function throws, whatever the page is. What cannot be read counts as not there.
 // I2. Reading a page does not change it: no attribute, no style, no property, no event. `locate` may scroll.
@@ -19,11 +19,12 @@
 const api = Object.freeze({
   observe, resolve, locate, element: elementOf, span, ready, clear, setValue, choose, scroll, settle,
   text, elements, storage,
-  hookListeners, hookRequests, hookTimers, hookFiles,
+  hookListeners, hookRequests, hookTimers, hookFiles, hookErrors,
   // For the same script in other frames, and for tests.
   listenersOf: (element) => listeners.get(element),
   pendingHere: () => pending,
   takeFilesHere: takeFiles,
+  takeErrorsHere: takeErrors,
   roleAndName: (element) => {
     forget();
     return { role: roleOf(element), name: nameOf(element) };

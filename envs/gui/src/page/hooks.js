@@ -220,3 +220,64 @@ const takeFiles = () => {
   files = 0;
   return taken;
 };
+
+/** Errors that are told at one look, and characters of each. */
+const MOST_ERRORS = 5;
+const MOST_OF_AN_ERROR = 200;
+
+/**
+ * Text of an error → the event that told of it, where one did, and whether the text that was made last has it. Pages take
+ * events back, which says that they dealt with the error.
+ */
+const errors = new Map();
+const isTakenBack = ({ event }) => event !== null && isPrevented(event);
+
+/** An error that comes again and again, with each frame perhaps, is told once: how often is a matter of time. */
+function noteError(words, event) {
+  const whole = collapse(words);
+  const text = whole.length > MOST_OF_AN_ERROR ? `${wellFormed(whole.slice(0, MOST_OF_AN_ERROR - 1))}…` : whole;
+  const known = errors.get(text);
+  if (known !== undefined) {
+    if (known.told || isTakenBack(known)) errors.set(text, { event, told: false });
+    return;
+  }
+  for (const [other, one] of errors) if (!one.told && isTakenBack(one)) errors.delete(other);
+  // One more than is told says that there are more.
+  if ([...errors.values()].filter((one) => !one.told).length > MOST_ERRORS) return;
+  errors.set(text, { event, told: false });
+}
+
+/** What was thrown, as text; pages may have written what makes one of it. */
+const wordsOf = (thrown) => attempt(() => String(thrown), 'unknown');
+
+/** Hears from now on of what the page throws and nobody catches, and of what it tells its developer as an error. */
+const hookErrors = () => once('errors', () => {
+  addListener(window, 'error', (given) => attempt(() => {
+    // Of a picture that cannot be loaded it is told here, too.
+    if (targetOf(given) === window) noteError(messageOf(given).replace(/^Uncaught /, ''), given);
+  }), { capture: true });
+  addListener(window, 'unhandledrejection', (given) => attempt(() => noteError(wordsOf(reasonOf(given)), given)), { capture: true });
+  wrap(console, 'error', (call, self, args) => {
+    attempt(() => noteError([...args].map(wordsOf).join(' '), null));
+    return call();
+  });
+});
+
+/** Errors that nobody was shown; with `unseen`, nobody was shown the text that was made last. */
+function takeErrors(unseen) {
+  for (const [text, one] of errors) {
+    if ((one.told && !unseen) || isTakenBack(one)) errors.delete(text);
+    one.told = true;
+  }
+  return [...errors.keys()];
+}
+
+/** Those of all documents. */
+function errorsSeen(unseen) {
+  const all = new Set();
+  for (const one of documents()) {
+    const inner = one === document ? takeErrors(unseen) : frameApi(documentElementOf(one) ?? one)?.takeErrorsHere(unseen) ?? [];
+    for (const text of inner) all.add(text);
+  }
+  return all.size > MOST_ERRORS ? [...[...all].slice(0, MOST_ERRORS), 'and more'] : [...all];
+}

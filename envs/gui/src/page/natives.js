@@ -51,6 +51,10 @@ const startTimer = window.setTimeout.bind(window);
 const stopTimer = window.clearTimeout.bind(window);
 const now = performance.now.bind(performance);
 const { Event, IntersectionObserver, MutationObserver, Promise } = window;
+const isPrevented = getter(Event.prototype, 'defaultPrevented');
+const targetOf = getter(Event.prototype, 'target');
+const messageOf = getter(ErrorEvent.prototype, 'message');
+const reasonOf = getter(PromiseRejectionEvent.prototype, 'reason');
 
 const ELEMENT = 1;
 const TEXT = 3;

@@ -108,7 +108,7 @@ function isOneLine(one) {
  * `textRefs`, blocks of text have numbers too. `focused` is the number of the element that has the focus.
  *
  * Null if `of` is given and is the identity of another document. `unseen` is the identity of the document whose last text
- * nobody was shown.
+ * nobody was shown. `errors` are those of its scripts since the text before.
  */
 function observe(options) {
   if (options?.of && options.of !== identity) return null;
@@ -127,6 +127,7 @@ function observe(options) {
     url: String(document.URL),
     title: attempt(() => collapse(String(document.title)), ''),
     text: wellFormed(page.lines.join('\n')),
+    errors: attempt(() => errorsSeen(options?.unseen === identity), []),
     refs: page.refs,
     truncated: observation.truncated,
     unread: observation.unread,

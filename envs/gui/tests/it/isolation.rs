@@ -2,18 +2,29 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, EnvProvider, Fault, ToolCall};
+use clawrl_core::{Boundary, EnvProvider, Fault, PageCheck, RequestPattern, ToolCall};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 
-use crate::support::{act, begin, ctx, element, page, spec, step, task, with_provider};
+use crate::processes::{drivers, listening};
+use crate::support::{
+    PATIENCE, act, as_normal_user, begin, ctx, element, graded, map, page, site, spec, step, stepped, task,
+    with_provider,
+};
 
 const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep()'>Keep</button><script>\
-    navigator.serviceWorker.register('/worker.js').catch(() => {});\
-    function keep() { document.cookie = 'kept=1; Max-Age=9999'; localStorage.kept = 1; sessionStorage.kept = 1;\
-      indexedDB.open('kept').onsuccess = () => caches.open('kept').then(c => c.put('/x', new Response('kept'))).then(() => document.title = 'Kept'); }\
+    async function keep() { document.cookie = 'kept=1; Max-Age=9999'; localStorage.kept = 1; sessionStorage.kept = 1;\
+      await new Promise(done => { indexedDB.open('kept').onsuccess = done; });\
+      await (await caches.open('kept')).put('/x', new Response('kept'));\
+      await navigator.serviceWorker.register('/worker.js'); await navigator.serviceWorker.ready; document.title = 'Kept'; }\
     Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then(all =>\
-      seen.textContent = JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.slice(0, 2).map(x => x.length)]));</script>";
+      seen.textContent = JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.map(x => x.length)]));</script>";
+
+/// Answers in place of the site; at one address with what is kept.
+const WORKER: &str = "const kept = `<script>Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then(all =>\
+      document.body.append(JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.map(x => x.length)])))</script>`;\
+    self.addEventListener('fetch', e => e.respondWith(e.request.url.endsWith('/kept')\
+      ? new Response('<title>Kept</title><body>' + kept, { headers: { 'content-type': 'text/html' } }) : new Response('stolen')))";
 
 #[test]
 fn nothing_that_one_attempt_keeps_is_there_for_another() {
@@ -21,13 +32,10 @@ fn nothing_that_one_attempt_keeps_is_there_for_another() {
 }
 
 pub(crate) async fn keeps_nothing(provider: &dyn EnvProvider) {
-    let files = vec![
-        page("index.html", KEEPER),
-        page("worker.js", "self.addEventListener('fetch', e => e.respondWith(new Response('stolen')))"),
-    ];
+    let files = vec![page("index.html", KEEPER), page("worker.js", WORKER)];
     let task = task(spec(files), Vec::new());
     let (mut first, seen) = begin(provider, &task).await;
-    assert!(seen.contains(r#"["",null,null,[0,0]]"#), "{seen}");
+    assert!(seen.contains(r#"["",null,null,[0,0,0]]"#), "{seen}");
     let mut kept = step(first.as_mut(), &format!("click {}", element(&seen, "button \"Keep\""))).await;
     // A page at rest may still wait for its databases.
     for _ in 0..20 {
@@ -40,8 +48,11 @@ pub(crate) async fn keeps_nothing(provider: &dyn EnvProvider) {
     // At the same time in another browser, and afterwards in the same one.
     let (mut beside, seen_beside) = begin(provider, &task).await;
     assert_eq!(seen_beside, seen);
+    // All of it was kept: the worker answers for the site, and says what else there is.
     let again = step(first.as_mut(), "goto http://app.localhost/").await;
-    assert!(again.contains("kept=1") || again.contains("stolen"), "{again}");
+    assert!(again.contains("stolen"), "{again}");
+    let kept = step(first.as_mut(), "goto http://app.localhost/kept").await;
+    assert!(kept.contains(r#"["kept=1","1","1",[1,1,1]]"#), "{kept}");
     first.close().await;
     beside.close().await;
     for _ in 0..2 {
@@ -99,12 +110,16 @@ pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
     // Something of this machine, as the harness's own servers are.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let udp = datagrams.local_addr().unwrap().port();
     let html = format!(
-        "<title>Probe</title><p id=out></p><script>const tries = ['http://127.0.0.1:{port}/', 'http://localhost:{port}/', 'http://other.localhost/', 'http://[::1]:{port}/', 'https://example.org/', 'http://app.localhost/own.txt'];\
+        "<title>Probe</title><p id=out></p><p id=gathered></p><script>const tries = ['http://127.0.0.1:{port}/', 'http://localhost:{port}/', 'http://other.localhost/', 'http://[::1]:{port}/', 'https://example.org/', 'http://app.localhost/own.txt'];\
          Promise.all(tries.map(u => fetch(u, {{ mode: u.includes('own') ? 'cors' : 'no-cors' }}).then(r => r.text()).then(t => t.slice(0, 5) || 'opaque', () => 'failed')))\
          .then(all => out.textContent = all.join(' '));\
          try {{ new WebSocket('ws://127.0.0.1:{port}/') }} catch {{}}\
-         const peer = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o));</script>"
+         const peer = new RTCPeerConnection({{ iceServers: [{{ urls: ['stun:127.0.0.1:{udp}', 'turn:127.0.0.1:{udp}?transport=udp', 'turn:127.0.0.1:{port}?transport=tcp'], username: 'u', credential: 'c' }}] }});\
+         peer.onicegatheringstatechange = () => {{ gathered.textContent = 'candidates: ' + peer.iceGatheringState; }};\
+         peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o));</script>"
     );
     let files = vec![page("index.html", &html), page("own.txt", "mine!")];
     let (mut env, seen) = begin(provider, &task(spec(files), Vec::new())).await;
@@ -118,10 +133,113 @@ pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
         let refused = step(env.as_mut(), &format!("goto {address}")).await;
         assert!(refused.starts_with("error: "), "{refused}");
     }
+    // A peer asks its servers as soon as it looks for ways.
+    step(env.as_mut(), "goto http://app.localhost/").await;
+    let gathered = step(env.as_mut(), "wait 2").await;
+    assert!(gathered.contains("candidates: "), "{gathered}");
     env.close().await;
     // Nobody knocked.
     let knocked = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
     assert!(knocked.is_err());
+    let told = tokio::time::timeout(Duration::ZERO, datagrams.recv_from(&mut [0; 64])).await;
+    assert!(told.is_err());
+}
+
+#[test]
+fn who_is_not_root_has_browsers_that_keep_and_reach_as_little() {
+    as_normal_user("isolation::who_is_not_root_has_browsers_that_keep_and_reach_as_little", || {
+        with_provider(|provider| async move {
+            keeps_nothing(provider.as_ref()).await;
+            reaches_its_own(provider.as_ref()).await;
+        });
+    });
+}
+
+#[test]
+fn a_page_reaches_neither_the_driver_nor_the_ports_of_its_browser() {
+    with_provider(|provider| async move {
+        let html = "<title>Knocks</title><p id=out></p><script>const ports = new URLSearchParams(location.search).get('ports')?.split(',') ?? [];\
+            Promise.all(ports.flatMap(port => [\
+              fetch(`http://127.0.0.1:${port}/json/version`, { mode: 'no-cors' }).then(() => 'answered', () => 'failed'),\
+              new Promise(end => { const socket = new WebSocket(`ws://127.0.0.1:${port}/session`); socket.onopen = () => end('open'); socket.onerror = () => end('closed'); }),\
+            ])).then(all => { out.textContent = 'tried ' + all.join(' '); });</script>";
+        let (mut env, _) =
+            begin(provider.as_ref(), &task(spec(vec![page("index.html", html)]), Vec::new())).await;
+        let ports = listening(&drivers()[0]);
+        // Of the driver, of the browser, and of the proxy itself.
+        assert!(ports.len() >= 3, "{ports:?}");
+        let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+        let mut tried =
+            stepped(env.as_mut(), &format!("goto http://app.localhost/?ports={}", list.join(","))).await;
+        let until = Instant::now() + PATIENCE;
+        // A page at rest may still wait for its sockets.
+        while !tried.observation.joined_text().contains("tried ") {
+            assert!(Instant::now() < until, "{tried:?}");
+            tried = stepped(env.as_mut(), "wait 0.5").await;
+        }
+        let seen = tried.observation.joined_text();
+        assert!(!seen.contains("open"), "{seen}");
+        // They were asked for, and it was the proxy that was asked.
+        let refused = tried.observation.facts.get("refused").unwrap_or_default().to_string();
+        for port in &ports {
+            assert!(refused.contains(&format!("\"http://127.0.0.1:{port}\"")), "{port}: {refused}");
+            let line = format!("goto http://127.0.0.1:{port}/json/version");
+            let seen = step(env.as_mut(), &line).await;
+            assert!(seen.contains("refused") && !seen.contains("webSocketDebuggerUrl"), "{seen}");
+        }
+        env.close().await;
+    });
+}
+
+#[test]
+fn attempts_have_sites_of_the_same_names_and_reach_their_own() {
+    with_provider(|provider| async move {
+        let of = |name: &str, other: &str| {
+            let html = format!(
+                "<title>{name}</title><p id=out></p><script>const tell = (u) => fetch(u).then(r => r.text().then(t => r.status + t.slice(0, 9)), () => 'failed');\
+                 Promise.all(['/{name}.txt', '/{other}.txt', 'http://{name}.localhost/', 'http://{other}.localhost/'].map(u => tell(u + '?from={name}')))\
+                 .then(all => {{ out.textContent = all.join(' '); }});</script>"
+            );
+            let cors = clawrl_core::RouteAnswer::Respond {
+                status: 200,
+                headers: map(&[("access-control-allow-origin", "*")]),
+                cookies: Vec::new(),
+                body: clawrl_core::FixtureContent::Inline(format!("home-{name}")),
+            };
+            let mut gui =
+                spec(vec![page("index.html", &html), page(&format!("{name}.txt"), &format!("only-{name}"))]);
+            gui.sites.push(site(name, Vec::new()));
+            gui.sites[1].routes = vec![crate::support::route("/", cors)];
+            let asked = |from: &str, at_least, at_most| PageCheck::Requested {
+                site: None,
+                request: RequestPattern { query: map(&[("from", from)]), ..RequestPattern::default() },
+                at_least,
+                at_most,
+            };
+            // Its own two files, that of the other which it has not, and its second site.
+            task(gui, vec![asked(name, 3, Some(3)), asked(other, 0, Some(0))])
+        };
+        let (a, b) = (of("aaa", "bbb"), of("bbb", "aaa"));
+        let shows = |seen: &str, name: &str| {
+            assert!(seen.contains(&format!("200only-{name} 404")), "{seen}");
+            assert!(seen.contains(&format!(" 200home-{name} failed")), "{seen}");
+        };
+        // At the same time in two browsers, then one after another in each of them.
+        for _ in 0..2 {
+            let (mut first, seen) = begin(provider.as_ref(), &a).await;
+            let (mut second, seen_by_second) = begin(provider.as_ref(), &b).await;
+            shows(&seen, "aaa");
+            shows(&seen_by_second, "bbb");
+            for env in [&mut first, &mut second] {
+                let grade = graded(env.as_mut()).await;
+                assert!(grade.passed, "{grade:?}");
+            }
+            // The last that is put back is the first that is taken.
+            first.close().await;
+            second.close().await;
+        }
+        assert_eq!(provider.usage().peak, 2);
+    });
 }
 
 #[test]
@@ -174,7 +292,7 @@ fn a_page_that_breaks_faults_its_own_attempt_alone() {
                 .unwrap_err();
         assert!(["page-crashed", "page-hung", "browser-lost"].contains(&eats.code.as_str()), "{eats}");
         // Tabs that nobody asked for are not opened, and one dialog after another is one that is open.
-        let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) open(\"/\")").await;
+        let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) window.open(\"/\")").await;
         match tabs {
             Ok(seen) => assert!(seen.contains("url: http://app.localhost/"), "{seen}"),
             Err(fault) => assert_eq!(fault.boundary, Boundary::Env, "{fault}"),

@@ -2,12 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acting;
 mod bare;
 mod conformance;
+mod ended;
 mod endpoints;
 mod episode;
 mod isolation;
+mod judging;
 mod loading;
 mod observing;
 mod pictures;
+mod processes;
+mod starting;
 mod support;
+mod traces;

@@ -1,6 +1,10 @@
 //! Pages as text: what fixtures look like, and that the same page looks the same.
 
-use crate::support::{begin, beside, page, spec, task, with_provider};
+use std::time::Duration;
+
+use clawrl_core::{Route, RouteAnswer};
+
+use crate::support::{begin, beside, page, route, spec, step, task, with_provider};
 
 /// Each is a page beside these tests, with the text that it is seen as.
 const FIXTURES: [&str; 10] =
@@ -76,5 +80,76 @@ fn what_was_seen_half_loaded_and_shown_to_nobody_has_no_numbers() {
         assert!(seen.contains(expected), "{seen}");
         // What was shown stays.
         assert!(seen.contains("\n[1] textbox \"Name\"\n[2] button \"Back\"\n"), "{seen}");
+    });
+}
+
+const WRONG: &str = "<title>Wrong</title><img src=/none.png alt=None><script>undefinedName</script>\
+    <iframe srcdoc='<script>throw new TypeError(\"of the frame\")</script>'></iframe>\
+    <button id=throws>Throw</button><button id=rejects>Reject</button><button id=says>Say</button><button id=many>Many</button>\
+    <button id=late>Late</button><button id=handles>Handle</button><button id=odd>Odd</button><button id=asks>Ask</button>\
+    <button id=repeats>Repeat</button><script>\
+    const on = (id, act) => { document.getElementById(id).onclick = act; };\
+    on('throws', () => { null.field; });\
+    on('rejects', () => { Promise.reject(new RangeError('too\\nfar')); Promise.reject('a text'); Promise.reject(1).catch(() => {}); });\
+    on('says', () => { console.error('it is', 7, new Error('broken')); console.warn('not this'); });\
+    on('many', () => { for (let i = 0; i < 9; i++) setTimeout(() => { throw `no ${i} ` + 'x'.repeat(300); }); });\
+    on('late', async () => { await fetch('/slow.txt'); throw new Error('late'); });\
+    on('handles', () => { addEventListener('error', (e) => e.preventDefault(), { once: true }); null.field; });\
+    on('odd', () => { throw { toString() { throw 1; } }; });\
+    on('asks', () => { setTimeout(() => { throw 'before'; }); setTimeout(() => alert('well?'), 50); });\
+    on('repeats', () => { let left = 40; const again = setInterval(() => { left -= 1; if (left < 0) clearInterval(again); throw 'again'; }, 20); });\
+    </script>";
+
+#[test]
+fn what_goes_wrong_in_a_page_is_shown_once() {
+    with_provider(|provider| async move {
+        let mut gui = spec(vec![page("index.html", WRONG), page("slow.txt", "slow")]);
+        let slow = RouteAnswer::Serve { path: None };
+        gui.sites[0].routes = vec![Route { delay: Duration::from_millis(700), ..route("/slow.txt", slow) }];
+        let task = task(gui, Vec::new());
+        let (mut env, seen) = begin(provider.as_ref(), &task).await;
+        let errors = |seen: &str| {
+            let lines: Vec<&str> =
+                seen.lines().filter_map(|line| line.strip_prefix("page error: ")).collect();
+            lines.join("; ")
+        };
+        assert!(
+            seen.starts_with(
+                "page error: ReferenceError: undefinedName is not defined\npage error: TypeError: of the frame\nurl: "
+            ),
+            "{seen}"
+        );
+        let long = |number: u32| format!("no {number} {}…", "x".repeat(194));
+        let many: Vec<String> = (0..5).map(long).chain(["and more".to_owned()]).collect();
+        let many = many.join("; ");
+        let cases = [
+            ("wait 0", ""),
+            ("click \"Throw\"", "TypeError: Cannot read properties of null (reading 'field')"),
+            // Once more is another one, and nothing is left of it afterwards.
+            ("click \"Throw\"", "TypeError: Cannot read properties of null (reading 'field')"),
+            ("wait 0", ""),
+            ("click \"Reject\"", "RangeError: too far; a text"),
+            ("click \"Say\"", "it is 7 Error: broken"),
+            ("click \"Many\"", many.as_str()),
+            ("wait 0", ""),
+            // What it waits for belongs to the step that asked for it.
+            ("click \"Late\"", "Error: late"),
+            ("click \"Handle\"", ""),
+            ("click \"Odd\"", "#<Object>"),
+            // Nothing is read behind a dialog; it is kept until it can be shown.
+            ("click \"Ask\"", ""),
+            ("accept", "before"),
+            ("click \"Repeat\"", "again"),
+            ("wait 2", "again"),
+            ("wait 0", ""),
+        ];
+        for (line, expected) in cases {
+            let seen = step(env.as_mut(), line).await;
+            assert_eq!(errors(&seen), expected, "{line}: {seen}");
+        }
+        env.close().await;
+        let (mut env, again) = begin(provider.as_ref(), &task).await;
+        assert_eq!(again, seen);
+        env.close().await;
     });
 }

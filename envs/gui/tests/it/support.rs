@@ -1,6 +1,9 @@
 //! Providers on sandboxes of their own, and tasks of one small site.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,14 +33,28 @@ pub(crate) fn with_spawner<F: Future<Output = ()>>(test: impl FnOnce(SpawnerClie
 
 /// Runs `test` with a provider, and checks that nothing is left of it.
 pub(crate) fn with_provider<F: Future<Output = ()>>(test: impl FnOnce(Arc<GuiProvider>) -> F) {
+    with_changed(|_| {}, test);
+}
+
+/// The same with a provider that is not made as all others are.
+pub(crate) fn with_changed<F: Future<Output = ()>>(
+    change: impl FnOnce(&mut GuiConfig),
+    test: impl FnOnce(Arc<GuiProvider>) -> F,
+) {
     with_spawner(|client| async move {
-        let provider = Arc::new(provider(client));
+        let mut config = config(client);
+        change(&mut config);
+        let provider = Arc::new(GuiProvider::new(config));
         test(Arc::clone(&provider)).await;
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
     });
 }
 
 pub(crate) fn provider(client: SpawnerClient) -> GuiProvider {
+    GuiProvider::new(config(client))
+}
+
+fn config(client: SpawnerClient) -> GuiConfig {
     let host = probe_host(CgroupHost::detect()).unwrap();
     let run = RunId::new("gui-test").unwrap();
     let backend =
@@ -45,13 +62,50 @@ pub(crate) fn provider(client: SpawnerClient) -> GuiProvider {
             .unwrap();
     let backends = [(SandboxKind::Bubblewrap, Arc::new(backend) as Arc<dyn SandboxBackend>)];
     let spec = GuiSpec::default();
-    GuiProvider::new(GuiConfig {
+    GuiConfig {
         backends: backends.into_iter().collect(),
         source: BrowserSource::Here(find_programs(&std::env::var("PATH").unwrap()).unwrap()),
         marks: WarmMarks { low: 0, high: 0 },
         expected: vec![(BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib }, 1)],
         judge: None,
-    })
+    }
+}
+
+/// A user id that is nobody's.
+const NORMAL_USER: u32 = 1_899_999_999;
+
+/// Runs `test` as a normal user: when we are root, the test of this name in a process of one.
+pub(crate) fn as_normal_user(name: &str, test: impl FnOnce()) {
+    if !rustix::process::geteuid().is_root() {
+        return test();
+    }
+    // The build folder may be closed to other users, so both programs are copied to an open one.
+    let folder = tempfile::tempdir().unwrap();
+    let open = |path: &Path| std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    open(folder.path());
+    let copy = |from: &Path, name: &str| {
+        let to = folder.path().join(name);
+        std::fs::copy(from, &to).unwrap();
+        open(&to);
+        to
+    };
+    let own = copy(&std::env::current_exe().unwrap(), "tests");
+    copy(&Spawner::find().unwrap(), "clawrl-sbx");
+    let output = std::process::Command::new(own)
+        .args([name, "--exact", "--nocapture"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .uid(NORMAL_USER)
+        .gid(NORMAL_USER)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "as a normal user: {said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A page of a site.
@@ -74,11 +128,13 @@ pub(crate) fn spec(files: Vec<FixtureFile>) -> GuiSpec {
 }
 
 pub(crate) fn task(spec: GuiSpec, checks: Vec<PageCheck>) -> Arc<TaskSpec> {
-    let check = |(number, check): (usize, PageCheck)| CheckSpec {
-        label: format!("check {number}"),
-        weight: 1.0,
-        check: Check::Page(check),
-    };
+    checked_task(spec, checks.into_iter().map(Check::Page).collect())
+}
+
+/// A task with checks that are not all of pages.
+pub(crate) fn checked_task(spec: GuiSpec, checks: Vec<Check>) -> Arc<TaskSpec> {
+    let check =
+        |(number, check): (usize, Check)| CheckSpec { label: format!("check {number}"), weight: 1.0, check };
     Arc::new(TaskSpec {
         id: TaskId("browse".to_owned()),
         suite: "gui".to_owned(),
