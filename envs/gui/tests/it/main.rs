@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acting;
 mod bare;
 mod conformance;
 mod endpoints;
@@ -11,3 +12,4 @@ mod loading;
 mod observing;
 mod pictures;
 mod support;
+mod waiting;
