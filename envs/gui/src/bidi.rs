@@ -1,7 +1,7 @@
 //! WebDriver BiDi: commands and events over one WebSocket, beside the classic commands of the same session.
 //!
 //! B1. Every command has one answer, or the connection is over and says so. B2. Events go to one receiver, in order; those
-//! that nobody takes in time are dropped and counted, so that a page that makes many cannot use up memory.
+//! that nobody takes in time are dropped, and long texts in them are cut, so that a page that makes many cannot use up memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::Request;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::client_async_with_config;
@@ -26,6 +26,9 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
 /// Events that wait to be taken.
 const MOST_EVENTS: usize = 4096;
+
+/// Bytes of a text in an event: pages write addresses, messages and names. What is within lists has as many in all.
+const MOST_OF_A_TEXT: usize = 8 << 10;
 
 /// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -181,7 +184,7 @@ fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
         }
     };
     if let (Some(method), "event") = (incoming.method, incoming.kind.as_str()) {
-        if events.try_send(Event { method, params: incoming.params }).is_err() {
+        if events.try_send(Event { method, params: cut(incoming.params) }).is_err() {
             tracing::debug!("an event of the browser was dropped");
         }
         return;
@@ -195,5 +198,85 @@ fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
     // Nobody waits for an answer that was given up.
     if let Some(answer) = answer {
         let _ = answer.send(result);
+    }
+}
+
+/// What an event says, without what is too long of it. The names of what it says are the protocol's, and few.
+fn cut(params: Value) -> Value {
+    let Value::Object(fields) = params else { return Value::Null };
+    let mut within = MOST_OF_A_TEXT;
+    let fields = fields.into_iter().map(|(name, value)| {
+        let cut = match value {
+            Value::Array(_) | Value::Object(_) => cut_to(value, &mut within),
+            value => cut_to(value, &mut MOST_OF_A_TEXT.clone()),
+        };
+        (name, cut)
+    });
+    Value::Object(fields.collect())
+}
+
+/// A value of about so many bytes at most, which it takes from `left`.
+fn cut_to(value: Value, left: &mut usize) -> Value {
+    // What a value needs that is not its text.
+    const EACH: usize = 16;
+    *left = left.saturating_sub(EACH);
+    match value {
+        Value::String(mut text) => {
+            text.truncate(text.floor_char_boundary(*left));
+            text.shrink_to_fit();
+            *left -= text.len();
+            Value::String(text)
+        }
+        Value::Array(all) => {
+            let mut kept = Vec::new();
+            for one in all {
+                if *left == 0 {
+                    break;
+                }
+                kept.push(cut_to(one, left));
+            }
+            Value::Array(kept)
+        }
+        Value::Object(all) => {
+            let mut kept = Map::new();
+            for (name, one) in all {
+                if *left < name.len() {
+                    break;
+                }
+                *left -= name.len();
+                kept.insert(name, cut_to(one, left));
+            }
+            Value::Object(kept)
+        }
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(params: Value, expected: Value) {
+        assert_eq!(cut(params), expected);
+    }
+
+    #[test]
+    fn b2_events_are_bounded_and_what_is_short_in_them_stays() {
+        let small = json!({
+            "context": "1", "children": null, "timestamp": 1.5, "args": [{ "type": "string", "value": "\u{e9}" }],
+        });
+        check(small.clone(), small);
+        check(json!("text"), Value::Null);
+        // A text may be cut in the middle of a character, which is left out whole.
+        let long = "\u{20ac}".repeat(1 << 20);
+        let cut = "\u{20ac}".repeat((MOST_OF_A_TEXT - 16) / 3);
+        check(
+            json!({ "message": long, "type": "alert", "url": long }),
+            json!({ "message": cut, "type": "alert", "url": cut }),
+        );
+        let deep = (0..100_000).map(|number| json!([number, { "long name": long }])).collect::<Vec<_>>();
+        let within = super::cut(json!({ "args": deep, "stack": deep, "type": "error" }));
+        assert!(within.to_string().len() < 2 * MOST_OF_A_TEXT, "{within}");
+        assert_eq!(within["type"], "error");
     }
 }

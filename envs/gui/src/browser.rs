@@ -129,6 +129,11 @@ impl Browser {
         }
     }
 
+    /// Whether all its attempts have one folder for their downloads.
+    pub(crate) fn shares_downloads(&self) -> bool {
+        matches!(self.place, Place::Endpoint(_))
+    }
+
     /// Lays the files of an attempt on the browser's machine; where each is, by its path here.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ impl GuiEnv {
         let stage = self.stage()?;
         let is_of_downloads =
             |spec: &CheckSpec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }));
-        if stage.downloads_folder.is_none() && task.checks.iter().any(is_of_downloads) {
+        stage.is_for_downloads = task.checks.iter().any(is_of_downloads);
+        if stage.downloads_folder.is_none() && stage.is_for_downloads {
             return Err(no_downloads());
         }
         stage.proxy.open(Arc::clone(&sites));
@@ -69,8 +70,7 @@ impl GuiEnv {
         if !spec.files.is_empty() {
             stage.put(shared.fixtures.read(spec.files.clone()).await?).await?;
         }
-        stage.begin(spec, seed).await?;
-        let sight = stage.look(spec).await?;
+        let sight = stage.begin(spec, seed).await?;
         stage.must_have_served(Boundary::Env)?;
         let observation = self.observed(&sight, Vec::new(), false).await?;
         Ok(Observation { tools: tools(spec.screenshots.on_request()), ..observation })
@@ -81,7 +81,7 @@ impl GuiEnv {
         let spec = spec_of(&task)?;
         let mut refused = Vec::new();
         let mut asked = false;
-        for call in calls {
+        for (number, call) in calls.iter().enumerate() {
             let action = match parse(call) {
                 Ok(action) => action,
                 Err(why) => {
@@ -105,14 +105,20 @@ impl GuiEnv {
                 asked = true;
                 continue;
             }
-            match self.stage()?.act(&action, spec).await {
-                Ok(None) => {}
+            let stage = self.stage()?;
+            let done = match number {
+                0 => stage.act(&action, spec).await,
+                _ => stage.act_next(&action, spec).await,
+            };
+            match done {
+                // One that opened meanwhile is what the next call may answer.
+                Ok(None) | Err(Trouble::Dialog) => {}
                 // What comes after it was meant for a page on which it had been done.
                 Ok(Some(why)) => {
                     refused.push(why);
                     break;
                 }
-                Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => break,
+                Err(Trouble::NoTab | Trouble::Left) => break,
                 Err(Trouble::Refused(why)) => {
                     refused.push(why);
                     break;

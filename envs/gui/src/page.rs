@@ -21,6 +21,7 @@ pub(crate) const SCRIPT: &str = concat!(
     include_str!("page/values.js"),
     include_str!("page/shapes.js"),
     include_str!("page/hooks.js"),
+    include_str!("page/inputs.js"),
     include_str!("page/actable.js"),
     include_str!("page/tree.js"),
     include_str!("page/text.js"),
@@ -43,6 +44,9 @@ const READING: [&str; 6] = ["settle", "observe", "resolve", "locate", "elements"
 /// Around a function of the task: what it throws is no trouble of the page.
 const TRY: &str = "return (async () => { try { return { value: (await";
 const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
+
+/// How long is waited for a page to come to rest by one question: drivers end scripts that take 30 seconds.
+const PORTION: Duration = Duration::from_secs(20);
 
 /// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -151,6 +155,8 @@ pub(crate) struct View {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Settled {
     pub(crate) quiet: bool,
+    /// Whether it changes all the time, which nobody waits for to end.
+    restless: bool,
     /// Of the document.
     pub(crate) identity: String,
     /// Downloads that it began by itself, without a request, since it last came to rest.
@@ -164,6 +170,25 @@ pub(crate) struct Located {
     y: Option<f64>,
     error: Option<String>,
     by: Option<String>,
+}
+
+/// Where something is scrolled to that is not in view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScrollTo {
+    /// The middle of the window.
+    Middle,
+    /// No farther than it has to be.
+    Near,
+}
+
+impl ScrollTo {
+    /// As scripts have it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Middle => "center",
+            Self::Near => "nearest",
+        }
+    }
 }
 
 /// A point in the window, CSS pixels.
@@ -254,10 +279,20 @@ impl Page<'_> {
 
     /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
     pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<Settled, Trouble> {
-        let arguments = json!([u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), hidden]);
-        let waited =
-            tokio::time::timeout(limit + ANSWER_LIMIT, self.call::<Settled>("settle", arguments)).await;
-        waited.map_err(|_| Trouble::Hung)?
+        let until = Instant::now() + limit;
+        let mut files = 0;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let portion = left.min(PORTION);
+            let arguments = json!([u64::try_from(portion.as_millis()).unwrap_or(u64::MAX), hidden]);
+            let asked = self.call::<Settled>("settle", arguments);
+            let waited = tokio::time::timeout(portion + ANSWER_LIMIT, asked).await;
+            let settled = waited.map_err(|_| Trouble::Hung)??;
+            files += settled.files;
+            if settled.quiet || settled.restless || portion == left {
+                return Ok(Settled { files, ..settled });
+            }
+        }
     }
 
     pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
@@ -312,8 +347,12 @@ impl Page<'_> {
     }
 
     /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
-    pub(crate) async fn locate(self, element: u32) -> Result<Result<Point, String>, Trouble> {
-        let located: Located = within(self.call("locate", json!([element]))).await?;
+    pub(crate) async fn locate(
+        self,
+        element: u32,
+        to: ScrollTo,
+    ) -> Result<Result<Point, String>, Trouble> {
+        let located: Located = within(self.call("locate", json!([element, to.word()]))).await?;
         Ok(match (located.x, located.y, located.error.as_deref()) {
             (Some(x), Some(y), _) => Ok(Point { x: x as i64, y: y as i64 }),
             (.., Some("covered")) => {
@@ -322,6 +361,18 @@ impl Page<'_> {
             (.., Some("hidden")) => Err(format!("element {element} cannot be seen")),
             _ => Err(gone(element)),
         })
+    }
+
+    /// Whether a dialog is open in it.
+    pub(crate) async fn has_dialog(self) -> Result<bool, Trouble> {
+        within(async {
+            match self.0.get_alert_text().await {
+                Ok(_) => Ok(true),
+                Err(CmdError::Standard(error)) if error.error == ErrorStatus::NoSuchAlert => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await
     }
 
     /// Moves the pointer along points and presses a button, so many times, at the first one; it is released at the last.

@@ -5,6 +5,8 @@
 //! task's limit, before it is looked at.
 
 mod clicks;
+mod downloads;
+mod drags;
 mod hear;
 mod look;
 
@@ -21,13 +23,15 @@ use url::Url;
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, Listening, lost, no_downloads};
-use crate::page::{Page, Point, Trouble, gone, preload, refusal, way, within};
+use crate::page::{Page, Point, ScrollTo, Trouble, gone, preload, refusal, within};
 use crate::picture::{NoPicture, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
 pub(crate) use look::Sight;
+
+use downloads::Downloads;
 
 /// Tabs of an attempt. Those that are opened beyond it are closed.
 const MOST_TABS: usize = 20;
@@ -63,23 +67,15 @@ pub(crate) struct Stage {
     dialogs: HashMap<String, OpenDialog>,
     /// Frames, with what they are in: a tab, or another frame.
     frames: HashMap<String, String>,
-    downloads: Vec<String>,
+    downloads: Downloads,
     /// Where they are laid, on the browser's machine; `None` where they cannot be had.
     pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
     number: u64,
     /// Of its windows.
     viewport: (u16, u16),
-    /// Downloads that were told of.
-    begun: u32,
-    /// Of those, the ones that have not ended.
-    loading: u32,
-    /// Downloads that pages began without a request.
-    files: u32,
-    /// Downloads that were waited for in vain.
-    missing: u32,
-    /// Whether anything was downloaded, which other attempts must not find.
-    has_downloaded: bool,
+    /// Whether what was downloaded counts.
+    pub(crate) is_for_downloads: bool,
     /// Whether files were laid in for it.
     has_uploads: bool,
     /// Where they are, on the browser's machine, by their paths in the task.
@@ -117,15 +113,11 @@ impl Stage {
             active: 0,
             dialogs: HashMap::new(),
             frames: HashMap::new(),
-            downloads: Vec::new(),
+            downloads: Downloads::default(),
             downloads_folder,
             number,
             viewport: GuiSpec::default().viewport,
-            begun: 0,
-            loading: 0,
-            files: 0,
-            missing: 0,
-            has_downloaded: false,
+            is_for_downloads: false,
             has_uploads: false,
             uploads: HashMap::new(),
             kind: BrowserKind { sandbox: SandboxKind::default(), memory_mib: 0 },
@@ -145,7 +137,11 @@ impl Stage {
     /// Whether the sandbox is as before the attempt.
     pub(crate) fn is_clean(&mut self) -> bool {
         self.hear_all();
-        !self.has_downloaded && !self.has_uploads
+        // Of one that began, and that nobody has told of yet, the file comes later.
+        let has_downloads = self.downloads.are_any(self.proxy.files());
+        // Where the next attempt's are laid into the same folder, nobody goes by what is known.
+        let may_have_some = self.is_for_downloads && self.browser.shares_downloads();
+        !has_downloads && !may_have_some && !self.has_uploads
     }
 
     /// Ends the context; the browser is as before it.
@@ -154,23 +150,28 @@ impl Stage {
     /// A [`Fault`]; the browser is not to be used again.
     pub(crate) async fn strike(self) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let Self { browser, mut events, context, proxy, .. } = self;
-        drop(proxy);
         browser.remove_context(&context).await?;
+        // Until then its port is its own: pages that go on may not reach what another attempt listens on.
+        drop(proxy);
         while events.try_recv().is_ok() {}
         Ok((browser, events))
     }
 
-    /// Opens the first page, and runs what prepares it.
+    /// Opens the first page, runs what prepares it, and looks.
     ///
     /// # Errors
     /// A setup [`Fault`]: the page cannot be opened, or a script fails.
-    pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<(), Fault> {
+    pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<Sight, Fault> {
         let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
         self.viewport = spec.viewport;
         self.browser.set_viewport(&handle, spec.viewport).await?;
+        // What is not there yet is looked at as it is; what it is, is known then.
+        let mut is_known = false;
         match self.open(&spec.start, spec).await {
-            Ok(Opened::Done) => self.must_have_begun(spec).await?,
-            // What is not there yet is looked at as it is.
+            Ok(Opened::Done) => {
+                self.must_have_begun(spec).await?;
+                is_known = true;
+            }
             Ok(Opened::Late) | Err(Trouble::Dialog) => {}
             Ok(Opened::Refused(why)) => {
                 self.must_have_served(Boundary::Env)?;
@@ -183,13 +184,34 @@ impl Stage {
         for (index, script) in spec.prepare.iter().enumerate() {
             let page = self.page();
             page.settle(spec.settle, &spec.hidden).await.map_err(Trouble::fault)?;
+            if !is_known {
+                self.must_have_begun(spec).await?;
+                is_known = true;
+            }
             let ran = within(page.run(script, seed as u32)).await.map_err(Trouble::fault)?;
             if let Err(why) = ran {
                 let message = format!("`prepare`, script {}: {why}", index + 1);
                 return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
             }
         }
-        Ok(())
+        let sight = self.look(spec).await?;
+        if !is_known {
+            self.must_have_begun(spec).await?;
+        }
+        Ok(sight)
+    }
+
+    /// Does something after something else of the same action, which nobody has looked at: what it opened holds up this one.
+    ///
+    /// # Errors
+    /// As of [`Self::act`].
+    pub(crate) async fn act_next(
+        &mut self,
+        action: &Action,
+        spec: &GuiSpec,
+    ) -> Result<Option<String>, Trouble> {
+        self.notice_dialog().await?;
+        self.act(action, spec).await
     }
 
     /// Does something. The answer is for the agent: why it could not be done.
@@ -197,8 +219,9 @@ impl Stage {
     /// # Errors
     /// [`Trouble`] that is nothing an agent can do about, and [`Trouble::Dialog`] where one opened meanwhile.
     pub(crate) async fn act(&mut self, action: &Action, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+        self.hear_all();
         if let Action::Dialog { accept, text } = action {
-            return self.answer(*accept, text.as_deref()).await;
+            return self.answer(*accept, text.as_deref(), spec).await;
         }
         if self.dialog().is_some() {
             return Ok(Some("a dialog is open; accept or dismiss it first".to_owned()));
@@ -214,18 +237,7 @@ impl Stage {
                 Ok(point) => page.point(&[point], 0, 0).await?,
                 Err(why) => return Ok(Some(why)),
             },
-            Action::Drag { from, to } => {
-                // Where to comes first: to bring it into view may move the other.
-                let to_point = match self.place(to, spec).await? {
-                    Ok(point) => point,
-                    Err(why) => return Ok(Some(why)),
-                };
-                let from_point = match self.place(from, spec).await? {
-                    Ok(point) => point,
-                    Err(why) => return Ok(Some(why)),
-                };
-                page.point(&way(from_point, to_point), 0, 1).await?;
-            }
+            Action::Drag { from, to } => return self.drag(from, to, spec).await,
             Action::Scroll { element, right, down } => {
                 let element = match element {
                     Some(element) => match page.number(element).await? {
@@ -273,11 +285,11 @@ impl Stage {
                 });
             }
             Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
-            Action::SwitchTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
+            Action::SwitchTab(number) => match self.tab_of_number(*number, spec).await? {
                 Some(at) => self.switch_to(at).await?,
                 None => return Ok(Some(format!("there is no tab {number}"))),
             },
-            Action::CloseTab(number) => match number.checked_sub(1).filter(|&at| at < self.tabs.len()) {
+            Action::CloseTab(number) => match self.tab_of_number(*number, spec).await? {
                 Some(_) if self.tabs.len() == 1 => {
                     return Ok(Some("the last tab cannot be closed".to_owned()));
                 }
@@ -424,7 +436,7 @@ impl Stage {
     /// # Errors
     /// An env [`Fault`]
     pub(crate) async fn seal(&mut self) -> Result<(), Fault> {
-        self.finish_downloads().await;
+        self.finish_last_downloads().await;
         self.browser.seal(&self.context).await
     }
 
@@ -437,16 +449,29 @@ impl Stage {
         self.browser.downloaded(folder, name, most).await
     }
 
-    async fn answer(&mut self, accept: bool, text: Option<&str>) -> Result<Option<String>, Trouble> {
-        let Some(dialog) = self.dialog().cloned() else { return Ok(Some("no dialog is open".to_owned())) };
-        let client = &self.browser.client;
-        if let Some(text) = text {
-            if dialog.kind != "prompt" {
-                return Ok(Some(format!("the dialog is of the kind `{}`, which takes no text", dialog.kind)));
+    async fn answer(
+        &mut self,
+        accept: bool,
+        text: Option<&str>,
+        spec: &GuiSpec,
+    ) -> Result<Option<String>, Trouble> {
+        const NONE: &str = "no dialog is open";
+        self.notice_dialog().await?;
+        if self.dialog().is_none() {
+            match self.come_to_rest(spec).await {
+                Err(Trouble::Dialog) => self.hear_of_dialog().await,
+                rested => rested?,
             }
-            within(async { Ok(client.send_alert_text(text).await?) }).await?;
         }
-        within(async {
+        let Some(dialog) = self.dialog().cloned() else { return Ok(Some(NONE.to_owned())) };
+        if text.is_some() && dialog.kind != "prompt" {
+            return Ok(Some(format!("the dialog is of the kind `{}`, which takes no text", dialog.kind)));
+        }
+        let client = &self.browser.client;
+        let answered = within(async {
+            if let Some(text) = text {
+                client.send_alert_text(text).await?;
+            }
             if accept {
                 client.accept_alert().await?;
             } else {
@@ -454,15 +479,51 @@ impl Stage {
             }
             Ok(())
         })
-        .await?;
-        self.dialogs.remove(&self.handle());
-        Ok(None)
+        .await;
+        if matches!(answered, Ok(()) | Err(Trouble::Refused(_))) {
+            self.dialogs.remove(&self.handle());
+        }
+        match answered {
+            // It is not there any more, though nobody has told so.
+            Err(Trouble::Refused(_)) => Ok(Some(NONE.to_owned())),
+            answered => answered.map(|()| None),
+        }
+    }
+
+    /// The place of a tab. One that is not known may be one that what was done before is just opening.
+    async fn tab_of_number(&mut self, number: usize, spec: &GuiSpec) -> Result<Option<usize>, Trouble> {
+        let Some(at) = number.checked_sub(1) else { return Ok(None) };
+        if at >= self.tabs.len() {
+            self.come_to_rest(spec).await?;
+            self.refresh().await?;
+        }
+        Ok(Some(at).filter(|&at| at < self.tabs.len()))
+    }
+
+    /// Waits until the page has done what is to be expected of it, or has gone.
+    async fn come_to_rest(&mut self, spec: &GuiSpec) -> Result<(), Trouble> {
+        match self.page().settle(spec.settle, &spec.hidden).await {
+            Ok(settled) => self.downloads.add_by_pages(settled.files),
+            Err(Trouble::NoTab | Trouble::Left) => {}
+            Err(trouble) => return Err(trouble),
+        }
+        Ok(())
     }
 
     async fn place(&self, target: &Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
+        self.place_at(target, ScrollTo::Middle, spec).await
+    }
+
+    /// Where something is, after it was scrolled to there where it has to be.
+    async fn place_at(
+        &self,
+        target: &Target,
+        to: ScrollTo,
+        spec: &GuiSpec,
+    ) -> Result<Result<Point, String>, Trouble> {
         match *target {
             Target::Element(ref element) => match self.page().number(element).await? {
-                Ok(element) => self.page().locate(element).await,
+                Ok(element) => self.page().locate(element, to).await,
                 Err(why) => Ok(Err(why)),
             },
             Target::At(x, y) => {
@@ -569,6 +630,10 @@ impl Stage {
         self.must_have_served(Boundary::Env)?;
         let asked = within(async { Ok(self.browser.client.execute(STATUS, Vec::new()).await?) }).await;
         let (status, address) = match asked {
+            Ok(answer) if answer["failed"].as_bool() == Some(true) => {
+                let message = format!("{}: the connection failed", spec.start);
+                return Err(Fault::transient(Boundary::Env, "page-unreachable", message));
+            }
             Ok(answer) => (
                 answer["status"].as_u64().unwrap_or_default(),
                 answer["address"].as_str().unwrap_or_default().to_owned(),
@@ -602,9 +667,9 @@ enum Opened {
     Refused(String),
 }
 
-/// The answer that a page came with; no script of the page changes it.
+/// The answer that a page came with, which no script of the page changes, and whether it is the browser's own page for none.
 const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation');\
-    return { status: begun?.responseStatus ?? 0, address: begun?.name ?? '' };";
+    return { status: begun?.responseStatus ?? 0, address: begun?.name ?? '', failed: location.protocol === 'chrome-error:' };";
 
 /// The first status that says that something went wrong.
 const FIRST_ERROR: u64 = 400;

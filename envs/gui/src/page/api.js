@@ -22,6 +22,7 @@ const api = Object.freeze({
   hookListeners, hookRequests, hookTimers, hookFiles, hookErrors,
   // For the same script in other frames, and for tests.
   listenersOf: (element) => listeners.get(element),
+  noteInputHere: noteInput,
   pendingHere: () => pending,
   takeFilesHere: takeFiles,
   takeErrorsHere: takeErrors,

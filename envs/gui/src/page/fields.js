@@ -21,11 +21,32 @@ function withElement(ref, act) {
 /** Prepares an element for typing: gives it the focus, the caret behind what it holds. */
 function ready(ref) {
   return withElement(ref, (element, kind) => {
-    element.focus({ preventScroll: false });
     const typed = TYPED_KINDS.has(kind);
-    if (typed && kind !== 'number' && kind !== 'email') moveCaretToEnd(element);
-    return { ok: focusedElement() === element, kind, editable: typed && element.readOnly !== true };
+    const prepare = () => {
+      element.focus({ preventScroll: false });
+      if (typed && kind !== 'number' && kind !== 'email') moveCaretToEnd(element);
+    };
+    // Keys go to whatever has the focus, which one behind a modal dialog does not get.
+    const moved = movesFocus(element, prepare);
+    if ((typed || SET_KINDS.has(kind)) && !moved) return { error: 'hidden' };
+    return { ok: true, kind, editable: typed && element.readOnly !== true };
   });
+}
+
+/** Does what gives an element the focus. Whether it was given, though the page may have moved it on since. */
+function movesFocus(element, focus) {
+  let came = false;
+  const heard = () => { came = true; };
+  const before = focusedElement();
+  addListener(element, 'focus', heard, { capture: true });
+  try {
+    focus();
+  } finally {
+    removeListener(element, 'focus', heard, { capture: true });
+  }
+  const after = focusedElement();
+  const isOfHost = () => isElement(after) && attempt(() => isEditable(after), false) && isInside(element, after);
+  return came || after !== before || after === element || isOfHost();
 }
 
 function moveCaretToEnd(element) {
@@ -63,6 +84,7 @@ function setValue(ref, value) {
     if (!SET_KINDS.has(kind)) return { error: 'kind', kind };
     if (element.readOnly === true) return { error: 'readonly' };
     const before = element.value;
+    noteInputAt(element);
     element.focus();
     // Frameworks put their own setter on the element; the prototype's is the one that a user's choice goes through.
     const { set } = Object.getOwnPropertyDescriptor(documentOf(element).defaultView.HTMLInputElement.prototype, 'value');
@@ -93,6 +115,7 @@ function choose(ref, wanted) {
     if (!element.multiple && found.length !== 1) return { error: 'single', options: labels.slice(0, MOST_OPTIONS) };
     if (found.some((index) => matches(options[index], ':disabled'))) return { error: 'disabled option' };
     const before = options.map((option) => option.selected);
+    noteInputAt(element);
     element.focus();
     options.forEach((option, index) => { option.selected = found.includes(index); });
     if (options.some((option, index) => option.selected !== before[index])) changed(element);
@@ -108,6 +131,7 @@ function scroll(ref, dx, dy) {
     for (let at = start; at !== null; at = parentOf(at)) {
       const before = [at.scrollLeft, at.scrollTop];
       if (!canScroll(at)) continue;
+      noteInputAt(at);
       at.scrollBy({ left: dx, top: dy, behavior: 'instant' });
       if (at.scrollLeft === before[0] && at.scrollTop === before[1]) continue;
       return { moved: true, x: Math.round(at.scrollLeft), y: Math.round(at.scrollTop) };

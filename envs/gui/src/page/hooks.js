@@ -148,47 +148,18 @@ const hookRequests = () => once('requests', () => {
       throw error;
     }
   });
-  // Pages that are not secure have none.
-  const hashing = window.SubtleCrypto?.prototype;
-  for (const name of hashing ? ['digest', 'encrypt', 'decrypt', 'sign', 'verify', 'generateKey', 'deriveBits', 'deriveKey', 'importKey', 'exportKey'] : []) {
-    wrap(hashing, name, counted);
-  }
-});
-
-/** How soon after an input a timer has to be set, and how soon it has to be due, to be an answer to the input. */
-const ANSWER_SET_WITHIN = 100;
-const ANSWER_DUE_WITHIN = 500;
-
-/** Counts from now on timers that answer an input: a field that waits until typing stops, a menu that opens late. */
-const hookTimers = () => once('timers', () => {
-  let lastInput = -Infinity;
-  const ends = new Map();
-  for (const event of ['keydown', 'keyup', 'input', 'mousedown', 'mouseup', 'click', 'mousemove', 'mouseover']) {
-    addListener(window, event, (given) => { if (given.isTrusted) lastInput = now(); }, { capture: true, passive: true });
-  }
-  wrap(window, 'setTimeout', (call, self, args) => {
-    const [callback, delay] = args;
-    if (typeof callback !== 'function' || !(delay >= 0 && delay <= ANSWER_DUE_WITHIN) || now() - lastInput > ANSWER_SET_WITHIN) return call();
-    const end = beginWait();
-    let id;
-    args[0] = function answer(...rest) {
-      ends.delete(id);
-      try {
-        return apply(callback, this, rest);
-      } finally {
-        end();
-      }
-    };
-    id = call();
-    ends.set(id, end);
-    return id;
-  });
-  for (const stop of ['clearTimeout', 'clearInterval']) {
-    wrap(window, stop, (call, self, args) => {
-      ends.get(args[0])?.();
-      ends.delete(args[0]);
-      return call();
-    });
+  const promised = [
+    ['SubtleCrypto', 'digest encrypt decrypt sign verify generateKey deriveBits deriveKey importKey exportKey'],
+    ['IDBFactory', 'databases'],
+    ['CacheStorage', 'open has keys match delete'],
+    ['Cache', 'match matchAll keys add addAll put delete'],
+    ['ServiceWorkerContainer', 'register getRegistration getRegistrations'],
+    ['Clipboard', 'write writeText'],
+  ];
+  for (const [owner, names] of promised) {
+    // Pages that are not secure have few of them.
+    const methods = window[owner]?.prototype;
+    if (methods) for (const name of words(names)) wrap(methods, name, counted);
   }
 });
 
@@ -203,7 +174,13 @@ const hookFiles = () => once('files', () => {
   addListener(window, 'click', (given) => {
     const [innermost] = attempt(() => given.composedPath(), []);
     const clicked = innermost ? link(innermost) : null;
-    if (clicked !== null && attempt(() => isOfPage(clicked), false)) files += 1;
+    if (clicked === null || !attempt(() => isOfPage(clicked), false)) return;
+    // Pages may keep it from beginning.
+    const end = beginWait();
+    afterTask(() => {
+      if (!attempt(() => given.defaultPrevented, false)) files += 1;
+      end();
+    });
   }, { capture: true, passive: true });
   // Pages click links that are nowhere in the document.
   const countDetached = (call, self, isClick) => {

@@ -50,11 +50,27 @@ const nextFrame = window.requestAnimationFrame.bind(window);
 const startTimer = window.setTimeout.bind(window);
 const stopTimer = window.clearTimeout.bind(window);
 const now = performance.now.bind(performance);
-const { Event, IntersectionObserver, MutationObserver, Promise } = window;
+const { Event, IntersectionObserver, MessageChannel, MutationObserver, Promise } = window;
 const isPrevented = getter(Event.prototype, 'defaultPrevented');
 const targetOf = getter(Event.prototype, 'target');
 const messageOf = getter(ErrorEvent.prototype, 'message');
 const reasonOf = getter(PromiseRejectionEvent.prototype, 'reason');
+const postMessage = method(MessagePort.prototype, 'postMessage');
+
+/** Runs something when the task is over that runs now. Messages come in tasks of their own; timers a page can take back. */
+const afterTask = (() => {
+  const { port1, port2 } = new MessageChannel();
+  let acts = [];
+  port1.onmessage = () => {
+    const all = acts;
+    acts = [];
+    for (const act of all) act();
+  };
+  return (act) => {
+    if (acts.length === 0) postMessage(port2, null);
+    acts.push(act);
+  };
+})();
 
 const ELEMENT = 1;
 const TEXT = 3;

@@ -134,8 +134,8 @@ function hitPlace(element, targets) {
   return taken;
 }
 
-/** Where to click an element; scrolls it into view if it is not. */
-function locate(ref) {
+/** Where to click an element; scrolls it into view if it is not, to there: the middle, or no farther than it has to. */
+function locate(ref, to = 'center') {
   const element = elementOf(ref);
   if (element === null) return { error: 'gone' };
   return attempt(() => {
@@ -146,7 +146,8 @@ function locate(ref) {
     if (shown === undefined) return { error: 'hidden' };
     let place = isInView(placesOf(shown)[0]) ? hitPlace(element, targets) : null;
     if (place === null) {
-      scrollIntoView(shown, { behavior: 'instant', block: 'center', inline: 'center' });
+      noteInputAt(shown);
+      scrollIntoView(shown, { behavior: 'instant', block: to, inline: to });
       place = hitPlace(element, targets);
     }
     if (place === null) return coveredAt(shown);

@@ -91,7 +91,8 @@ async function settle(limitMs, hidden) {
   let changes = 0;
   const count = (records) => { changes += records.filter(matters).length; };
   const observer = new MutationObserver(count);
-  let restless = 0;
+  /** How long it has changed, waiting for nothing. */
+  let since = 0;
   let watched = [];
   try {
     for (;;) {
@@ -103,9 +104,10 @@ async function settle(limitMs, hidden) {
       left -= counted;
       count(observer.takeRecords());
       const still = waiting() === 0 && documents().every((one) => attempt(() => isStill(one), true));
-      if (still && changes === 0) return { quiet: true, identity, files: filesBegun() };
-      restless = still ? restless + counted : 0;
-      if (left <= 0 || now() >= end || restless > RESTLESS_AFTER) return { quiet: false, identity, files: filesBegun() };
+      const quiet = still && changes === 0;
+      since = still ? since + counted : 0;
+      const restless = !quiet && since > RESTLESS_AFTER;
+      if (quiet || restless || left <= 0 || now() >= end) return { quiet, restless, identity, files: filesBegun() };
     }
   } finally {
     observer.disconnect();

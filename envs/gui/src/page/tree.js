@@ -418,8 +418,10 @@ function hintOf(element, style) {
   const isField = FIELD_TAGS.has(localName(element));
   const color = isField ? '' : backgroundOf(element, style);
   const hints = [color, id === '' ? '' : `#${id}`, classes === '' || (isField && id !== '') ? '' : `.${classes}`];
-  const file = /([^/?#]+)(?:[?#].*)?$/.exec(localName(element) === 'img' ? attribute(element, 'src') ?? '' : '');
-  if (file !== null && !file[0].startsWith('data:')) hints.push(file[1]);
+  const source = localName(element) === 'img' ? attribute(element, 'src') ?? '' : '';
+  // Of a picture that has no file, the address is its content, or made up anew each time.
+  const file = /^\s*(data|blob):/i.test(source) ? null : /([^/?#]+)(?:[?#].*)?$/.exec(source);
+  if (file !== null) hints.push(file[1]);
   return hints.filter((hint) => hint !== '').map((hint) => ` ${hint.slice(0, 60)}`).join('');
 }
 

@@ -1,37 +1,31 @@
 //! What pages asked for in vain.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Origins that are remembered; a page can make up any number of them.
 const MOST: usize = 100;
 
-/// Distinct origins, in the order in which they were refused.
+/// Distinct origins. In which order they were refused is chance, and forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    origins: Mutex<Origins>,
-}
-
-#[derive(Debug, Default)]
-struct Origins {
-    known: HashSet<String>,
-    in_order: Vec<String>,
+    origins: Mutex<BTreeSet<String>>,
 }
 
 impl Refused {
     pub(super) fn add(&self, origin: &str) {
         let mut origins = self.lock();
-        if origins.in_order.len() < MOST && origins.known.insert(origin.to_owned()) {
-            origins.in_order.push(origin.to_owned());
+        if origins.len() < MOST {
+            origins.insert(origin.to_owned());
         }
     }
 
     pub(super) fn list(&self) -> Vec<String> {
-        self.lock().in_order.clone()
+        self.lock().iter().cloned().collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Origins> {
-        // A panic between the two changes only loses one of them.
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        // Each change is one insert.
         self.origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -41,12 +35,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_distinct_and_bounded() {
+    fn origins_are_distinct_bounded_and_in_order() {
         let refused = Refused::default();
+        for origin in ["http://b.example", "http://a.example", "http://b.example"] {
+            refused.add(origin);
+        }
+        assert_eq!(refused.list(), ["http://a.example", "http://b.example"]);
         for number in (0..1_000).chain(0..1_000) {
             refused.add(&format!("http://{number}.example"));
         }
         let list = refused.list();
         assert_eq!((list.len(), list[0].as_str()), (MOST, "http://0.example"));
+        assert!(list.is_sorted());
     }
 }

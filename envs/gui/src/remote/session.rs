@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,7 +125,9 @@ async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receive
 impl Session {
     /// Listens where the browser can reach it.
     pub(crate) async fn listen(&self) -> io::Result<Listening> {
-        listen(&self.reach, self.host.as_ref()).await
+        let listening = listen(&self.reach, self.host.as_ref()).await?;
+        self.held.keep(listening.listener.as_fd().try_clone_to_owned()?);
+        Ok(listening)
     }
 
     /// Where downloads are laid on the browser's machine.

@@ -1,6 +1,7 @@
 //! The sessions of a provider: none outlives it, however it came about.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,16 @@ pub(super) struct Held {
     number: u64,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) id: String,
+    port: Mutex<Option<OwnedFd>>,
+}
+
+impl Held {
+    /// Keeps the port that its browser has for a proxy, in place of the one before, until the session has ended: what its pages
+    /// still ask for reaches nobody else.
+    pub(super) fn keep(&self, port: OwnedFd) {
+        // Each change is one replacement.
+        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = Some(port);
+    }
 }
 
 impl Sessions {
@@ -79,7 +90,7 @@ impl Sessions {
                     if let Some(entry) = sessions.known().open.get_mut(&number) {
                         entry.1 = Some(id.clone());
                     }
-                    Ok((Held { sessions: Arc::clone(&sessions), number, endpoint, id }, answer))
+                    Ok((Held { sessions: Arc::clone(&sessions), number, endpoint, id, port: Mutex::default() }, answer))
                 }
                 Err(error) => {
                     sessions.known().open.remove(&number);
@@ -135,6 +146,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let (sessions, endpoint) = (Arc::clone(&self.sessions), Arc::clone(&self.endpoint));
         let (number, id) = (self.number, self.id.clone());
+        let port = self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         // Without a runtime everything is over, and what is left ends when its endpoint misses us.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // It ends within its limit; whoever shuts down asks once more and waits.
@@ -142,6 +154,7 @@ impl Drop for Held {
                 if let Err(error) = sessions.end(number, &endpoint, &id).await {
                     tracing::debug!(%endpoint, %error, "a session was not ended");
                 }
+                drop(port);
             });
         }
     }

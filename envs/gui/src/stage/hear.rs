@@ -9,29 +9,38 @@ use crate::bidi::{BidiError, Event};
 use crate::browser::lost;
 use crate::page::Trouble;
 
-/// Events come over another connection than the answers that they go with.
-const EVENT_LIMIT: Duration = Duration::from_secs(2);
+/// Events come over another connection than the answers that they go with, and late where the machine is busy.
+const EVENT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a download may take to end after which nobody looks any more.
+const LAST_DOWNLOADS: Duration = Duration::from_secs(20);
 
 impl Stage {
     /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
     pub(super) async fn finish_downloads(&mut self) {
-        self.hear_all();
-        let until = tokio::time::Instant::now() + EVENT_LIMIT;
-        while self.loading > 0 || self.unheard_downloads() > 0 {
-            match tokio::time::timeout_at(until, self.events.recv()).await {
-                Ok(Some(event)) => self.hear(&event),
-                // Nobody waits for them a second time.
-                Ok(None) | Err(_) => {
-                    self.missing += self.unheard_downloads();
-                    return;
-                }
-            }
-        }
+        self.wait_for_downloads(EVENT_LIMIT).await;
     }
 
-    /// Downloads that have to have begun, and that the browser has not told of.
-    fn unheard_downloads(&self) -> u32 {
-        (self.proxy.files() + self.files).saturating_sub(self.begun + self.missing)
+    /// The same, for longer where some have begun: what has not ended by then is lost.
+    pub(super) async fn finish_last_downloads(&mut self) {
+        self.wait_for_downloads(LAST_DOWNLOADS).await;
+    }
+
+    async fn wait_for_downloads(&mut self, longest: Duration) {
+        self.hear_all();
+        let since = tokio::time::Instant::now();
+        loop {
+            let answered = self.proxy.files();
+            let limit = match (self.downloads.loading(), self.downloads.unheard(answered)) {
+                (0, 0) => return,
+                (0, _) => EVENT_LIMIT,
+                _ => longest,
+            };
+            match tokio::time::timeout_at(since + limit, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                Ok(None) | Err(_) => return self.downloads.give_up(answered),
+            }
+        }
     }
 
     /// A command that a dialog may hold up.
@@ -102,15 +111,12 @@ impl Stage {
                 self.dialogs.remove(&tab);
             }
             "browsingContext.downloadWillBegin" => {
-                self.has_downloaded = true;
-                self.begun += 1;
-                self.loading += 1;
+                self.downloads.begin();
             }
             "browsingContext.downloadEnd" => {
-                self.loading = self.loading.saturating_sub(1);
                 let path = text("filepath");
                 let name = path.rsplit(['/', '\\']).next().filter(|_| text("status") == "complete");
-                self.downloads.extend(name.map(str::to_owned));
+                self.downloads.end(name);
             }
             _ => {}
         }
@@ -123,6 +129,18 @@ impl Stage {
             at = parent.clone();
         }
         at
+    }
+
+    /// Takes note of a dialog that is open, of which no event has come yet.
+    ///
+    /// # Errors
+    /// [`Trouble`] where the driver does not say whether there is one.
+    pub(super) async fn notice_dialog(&mut self) -> Result<(), Trouble> {
+        self.hear_all();
+        if self.dialog().is_none() && self.page().has_dialog().await? {
+            self.hear_of_dialog().await;
+        }
+        Ok(())
     }
 
     pub(super) async fn hear_of_dialog(&mut self) {

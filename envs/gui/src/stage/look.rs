@@ -23,11 +23,11 @@ pub(crate) struct Sight {
     pub(crate) dialog: Option<OpenDialog>,
     /// `None` behind a dialog.
     pub(crate) view: Option<View>,
-    /// Names of files that were downloaded since the last look.
+    /// Names of files that were downloaded since the last look, in order.
     pub(crate) downloads: Vec<String>,
     /// Whether the page came to rest in time.
     pub(crate) quiet: bool,
-    /// Origins that were asked for and refused so far.
+    /// Origins that were asked for and refused so far, in order.
     pub(crate) refused: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl Stage {
                 settled => settled?,
             };
             look.quiet = settled.quiet;
-            self.files += settled.files;
+            self.downloads.add_by_pages(settled.files);
             if self.proxy.in_flight() > 0 && Instant::now() < until {
                 // What the page waits for may change it once more.
                 let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
@@ -115,7 +115,7 @@ impl Stage {
             active: self.active,
             dialog: self.dialog().cloned(),
             view,
-            downloads: std::mem::take(&mut self.downloads),
+            downloads: self.downloads.take(),
             quiet,
             refused: self.proxy.refused(),
         }
@@ -131,11 +131,11 @@ impl Stage {
             if self.look(spec).await?.dialog.is_none() {
                 return Ok(true);
             }
-            match self.answer(false, None).await {
+            match self.answer(false, None, spec).await {
                 Ok(_) | Err(Trouble::Refused(_) | Trouble::NoTab | Trouble::Left | Trouble::Dialog) => {}
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
-        Ok(false)
+        Ok(self.look(spec).await?.dialog.is_none())
     }
 }

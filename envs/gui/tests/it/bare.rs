@@ -1,12 +1,14 @@
 //! Drivers as anybody would start them, outside of sandboxes: browsers of somebody else.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use clawrl_gui::find_programs;
+use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde_json::Value;
 
@@ -100,7 +102,21 @@ impl Drop for BareDriver {
     }
 }
 
-/// A port of the loopback at which nobody listens.
-pub(crate) fn silent_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port of the loopback at which nobody listens, and nobody else can as long as this lives: connections are refused.
+pub(crate) struct SilentPort {
+    port: u16,
+    _bound: OwnedFd,
+}
+
+impl SilentPort {
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+}
+
+pub(crate) fn silent_port() -> SilentPort {
+    let bound = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&bound, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = SocketAddrV4::try_from(net::getsockname(&bound).unwrap()).unwrap();
+    SilentPort { port: address.port(), _bound: bound }
 }

@@ -81,7 +81,10 @@ async fn files_go_there_and_come_back() {
         let missing = step(env.as_mut(), &format!("upload {given} cat.txt")).await;
         assert!(missing.starts_with("error: there is no file `cat.txt`"), "{missing}");
         let mut seen = step(env.as_mut(), &format!("click {}", element(&seen, "\"Note\""))).await;
-        while !seen.contains("downloaded: note.txt") {
+        for _ in 0..100 {
+            if seen.contains("downloaded: note.txt") {
+                break;
+            }
             seen = step(env.as_mut(), "wait 0.1").await;
         }
         let scores = graded(env.as_mut()).await.checks.iter().map(|check| check.score).collect::<Vec<_>>();
@@ -97,10 +100,31 @@ async fn files_go_there_and_come_back() {
 }
 
 #[tokio::test]
+async fn a_browser_that_may_get_a_file_late_is_used_by_nobody_else() {
+    with_driver(async |provider| {
+        // A frame that may not download anything: nobody ever hears of what begins in it.
+        let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
+            srcdoc='<a download=none.txt href=\"data:text/plain,none\">None</a>'></iframe>";
+        let check = PageCheck::Downloaded { name: "none.txt".to_owned(), content: None };
+        for (line, checks, warm) in
+            [("click \"None\"", Vec::new(), 0), ("wait 0", vec![check], 0), ("wait 0", Vec::new(), 1)]
+        {
+            let task = task(spec(vec![page("index.html", html)]), checks);
+            let (mut env, _) = begin(provider, &task).await;
+            step(env.as_mut(), line).await;
+            env.close().await;
+            assert_eq!(provider.usage().warm, warm, "{line}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn of_two_endpoints_the_one_that_lives_has_all_sessions_and_two_share_them() {
     let drivers = [BareDriver::start(), BareDriver::start()];
     let task = task(spec(vec![page("index.html", "<title>Here</title>")]), Vec::new());
-    let dead = format!("http://127.0.0.1:{}", silent_port());
+    let silent = silent_port();
+    let dead = format!("http://{}", silent.address());
     let check = async |urls: String, expected: [usize; 2]| {
         let provider = provider(&urls);
         let mut envs = Vec::new();
@@ -125,7 +149,7 @@ async fn of_two_endpoints_the_one_that_lives_has_all_sessions_and_two_share_them
 #[tokio::test]
 async fn a_driver_that_dies_faults_its_own_attempts_and_another_takes_over() {
     let (mut mortal, later) = (BareDriver::start(), silent_port());
-    let provider = provider(&format!("{} http://127.0.0.1:{later}", mortal.url()));
+    let provider = provider(&format!("{} http://{}", mortal.url(), later.address()));
     let task = task(spec(vec![page("index.html", "<title>Here</title><button>Press</button>")]), Vec::new());
     let (mut env, _) = begin(&provider, &task).await;
     mortal.kill();
@@ -139,7 +163,9 @@ async fn a_driver_that_dies_faults_its_own_attempts_and_another_takes_over() {
     assert_eq!((fault.code.as_str(), fault.boundary), ("webdriver-unreachable", Boundary::Provider));
     assert_eq!(fault.retry, Retry::Sound);
     assert!(fault.message.contains(&mortal.url()), "{fault}");
-    let heir = BareDriver::start_at(later);
+    let port = later.address().port();
+    drop(later);
+    let heir = BareDriver::start_at(port);
     let (mut env, seen) = begin(&provider, &task).await;
     assert!(seen.contains("title: Here"), "{seen}");
     assert_eq!(heir.sessions(), 1);

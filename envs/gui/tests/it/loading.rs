@@ -1,9 +1,14 @@
 //! Pages that do not come, come late, or come as something else.
 
-use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
-use tokio::net::TcpListener;
+use std::time::Duration;
 
+use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
+
+use crate::bare::silent_port;
 use crate::support::{begin, map, not_begun, page, route, spec, step, task, with_provider};
+
+/// For work that takes long on a busy machine.
+const PLENTY: Duration = Duration::from_secs(25);
 
 fn respond(status: u16, html: &str) -> RouteAnswer {
     let body = FixtureContent::Inline(html.to_owned());
@@ -13,9 +18,8 @@ fn respond(status: u16, html: &str) -> RouteAnswer {
 #[test]
 fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
     with_provider(|provider| async move {
-        // A port at which nobody is.
-        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let origin = format!("http://127.0.0.1:{port}");
+        let silent = silent_port();
+        let origin = format!("http://{}", silent.address());
         let html = format!(
             "<title>Main</title><button onclick='fetch(\"{origin}/\").catch(() => {{}})'>Ask</button>"
         );
@@ -106,8 +110,9 @@ fn what_a_page_reads_looks_up_and_derives_by_itself_is_waited_for() {
     };
     with_provider(|provider| async move {
         for (name, script, result) in work {
-            let files = vec![page("index.html", &html(script))];
-            let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+            let mut gui = spec(vec![page("index.html", &html(script))]);
+            gui.settle = PLENTY;
+            let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
             let seen = step(env.as_mut(), "click button \"Start\"").await;
             env.close().await;
             assert!(seen.contains(&format!("it is {result}")), "{name}: {seen}");
@@ -125,8 +130,9 @@ fn what_comes_into_view_is_waited_for() {
         all.append(await (await fetch(`/part.txt?${next}`)).text() + next + ' '); next += 1; watcher.observe(end); });\
         document.querySelector('button').onclick = () => watcher.observe(end);</script>";
     with_provider(|provider| async move {
-        let files = vec![page("index.html", html), page("part.txt", "part ")];
-        let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        let mut gui = spec(vec![page("index.html", html), page("part.txt", "part ")]);
+        gui.settle = PLENTY;
+        let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
         let seen = step(env.as_mut(), "click button \"Start\"").await;
         env.close().await;
         assert!(seen.contains("part 30"), "{seen}");

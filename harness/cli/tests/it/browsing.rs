@@ -1,8 +1,10 @@
 //! Where browsers come from: endpoints that a variable names.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process::Output;
+
+use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::place::{Place, Said};
 
@@ -39,8 +41,10 @@ fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs
     error: CLAWRL_WEBDRIVER: `http://grid:port` is no address of a WebDriver endpoint: invalid port number
       help: `clawrl help environment` says what may be in it
     ");
-    // A port that is free again.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A port that is taken, and at which nobody listens.
+    let taken = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let silent = SocketAddrV4::try_from(net::getsockname(&taken).unwrap()).unwrap();
     let told = run(&format!("http://ada:secret@{silent}"), 6);
     let expected = format!("error: no WebDriver endpoint answers (webdriver-unreachable): http://{silent}/ ");
     assert!(told.starts_with(&expected) && told.contains("CLAWRL_WEBDRIVER"), "{told}");
