@@ -135,7 +135,10 @@ impl Variable {
                 "With CLAWRL_WEBDRIVER: the name or address under which those browsers reach this machine, where it is \
                  not the one over which the server is reached. Whoever can reach it may then connect."
             }
-            Self::Path => "Where bwrap is looked for. Sandboxes have a PATH of their own.",
+            Self::Path => {
+                "Where bwrap is looked for, for GUI tasks chromedriver and Chromium or Chrome, and by `clawrl import` Python. \
+                 Sandboxes have a PATH of their own."
+            }
             Self::Temporary => {
                 "Folder for what a run needs while it lasts. Leftovers are looked for there. Default: /tmp."
             }

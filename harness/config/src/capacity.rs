@@ -17,6 +17,10 @@
 //! An attempt with a browser takes more: comfortably 4 of them a core, and 256 MiB, 256 processes and threads and 16 open
 //! files each; possibly 128 MiB, 128 and 8. Chromium with one page has about 160 MiB and 100 threads.
 //!
+//! A browser elsewhere takes connections and what is kept of its pages: 16 open files, possibly 8, and the memory of a shell.
+//! Comfortable are 4 of them a core all the same: how many there are elsewhere is not known here, and whoever asks for more than
+//! there are waits for them in vain.
+//!
 //! Pure: the caller probes the host.
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +38,18 @@ pub struct HostCapacity {
     pub pids_free: u64,
     /// Descriptors that this process may have open.
     pub open_files: u64,
+    /// Where browsers are started.
+    pub browsers: BrowserPlace,
+}
+
+/// Where browsers are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BrowserPlace {
+    /// On this host, each in a sandbox.
+    Here,
+    /// By WebDriver endpoints: what they take is not this host's.
+    Elsewhere,
 }
 
 /// A resource that bounds concurrency.
@@ -64,13 +80,16 @@ pub struct ResourceBound {
 /// Attempts under way per core when most of them wait for a shell or a policy.
 const ATTEMPTS_PER_CPU: u64 = 32;
 
+/// The same of those with browsers.
+const BROWSERS_PER_CPU: u64 = 4;
+
 /// What attempts take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// The highest cap of memory of the plan's tasks.
     pub largest_memory_mib: u32,
-    /// Whether some of them have browsers.
-    pub browsers: bool,
+    /// Where the browsers are of those that have one. `None` where none has.
+    pub browsers: Option<BrowserPlace>,
 }
 
 /// Of one attempt, but for attempts a core.
@@ -86,10 +105,14 @@ impl HostCapacity {
     #[must_use]
     pub fn comfortable(&self, load: Load) -> [ResourceBound; 5] {
         let memory = (self.memory_available_mib / 2).saturating_sub(u64::from(load.largest_memory_mib) / 2);
-        let each = if load.browsers {
-            Needs { per_cpu: 4, memory_mib: 256, pids: 256, open_files: 16 }
-        } else {
-            Needs { per_cpu: ATTEMPTS_PER_CPU, memory_mib: 8, pids: 8, open_files: 4 }
+        let each = match load.browsers {
+            Some(BrowserPlace::Here) => {
+                Needs { per_cpu: BROWSERS_PER_CPU, memory_mib: 256, pids: 256, open_files: 16 }
+            }
+            Some(BrowserPlace::Elsewhere) => {
+                Needs { per_cpu: BROWSERS_PER_CPU, memory_mib: 8, pids: 8, open_files: 16 }
+            }
+            None => Needs { per_cpu: ATTEMPTS_PER_CPU, memory_mib: 8, pids: 8, open_files: 4 },
         };
         bounds([
             u64::from(self.cpus).saturating_mul(each.per_cpu),
@@ -103,10 +126,14 @@ impl HostCapacity {
     /// The possible number of every resource.
     #[must_use]
     pub fn possible(&self, load: Load) -> [ResourceBound; 5] {
-        let each = if load.browsers {
-            Needs { per_cpu: u64::MAX, memory_mib: 128, pids: 128, open_files: 8 }
-        } else {
-            Needs { per_cpu: u64::MAX, memory_mib: 2, pids: 4, open_files: 3 }
+        let each = match load.browsers {
+            Some(BrowserPlace::Here) => {
+                Needs { per_cpu: u64::MAX, memory_mib: 128, pids: 128, open_files: 8 }
+            }
+            Some(BrowserPlace::Elsewhere) => {
+                Needs { per_cpu: u64::MAX, memory_mib: 2, pids: 4, open_files: 8 }
+            }
+            None => Needs { per_cpu: u64::MAX, memory_mib: 2, pids: 4, open_files: 3 },
         };
         bounds([
             each.per_cpu,
@@ -170,22 +197,27 @@ mod tests {
             ptys_free: 4_000,
             pids_free: 30_000,
             open_files: 65_536,
+            browsers: BrowserPlace::Here,
         }
     }
 
     fn check(host: HostCapacity, comfortable: (Resource, u64), possible: (Resource, u64)) {
         let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
-        let load = Load { largest_memory_mib: 256, browsers: false };
+        let load = Load { largest_memory_mib: 256, browsers: None };
         assert_eq!(pair(tightest(host.comfortable(load))), comfortable, "comfortable for {host:?}");
         assert_eq!(pair(tightest(host.possible(load))), possible, "possible for {host:?}");
     }
 
     #[test]
     fn browsers_take_more() {
-        let load = Load { largest_memory_mib: 1_024, browsers: true };
-        let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
-        assert_eq!(pair(tightest(host().comfortable(load))), (Resource::Cpus, 8));
-        assert_eq!(pair(tightest(host().possible(load))), (Resource::Memory, 93));
+        let check = |browsers, comfortable, possible| {
+            let load = Load { largest_memory_mib: 0, browsers: Some(browsers) };
+            let pair = |bound: ResourceBound| (bound.resource, bound.attempts);
+            assert_eq!(pair(tightest(host().comfortable(load))), comfortable, "{browsers:?}");
+            assert_eq!(pair(tightest(host().possible(load))), possible, "{browsers:?}");
+        };
+        check(BrowserPlace::Here, (Resource::Cpus, 8), (Resource::Memory, 93));
+        check(BrowserPlace::Elsewhere, (Resource::Cpus, 8), (Resource::PseudoTerminals, 4_000));
     }
 
     #[test]

@@ -47,7 +47,7 @@ mod text;
 mod train;
 mod value;
 
-pub use capacity::{HostCapacity, Load, Resource, ResourceBound};
+pub use capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound};
 pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
 pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};

@@ -14,7 +14,7 @@ use clawrl_core::{
 use minijinja::Value;
 
 use crate::bounds::MAX_SLOTS;
-use crate::capacity::{HostCapacity, Load, Resource, ResourceBound, tightest};
+use crate::capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound, tightest};
 use crate::fill::{Filler, assignments, task_id};
 use crate::placement::place;
 use crate::problem::{ConfigError, Findings, Problem};
@@ -437,7 +437,7 @@ pub(crate) fn concurrency(
 ) -> Result<Concurrency, Problem> {
     let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(1);
     let host = &needed_of(host, tasks);
-    let load = load_of(tasks);
+    let load = load_of(tasks, host.browsers);
     let largest = load.largest_memory_mib;
     if u64::from(largest) > host.memory_available_mib {
         let message = format!(
@@ -466,23 +466,24 @@ pub(crate) fn concurrency(
     })
 }
 
-/// What attempts at these tasks take.
-pub(crate) fn load_of(tasks: &[Arc<TaskSpec>]) -> Load {
+/// What attempts at these tasks take, with browsers at this place.
+pub(crate) fn load_of(tasks: &[Arc<TaskSpec>], browsers: BrowserPlace) -> Load {
+    // What a task may use; nothing, without a sandbox.
+    let memory_mib =
+        |task: &Arc<TaskSpec>| sandbox_of(&task.env, browsers).map_or(0, |sandbox| sandbox.limits.memory_mib);
+    let has_browser = tasks.iter().any(|task| matches!(task.env, EnvSpec::Gui(_)));
     Load {
-        largest_memory_mib: tasks.iter().map(|task| memory_mib(task)).max().unwrap_or(0),
-        browsers: tasks.iter().any(|task| matches!(task.env, EnvSpec::Gui(_))),
+        largest_memory_mib: tasks.iter().map(memory_mib).max().unwrap_or(0),
+        browsers: has_browser.then_some(browsers),
     }
 }
 
-/// What a task may use; nothing, without a sandbox.
-fn memory_mib(task: &TaskSpec) -> u32 {
-    sandbox_of(&task.env).map_or(0, |sandbox| sandbox.limits.memory_mib)
-}
-
-/// A host that has no end of what none of these tasks takes: pseudo-terminals, one of which every sandbox has.
+/// A host that has no end of what none of these tasks takes: pseudo-terminals, one of which every sandbox has, and processes.
 pub(crate) fn needed_of(host: &HostCapacity, tasks: &[Arc<TaskSpec>]) -> HostCapacity {
-    let any_sandbox = tasks.iter().any(|task| sandbox_of(&task.env).is_some());
-    HostCapacity { ptys_free: if any_sandbox { host.ptys_free } else { u64::MAX }, ..*host }
+    if tasks.iter().any(|task| sandbox_of(&task.env, host.browsers).is_some()) {
+        return *host;
+    }
+    HostCapacity { ptys_free: u64::MAX, pids_free: u64::MAX, ..*host }
 }
 
 fn impossible(needed: u32, bound: ResourceBound, wish: Wish, host: &HostCapacity) -> Problem {

@@ -2,6 +2,8 @@
 
 use clawrl_core::{EnvSpec, NetworkPolicy, SandboxKind, SandboxLimits};
 
+use crate::capacity::BrowserPlace;
+
 /// What a plan says about a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sandbox {
@@ -10,8 +12,8 @@ pub(crate) struct Sandbox {
     pub(crate) network: NetworkPolicy,
 }
 
-/// The sandbox, where there is one.
-pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
+/// The sandbox, where there is one on this host.
+pub(crate) fn sandbox_of(env: &EnvSpec, browsers: BrowserPlace) -> Option<Sandbox> {
     match env {
         EnvSpec::Terminal(terminal) => {
             Some(Sandbox { kind: terminal.sandbox, limits: terminal.limits, network: terminal.network })
@@ -31,6 +33,7 @@ pub(crate) fn sandbox_of(env: &EnvSpec) -> Option<Sandbox> {
             limits: workspace.limits,
             network: workspace.network,
         }),
+        EnvSpec::Gui(_) if browsers == BrowserPlace::Elsewhere => None,
         // Of a browser, whose programs share one bound of memory.
         EnvSpec::Gui(gui) => Some(Sandbox {
             kind: gui.sandbox,

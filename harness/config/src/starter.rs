@@ -34,6 +34,8 @@ pub enum StarterEnv {
     Terminal,
     /// Tools of the harness.
     Toolcall,
+    /// A browser, and pages that come with the suite.
+    Gui,
     /// A program that comes with the suite.
     Process,
     /// A server that comes with the suite.
@@ -47,18 +49,23 @@ impl StarterEnv {
         match self {
             Self::Terminal => include_str!("starter/terminal.yaml"),
             Self::Toolcall => include_str!("starter/toolcall.yaml"),
+            Self::Gui => include_str!("starter/gui.yaml"),
             Self::Process => include_str!("starter/process.yaml"),
             Self::Http => include_str!("starter/http.yaml"),
             Self::Openenv => include_str!("starter/openenv.yaml"),
         }
     }
 
-    /// What stands beside the suite: its path and its text.
-    fn program(self) -> Option<(&'static str, &'static str)> {
+    /// What stands beside the suite: paths and texts.
+    fn beside(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Process => Some(("env/env.py", include_str!("starter/env.py"))),
-            Self::Http => Some(("server.py", include_str!("starter/server.py"))),
-            Self::Terminal | Self::Toolcall | Self::Openenv => None,
+            Self::Gui => &[
+                ("site/index.html", include_str!("starter/index.html")),
+                ("site/prices.html", include_str!("starter/prices.html")),
+            ],
+            Self::Process => &[("env/env.py", include_str!("starter/env.py"))],
+            Self::Http => &[("server.py", include_str!("starter/server.py"))],
+            Self::Terminal | Self::Toolcall | Self::Openenv => &[],
         }
     }
 }
@@ -72,8 +79,8 @@ pub struct NewTask {
     pub copied: Option<String>,
 }
 
-/// Writes `<folder>/<name>/suite.yaml`, a suite that runs, with comments, and its program if it has one. Returns the paths of
-/// the files, the suite's first.
+/// Writes `<folder>/<name>/suite.yaml`, a suite that runs, with comments, and its program or its pages if it has any. Returns
+/// the paths of the files, the suite's first.
 ///
 /// # Errors
 /// A name that is none, a suite that is there already, or a folder that cannot be written.
@@ -88,7 +95,7 @@ pub fn new_suite(folder: &Path, name: &str, env: StarterEnv) -> Result<Vec<PathB
     let schema = folder.join(SCHEMA).is_file();
     let first = if schema { format!("# yaml-language-server: $schema=../{SCHEMA}\n") } else { String::new() };
     let text = first + &env.suite().replace("NAME", name);
-    let beside = env.program().map(|(path, text)| (home.join(path), text.to_owned()));
+    let beside = env.beside().iter().map(|&(path, text)| (home.join(path), text.to_owned()));
     let files: Vec<(PathBuf, String)> = std::iter::once((path.clone(), text)).chain(beside).collect();
     fs::create_dir_all(&home).map_err(|cause| unwritable(&home, &cause))?;
     for (path, text) in &files {
@@ -103,7 +110,7 @@ pub fn new_suite(folder: &Path, name: &str, env: StarterEnv) -> Result<Vec<PathB
 }
 
 /// Adds a task that runs to the end of a suite's `tasks:`, and loads the result. What an environment of somebody else asks
-/// for is known to nobody here, so its new task is a copy of the last one.
+/// for is known to nobody here, nor which repositories and pages a suite has, so their new task is a copy of the last one.
 ///
 /// # Errors
 /// A suite that does not load, an id that is none or is taken, a list of tasks that is not written one entry a

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clawrl_core::{NetworkPolicy, PolicySpec, RemoteSpec, RunPlan, SandboxKind, Split};
 use serde::Serialize;
 
-use crate::capacity::{HostCapacity, Resource, ResourceBound};
+use crate::capacity::{BrowserPlace, HostCapacity, Resource, ResourceBound};
 use crate::problem::ProblemReport;
 use crate::resolve::{PlanOptions, Wish, concurrency, load_of, needed_of};
 use crate::sandbox::{Sandbox, sandbox_of};
@@ -139,6 +139,7 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
             families,
         }
     });
+    let place = options.host.browsers;
     PlanSummary {
         run: plan.run.to_string(),
         seed: plan.seed,
@@ -155,18 +156,18 @@ pub fn describe_plan(plan: &RunPlan, suites: &[Suite], options: &PlanOptions) ->
         prewarm: plan.limits.prewarm,
         max_retries: plan.limits.max_retries,
         max_faults: plan.limits.max_faults,
-        limits: limits(plan),
+        limits: limits(plan, place),
         timeouts_millis: timeouts(plan),
-        tasks_without_sandbox: count(plan, |sandbox| sandbox.kind == SandboxKind::None),
-        tasks_with_network: count(plan, |sandbox| sandbox.network != NetworkPolicy::None),
+        tasks_without_sandbox: count(plan, place, |sandbox| sandbox.kind == SandboxKind::None),
+        tasks_with_network: count(plan, place, |sandbox| sandbox.network != NetworkPolicy::None),
         warnings: suites.iter().flat_map(Suite::warnings).map(crate::Problem::report).collect(),
     }
 }
 
 fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySummary {
-    let mut room = options.host.comfortable(load_of(&plan.tasks)).to_vec();
+    let mut room = options.host.comfortable(load_of(&plan.tasks, options.host.browsers)).to_vec();
     if needed_of(&options.host, &plan.tasks) != options.host {
-        room.retain(|bound| bound.resource != Resource::PseudoTerminals);
+        room.retain(|bound| !matches!(bound.resource, Resource::PseudoTerminals | Resource::Processes));
     }
     let slots = plan.slots.len();
     let attempts = plan.limits.concurrency;
@@ -187,12 +188,12 @@ fn concurrency_summary(plan: &RunPlan, options: &PlanOptions) -> ConcurrencySumm
     ConcurrencySummary { attempts, reason, room, host: options.host }
 }
 
-fn sandboxes(plan: &RunPlan) -> impl Iterator<Item = Sandbox> {
-    plan.tasks.iter().filter_map(|task| sandbox_of(&task.env))
+fn sandboxes(plan: &RunPlan, browsers: BrowserPlace) -> impl Iterator<Item = Sandbox> {
+    plan.tasks.iter().filter_map(move |task| sandbox_of(&task.env, browsers))
 }
 
-fn count(plan: &RunPlan, wanted: impl Fn(&Sandbox) -> bool) -> usize {
-    sandboxes(plan).filter(wanted).count()
+fn count(plan: &RunPlan, browsers: BrowserPlace, wanted: impl Fn(&Sandbox) -> bool) -> usize {
+    sandboxes(plan, browsers).filter(wanted).count()
 }
 
 /// The least and the most of a figure over all tasks.
@@ -203,8 +204,8 @@ fn spread(figures: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     })
 }
 
-fn limits(plan: &RunPlan) -> BTreeMap<&'static str, [u64; 2]> {
-    let limits = || sandboxes(plan).map(|sandbox| sandbox.limits);
+fn limits(plan: &RunPlan, browsers: BrowserPlace) -> BTreeMap<&'static str, [u64; 2]> {
+    let limits = || sandboxes(plan, browsers).map(|sandbox| sandbox.limits);
     let figures = [
         ("max_turns", spread(plan.tasks.iter().map(|task| task.max_turns.into()))),
         ("memory_mib", spread(limits().map(|limits| limits.memory_mib.into()))),

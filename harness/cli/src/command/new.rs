@@ -14,7 +14,8 @@ use crate::suite_path::{self, TASKS};
 /// Writes a new suite, or a new task into one.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-env --env process\n  clawrl new task my-suite my-task"
+    after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-pages --env gui\n  clawrl new suite my-env --env process\n  \
+                  clawrl new task my-suite my-task"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -23,8 +24,11 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write a suite that runs, with comments; for `process` and `http`, with a program in Python beside it.
-    #[command(after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-env --env process")]
+    /// Write a suite that runs, with comments; for `process` and `http`, with a program in Python beside it, for `gui` with
+    /// pages.
+    #[command(
+        after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-pages --env gui\n  clawrl new suite my-env --env process"
+    )]
     Suite {
         /// Its name: lower-case letters, digits and dashes.
         name: String,
@@ -52,6 +56,8 @@ enum Kind {
     Terminal,
     /// Tools that the suite declares, and an answer.
     Toolcall,
+    /// A browser, and pages that the suite brings.
+    Gui,
     /// A program of yours, one for each attempt.
     Process,
     /// A server of yours.
@@ -65,6 +71,7 @@ impl Kind {
         match self {
             Self::Terminal => StarterEnv::Terminal,
             Self::Toolcall => StarterEnv::Toolcall,
+            Self::Gui => StarterEnv::Gui,
             Self::Process => StarterEnv::Process,
             Self::Http => StarterEnv::Http,
             Self::Openenv => StarterEnv::Openenv,
@@ -86,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             let first = match env {
                 Kind::Http => format!("start `python3 {}`, ", home.join("server.py 9000").display()),
                 Kind::Openenv => "start its server, ".to_owned(),
-                Kind::Terminal | Kind::Toolcall | Kind::Process => String::new(),
+                Kind::Terminal | Kind::Toolcall | Kind::Gui | Kind::Process => String::new(),
             };
             log.note(format_args!("look at it, {first}then try `clawrl validate {}`", home.display()));
         }

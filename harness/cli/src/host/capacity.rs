@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_config::HostCapacity;
+use clawrl_config::{BrowserPlace, HostCapacity};
 use rustix::process::{Resource, getrlimit};
 
 use super::proc_text::{keyed, line, number};
-use super::{facts, open_files};
+use super::{browser, facts, open_files};
 
 /// Looks. Takes well under a millisecond.
 pub(crate) fn probe() -> HostCapacity {
@@ -19,6 +19,7 @@ pub(crate) fn probe() -> HostCapacity {
         ptys_free: ptys_free(),
         pids_free: pids_free(),
         open_files: open_files::limit(),
+        browsers: if browser::are_here() { BrowserPlace::Here } else { BrowserPlace::Elsewhere },
     }
 }
 

@@ -54,6 +54,20 @@ fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs
     assert_eq!(finding(&place, "grid")["health"], "missing");
 }
 
+/// A tebibyte, which no test machine has.
+#[test]
+fn what_a_browser_takes_is_asked_of_this_machine_only_where_it_runs_here() {
+    let place = Place::new();
+    place.suite("browsed", &SUITE.replace("{ gui: {", "{ gui: { memory_mib: 1048576,"));
+    let here = place.clawrl(&["plan", "browsed", "--policy", "noop"]).ends(2).err;
+    assert!(here.contains("a task may use 1048576 MiB of memory"), "{here}");
+    let arguments =
+        ["plan", "browsed", "--policy", "noop", "--repeats", "500", "--concurrency", "500", "--json"];
+    let planned = Said::of(&with(&place, "http://grid:4444", &arguments)).ends(0).json();
+    assert_eq!(planned["concurrency"]["attempts"], 500);
+    assert_eq!(planned["concurrency"]["host"]["browsers"], "elsewhere");
+}
+
 #[test]
 fn doctor_tells_what_endpoints_say() {
     let place = Place::new();

@@ -1,5 +1,10 @@
 //! Machines that lack something. The machine is this one, made worse by bubblewrap.
 
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
 use crate::place::Place;
 
 #[test]
@@ -19,8 +24,8 @@ fn without_bubblewrap_nothing_starts_and_the_advice_says_how_to_get_it() {
 fn an_old_bubblewrap_is_refused_by_its_version() {
     let place = Place::new();
     let program = place.path().join("bwrap");
-    std::fs::write(&program, "#!/bin/sh\necho bubblewrap 0.4.1\n").unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::write(&program, "#!/bin/sh\necho bubblewrap 0.4.1\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", place.path().display());
     let output = place.command(&["run", "small"]).env("PATH", path).output().unwrap();
     assert_eq!(output.status.code(), Some(6));
@@ -39,7 +44,7 @@ fn where_user_namespaces_are_forbidden_the_advice_says_how_to_allow_them() {
 #[test]
 fn a_read_only_results_folder_is_told_before_anything_runs() {
     let place = Place::new();
-    std::fs::create_dir(place.results()).unwrap();
+    fs::create_dir(place.results()).unwrap();
     let results = place.results();
     let results = results.to_str().unwrap();
     let said = place.worse(&["--ro-bind", results, results], &["run", "small"]).ends(7);
@@ -83,6 +88,62 @@ fn the_doctor_looks_at_everything() {
     }
     assert!(place.clawrl(&["doctor"]).ends(0).out.contains("namespaces"));
     assert!(!place.results().exists(), "a look leaves nothing");
+}
+
+/// A suite whose one task wants a browser.
+const BROWSED: &str = "
+format: 1
+suite: browsed
+tasks:
+  - id: look
+    instruction: Look.
+    env: { gui: { sites: { app: { files: { index.html: Here } } } } }
+    checks: [ { page_url: http://app.localhost/ } ]
+";
+
+/// What a run and the doctor say where these are the only programs that have to do with browsers, each by its name and the
+/// version that it tells.
+fn of_browsers(programs: &[(&str, &str)]) -> String {
+    let place = Place::new();
+    place.suite("browsed", BROWSED);
+    let bin = place.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    symlink("/usr/bin/bwrap", bin.join("bwrap")).unwrap();
+    for (name, version) in programs {
+        let program = bin.join(name);
+        fs::write(&program, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // Browsers are looked for in these folders, whatever PATH says.
+    let folders = ["/usr/lib/chromium", "/usr/lib64/chromium-browser", "/opt/google/chrome"];
+    let hidden =
+        folders.iter().filter(|folder| Path::new(folder).is_dir()).flat_map(|folder| ["--tmpfs", folder]);
+    let worse: Vec<&str> = ["--setenv", "PATH", bin.to_str().unwrap()].into_iter().chain(hidden).collect();
+    let run = place.worse(&worse, &["run", "browsed", "--policy", "noop"]).ends(6);
+    assert!(!place.results().exists());
+    // Other tasks run without browsers, so that none is needed for the doctor to be content.
+    let doctor = place.worse(&worse, &["doctor", "--json"]).json();
+    let found = doctor.as_array().unwrap().iter().find(|finding| finding["name"] == "browser").unwrap();
+    let (health, says) = (found["health"].as_str().unwrap(), found["found"].as_str().unwrap());
+    place.settled(&format!("{}doctor, {health}: {says}\n  {}\n", run.err, found["advice"].as_str().unwrap()))
+}
+
+#[test]
+fn a_browser_without_its_driver_is_told_before_anything_runs() {
+    let (driver, browser) =
+        (("chromedriver", "ChromeDriver 99.0.1 (abc)"), ("chromium", "Chromium 100.0.2 built on Debian"));
+    let machines = [
+        ("neither", vec![]),
+        ("no driver", vec![browser]),
+        ("no browser", vec![driver]),
+        ("versions that differ", vec![driver, browser]),
+        ("a driver that says nothing", vec![("chromedriver", ""), browser]),
+    ];
+    let mut text = String::new();
+    for (name, programs) in machines {
+        write!(text, "# {name}\n{}\n", of_browsers(&programs)).unwrap();
+    }
+    insta::assert_snapshot!(text);
 }
 
 /// A suite whose one task wants a container.

@@ -5,18 +5,22 @@ use clawrl_core::AttemptRecord;
 use crate::place::Place;
 
 /// A record without what may differ between a run and its replay, all of which is time or follows from it: the
-/// lease's epoch, the times of phases, turns and steps, the facts of the reset, whether a page came to rest in its time,
-/// and the recording of the terminal, which says when each byte came and how bytes fell into chunks. All else must repeat: prompts, replies, calls,
-/// observations with their other facts, flags, grades, rewards and how the attempt ended.
+/// lease's epoch, the times of phases, turns and steps, the facts of the reset, whether a page came to rest in its time, the
+/// recording of the terminal, which says when each byte came and how bytes fell into chunks, and pictures that nobody was shown,
+/// which have a caret that blinks in them. All else must repeat: prompts, replies, calls, observations with their other facts,
+/// flags, grades, rewards and how the attempt ended.
 pub(crate) fn comparable(mut record: AttemptRecord) -> AttemptRecord {
     record.epoch = clawrl_core::Epoch::default();
     record.times = clawrl_core::PhaseTimes::default();
     record.trajectory.cast = None;
     record.trajectory.reset.facts.clear();
+    record.trajectory.reset.pictures.clear();
     for turn in &mut record.trajectory.turns {
         turn.policy_time = std::time::Duration::ZERO;
         turn.step_time = std::time::Duration::ZERO;
-        turn.observation.facts.retain(|name, _| !name.ends_with("_millis") && name != "quiet");
+        let timely = ["quiet", "no_picture"];
+        turn.observation.facts.retain(|name, _| !name.ends_with("_millis") && !timely.contains(&name.as_str()));
+        turn.observation.pictures.clear();
     }
     record
 }

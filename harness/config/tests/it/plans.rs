@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clawrl_config::{HostCapacity, PlanOptions, Suite, describe_plan, load_policy, load_suite, resolve_plan};
+use clawrl_config::{
+    BrowserPlace, HostCapacity, PlanOptions, Resource, Suite, describe_plan, load_policy, load_suite,
+    resolve_plan,
+};
 use clawrl_core::{
     ActionFormat, Check, EnvSpec, FixtureContent, ImageSource, PolicySpec, RunId, RunPlan, Split, TaskSpec,
     TestNames, TestScore,
@@ -23,6 +26,7 @@ pub(crate) fn host() -> HostCapacity {
         ptys_free: 4_000,
         pids_free: 30_000,
         open_files: 65_536,
+        browsers: BrowserPlace::Here,
     }
 }
 
@@ -459,6 +463,24 @@ fn software_engineering_tasks_are_planned() {
 }
 
 /// Sites, routes, scripts and checks of pages, with templates filled everywhere.
+#[test]
+fn browsers_elsewhere_take_little_of_the_host() {
+    let suites = [load("tests/it/good/gui")];
+    let bare = HostCapacity { memory_available_mib: 300, ptys_free: 0, pids_free: 0, ..host() };
+    let here = PlanOptions { host: bare, repeats: 100, ..options() };
+    resolve_plan(&suites, &here).expect_err("a browser has processes");
+    let elsewhere = HostCapacity { browsers: BrowserPlace::Elsewhere, ..bare };
+    let elsewhere = PlanOptions { host: elsewhere, ..here };
+    let made = plan(&suites, &elsewhere);
+    assert_eq!(made.limits.concurrency, 8, "nobody knows how many there are");
+    let summary = describe_plan(&made, &suites, &elsewhere);
+    let room: Vec<Resource> = summary.concurrency.room.iter().map(|bound| bound.resource).collect();
+    assert_eq!(room, [Resource::Cpus, Resource::Memory, Resource::OpenFiles]);
+    assert_eq!(summary.limits.keys().copied().collect::<Vec<_>>(), ["max_turns"]);
+    let many = plan(&suites, &PlanOptions { concurrency: Some(100), ..elsewhere });
+    assert_eq!(many.limits.concurrency, 100);
+}
+
 #[test]
 fn gui_tasks_are_planned() {
     let planned = plan(&[load("tests/it/good/gui")], &options());

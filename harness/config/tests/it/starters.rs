@@ -20,20 +20,21 @@ fn written(folder: &Path, env: StarterEnv) -> PathBuf {
     new_suite(folder, "my-suite", env).expect("a new suite").swap_remove(0)
 }
 
-const ENVS: [(&str, StarterEnv, usize, Option<&str>); 5] = [
-    ("terminal", StarterEnv::Terminal, 9, None),
-    ("toolcall", StarterEnv::Toolcall, 9, None),
-    ("process", StarterEnv::Process, 8, Some("env/env.py")),
-    ("http", StarterEnv::Http, 8, Some("server.py")),
-    ("openenv", StarterEnv::Openenv, 3, None),
+const ENVS: [(&str, StarterEnv, usize, &[&str]); 6] = [
+    ("terminal", StarterEnv::Terminal, 9, &[]),
+    ("toolcall", StarterEnv::Toolcall, 9, &[]),
+    ("gui", StarterEnv::Gui, 9, &["site/index.html", "site/prices.html"]),
+    ("process", StarterEnv::Process, 8, &["env/env.py"]),
+    ("http", StarterEnv::Http, 8, &["server.py"]),
+    ("openenv", StarterEnv::Openenv, 3, &[]),
 ];
 
 #[test]
 fn a_new_suite_loads_and_has_what_it_shows() {
-    for (name, env, tasks, program) in ENVS {
+    for (name, env, tasks, beside) in ENVS {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = new_suite(folder.path(), "my-suite", env).expect("a new suite");
-        let expected = ["suite.yaml"].into_iter().chain(program);
+        let expected = ["suite.yaml"].iter().chain(beside);
         let expected: Vec<_> = expected.map(|file| folder.path().join("my-suite").join(file)).collect();
         assert_eq!(paths, expected);
         let suite = load_suite(&paths[0]).expect("a suite that loads");
@@ -119,15 +120,15 @@ fn a_new_task_has_the_environment_of_the_last_one() {
         let NewTask { suite, copied } = new_task(&path, "extra").expect(name);
         let families = suite.families();
         let [.., last, new] = families.as_slice() else { panic!("{name}: too few") };
-        let is_custom = !matches!(env, StarterEnv::Terminal | StarterEnv::Toolcall);
-        assert_eq!(copied, is_custom.then(|| last.id.clone()), "{name}");
+        let is_copied = !matches!(env, StarterEnv::Terminal | StarterEnv::Toolcall);
+        assert_eq!(copied, is_copied.then(|| last.id.clone()), "{name}");
         assert_eq!((new.id.as_str(), new.has_oracle), ("extra", true));
         let plan = resolve_plan(&[suite], &options()).expect("a plan");
         assert_eq!(plan.tasks.last().expect("a task").env.kind(), name);
         let added = text(&path);
         let added = added.strip_prefix(before.trim_end()).expect("what was there stays");
-        if is_custom {
-            let entry = &before[before.find("  - id:").expect("an entry")..];
+        if is_copied {
+            let entry = &before[before.rfind("  - id:").expect("an entry")..];
             assert_eq!(added.trim_start_matches('\n'), entry.replacen(&last.id, "extra", 1), "{name}");
         }
     }

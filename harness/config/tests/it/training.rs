@@ -14,8 +14,14 @@ use crate::plans::host;
 
 const BROKEN: &str = "tests/it/train/broken";
 
+const PRESETS: &str = "../../policies/presets";
+
 fn broken_files() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(BROKEN).expect("the folder of broken train files");
+    train_files(BROKEN)
+}
+
+fn train_files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of train files");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("its entries").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
@@ -68,6 +74,31 @@ fn run() -> TrainRun {
 fn portable(text: &str) -> String {
     let root = std::fs::canonicalize(".").expect("the folder of the crate");
     text.replace(root.to_str().expect("a UTF-8 path"), "ROOT")
+}
+
+/// With all that a training plans, for a small machine.
+#[test]
+fn every_preset_loads_and_is_planned() {
+    let files = train_files(PRESETS);
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let train = load_written(&file);
+        let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a UTF-8 name");
+        assert_eq!(train.name, name, "{name}");
+        let (tasks, policy) = (tasks(&train), Path::new("/checkpoint"));
+        assert_eq!(tasks.warnings().count(), 0, "{name}");
+        let plans = [
+            ("demonstrations", tasks.demonstration_plan(&run())),
+            ("reinforcement learning", tasks.rl_plan(policy, &run())),
+            ("evaluation", tasks.evaluation_plan(policy, &run())),
+        ];
+        for (part, plan) in plans {
+            match plan {
+                Ok(plan) => assert!(!plan.slots.is_empty(), "{name}: {part} has nothing to do"),
+                Err(error) => panic!("{name}, {part}: {}", rendered(&error)),
+            }
+        }
+    }
 }
 
 #[test]

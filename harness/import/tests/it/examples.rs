@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use clawrl_config::{HostCapacity, PlanOptions, load_suite, resolve_plan};
+use clawrl_config::{BrowserPlace, HostCapacity, PlanOptions, load_suite, resolve_plan};
 use clawrl_core::{EnvSpec, FixtureContent, PolicySpec, RunId, RunPlan, Script};
 use clawrl_import::{ImportSandbox, key_tables};
 
@@ -20,6 +20,7 @@ pub(crate) fn plan_of(suite: &Path) -> RunPlan {
         ptys_free: 4096,
         pids_free: 65_536,
         open_files: 65_536,
+        browsers: BrowserPlace::Here,
     };
     let run = RunId::new("test").expect("a good name");
     let options = PlanOptions::new(run, PolicySpec::Noop, host);
