@@ -347,11 +347,7 @@ impl Page<'_> {
     }
 
     /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
-    pub(crate) async fn locate(
-        self,
-        element: u32,
-        to: ScrollTo,
-    ) -> Result<Result<Point, String>, Trouble> {
+    pub(crate) async fn locate(self, element: u32, to: ScrollTo) -> Result<Result<Point, String>, Trouble> {
         let located: Located = within(self.call("locate", json!([element, to.word()]))).await?;
         Ok(match (located.x, located.y, located.error.as_deref()) {
             (Some(x), Some(y), _) => Ok(Point { x: x as i64, y: y as i64 }),

@@ -90,7 +90,16 @@ impl Sessions {
                     if let Some(entry) = sessions.known().open.get_mut(&number) {
                         entry.1 = Some(id.clone());
                     }
-                    Ok((Held { sessions: Arc::clone(&sessions), number, endpoint, id, port: Mutex::default() }, answer))
+                    Ok((
+                        Held {
+                            sessions: Arc::clone(&sessions),
+                            number,
+                            endpoint,
+                            id,
+                            port: Mutex::default(),
+                        },
+                        answer,
+                    ))
                 }
                 Err(error) => {
                     sessions.known().open.remove(&number);

@@ -102,8 +102,7 @@ fn calls_of_one_action_meet_the_dialogs_and_tabs_that_those_before_them_opened()
 fn as_many_dialogs_as_are_dismissed_are_none_too_many() {
     let html = "<title>Nags</title><button onclick='for (let left = 5; left > 0; left -= 1) alert(left); document.title = \"Quiet\"'>Nag</button>";
     with_provider(|provider| async move {
-        let quiet =
-            PageCheck::Script { run: "return document.title".to_owned(), equals: json!("Quiet") };
+        let quiet = PageCheck::Script { run: "return document.title".to_owned(), equals: json!("Quiet") };
         let (mut env, _) = begin(provider.as_ref(), &task(of(html), vec![quiet])).await;
         let seen = step(env.as_mut(), "click \"Nag\"").await;
         assert_eq!(seen, "dialog: alert \"5\"");

@@ -59,7 +59,8 @@ fn what_a_page_does_a_moment_after_an_action_belongs_to_it() {
         ];
         for (number, (line, what)) in (1..).zip(saves) {
             let seen = step(env.as_mut(), line).await;
-            let expected = if what == "soon" { "saved soon".to_owned() } else { format!("saved {what} {number}") };
+            let expected =
+                if what == "soon" { "saved soon".to_owned() } else { format!("saved {what} {number}") };
             assert!(seen.contains(&expected), "{line}: {seen}");
         }
         env.close().await;
