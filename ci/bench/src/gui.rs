@@ -210,7 +210,9 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
 
 impl Bench<'_> {
     fn measure(&mut self, side: Side, slots: u32, round: u32) -> Result<Row, Failure> {
-        settle();
+        if round > 0 {
+            settle();
+        }
         let before = Census::take();
         self.available_kib = self.available_kib.max(before.memory_available_kib);
         let owner = format!("clawrl-{}-{}-", run_name(AREA), std::process::id());
