@@ -274,7 +274,8 @@ mod tests {
             json!({ "message": long, "type": "alert", "url": long }),
             json!({ "message": cut, "type": "alert", "url": cut }),
         );
-        let deep = (0..10_000).map(|number| json!([number, { "long name": "long text" }])).collect::<Vec<_>>();
+        let deep =
+            (0..10_000).map(|number| json!([number, { "long name": "long text" }])).collect::<Vec<_>>();
         let within = super::cut(json!({ "args": deep, "stack": deep, "type": "error" }));
         assert!(within.to_string().len() < 2 * MOST_OF_A_TEXT, "{within}");
         assert_eq!(within["type"], "error");

@@ -61,7 +61,7 @@ const SWITCHES: &[&str] = &[
     "--password-store=basic",
     // What was selected last is the browser's, not an attempt's, and nothing but another selection takes its place.
     "--blink-settings=selectionClipboardBufferAvailable=false",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 ];
 
 /// A browser that answers.
@@ -318,6 +318,9 @@ pub(crate) fn capabilities(program: Option<&Path>, proxy_host: &str) -> Value {
             "profile.password_manager_enabled": false,
             "autofill.profile_enabled": false,
             "safebrowsing.enabled": false,
+            "webrtc.ip_handling_policy": "disable_non_proxied_udp",
+            "webrtc.multiple_routes_enabled": false,
+            "webrtc.nonproxied_udp_enabled": false,
         },
     });
     if let Some(program) = program {

@@ -179,6 +179,8 @@ pub(crate) enum ScrollTo {
     Middle,
     /// No farther than it has to be.
     Near,
+    /// It stays out of view, which is an error then.
+    Nowhere,
 }
 
 impl ScrollTo {
@@ -187,6 +189,7 @@ impl ScrollTo {
         match self {
             Self::Middle => "center",
             Self::Near => "nearest",
+            Self::Nowhere => "nowhere",
         }
     }
 }
@@ -257,6 +260,8 @@ impl Page<'_> {
                 let message = error.message.lines().next().unwrap_or_default();
                 return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
             }
+            // As in `call_once`.
+            Ok(Value::Null) => return Err(Trouble::Dialog),
             answer => answer?,
         };
         let ran: Ran = serde_json::from_value(answer)
@@ -273,6 +278,10 @@ impl Page<'_> {
             );
             self.0.execute(&install, Vec::new()).await?;
             answer = self.0.execute(CALL, asked.to_vec()).await?;
+        }
+        // A dialog that opens meanwhile ends a script without an answer.
+        if answer.is_null() {
+            return Err(Trouble::Dialog);
         }
         Ok(answer["value"].take())
     }
@@ -444,6 +453,8 @@ pub(crate) fn way(from: Point, to: Point) -> Vec<Point> {
             x: from.x + (to.x - from.x) * step / STEPS,
             y: from.y + (to.y - from.y) * step / STEPS,
         })
+        // What is dropped where it has just come to is dropped nowhere: a page has to be asked whether it takes it.
+        .chain([to])
         .collect()
 }
 

@@ -145,7 +145,7 @@ function locate(ref, to = 'center') {
     const shown = targets.find((target) => placesOf(target).length > 0);
     if (shown === undefined) return { error: 'hidden' };
     let place = isInView(placesOf(shown)[0]) ? hitPlace(element, targets) : null;
-    if (place === null) {
+    if (place === null && to !== 'nowhere') {
       noteInputAt(shown);
       scrollIntoView(shown, { behavior: 'instant', block: to, inline: to });
       place = hitPlace(element, targets);

@@ -22,16 +22,6 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
         let backend = BubblewrapBackend::new(SpawnerClient::attach(spawner).unwrap(), config).unwrap();
         let backend = Arc::new(backend) as Arc<dyn SandboxBackend>;
         let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
-        let started = Sandboxed::start(backend.as_ref(), &programs, 1536, "policy".to_owned()).await;
-        let (browser, _events) = started.unwrap();
-        let context = browser.new_context("127.0.0.1:1", None).await.unwrap();
-        let tab = browser.new_tab(&context, (640, 480)).await.unwrap();
-        // The driver asks as nobody who types an address can.
-        let open = async |address: &str| {
-            let question = json!({ "context": tab, "url": address, "wait": "complete" });
-            browser.bidi.command("browsingContext.navigate", question).await
-        };
-        open("data:text/html,<title>Here</title>").await.unwrap();
         for address in [
             "file:///etc/passwd",
             "file:///",
@@ -41,11 +31,21 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             "devtools://devtools/bundled/inspector.html",
             "view-source:http://app.localhost/",
         ] {
+            // Each in a browser of its own: after one was refused, Chromium at times ends.
+            let started = Sandboxed::start(backend.as_ref(), &programs, 1536, "policy".to_owned()).await;
+            let (browser, _events) = started.unwrap();
+            let context = browser.new_context("127.0.0.1:1", None).await.unwrap();
+            let tab = browser.new_tab(&context, (640, 480)).await.unwrap();
+            // The driver asks as nobody who types an address can.
+            let open = async |address: &str| {
+                let question = json!({ "context": tab, "url": address, "wait": "complete" });
+                browser.bidi.command("browsingContext.navigate", question).await
+            };
+            open("data:text/html,<title>Here</title>").await.unwrap();
             let refused = open(address).await.map_err(|error| error.to_string());
             let is_refused = refused.as_ref().is_err_and(|why| why.contains("ERR_BLOCKED_BY_ADMINISTRATOR"));
             assert!(is_refused, "{address}: {refused:?}");
         }
-        drop(browser);
         assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }

@@ -1,13 +1,14 @@
 //! Dragging: two places, both of which have to be in view at once.
 
 use clawrl_core::GuiSpec;
+use serde_json::{Value, json};
 
 use super::Stage;
 use crate::action::Target;
-use crate::page::{ScrollTo, Trouble, way};
+use crate::page::{Point, ScrollTo, Trouble, way, within};
 
-/// How often both are looked for: in the middle of the window, then at its edges, then where they are.
-const TRIES: [ScrollTo; 4] = [ScrollTo::Middle, ScrollTo::Near, ScrollTo::Near, ScrollTo::Near];
+/// Where both are looked for that are not in view: in the middle of the window, then at its edges.
+const TRIES: [ScrollTo; 2] = [ScrollTo::Middle, ScrollTo::Near];
 
 impl Stage {
     /// Drags from one place to another. The answer is for the agent: why it could not be done.
@@ -20,25 +21,46 @@ impl Stage {
         to: &Target,
         spec: &GuiSpec,
     ) -> Result<Option<String>, Trouble> {
-        let mut before = None;
         for scroll_to in TRIES {
-            let to_point = match self.place_at(to, scroll_to, spec).await? {
-                Ok(point) => point,
-                Err(why) => return Ok(Some(why)),
-            };
-            // To bring one into view may move the other.
-            if let Some((from_point, known)) = before
-                && known == to_point
-            {
-                self.page().point(&way(from_point, to_point), 0, 1).await?;
-                return Ok(None);
+            if let Err(why) = self.place_at(to, scroll_to, spec).await? {
+                return Ok(Some(why));
             }
             let from_point = match self.place_at(from, scroll_to, spec).await? {
                 Ok(point) => point,
                 Err(why) => return Ok(Some(why)),
             };
-            before = Some((from_point, to_point));
+            // To bring the one into view may have moved the other out of it.
+            let Ok(to_point) = self.place_at(to, ScrollTo::Nowhere, spec).await? else { continue };
+            let (from_point, to_point) = match scroll_to {
+                ScrollTo::Near => self.off_the_edges((from, from_point), (to, to_point), spec).await?,
+                ScrollTo::Middle | ScrollTo::Nowhere => (from_point, to_point),
+            };
+            self.page().point(&way(from_point, to_point), 0, 1).await?;
+            return Ok(None);
         }
         Ok(Some("both places do not fit into the window at once".to_owned()))
+    }
+
+    /// Scrolls the window so that both are as far from its edges: what is dragged to an edge makes it scroll by itself. Where
+    /// they are then.
+    async fn off_the_edges(
+        &self,
+        (from, from_point): (&Target, Point),
+        (to, to_point): (&Target, Point),
+        spec: &GuiSpec,
+    ) -> Result<(Point, Point), Trouble> {
+        let (width, height) = spec.viewport;
+        let right = (from_point.x + to_point.x - i64::from(width)) / 2;
+        let down = (from_point.y + to_point.y - i64::from(height)) / 2;
+        let _: Value = within(self.page().call("scroll", json!([null, right, down]))).await?;
+        let places = (
+            self.place_at(from, ScrollTo::Nowhere, spec).await?,
+            self.place_at(to, ScrollTo::Nowhere, spec).await?,
+        );
+        Ok(match places {
+            (Ok(from_point), Ok(to_point)) => (from_point, to_point),
+            // What is in a part that scrolls by itself was not moved.
+            _ => (from_point, to_point),
+        })
     }
 }

@@ -68,7 +68,7 @@ fn calls_of_one_action_meet_the_dialogs_and_tabs_that_those_before_them_opened()
     let html = "<title>Main</title><button onclick='document.title = confirm(\"Sure?\") ? \"Yes\" : \"No\"'>Ask</button>\
         <button ondblclick='document.title = prompt(\"Name?\")'>Twice</button>\
         <button onclick='alert(1); alert(2); document.title = \"Told\"'>Tell</button>\
-        <a href='/other.html' target=_blank>Open</a><button onclick='open(\"/other.html\")'>Also</button>";
+        <a href='/other.html' target=_blank>Open</a><button onclick='window.open(\"/other.html\")'>Also</button>";
     with_provider(|provider| async move {
         let files = vec![page("index.html", html), page("other.html", "<title>Other</title>")];
         let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;

@@ -108,7 +108,7 @@ const WRONG: &str = "<title>Wrong</title><img src=/none.png alt=None><script>und
     on('handles', () => { addEventListener('error', (e) => e.preventDefault(), { once: true }); null.field; });\
     on('odd', () => { throw { toString() { throw 1; } }; });\
     on('asks', () => { setTimeout(() => { throw 'before'; }); setTimeout(() => alert('well?'), 50); });\
-    on('repeats', () => { let left = 40; const again = setInterval(() => { left -= 1; if (left < 0) clearInterval(again); throw 'again'; }, 20); });\
+    on('repeats', () => { for (let i = 0; i < 3; i++) setTimeout(() => { throw 'again'; }); });\
     </script>";
 
 #[test]
@@ -146,12 +146,11 @@ fn what_goes_wrong_in_a_page_is_shown_once() {
             // What it waits for belongs to the step that asked for it.
             ("click \"Late\"", "Error: late"),
             ("click \"Handle\"", ""),
-            ("click \"Odd\"", "#<Object>"),
+            ("click \"Odd\"", "exception"),
             // Nothing is read behind a dialog; it is kept until it can be shown.
             ("click \"Ask\"", ""),
             ("accept", "before"),
             ("click \"Repeat\"", "again"),
-            ("wait 2", "again"),
             ("wait 0", ""),
         ];
         for (line, expected) in cases {

@@ -52,7 +52,7 @@ fn what_a_page_does_a_moment_after_an_action_belongs_to_it() {
             ("type \"Name\" Ada", "name"),
             ("upload \"Picture\" cat.txt", "file"),
             ("drag \"Card\" \"Box\"", "card"),
-            ("scroll \"List\" down", "place"),
+            ("scroll \"Long\" down", "place"),
             ("click \"Slow\"", "slowly"),
             ("select \"Kind\" Two", "kind"),
             ("click \"Soon\"", "soon"),
@@ -222,7 +222,8 @@ fn a_download_is_waited_for_though_one_before_it_never_came() {
             seen = step(env.as_mut(), "wait 0.1").await;
         }
         assert!(seen.contains("downloaded"), "{seen}");
-        for _ in 0..20 {
+        // Chromium downloads ten at most that no real user asked for.
+        for _ in 0..4 {
             let seen = step(env.as_mut(), "click \"Note\"").await;
             assert!(seen.starts_with("downloaded: note"), "{seen}");
         }

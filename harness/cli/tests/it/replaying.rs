@@ -19,7 +19,9 @@ pub(crate) fn comparable(mut record: AttemptRecord) -> AttemptRecord {
         turn.policy_time = std::time::Duration::ZERO;
         turn.step_time = std::time::Duration::ZERO;
         let timely = ["quiet", "no_picture"];
-        turn.observation.facts.retain(|name, _| !name.ends_with("_millis") && !timely.contains(&name.as_str()));
+        turn.observation
+            .facts
+            .retain(|name, _| !name.ends_with("_millis") && !timely.contains(&name.as_str()));
         turn.observation.pictures.clear();
     }
     record
