@@ -62,8 +62,9 @@ def fp32(values):
     return torch.tensor(values, dtype=torch.float32).to(F64)
 
 
-def draw_step(seed, drift, gap):
-    """Samples of one optimizer step. Episode 1 has two segments, episode 3 trains nothing."""
+def draw_step(seed, drift, gap, outcomes=False):
+    """Samples of one optimizer step. Episode 1 has two segments, episode 3 trains nothing. With `outcomes`, all tokens of an
+    episode have one advantage."""
     generator = numpy.random.default_rng(seed)
     samples = []
     for episode, length in [(0, 7), (1, 5), (1, 9), (2, 12), (3, 4), (4, 3), (5, 10)]:
@@ -83,6 +84,18 @@ def draw_step(seed, drift, gap):
                 "advantages": fp32(generator.normal(0, 1.2, length)).tolist(),
             }
         )
+    # Drawn apart, so that the columns above stay as they were before these were there.
+    generator = numpy.random.default_rng(seed + 1000)
+    of_episode = generator.normal(0, 1.2, 6)
+    for sample in samples:
+        length = len(sample["mask"])
+        proximal = numpy.array(sample["proximal"])
+        teacher = fp32(proximal + generator.normal(0, 0.8, length)).tolist()
+        asked = generator.random(length) < 0.7
+        sample["reference"] = fp32(proximal + generator.normal(0, 1.5, length)).tolist()
+        sample["teacher"] = [value if is_asked else None for value, is_asked in zip(teacher, asked)]
+        if outcomes:
+            sample["advantages"] = fp32([of_episode[sample["episode"]]] * length).tolist()
     return samples
 
 
@@ -104,14 +117,47 @@ def importance(weighting, gap):
     raise ValueError(kind)
 
 
-def surrogate(config, current, proximal, advantage):
-    ratio = torch.exp(current - proximal)
-    clipped = torch.clamp(ratio, 1 - config["clip_low"], 1 + config["clip_high"])
-    terms = torch.maximum(-ratio * advantage, -clipped * advantage)
-    if config["dual_clip"] is not None:
-        bound = torch.minimum(terms, -config["dual_clip"] * advantage)
-        terms = torch.where(advantage < 0, bound, terms)
-    return terms
+def clipped(ratio, advantage, clip):
+    bounded = torch.clamp(ratio, 1 - clip["low"], 1 + clip["high"])
+    return torch.maximum(-ratio * advantage, -bounded * advantage)
+
+
+def surrogate(config, current, column, advantage):
+    kind, options = next(iter(config["surrogate"].items()))
+    if kind == "token":
+        terms = clipped(torch.exp(current - column["proximal"]), advantage, options["clip"])
+        if options["dual_clip"] is not None:
+            bound = torch.minimum(terms, -options["dual_clip"] * advantage)
+            terms = torch.where(advantage < 0, bound, terms)
+        return terms
+    if kind == "sequence":
+        ratio = torch.exp((current - column["proximal"]).mean())
+        if bool((advantage == advantage[0]).all()):
+            # The paper's equation 5: one term for the segment, which all its tokens share.
+            return clipped(ratio, advantage[0], options["clip"]).expand_as(advantage)
+        # Its token form, equations 13 and 14.
+        return clipped(ratio.detach() * torch.exp(current - current.detach()), advantage, options["clip"])
+    if kind == "cispo":
+        weight = torch.exp(current - column["behaviour"]).clamp(max=options["cap"]).detach()
+        return -weight * advantage * current
+    raise ValueError(kind)
+
+
+def distance(kl, current, column):
+    q = torch.clamp(column["reference"] - current, -20, 20)
+    terms = {"k3": torch.clamp(torch.exp(q) - 1 - q, max=10.0), "k2": q * q / 2}[kl["estimator"]]
+    weight = torch.exp(current - column["behaviour"]).clamp(max=2.0).detach()
+    return kl["coefficient"] * weight * terms
+
+
+def taught(distillation, column, teacher):
+    """What a teacher adds to each advantage."""
+    bound = distillation["bound"]
+    terms = [
+        0.0 if said is None else min(max(said - proximal, -bound), bound)
+        for said, proximal in zip(teacher, column["proximal"].tolist())
+    ]
+    return distillation["weight"] * torch.tensor(terms, dtype=F64)
 
 
 def aggregate(aggregation, samples, terms, masks):
@@ -135,7 +181,8 @@ def step_loss(config, samples):
     for sample in samples:
         mask = torch.tensor(sample["mask"])
         leaf = torch.tensor(sample["current"], dtype=F64, requires_grad=True)
-        column = {name: torch.tensor(sample[name], dtype=F64)[mask] for name in ("proximal", "behaviour", "advantages")}
+        names = ("proximal", "behaviour", "advantages", "reference")
+        column = {name: torch.tensor(sample[name], dtype=F64)[mask] for name in names}
         gap = column["proximal"] - column["behaviour"]
         if config is None:
             of_segment = -leaf[mask]
@@ -143,8 +190,15 @@ def step_loss(config, samples):
             of_segment = torch.zeros(int(mask.sum()), dtype=F64)
             dropped += 1
         else:
-            weights = importance(config["weighting"], gap) if mask.any() else gap
-            of_segment = weights * surrogate(config, leaf[mask], column["proximal"], column["advantages"])
+            advantage = config["outcome_weight"] * column["advantages"]
+            if config["distillation"] is not None:
+                teacher = [said for said, is_trained in zip(sample["teacher"], sample["mask"]) if is_trained]
+                advantage = advantage + taught(config["distillation"], column, teacher)
+            of_segment = gap
+            if mask.any():
+                of_segment = importance(config["weighting"], gap) * surrogate(config, leaf[mask], column, advantage)
+            if config["kl"] is not None:
+                of_segment = of_segment + distance(config["kl"], leaf[mask], column)
         leaves.append(leaf)
         terms.append(of_segment)
         masks.append(mask)
@@ -166,14 +220,47 @@ AGGREGATIONS = ["token_mean", "episode_mean", {"constant": {"max_tokens": 16}}]
 
 
 def loss_cases(steps):
-    plain = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None, "weighting": {"token": {"cap": 2.0}}}
+    def token(low, high, dual_clip=None):
+        return {"token": {"clip": {"low": low, "high": high}, "dual_clip": dual_clip}}
+
+    plain = {
+        "surrogate": token(0.2, 0.28),
+        "weighting": {"token": {"cap": 2.0}},
+        "aggregation": "token_mean",
+        "kl": None,
+        "outcome_weight": 1.0,
+        "distillation": None,
+    }
     configs = [
-        {**plain, "dual_clip": dual_clip, "weighting": weighting, "aggregation": aggregation}
+        {**plain, "surrogate": token(0.2, 0.28, dual_clip), "weighting": weighting, "aggregation": aggregation}
         for weighting in WEIGHTINGS
         for aggregation in AGGREGATIONS
         for dual_clip in (None, 1.5)
     ]
-    configs.append({**plain, "clip_low": 0.0003, "clip_high": 0.0004, "aggregation": "token_mean"})
+    configs.append({**plain, "surrogate": token(0.0003, 0.0004)})
+    of_sequence = {"sequence": {"clip": {"low": 3e-4, "high": 4e-4}}}
+    wide = {"sequence": {"clip": {"low": 0.2, "high": 0.28}}}
+    geometric = {"geometric": {"cap": 2.0}}
+    configs += [
+        {**plain, "surrogate": surrogate, "weighting": weighting, "aggregation": "episode_mean"}
+        for surrogate in (of_sequence, wide)
+        for weighting in ("none", geometric)
+    ]
+    configs += [
+        {**plain, "surrogate": {"cispo": {"cap": cap}}, "weighting": "none", "aggregation": aggregation}
+        for cap in (1.2, 5.0)
+        for aggregation in ("token_mean", "episode_mean")
+    ]
+    configs += [{**plain, "surrogate": wide, "weighting": {"sequence": {"cap": 2.0}}, "aggregation": "episode_mean"}]
+    for base in (plain, {**plain, "surrogate": wide, "weighting": geometric, "aggregation": "episode_mean"},
+                 {**plain, "surrogate": {"cispo": {"cap": 5.0}}, "weighting": "none"}):
+        configs += [{**base, "kl": {"coefficient": 0.3, "estimator": estimator}} for estimator in ("k3", "k2")]
+    sampled = {"weight": 0.7, "bound": 1.0, "form": "sampled"}
+    configs += [
+        {**plain, "distillation": sampled},
+        {**plain, "distillation": {**sampled, "bound": 0.25}, "outcome_weight": 0.0},
+        {**plain, "distillation": sampled, "kl": {"coefficient": 0.1, "estimator": "k3"}, "outcome_weight": 0.5},
+    ]
     for name, samples in steps.items():
         for config in [None, *configs]:
             loss, derivatives, dropped = step_loss(config, samples)
@@ -191,7 +278,53 @@ def steps():
     for sample, drop in ((1, 10.5), (3, 9.5)):
         token = mismatched[sample]["mask"].index(True)
         mismatched[sample]["behaviour"][token] = fp32([mismatched[sample]["proximal"][token] + drop]).item()
-    return {"on_policy": on_policy, "near": near, "far": far, "mismatched": mismatched}
+    outcomes = draw_step(25, 0.3, 0.2, outcomes=True)
+    return {"on_policy": on_policy, "near": near, "far": far, "mismatched": mismatched, "outcomes": outcomes}
+
+
+# Candidates of a teacher.
+
+
+def candidate_loss(case):
+    """Sum over tokens, each with its weight, of the clipped terms of its candidates."""
+    leaves, loss = [], torch.tensor(0.0, dtype=F64)
+    distillation = case["distillation"]
+    for row in case["rows"]:
+        current = torch.tensor(row["current"], dtype=F64, requires_grad=True)
+        proximal, teacher = (torch.tensor(row[name], dtype=F64) for name in ("proximal", "teacher"))
+        share = torch.softmax(proximal, 0) if case["counts"] == "renormalised" else torch.exp(proximal)
+        advantage = torch.clamp(teacher - proximal, -distillation["bound"], distillation["bound"]) * share
+        terms = clipped(torch.exp(current - proximal), advantage, case["clip"])
+        loss = loss + distillation["weight"] * row["weight"] * terms.sum()
+        leaves.append(current)
+    loss.backward()
+    return loss.item(), [leaf.grad.tolist() for leaf in leaves]
+
+
+def candidate_cases():
+    generator = numpy.random.default_rng(31)
+    for counts in ("renormalised", "mass"):
+        for k, drift, bound in ((1, 0.0, 1.0), (4, 0.0, 1.0), (4, 0.4, 1.0), (8, 0.4, 0.3)):
+            rows = []
+            for _ in range(6):
+                # The most probable ones of a distribution with a rest.
+                proximal = numpy.sort(numpy.log(generator.dirichlet(numpy.ones(k + 3))))[::-1][:k].copy()
+                rows.append(
+                    {
+                        "proximal": fp32(proximal).tolist(),
+                        "current": fp32(proximal + generator.normal(0, drift, k)).tolist(),
+                        "teacher": fp32(proximal + generator.normal(0, 1.0, k)).tolist(),
+                        "weight": float(generator.random()) / 6,
+                    }
+                )
+            case = {
+                "counts": counts,
+                "clip": {"low": 0.2, "high": 0.28},
+                "distillation": {"weight": 1.3, "bound": bound, "form": "sampled"},
+                "rows": rows,
+            }
+            loss, derivatives = candidate_loss(case)
+            yield {**case, "loss": loss, "d_current": derivatives}
 
 
 # Files.
@@ -202,6 +335,7 @@ def files():
     return {
         "advantage.json": {"versions": versions(), "cases": list(advantage_cases())},
         "loss.json": {"versions": versions(), "steps": drawn, "cases": list(loss_cases(drawn))},
+        "candidates.json": {"versions": versions(), "cases": list(candidate_cases())},
     }
 
 

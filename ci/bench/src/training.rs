@@ -145,12 +145,14 @@ fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure
         micro_batch_tokens: NonZeroU32::MIN.saturating_add(8_191),
         activations: Activations::Keep,
         max_skipped_steps: 0,
+        teacher: None,
     };
     let keep = Retention { weights: 1, moments: 1 };
     Ok(TorchLearner::new(LearnerSetup {
         config,
         params: policy.params()?,
         version: 0,
+        reference: None,
         publisher: Box::new(engine.handle()),
         collective: Box::new(Alone),
         checkpoints: Checkpoints::new(&policy.scratch("checkpoints"), keep),

@@ -60,7 +60,8 @@ pub use starter::{NewTask, StarterEnv, new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
 pub use train::{
-    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance, LossPlan,
-    OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, TrainFamily, TrainLimits,
-    TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan, is_word_char, load_train,
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance,
+    KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling,
+    Schedule, Surrogate, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks,
+    WarmStartPlan, is_word_char, load_train,
 };

@@ -113,7 +113,14 @@ mod tests {
         segment.push_context(&vec![0; mask.len()]);
         segment.mask = mask.to_vec();
         let attempt = AttemptId { slot: SlotId(episode), number: 0 };
-        TrainSample { attempt, segment, advantages: vec![0.0; mask.len()], episode }
+        TrainSample {
+            attempt,
+            segment,
+            advantages: vec![0.0; mask.len()],
+            episode,
+            teacher: Vec::new(),
+            candidates: Vec::new(),
+        }
     }
 
     fn check(aggregation: Aggregation, expected: &[&[f64]]) {

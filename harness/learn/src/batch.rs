@@ -39,6 +39,55 @@ pub enum Objective {
     Imitation,
 }
 
+/// A context that a teacher reads to say something about tokens of a segment: that of the segment with something in it that
+/// the policy did not see.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TeacherView {
+    /// Its tokens, up to the last one that is asked about.
+    pub ids: Vec<u32>,
+    /// The tokens that are asked about, ascending.
+    pub places: Vec<ViewPlace>,
+}
+
+/// Where a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewPlace {
+    /// Position in the view; at least 1, since the first is predicted by nothing.
+    pub view: usize,
+    /// Position in the segment.
+    pub segment: usize,
+}
+
+impl TeacherView {
+    /// Whether each place is the same token in both, with something before it.
+    #[must_use]
+    pub fn is_of(&self, segment: &Segment) -> bool {
+        let ascending = self.places.windows(2).all(|pair| pair[0].view < pair[1].view);
+        ascending
+            && self.places.iter().all(|place| {
+                let (here, there) = (self.ids.get(place.view), segment.ids.get(place.segment));
+                place.view > 0 && here.is_some() && here == there
+            })
+    }
+
+    /// The places of tokens that are trained on: some may have become too old since the view was made.
+    pub fn asked(&self, of: &Segment) -> impl Iterator<Item = ViewPlace> {
+        self.places.iter().copied().filter(|place| of.mask[place.segment])
+    }
+
+    /// As a segment whose trained tokens are those that are asked about, at the temperatures that they were sampled at.
+    #[must_use]
+    pub fn segment(&self, of: &Segment) -> Segment {
+        let mut view = Segment::default();
+        view.push_context(&self.ids);
+        for place in self.asked(of) {
+            view.mask[place.view] = true;
+            view.temperatures[place.view] = of.temperatures[place.segment];
+        }
+        view
+    }
+}
+
 /// One segment with what each of its trained tokens weighs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSample {
@@ -50,6 +99,20 @@ pub struct TrainSample {
     pub advantages: Vec<f32>,
     /// Index of the episode within the batch, for aggregation by episode.
     pub episode: u32,
+    /// What a teacher reads. A token that no view asks about has no word of the teacher; one that several ask about has that of
+    /// the view in which least stands before it, or for candidates that of most overlap.
+    pub teacher: Vec<TeacherView>,
+    /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. Whoever learns
+    /// from candidates fills it in, since they are the policy's own most probable ones.
+    pub candidates: Vec<Vec<u32>>,
+}
+
+impl TrainSample {
+    /// The candidates at a position; none where nobody asks for any.
+    #[must_use]
+    pub fn candidates_at(&self, position: usize) -> &[u32] {
+        self.candidates.get(position).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// What one update consumes.
@@ -63,4 +126,32 @@ pub struct TrainBatch {
     pub groups: Vec<GroupId>,
     /// Seed of the split into minibatches.
     pub seed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_asks_about_the_same_tokens() {
+        let mut segment = Segment::default();
+        segment.push_context(&[1, 2]);
+        segment.push_sampled(0, 7, -1.0, 0, 0.5);
+        segment.push_sampled(0, 8, -1.0, 0, 0.7);
+        let place = |view, segment| ViewPlace { view, segment };
+        let view = TeacherView { ids: vec![1, 2, 9, 9, 7, 8], places: vec![place(4, 2), place(5, 3)] };
+        assert!(view.is_of(&segment));
+        let as_segment = view.segment(&segment);
+        assert_eq!(as_segment.mask, [false, false, false, false, true, true]);
+        assert_eq!(as_segment.temperatures[4..], [0.5, 0.7]);
+        for places in
+            [vec![place(3, 2)], vec![place(4, 3)], vec![place(5, 3), place(4, 2)], vec![place(9, 2)]]
+        {
+            assert!(!TeacherView { places, ..view.clone() }.is_of(&segment));
+        }
+        let first = TeacherView { ids: vec![7], places: vec![place(0, 2)] };
+        assert!(!first.is_of(&segment), "nothing predicts it");
+        segment.mask[2] = false;
+        assert_eq!(view.segment(&segment).mask, [false, false, false, false, false, true]);
+    }
 }

@@ -21,8 +21,17 @@ pub struct UpdateReport {
     pub entropy: f64,
     /// Mean of |o - b|: how far the recomputed log-probabilities are from the recorded ones.
     pub behaviour_gap: f64,
-    /// Share of tokens whose ratio was clipped.
+    /// Share of tokens whose ratio was clipped, or whose weight was.
     pub clip_fraction: f64,
+    /// Mean estimate of the divergence from the reference, nats; 0 where it costs nothing.
+    #[serde(default)]
+    pub kl: f64,
+    /// Root mean square of what the outcome adds to the advantage of a token.
+    #[serde(default)]
+    pub outcome_rms: f64,
+    /// Root mean square of what a teacher adds to it; 0 without one, and for one that is asked about candidates.
+    #[serde(default)]
+    pub teacher_rms: f64,
     /// Segments dropped because a recomputed log-probability was too far from the recorded one.
     pub dropped_segments: u64,
     /// Tokens that carried a gradient.

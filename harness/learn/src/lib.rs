@@ -8,6 +8,8 @@ mod admission;
 mod advantage;
 mod aggregation;
 mod batch;
+mod distillation;
+mod divergence;
 mod imitation;
 mod learner;
 mod loss;
@@ -17,15 +19,17 @@ mod process;
 mod segment;
 mod staleness;
 mod stream;
+mod views;
 
 pub use admission::{Admission, CONSTANT_SPREAD, admit};
 pub use advantage::{AdvantageError, AdvantageKind, advantages};
 pub use aggregation::{Aggregation, StepTotals, token_weights};
-pub use batch::{Episode, Group, Objective, TrainBatch, TrainSample};
+pub use batch::{Episode, Group, Objective, TeacherView, TrainBatch, TrainSample, ViewPlace};
+pub use distillation::{CandidateLoss, CandidateWeight, Candidates, Distillation, DistillationForm, top_k};
 pub use imitation::imitation;
 pub use learner::{LearnError, Learner, UpdateReport};
 pub use loss::{LossFigures, MAX_DROP, SegmentLoss, Terms, policy_gradient};
-pub use loss_config::{LossConfigError, PolicyLoss, Weighting};
+pub use loss_config::{Clip, KlEstimator, KlPenalty, LossConfigError, PolicyLoss, Surrogate, Weighting};
 pub use packing::{Balance, micro_batches, split_minibatches};
 pub use process::process_advantages;
 pub use segment::Segment;
@@ -34,3 +38,4 @@ pub use stream::{
     BatchStats, Discard, FormedBatch, GroupRanges, GroupStream, MemberResult, RangeError, Schedule,
     StreamConfig, StreamCounts, StreamEnd, StreamError, StreamSnapshot,
 };
+pub use views::{ViewError, teacher_views};

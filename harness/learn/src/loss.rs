@@ -1,19 +1,27 @@
-//! The clipped policy-gradient loss of one segment, with its derivative by the current log-probabilities.
+//! The policy-gradient loss of one segment, with its derivative by the current log-probabilities.
 //!
-//! I1. `d_current` is the exact derivative of `loss`: importance weights, proximal and behaviour log-probabilities
-//! are constants. I2. A token that is not trained contributes nothing, whatever its columns hold. I3. A segment in
-//! which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
+//! I1. `d_current` is the exact derivative of `loss`: importance weights, proximal, behaviour, reference and teacher
+//! log-probabilities are constants. (Of a ratio of segments: where the advantages of a segment are all equal; else it is
+//! that of the token form, see below.) I2. A token that is not trained contributes nothing, whatever its columns hold. I3. A
+//! segment in which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
 //! log-probabilities are not of the same token. Its tokens stay in the denominator, which is older than this finding.
 //!
 //! Shapes: every column is T. Units: nats. Arithmetic is in f64; columns come and go in f32. Pure; nothing to cancel.
 //! Source: clipping: PPO, arXiv 1707.06347, equation 7, with two sides as in DAPO, 2503.14476; dual clip:
-//! 1912.09729; truncated importance weights: 2510.18855 (IcePop) and 2507.18071 (geometric mean over a sequence).
-//! Deviations: none.
+//! 1912.09729; ratios of segments: GSPO, 2507.18071, equations 5 to 7, and its token form, equations 13 and 14, where advantages
+//! differ within a segment; bounded weights of log-probabilities: CISPO, 2506.13585, equations 4 and 5, without its lower bound, as
+//! there; truncated importance weights: 2510.18855 (IcePop) and 2507.18071 (geometric mean over a sequence). The cost of a
+//! distance: [`crate::divergence`]. Deviations: none.
 
-use crate::loss_config::{PolicyLoss, Weighting};
+use crate::distillation::DistillationForm;
+use crate::divergence::kl_term;
+use crate::loss_config::{Clip, PolicyLoss, Surrogate, Weighting};
 
 /// By how much recomputing may lower a log-probability, in nats.
 pub const MAX_DROP: f64 = 10.0;
+
+/// Bound of the detached ratio e^(n-b) that the cost of a distance is weighed with.
+const KL_WEIGHT_CAP: f64 = 2.0;
 
 /// The columns of one segment.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +38,10 @@ pub struct Terms<'a> {
     pub mask: &'a [bool],
     /// m / denominator, from [`crate::token_weights`].
     pub weights: &'a [f64],
+    /// By the reference policy; there where [`PolicyLoss::kl`] is.
+    pub reference: Option<&'a [f32]>,
+    /// By the teacher, of the tokens that it was asked about; there where [`PolicyLoss::distillation`] is.
+    pub teacher: Option<&'a [Option<f32>]>,
 }
 
 /// What a segment adds to the loss of its optimizer step.
@@ -48,10 +60,16 @@ pub struct SegmentLoss {
 pub struct LossFigures {
     /// Tokens whose terms count.
     pub tokens: u64,
-    /// Of those, tokens whose gradient a clip took away.
+    /// Of those, tokens whose gradient a clip took away, or whose weight a cap made smaller.
     pub clipped: u64,
     /// Sum of |o - b| over them.
     pub gap: f64,
+    /// Sum of the estimates of the divergence from the reference over them, nats.
+    pub kl: f64,
+    /// Sum of the squares of what the outcome adds to the advantage of each of them.
+    pub outcome_square: f64,
+    /// Sum of the squares of what the teacher does.
+    pub teacher_square: f64,
     /// Segments dropped by I3.
     pub dropped_segments: u64,
     /// Trained tokens in them.
@@ -59,10 +77,23 @@ pub struct LossFigures {
 }
 
 impl LossFigures {
-    /// Share of tokens whose gradient a clip took away.
+    /// Share of tokens whose gradient a clip took away, or whose weight a cap made smaller.
     #[must_use]
     pub fn clip_fraction(&self) -> f64 {
         self.clipped as f64 / self.tokens.max(1) as f64
+    }
+
+    /// Mean estimate of the divergence from the reference, nats.
+    #[must_use]
+    pub fn kl_mean(&self) -> f64 {
+        self.kl / self.tokens.max(1) as f64
+    }
+
+    /// Root mean square of what the outcome adds to an advantage, and of what the teacher does.
+    #[must_use]
+    pub fn advantage_rms(&self) -> (f64, f64) {
+        let rms = |sum: f64| (sum / self.tokens.max(1) as f64).sqrt();
+        (rms(self.outcome_square), rms(self.teacher_square))
     }
 
     /// Mean of |o - b|.
@@ -77,6 +108,9 @@ impl std::ops::AddAssign for LossFigures {
         self.tokens += other.tokens;
         self.clipped += other.clipped;
         self.gap += other.gap;
+        self.kl += other.kl;
+        self.outcome_square += other.outcome_square;
+        self.teacher_square += other.teacher_square;
         self.dropped_segments += other.dropped_segments;
         self.dropped_tokens += other.dropped_tokens;
     }
@@ -85,7 +119,8 @@ impl std::ops::AddAssign for LossFigures {
 /// The loss of one segment.
 ///
 /// # Panics
-/// When the columns differ in length, or [`PolicyLoss::check`] would refuse the settings: faults of the caller.
+/// When the columns differ in length, [`PolicyLoss::check`] would refuse the settings, or there is a cost of the distance to a
+/// reference and no reference: faults of the caller.
 #[must_use]
 pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     let len = terms.current.len();
@@ -95,15 +130,20 @@ pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
         terms.advantages.len(),
         terms.mask.len(),
         terms.weights.len(),
+        terms.reference.map_or(len, <[f32]>::len),
+        terms.teacher.map_or(len, <[Option<f32>]>::len),
     ];
     assert!(
         columns.iter().all(|&column| column == len),
         "columns of one segment differ in length: {columns:?}"
     );
+    assert!(config.kl.is_none() || terms.reference.is_some(), "there is no reference to keep near to");
 
     let mut result = SegmentLoss { loss: 0.0, d_current: vec![0.0; len], figures: LossFigures::default() };
     let trained: Vec<usize> = (0..len).filter(|&token| terms.mask[token]).collect();
-    let gap = |token: usize| f64::from(terms.proximal[token]) - f64::from(terms.behaviour[token]);
+    let difference =
+        |left: &[f32], right: &[f32], token: usize| f64::from(left[token]) - f64::from(right[token]);
+    let gap = |token: usize| difference(terms.proximal, terms.behaviour, token);
     if !trained.iter().all(|&token| gap(token) >= -MAX_DROP) {
         result.figures.dropped_segments = 1;
         result.figures.dropped_tokens = trained.len() as u64;
@@ -111,18 +151,51 @@ pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     }
 
     let of_segment = segment_weight(config.weighting, trained.iter().map(|&token| gap(token)));
+    let log_ratio = |token: usize| difference(terms.current, terms.proximal, token);
+    let mean_log_ratio =
+        trained.iter().map(|&token| log_ratio(token)).sum::<f64>() / trained.len().max(1) as f64;
     for &token in &trained {
         let importance = of_segment.unwrap_or_else(|| token_weight(config.weighting, gap(token)));
+        let outcome = config.outcome_weight * f64::from(terms.advantages[token]);
+        let taught = teaching(config, &terms, token);
+        let advantage = outcome + taught;
+        let off_policy = difference(terms.current, terms.behaviour, token).exp();
+        let term = match config.surrogate {
+            Surrogate::Token { clip, dual_clip } => {
+                clipped_term(clip, dual_clip, log_ratio(token), advantage)
+            }
+            Surrogate::Sequence { clip } => clipped_term(clip, None, mean_log_ratio, advantage),
+            Surrogate::Cispo { cap } => {
+                weighed_term(off_policy, cap, f64::from(terms.current[token]), advantage)
+            }
+        };
         let weight = importance * terms.weights[token];
-        let log_ratio = f64::from(terms.current[token]) - f64::from(terms.proximal[token]);
-        let term = clipped_term(config, log_ratio, f64::from(terms.advantages[token]));
-        result.loss += weight * term.value;
-        result.d_current[token] = (weight * term.derivative) as f32;
+        let (mut loss, mut derivative) = (weight * term.value, weight * term.derivative);
+        if let (Some(penalty), Some(reference)) = (config.kl, terms.reference) {
+            let kl = kl_term(penalty.estimator, difference(reference, terms.current, token));
+            let weight = terms.weights[token] * penalty.coefficient * off_policy.min(KL_WEIGHT_CAP);
+            loss += weight * kl.value;
+            derivative += weight * kl.derivative;
+            result.figures.kl += kl.value;
+        }
+        result.loss += loss;
+        result.d_current[token] = derivative as f32;
         result.figures.tokens += 1;
         result.figures.clipped += u64::from(term.clipped);
         result.figures.gap += gap(token).abs();
+        result.figures.outcome_square += outcome * outcome;
+        result.figures.teacher_square += taught * taught;
     }
     result
+}
+
+/// What a teacher adds to the advantage of a sampled token; 0 where it was not asked.
+fn teaching(config: &PolicyLoss, terms: &Terms<'_>, token: usize) -> f64 {
+    let Some(distillation) = config.distillation.filter(|it| it.form == DistillationForm::Sampled) else {
+        return 0.0;
+    };
+    let said = terms.teacher.and_then(|teacher| teacher[token]);
+    said.map_or(0.0, |said| distillation.weight * distillation.difference(said, terms.proximal[token]))
 }
 
 /// The surrogate at one token.
@@ -133,20 +206,26 @@ struct Term {
     clipped: bool,
 }
 
-/// max(-rho A, -clip(rho) A) with rho = exp(n - o); for A < 0 at most -`dual_clip` A.
-fn clipped_term(config: &PolicyLoss, log_ratio: f64, advantage: f64) -> Term {
+/// max(-rho A, -clip(rho) A) with rho = e^`log_ratio`; for A < 0 at most -`dual_clip` A.
+fn clipped_term(clip: Clip, dual_clip: Option<f64>, log_ratio: f64, advantage: f64) -> Term {
     let ratio = log_ratio.exp();
     let plain = -ratio * advantage;
-    let bounded = -ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high) * advantage;
+    let bounded = -ratio.clamp(1.0 - clip.low, 1.0 + clip.high) * advantage;
     // Where both agree the gradient is the plain one's: the clip binds only where it raises the loss.
     let (mut value, mut clipped) = if bounded > plain { (bounded, true) } else { (plain, false) };
-    if let Some(bound) = config.dual_clip.filter(|_| advantage < 0.0) {
+    if let Some(bound) = dual_clip.filter(|_| advantage < 0.0) {
         let most = -bound * advantage;
         if value > most {
             (value, clipped) = (most, true);
         }
     }
     Term { value, derivative: if clipped { 0.0 } else { plain }, clipped }
+}
+
+/// -min(e^(n-b), cap) A n, of which n alone is no constant: no token is without a gradient.
+fn weighed_term(off_policy: f64, cap: f64, current: f64, advantage: f64) -> Term {
+    let weight = off_policy.min(cap);
+    Term { value: -weight * advantage * current, derivative: -weight * advantage, clipped: off_policy > cap }
 }
 
 /// The importance weight that all tokens of a segment share, if this kind has one.
@@ -175,6 +254,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::distillation::Distillation;
+    use crate::loss_config::{KlEstimator, KlPenalty};
 
     /// One trained token with weight 1: the loss and its derivative.
     fn token(config: &PolicyLoss, log_ratio: f32, gap: f32, advantage: f32) -> (f64, f32, LossFigures) {
@@ -186,6 +267,8 @@ mod tests {
             advantages: &[advantage],
             mask: &[true],
             weights: &[1.0],
+            reference: None,
+            teacher: None,
         };
         let result = policy_gradient(config, terms);
         (result.loss, result.d_current[0], result.figures)
@@ -212,7 +295,8 @@ mod tests {
         check(&config, (0.5, 0.0, -2.0), (1.6, 0.0), 1);
         check(&config, (1.5, 0.0, -2.0), (3.0, 3.0), 0);
         check(&config, (1.5, 0.0, 0.0), (0.0, 0.0), 0);
-        let dual = PolicyLoss { dual_clip: Some(3.0), ..config };
+        let surrogate = Surrogate::Token { clip: Clip::TOKEN, dual_clip: Some(3.0) };
+        let dual = PolicyLoss { surrogate, ..config };
         check(&dual, (2.0, 0.0, -1.0), (2.0, 2.0), 0);
         check(&dual, (4.0, 0.0, -1.0), (3.0, 0.0), 1);
         check(&dual, (4.0, 0.0, 1.0), (-1.28, 0.0), 1);
@@ -241,6 +325,8 @@ mod tests {
                 advantages: &[9.0, 1.0, 1.0],
                 mask: &[false, true, true],
                 weights: &[0.0, 0.5, 0.5],
+                reference: None,
+                teacher: None,
             };
             policy_gradient(&PolicyLoss { weighting, ..PolicyLoss::default() }, terms)
         };
@@ -249,6 +335,87 @@ mod tests {
         assert!((geometric.loss + 0.5f64.sqrt()).abs() < 1e-6);
         assert_eq!(geometric.d_current[0], 0.0);
         assert!((geometric.figures.behaviour_gap() - f64::from(two) / 2.0).abs() < 1e-6);
+    }
+
+    /// Three trained tokens of one advantage and weight 1/3 behind one that is not trained.
+    fn segment(config: &PolicyLoss, current: [f32; 4], advantage: f32) -> SegmentLoss {
+        let terms = Terms {
+            current: &current,
+            proximal: &[-1.0; 4],
+            behaviour: &[-1.0; 4],
+            advantages: &[advantage; 4],
+            mask: &[false, true, true, true],
+            weights: &[0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
+            reference: Some(&[-1.5; 4]),
+            teacher: Some(&[Some(9.0), Some(-0.75), None, Some(-5.0)]),
+        };
+        policy_gradient(config, terms)
+    }
+
+    #[test]
+    fn tokens_of_a_segment_share_a_ratio() {
+        let config = PolicyLoss {
+            surrogate: Surrogate::Sequence { clip: Clip { low: 0.1, high: 0.1 } },
+            weighting: Weighting::None,
+            ..PolicyLoss::default()
+        };
+        // The mean of n - o is 0.05, whatever single tokens do.
+        let inside = segment(&config, [9.0, -1.5, -0.35, -1.0], 1.0);
+        let ratio = 0.05f64.exp();
+        assert!((inside.loss + ratio).abs() < 1e-6, "{inside:?}");
+        assert!(
+            inside.d_current[1..].iter().all(|&d| (f64::from(d) + ratio / 3.0).abs() < 1e-6),
+            "{inside:?}"
+        );
+        assert_eq!((inside.d_current[0], inside.figures.clipped), (0.0, 0));
+        let outside = segment(&config, [9.0, -1.0, -0.4, -1.0], 1.0);
+        assert!((outside.loss + 1.1).abs() < 1e-6, "{outside:?}");
+        assert_eq!((&outside.d_current[..], outside.figures.clipped), (&[0.0; 4][..], 3));
+    }
+
+    #[test]
+    fn cispo_bounds_weights_and_keeps_gradients() {
+        let surrogate = Surrogate::Cispo { cap: 2.0 };
+        let config = PolicyLoss { surrogate, weighting: Weighting::None, ..PolicyLoss::default() };
+        // n is -1 + ln(ratio), and b is o.
+        check(&config, (1.5, 0.0, 2.0), (3.0 * (1.0 - 1.5f64.ln()), -3.0), 0);
+        check(&config, (4.0, 0.0, -1.0), (-2.0 * (1.0 - 4.0f64.ln()), 2.0), 1);
+        check(&config, (0.1, 0.0, 1.0), (0.1 * (1.0 - 0.1f64.ln()), -0.1), 0);
+    }
+
+    #[test]
+    fn a_distance_costs_beside_the_surrogate() {
+        let kl = Some(KlPenalty { coefficient: 0.5, estimator: KlEstimator::K2 });
+        let config = PolicyLoss { kl, weighting: Weighting::None, ..PolicyLoss::default() };
+        // q is -0.5 and the weight of the cost 1.
+        let result = segment(&config, [9.0, -1.0, -1.0, -1.0], 0.0);
+        assert!((result.loss - 0.5 * 0.125).abs() < 1e-9, "{result:?}");
+        assert!((result.figures.kl_mean() - 0.125).abs() < 1e-9);
+        assert!(
+            result.d_current[1..].iter().all(|&d| (f64::from(d) - 0.25 / 3.0).abs() < 1e-7),
+            "{result:?}"
+        );
+    }
+
+    #[test]
+    fn a_teacher_adds_to_the_advantage_of_what_it_was_asked_about() {
+        let distillation = Some(Distillation { weight: 2.0, ..Distillation::default() });
+        let config = PolicyLoss {
+            outcome_weight: 0.5,
+            distillation,
+            weighting: Weighting::None,
+            ..PolicyLoss::default()
+        };
+        let result = segment(&config, [9.0, -1.0, -1.0, -1.0], 3.0);
+        // 1.5 of the outcome; 2 times 0.25, nothing, and 2 times -1.
+        let expected: [f64; 3] = [2.0, 1.5, -0.5];
+        for (got, expected) in result.d_current[1..].iter().zip(expected) {
+            assert!((f64::from(*got) + expected / 3.0).abs() < 1e-6, "{result:?}");
+        }
+        let (outcome, teacher) = result.figures.advantage_rms();
+        assert!((outcome - 1.5).abs() < 1e-9 && (teacher - (4.25f64 / 3.0).sqrt()).abs() < 1e-6);
+        let alone = PolicyLoss { outcome_weight: 0.0, ..config };
+        assert_eq!(segment(&alone, [9.0, -1.0, -1.0, -1.0], 3.0).d_current[2], 0.0);
     }
 
     #[test]
@@ -276,16 +443,30 @@ mod tests {
         ]
     }
 
+    fn surrogates() -> impl Strategy<Value = Surrogate> {
+        let dual_clip = prop::option::of(1.5..4.0f64);
+        prop_oneof![
+            dual_clip.prop_map(|dual_clip| Surrogate::Token { clip: Clip::TOKEN, dual_clip }),
+            Just(Surrogate::Sequence { clip: Clip::TOKEN }),
+        ]
+    }
+
+    fn penalties() -> impl Strategy<Value = Option<KlPenalty>> {
+        let estimator = prop_oneof![Just(KlEstimator::K3), Just(KlEstimator::K2)];
+        prop::option::of(estimator.prop_map(|estimator| KlPenalty { coefficient: 0.5, estimator }))
+    }
+
     proptest! {
         #[test]
         fn i1_the_derivative_is_that_of_the_loss(
             weighting in weightings(),
-            dual_clip in prop::option::of(1.5..4.0f64),
+            surrogate in surrogates(),
             log_ratio in -1.5..1.5f32,
             gap in -1.5..1.5f32,
             advantage in -3.0..3.0f32,
         ) {
-            let config = PolicyLoss { weighting, dual_clip, ..PolicyLoss::default() };
+            prop_assume!(weighting.goes_with(surrogate));
+            let config = PolicyLoss { surrogate, weighting, ..PolicyLoss::default() };
             let step = 1.0 / 1024.0;
             let (_, derivative, here) = token(&config, log_ratio, gap, advantage);
             let (above, _, after) = token(&config, log_ratio + step, gap, advantage);
@@ -294,6 +475,28 @@ mod tests {
             prop_assume!(here.clipped == after.clipped && here.clipped == before.clipped);
             let difference = (above - below) / f64::from(2.0 * step);
             prop_assert!((difference - f64::from(derivative)).abs() < 2e-3 * (1.0 + difference.abs()));
+        }
+
+        /// The weight of a distance is a constant of the derivative, so it is kept at 1 here: n is b.
+        #[test]
+        fn i1_of_a_distance_and_of_a_ratio_that_tokens_share(
+            surrogate in surrogates(),
+            kl in penalties(),
+            token in 1usize..4,
+            advantage in -3.0..3.0f32,
+        ) {
+            let config = PolicyLoss { surrogate, weighting: Weighting::None, kl, ..PolicyLoss::default() };
+            let step = 1.0 / 4096.0;
+            let at = |by: f32| {
+                let mut current = [-1.0; 4];
+                current[token] += by;
+                segment(&config, current, advantage)
+            };
+            let numeric = (at(step).loss - at(-step).loss) / f64::from(2.0 * step);
+            let exact = f64::from(at(0.0).d_current[token]);
+            // The weight's own derivative is what is left out of it.
+            let weight_part = kl.map_or(0.0, |kl| kl.coefficient / 3.0 * kl_term(kl.estimator, -0.5).value);
+            prop_assert!((numeric - weight_part - exact).abs() < 2e-3 * (1.0 + exact.abs()), "{numeric} {exact}");
         }
 
         #[test]
@@ -308,6 +511,8 @@ mod tests {
                 advantages: &advantages,
                 mask: &[false, true],
                 weights: &[0.0, 1.0],
+                reference: None,
+                teacher: None,
             });
             prop_assert_eq!(result.loss, 1.0);
             prop_assert_eq!(result.d_current, vec![0.0, 1.0]);

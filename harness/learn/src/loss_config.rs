@@ -3,33 +3,107 @@
 use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
+use crate::distillation::{Distillation, DistillationForm};
 
 /// Settings of [`crate::policy_gradient`] and of how its terms are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyLoss {
-    /// The ratio is clipped below 1 minus this.
-    pub clip_low: f64,
-    /// The ratio is clipped above 1 plus this.
-    pub clip_high: f64,
-    /// Bound of the loss at tokens of negative advantage, as a multiple of |A|; over 1.
-    pub dual_clip: Option<f64>,
+    /// What stands for the policy's gain, with its bounds.
+    pub surrogate: Surrogate,
     /// How the difference between the proximal and the behaviour policy is corrected.
     pub weighting: Weighting,
     /// What the loss is a mean over.
     pub aggregation: Aggregation,
+    /// What the distance to a reference policy costs, if anything.
+    pub kl: Option<KlPenalty>,
+    /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
+    pub outcome_weight: f64,
+    /// What is learned from a teacher, if there is one.
+    pub distillation: Option<Distillation>,
 }
 
 impl Default for PolicyLoss {
     fn default() -> Self {
         Self {
-            clip_low: 0.2,
-            clip_high: 0.28,
-            dual_clip: None,
+            surrogate: Surrogate::default(),
             weighting: Weighting::default(),
             aggregation: Aggregation::default(),
+            kl: None,
+            outcome_weight: 1.0,
+            distillation: None,
         }
     }
+}
+
+/// What stands for the policy's gain at a token. rho = e^(n-o).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Surrogate {
+    /// The ratio of the token, clipped (PPO, GRPO, DAPO).
+    Token {
+        /// Its bounds.
+        clip: Clip,
+        /// Bound of the loss at tokens of negative advantage, as a multiple of |A|; over 1.
+        #[serde(default)]
+        dual_clip: Option<f64>,
+    },
+    /// The ratio of the segment, the geometric mean of its tokens', clipped (GSPO).
+    Sequence {
+        /// Its bounds. Ratios of segments are much nearer to 1 than those of tokens.
+        clip: Clip,
+    },
+    /// The log-probability itself, times the detached ratio to the behaviour policy, which is bounded above (CISPO). It
+    /// is its own correction: [`Weighting::None`].
+    Cispo {
+        /// Its bound; over 0.
+        cap: f64,
+    },
+}
+
+/// Bounds of a ratio, as distances from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clip {
+    /// The ratio is clipped below 1 minus this.
+    pub low: f64,
+    /// The ratio is clipped above 1 plus this.
+    pub high: f64,
+}
+
+impl Clip {
+    /// Of tokens: DAPO's.
+    pub const TOKEN: Self = Self { low: 0.2, high: 0.28 };
+    /// Of segments: GSPO's.
+    pub const SEQUENCE: Self = Self { low: 3e-4, high: 4e-4 };
+}
+
+impl Default for Surrogate {
+    fn default() -> Self {
+        Self::Token { clip: Clip::TOKEN, dual_clip: None }
+    }
+}
+
+/// The cost of the distance to a reference policy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KlPenalty {
+    /// What it is multiplied by; over 0.
+    pub coefficient: f64,
+    /// How it is estimated.
+    #[serde(default)]
+    pub estimator: KlEstimator,
+}
+
+/// An estimate of the divergence at one sampled token, from q = ref - n.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KlEstimator {
+    /// e^q - 1 - q: never negative, without bias.
+    #[default]
+    K3,
+    /// q^2 / 2: of small variance; its derivative is that of the divergence, in expectation.
+    K2,
 }
 
 /// Detached importance weight of a token, from e^(o-b).
@@ -69,16 +143,52 @@ impl Default for Weighting {
     }
 }
 
-/// A setting that is out of its range.
+/// Settings that cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{setting} is {value}; {range}")]
-pub struct LossConfigError {
-    /// Its key, `clip_low`.
-    pub setting: &'static str,
-    /// What it is.
-    pub value: f64,
-    /// What it can be, as half a sentence.
-    pub range: &'static str,
+pub enum LossConfigError {
+    /// One is out of its range.
+    #[error("{setting} is {value}; {range}")]
+    Range {
+        /// Its key, `clip_low`.
+        setting: &'static str,
+        /// What it is.
+        value: f64,
+        /// What it can be, as half a sentence.
+        range: &'static str,
+    },
+    /// Two do not go together.
+    #[error(
+        "the weighting does not go with the surrogate: ratios of a segment take `none`, `sequence` or `geometric`, `cispo` takes \
+         `none`"
+    )]
+    Weighting,
+    /// Candidates are clipped as tokens are.
+    #[error(
+        "candidates of a teacher go with the surrogate `token` alone: their ratios are clipped as its are"
+    )]
+    Candidates,
+}
+
+impl Clip {
+    fn check(self) -> Result<(), LossConfigError> {
+        require("clip_low", self.low, (0.0..1.0).contains(&self.low), "it is at least 0 and below 1")?;
+        require("clip_high", self.high, self.high >= 0.0, "it is at least 0")
+    }
+}
+
+impl Weighting {
+    /// Whether both may stand in one loss: tokens that share a ratio share a weight, and a ratio to the behaviour policy
+    /// has corrected for it already.
+    #[must_use]
+    pub fn goes_with(self, surrogate: Surrogate) -> bool {
+        match surrogate {
+            Surrogate::Token { .. } => true,
+            Surrogate::Sequence { .. } => {
+                matches!(self, Self::None | Self::Sequence { .. } | Self::Geometric { .. })
+            }
+            Surrogate::Cispo { .. } => self == Self::None,
+        }
+    }
 }
 
 impl PolicyLoss {
@@ -87,15 +197,30 @@ impl PolicyLoss {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn check(&self) -> Result<(), LossConfigError> {
-        require(
-            "clip_low",
-            self.clip_low,
-            (0.0..1.0).contains(&self.clip_low),
-            "it is at least 0 and below 1",
-        )?;
-        require("clip_high", self.clip_high, self.clip_high >= 0.0, "it is at least 0")?;
-        if let Some(bound) = self.dual_clip {
-            require("dual_clip", bound, bound > 1.0, "it is over 1")?;
+        match self.surrogate {
+            Surrogate::Token { clip, dual_clip } => {
+                clip.check()?;
+                if let Some(bound) = dual_clip {
+                    require("dual_clip", bound, bound > 1.0, "it is over 1")?;
+                }
+            }
+            Surrogate::Sequence { clip } => clip.check()?,
+            Surrogate::Cispo { cap } => require("cispo", cap, cap > 0.0, "it is over 0")?,
+        }
+        if !self.weighting.goes_with(self.surrogate) {
+            return Err(LossConfigError::Weighting);
+        }
+        require("outcome_weight", self.outcome_weight, self.outcome_weight >= 0.0, "it is at least 0")?;
+        if let Some(Distillation { weight, bound, form }) = self.distillation {
+            require("distillation", weight, weight > 0.0, "it is over 0")?;
+            require("bound", bound, bound > 0.0, "it is over 0")?;
+            let is_clipped = matches!(self.surrogate, Surrogate::Token { .. });
+            if form != DistillationForm::Sampled && !is_clipped {
+                return Err(LossConfigError::Candidates);
+            }
+        }
+        if let Some(KlPenalty { coefficient, .. }) = self.kl {
+            require("kl", coefficient, coefficient > 0.0, "it is over 0")?;
         }
         match self.weighting {
             Weighting::None => Ok(()),
@@ -116,7 +241,7 @@ fn require(
     holds: bool,
     range: &'static str,
 ) -> Result<(), LossConfigError> {
-    if holds && value.is_finite() { Ok(()) } else { Err(LossConfigError { setting, value, range }) }
+    if holds && value.is_finite() { Ok(()) } else { Err(LossConfigError::Range { setting, value, range }) }
 }
 
 #[cfg(test)]
@@ -154,12 +279,39 @@ mod tests {
 
     #[test]
     fn refused() {
+        let token = |rest: &str| format!(r#"{{"surrogate": {{"token": {{{rest}}}}}}}"#);
         check(r#"{"clip": 0.2}"#, Err("unknown field `clip`"));
         check(r#"{"weighting": {"token": {"cap": 2, "low": 1}}}"#, Err("unknown field `low`"));
-        check(r#"{"clip_low": 1.0}"#, Err("clip_low is 1; it is at least 0 and below 1"));
-        check(r#"{"dual_clip": 0.5}"#, Err("dual_clip is 0.5; it is over 1"));
+        check(&token(r#""clip": {"low": 1, "high": 0}"#), Err("clip_low is 1; it is at least 0 and below 1"));
+        check(
+            &token(r#""clip": {"low": 0.2, "high": 0.2}, "dual_clip": 0.5"#),
+            Err("dual_clip is 0.5; it is over 1"),
+        );
+        check(
+            r#"{"surrogate": {"cispo": {"cap": 0}}, "weighting": "none"}"#,
+            Err("cispo is 0; it is over 0"),
+        );
         check(r#"{"weighting": {"sequence": {"cap": 0}}}"#, Err("cap is 0; it is over 0"));
         check(r#"{"weighting": {"icepop": {"low": 2, "high": 1}}}"#, Err("high is 1; it is over `low`"));
         check(r#"{"aggregation": {"constant": {"max_tokens": 0}}}"#, Err("nonzero"));
+        check(r#"{"kl": {"coefficient": 0}}"#, Err("kl is 0; it is over 0"));
+        check(r#"{"outcome_weight": -1}"#, Err("outcome_weight is -1; it is at least 0"));
+        check(r#"{"distillation": {"weight": 0}}"#, Err("distillation is 0; it is over 0"));
+        check(r#"{"distillation": {"bound": 0}}"#, Err("bound is 0; it is over 0"));
+        let candidates = r#""distillation": {"form": {"top_k": {"k": 4, "weight": "mass"}}}"#;
+        check(
+            &format!(r#"{{"surrogate": {{"cispo": {{"cap": 5}}}}, "weighting": "none", {candidates}}}"#),
+            Err("candidates of a teacher go with the surrogate `token`"),
+        );
+        let apart = Err("the weighting does not go with the surrogate");
+        check(r#"{"surrogate": {"cispo": {"cap": 5}}}"#, apart);
+        let sequence = r#""surrogate": {"sequence": {"clip": {"low": 3e-4, "high": 4e-4}}}"#;
+        check(&format!("{{{sequence}}}"), apart);
+        let fits = PolicyLoss {
+            surrogate: Surrogate::Sequence { clip: Clip::SEQUENCE },
+            weighting: Weighting::Geometric { cap: 2.0 },
+            ..PolicyLoss::default()
+        };
+        check(&format!(r#"{{{sequence}, "weighting": {{"geometric": {{"cap": 2}}}}}}"#), Ok(fits));
     }
 }

@@ -127,7 +127,14 @@ mod tests {
         segment.push_context(&vec![0; context + 1]);
         (0..reply).for_each(|_| segment.push_sampled(0, 1, -1.0, 0, 1.0));
         let attempt = AttemptId { slot: SlotId(episode), number: 0 };
-        TrainSample { attempt, advantages: vec![0.0; segment.len()], segment, episode }
+        TrainSample {
+            attempt,
+            advantages: vec![0.0; segment.len()],
+            segment,
+            episode,
+            teacher: Vec::new(),
+            candidates: Vec::new(),
+        }
     }
 
     fn shapes() -> impl Strategy<Value = Vec<TrainSample>> {

@@ -66,8 +66,10 @@ pub enum Metric {
     TrainGradientNorm,
     /// Distance of recomputed and recorded log-probabilities, mean over tokens.
     TrainBehaviourGapNats,
-    /// Share of tokens whose ratio was clipped.
+    /// Share of tokens whose ratio was clipped, or whose weight was.
     TrainClippedRatio,
+    /// Estimated divergence from the reference policy, mean over tokens; 0 where it costs nothing.
+    TrainReferenceKlNats,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
@@ -110,7 +112,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -136,6 +138,7 @@ impl Metric {
         Self::TrainGradientNorm,
         Self::TrainBehaviourGapNats,
         Self::TrainClippedRatio,
+        Self::TrainReferenceKlNats,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
         Self::TrainGroupsUsedCount,
@@ -290,6 +293,7 @@ mod tests {
         train_gradient_norm
         train_behaviour_gap_nats
         train_clipped_ratio
+        train_reference_kl_nats
         train_staleness_mean_versions
         train_staleness_max_versions
         train_groups_used_count

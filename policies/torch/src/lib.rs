@@ -25,7 +25,7 @@ pub use engine::{
 pub use error::TorchError;
 pub use learner::{
     Activations, Alone, Checkpoint, Checkpoints, Collective, Decay, Latest, LearnerConfig, LearnerSetup,
-    OptimizerConfig, Publisher, Retention, TorchLearner, Unpublished,
+    OptimizerConfig, Publisher, Retention, Teacher, TorchLearner, Unpublished,
 };
 pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,

@@ -168,6 +168,7 @@ impl Learning {
             (Metric::TrainGradientNorm, report.grad_norm),
             (Metric::TrainBehaviourGapNats, report.behaviour_gap),
             (Metric::TrainClippedRatio, report.clip_fraction),
+            (Metric::TrainReferenceKlNats, report.kl),
             (Metric::TrainStalenessMeanVersions, counts.tokens.mean()),
             (Metric::TrainStalenessMaxVersions, counts.tokens.max as f64),
             (Metric::TrainGroupsUsedCount, counts.informative as f64),

@@ -15,16 +15,16 @@ use std::thread;
 
 use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
-use clawrl_learn::{GroupStream, StreamEnd, StreamSnapshot};
+use clawrl_learn::{GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunEnd, RunStore, RunWriter,
 };
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
-    Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerSetup, ModelFiles, Params, PresetRequest,
-    Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
-    configure_threads, init_policy, load_params,
+    Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, LearnerSetup, ModelFiles, Params,
+    PresetRequest, Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
+    configure_threads, init_policy, load_params, save_params,
 };
 use tokio::sync::watch;
 
@@ -48,6 +48,9 @@ use crate::wiring::{Executor, Machine, Work, refuse_unseen_pictures};
 
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
+
+/// Folder of the policy that the distance is taken to, in the training's own.
+const REFERENCE: &str = "reference";
 
 /// How a training begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,8 +240,12 @@ impl Session<'_> {
             (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
             _ => params,
         };
-        let none = settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1));
-        let mut learner = self.learner(none, params, 0, Box::new(Unpublished))?;
+        // It learns nothing: it writes the checkpoint.
+        let config = LearnerConfig {
+            loss: PolicyLoss::default(),
+            ..settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1))
+        };
+        let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
         let progress = serde_json::to_string(&StreamSnapshot::at(0))
             .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
         clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
@@ -265,7 +272,7 @@ impl Session<'_> {
             demonstrations.passed, demonstrations.attempts
         ));
         let config = settings::imitator(warm_start, self.rl.max_skipped_steps);
-        let mut learner = self.learner(config, params, 0, Box::new(Unpublished))?;
+        let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
         let imitation = Imitation {
             plan: warm_start,
             chat,
@@ -280,21 +287,54 @@ impl Session<'_> {
 
     fn learner(
         &self,
-        config: clawrl_torch::LearnerConfig,
+        config: LearnerConfig,
         params: Params,
         version: u64,
+        reference: Option<Params>,
         publisher: Box<dyn Publisher>,
     ) -> Result<TorchLearner, Failure> {
         let setup = LearnerSetup {
             config,
             params,
             version,
+            reference,
             publisher,
             collective: Box::new(Alone),
             checkpoints: self.checkpoints(),
             model_folder: &self.policy_folder,
         };
         TorchLearner::new(setup).map_err(unusable)
+    }
+
+    /// The policy that reinforcement learning began with, where the loss looks at it: kept when it begins, since checkpoints of
+    /// that time go.
+    fn reference(&self, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
+        if self.rl.loss.kl.is_none() {
+            return Ok(None);
+        }
+        let folder = self.files.folder().join(REFERENCE);
+        let files = ModelFiles::of(&folder);
+        if files.weights().exists() {
+            return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
+        }
+        if checkpoint.version > 0 {
+            let message = format!("the policy that this training began with is not in {}", folder.display());
+            let help = "`kl` costs the distance to it; train anew";
+            return Err(Failure::with_help(Exit::Results, message, help));
+        }
+        let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", folder.display()))
+        };
+        std::fs::create_dir_all(&unfinished).map_err(failed)?;
+        let written = ModelFiles::of(&unfinished);
+        let params = &checkpoint.params;
+        let kept =
+            written.write_config(params.layout().config()).and_then(|()| save_params(&written, params));
+        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        std::fs::rename(&unfinished, &folder).map_err(failed)?;
+        std::fs::File::open(self.files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        params.copy().map(Some).map_err(unusable)
     }
 
     /// From a checkpoint to the last update, with evaluations where they are due.
@@ -304,7 +344,8 @@ impl Session<'_> {
         let engine = Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params);
         let engine = engine.map_err(unusable)?;
         let (params, version) = (checkpoint.params.share(), checkpoint.version);
-        let mut learner = self.learner(config, params, version, Box::new(engine.handle()))?;
+        let reference = self.reference(&checkpoint)?;
+        let mut learner = self.learner(config, params, version, reference, Box::new(engine.handle()))?;
         learner.restore(checkpoint).map_err(unusable)?;
 
         let stream_config = settings::stream(&self.rl, self.plan.seed);

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clawrl_config::{
     Advantage, Aggregation, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
-use clawrl_learn::{AdvantageKind, PolicyLoss, StreamConfig, Weighting};
+use clawrl_learn::{
+    AdvantageKind, Clip, KlEstimator, KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
+};
 use clawrl_torch::{
     Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig,
 };
@@ -82,6 +84,7 @@ pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
         max_skipped_steps: rl.max_skipped_steps,
+        teacher: None,
     }
 }
 
@@ -94,6 +97,7 @@ pub(super) fn imitator(warm_start: &WarmStartPlan, max_skipped_steps: u32) -> Le
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
         max_skipped_steps,
+        teacher: None,
     }
 }
 
@@ -112,10 +116,13 @@ fn optimizer(plan: &OptimizerPlan, total_steps: u64) -> OptimizerConfig {
 }
 
 fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
+    let clip = Clip { low: plan.clip_low, high: plan.clip_high };
     PolicyLoss {
-        clip_low: plan.clip_low,
-        clip_high: plan.clip_high,
-        dual_clip: plan.dual_clip,
+        surrogate: match plan.surrogate {
+            clawrl_config::Surrogate::Token => Surrogate::Token { clip, dual_clip: plan.dual_clip },
+            clawrl_config::Surrogate::Sequence => Surrogate::Sequence { clip },
+            clawrl_config::Surrogate::Cispo => Surrogate::Cispo { cap: plan.cispo_cap },
+        },
         weighting: match plan.importance {
             Importance::None => Weighting::None,
             Importance::Token(cap) => Weighting::Token { cap },
@@ -131,5 +138,13 @@ fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
                 clawrl_learn::Aggregation::Constant { max_tokens }
             }
         },
+        kl: plan.kl.map(|kl| KlPenalty {
+            coefficient: kl.coefficient,
+            estimator: match kl.estimator {
+                clawrl_config::KlEstimator::K3 => KlEstimator::K3,
+                clawrl_config::KlEstimator::K2 => KlEstimator::K2,
+            },
+        }),
+        ..PolicyLoss::default()
     }
 }

@@ -54,6 +54,8 @@ impl Shown {
             advantages: vec![0.0; segment.len()],
             segment,
             episode,
+            teacher: Vec::new(),
+            candidates: Vec::new(),
         };
         Ok(segments.into_iter().map(sample).collect())
     }

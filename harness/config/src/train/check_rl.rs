@@ -1,9 +1,8 @@
 //! Checks of what is descended on: reinforcement learning and the optimizers.
 
 use super::check::Checker;
-use super::file::{LossFile, OptimizerFile, RlFile, SamplingFile};
-use super::importance::importance;
-use super::plan::{LossPlan, OptimizerPlan, RlPlan, Sampling, Schedule};
+use super::file::{OptimizerFile, RlFile, SamplingFile};
+use super::plan::{OptimizerPlan, RlPlan, Sampling, Schedule};
 use crate::bounds;
 use crate::file::Located;
 use crate::numbers::Reals;
@@ -16,10 +15,8 @@ const BETA: Reals = Reals { accepts: |beta| (0.0..1.0).contains(&beta), words: "
 const WEIGHT_DECAY: Reals = Reals { accepts: |decay| (0.0..=10.0).contains(&decay), words: "from 0 to 10" };
 const EPSILON: Reals =
     Reals { accepts: |epsilon| epsilon > 0.0 && epsilon <= 1.0, words: "above 0 and up to 1" };
-const ABOVE_0: Reals = Reals { accepts: |number| number > 0.0, words: "above 0" };
+pub(super) const ABOVE_0: Reals = Reals { accepts: |number| number > 0.0, words: "above 0" };
 const FRACTION: Reals = Reals { accepts: |fraction| (0.0..=1.0).contains(&fraction), words: "from 0 to 1" };
-const CLIP_LOW: Reals = Reals { accepts: |clip| clip > 0.0 && clip < 1.0, words: "above 0 and below 1" };
-const DUAL_CLIP: Reals = Reals { accepts: |clip| clip > 1.0, words: "above 1, or null for no bound" };
 const PROCESS_WEIGHT: Reals =
     Reals { accepts: |weight| (0.0..=bounds::MAX_PROCESS_WEIGHT).contains(&weight), words: "from 0 to 10" };
 const TEMPERATURE: Reals = Reals {
@@ -66,6 +63,7 @@ impl Checker {
         let max_skipped_steps =
             findings.whole("max_skipped_steps", file.max_skipped_steps.as_ref(), skipped, 3);
         let minibatches = self.minibatches(file, batch_groups);
+        let objective = file.objective.unwrap_or_default();
         let (schedule, max_staleness) = self.schedule(file);
         let plan = RlPlan {
             updates,
@@ -76,14 +74,14 @@ impl Checker {
             resample_budget,
             minibatches,
             reward: file.reward.unwrap_or_default(),
-            advantage: file.advantage.unwrap_or_default(),
+            advantage: file.advantage.unwrap_or_else(|| objective.advantage()),
             process_weight: self.findings.real(
                 "process_weight",
                 file.process_weight.as_ref(),
                 &PROCESS_WEIGHT,
                 0.0,
             ),
-            loss: file.loss.as_ref().map_or_else(LossPlan::default, |loss| self.loss(loss)),
+            loss: file.loss.as_ref().map_or_else(|| objective.loss(), |loss| self.loss(loss, objective)),
             optimizer: self.optimizer(
                 file.optimizer.as_ref(),
                 RL_OPTIMIZER,
@@ -175,19 +173,6 @@ impl Checker {
             (None, None) => None,
         };
         self.contradiction(problem, (given.span, label), reason);
-    }
-
-    fn loss(&mut self, file: &LossFile) -> LossPlan {
-        let default = LossPlan::default();
-        let findings = &mut self.findings;
-        let dual_clip = file.dual_clip.as_ref();
-        LossPlan {
-            clip_low: findings.real("clip_low", file.clip_low.as_ref(), &CLIP_LOW, default.clip_low),
-            clip_high: findings.real("clip_high", file.clip_high.as_ref(), &ABOVE_0, default.clip_high),
-            dual_clip: dual_clip.map(|clip| findings.real("dual_clip", Some(clip), &DUAL_CLIP, 3.0)),
-            importance: importance(findings, file.importance.as_ref()),
-            aggregation: file.aggregation.unwrap_or_default(),
-        }
     }
 
     fn optimizer(

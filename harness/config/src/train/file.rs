@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::importance::ImportanceFile;
-use super::plan::{Advantage, Aggregation, Device, Preset, Reward, Schedule};
+use super::plan::{
+    Advantage, Aggregation, Device, KlEstimator, Objective, Preset, Reward, Schedule, Surrogate,
+};
 use crate::bounds;
 use crate::file::{Located, Text, present_or_default};
 
@@ -175,7 +177,9 @@ pub(crate) struct RlFile {
     pub(crate) minibatches: Option<Located<i64>>,
     /// What an episode is worth. Default: passed.
     pub(crate) reward: Option<Reward>,
-    /// How rewards of a group become advantages. Default: grpo.
+    /// A published objective: what `advantage` and the keys of `loss` are where they are left out. Default: dapo.
+    pub(crate) objective: Option<Objective>,
+    /// How rewards of a group become advantages. Default: that of the objective.
     pub(crate) advantage: Option<Advantage>,
     /// Process rewards, of suites that give some: a turn's advantage is that of its episode, plus this many times how
     /// far its own reward stands out among those of the same turn in the group. Default: 0, the outcome alone.
@@ -193,26 +197,46 @@ pub(crate) struct RlFile {
     pub(crate) max_skipped_steps: Option<Located<i64>>,
 }
 
-/// The clipped policy gradient and its corrections.
+/// The policy gradient and its corrections. What is left out is as the objective has it.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Loss")]
 pub(crate) struct LossFile {
-    /// How far the ratio of a token may fall below 1 and still carry a gradient. Default: 0.2.
+    /// What stands for the policy's gain.
+    pub(crate) surrogate: Option<Surrogate>,
+    /// How far the ratio may fall below 1 and still carry a gradient. Of `token` 0.2, of `sequence` 0.0003.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) clip_low: Option<Located<f64>>,
-    /// How far it may rise above 1. Default: 0.28.
+    /// How far it may rise above 1. Of `token` 0.28, of `sequence` 0.0004.
     #[schemars(range(min = 0.0))]
     pub(crate) clip_high: Option<Located<f64>>,
     /// With a negative advantage the loss is at most this many times the advantage; null or left out for no such
-    /// bound.
+    /// bound. Of `token` alone.
     #[schemars(range(min = 1.0))]
     pub(crate) dual_clip: Option<Located<f64>>,
-    /// How the difference between the policy that sampled and the one that learns is corrected. Default:
-    /// `{ token: 2 }`.
+    /// The most that a token weighs. Of `cispo` alone. Default: 5.
+    #[schemars(range(min = 1.0))]
+    pub(crate) cispo_cap: Option<Located<f64>>,
+    /// How the difference between the policy that sampled and the one that learns is corrected. Of `token` any, of
+    /// `sequence` one that all tokens of a segment share, of `cispo` none.
     pub(crate) importance: Option<Located<ImportanceFile>>,
-    /// What the loss is a mean over. Default: token_mean.
+    /// What the loss is a mean over.
     pub(crate) aggregation: Option<Aggregation>,
+    /// What the distance to the policy that reinforcement learning began with costs; null or left out for nothing, and
+    /// then no such policy is kept.
+    pub(crate) kl: Option<KlFile>,
+}
+
+/// The cost of a distance.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Kl")]
+pub(crate) struct KlFile {
+    /// What the estimate is multiplied by.
+    #[schemars(range(min = 0.0))]
+    pub(crate) coefficient: Located<f64>,
+    /// How the divergence is estimated at a token. Default: k3.
+    pub(crate) estimator: Option<KlEstimator>,
 }
 
 /// How replies are drawn. Nothing is cut off: what is trained on is drawn from the whole distribution.

@@ -97,8 +97,11 @@ impl JsonSchema for ImportanceFile {
 }
 
 /// The kind that is given, or the default.
-pub(super) fn importance(findings: &mut Findings, file: Option<&Located<ImportanceFile>>) -> Importance {
-    let default = Importance::default();
+pub(super) fn importance(
+    findings: &mut Findings,
+    file: Option<&Located<ImportanceFile>>,
+    default: Importance,
+) -> Importance {
     let Some(Located { value, span }) = file else { return default };
     let fields = match value {
         ImportanceFile::None => return Importance::None,

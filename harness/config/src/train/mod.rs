@@ -6,6 +6,7 @@
 //! and lays out slots.
 
 mod check;
+mod check_loss;
 mod check_rl;
 mod file;
 mod importance;
@@ -19,9 +20,9 @@ pub use check::load_train;
 pub(crate) use file::TrainFile;
 pub use layout::TrainRun;
 pub use plan::{
-    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance, LossPlan,
-    OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, TrainLimits, TrainPlan,
-    TrainSuite, WarmStartPlan,
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance,
+    KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling,
+    Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};

@@ -196,29 +196,144 @@ pub enum Advantage {
     LeaveOneOut,
 }
 
-/// The clipped policy gradient.
+/// An objective as its paper has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Objective {
+    /// A symmetric clip of 0.2, and every episode counts the same.
+    Grpo,
+    /// No standard deviation, and a constant denominator.
+    DrGrpo,
+    /// GRPO with a higher bound above, and every token counts the same.
+    #[default]
+    Dapo,
+    /// Ratios of segments.
+    Gspo,
+    /// Bounded weights instead of clipped ratios: no token is without a gradient.
+    Cispo,
+}
+
+/// What stands for the policy's gain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Surrogate {
+    /// The ratio of the token, clipped.
+    #[default]
+    Token,
+    /// The ratio of the segment, the geometric mean of its tokens', clipped.
+    Sequence,
+    /// The log-probability, weighed with the bounded ratio to the policy that sampled.
+    Cispo,
+}
+
+/// An estimate of the divergence from a reference at one token. q is the difference of log-probabilities, reference less
+/// policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum KlEstimator {
+    /// e^q - 1 - q.
+    #[default]
+    K3,
+    /// q^2 / 2.
+    K2,
+}
+
+/// The cost of the distance to the policy that reinforcement learning began with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct KlPlan {
+    /// What the estimate is multiplied by.
+    pub coefficient: f64,
+    /// The estimate.
+    pub estimator: KlEstimator,
+}
+
+/// The policy gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPlan {
-    /// How far a ratio may fall below 1.
+    /// What stands for the policy's gain.
+    #[serde(default)]
+    pub surrogate: Surrogate,
+    /// How far a ratio may fall below 1. Of no meaning to [`Surrogate::Cispo`].
     pub clip_low: f64,
-    /// How far it may rise above 1.
+    /// How far it may rise above 1. Of no meaning to [`Surrogate::Cispo`].
     pub clip_high: f64,
-    /// Bound of the loss at negative advantages, as a multiple of them.
+    /// Bound of the loss at negative advantages, as a multiple of them. Of [`Surrogate::Token`].
     pub dual_clip: Option<f64>,
+    /// The most that a token weighs. Of [`Surrogate::Cispo`].
+    #[serde(default = "LossPlan::cispo_cap")]
+    pub cispo_cap: f64,
     /// Correction for the policy that sampled.
     pub importance: Importance,
     /// What the loss is a mean over.
     pub aggregation: Aggregation,
+    /// What a distance costs, if anything.
+    #[serde(default)]
+    pub kl: Option<KlPlan>,
+}
+
+impl LossPlan {
+    const fn cispo_cap() -> f64 {
+        5.0
+    }
+
+    /// Clip of a surrogate, below and above.
+    pub(crate) const fn clip(surrogate: Surrogate) -> (f64, f64) {
+        match surrogate {
+            Surrogate::Token | Surrogate::Cispo => (0.2, 0.28),
+            Surrogate::Sequence => (3e-4, 4e-4),
+        }
+    }
 }
 
 impl Default for LossPlan {
     fn default() -> Self {
-        Self {
-            clip_low: 0.2,
-            clip_high: 0.28,
+        Objective::default().loss()
+    }
+}
+
+impl Objective {
+    /// How rewards of a group become advantages.
+    #[must_use]
+    pub fn advantage(self) -> Advantage {
+        match self {
+            Self::DrGrpo => Advantage::DrGrpo,
+            Self::Grpo | Self::Dapo | Self::Gspo | Self::Cispo => Advantage::Grpo,
+        }
+    }
+
+    /// Its loss.
+    #[must_use]
+    pub fn loss(self) -> LossPlan {
+        let (clip_low, clip_high) = LossPlan::clip(Surrogate::Token);
+        let dapo = LossPlan {
+            surrogate: Surrogate::Token,
+            clip_low,
+            clip_high,
             dual_clip: None,
+            cispo_cap: LossPlan::cispo_cap(),
             importance: Importance::default(),
-            aggregation: Aggregation::default(),
+            aggregation: Aggregation::TokenMean,
+            kl: None,
+        };
+        match self {
+            Self::Grpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::EpisodeMean, ..dapo },
+            Self::DrGrpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::Constant, ..dapo },
+            Self::Dapo => dapo,
+            Self::Gspo => {
+                let (clip_low, clip_high) = LossPlan::clip(Surrogate::Sequence);
+                LossPlan {
+                    surrogate: Surrogate::Sequence,
+                    clip_low,
+                    clip_high,
+                    importance: Importance::Geometric(2.0),
+                    aggregation: Aggregation::EpisodeMean,
+                    ..dapo
+                }
+            }
+            Self::Cispo => LossPlan { surrogate: Surrogate::Cispo, importance: Importance::None, ..dapo },
         }
     }
 }

@@ -196,6 +196,13 @@ fn every_key_arrives_in_the_plan() {
 }
 
 #[test]
+fn objectives_fill_in_what_is_left_out() {
+    let loss = |name: &str| good(name).rl.expect("reinforcement learning").loss;
+    let losses = [loss("gspo"), loss("cispo"), loss("sequence")];
+    insta::assert_snapshot!("train_objectives", serde_json::to_string_pretty(&losses).expect("JSON"));
+}
+
+#[test]
 fn defaults_follow_from_what_is_written() {
     let suite = "{ path: ../../good/minimal }";
     let plan = with(suite, "reproducible: true\nrl: {}");

@@ -53,7 +53,14 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
                 };
                 let advantages = segment.mask.iter().zip(&segment.turns).map(of_token).collect();
                 let attempt = episode.attempt;
-                batch.samples.push(TrainSample { attempt, segment, advantages, episode: episodes });
+                batch.samples.push(TrainSample {
+                    attempt,
+                    segment,
+                    advantages,
+                    episode: episodes,
+                    teacher: Vec::new(),
+                    candidates: Vec::new(),
+                });
             }
             episodes += 1;
         }

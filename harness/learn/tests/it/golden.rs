@@ -2,14 +2,16 @@
 
 use clawrl_core::{AttemptId, SlotId};
 use clawrl_learn::{
-    AdvantageKind, Aggregation, LossFigures, PolicyLoss, Segment, SegmentLoss, StepTotals, Terms,
-    TrainSample, Weighting, advantages, imitation, policy_gradient, token_weights,
+    AdvantageKind, Aggregation, CandidateWeight, Candidates, Clip, Distillation, LossFigures, PolicyLoss,
+    Segment, SegmentLoss, StepTotals, Surrogate, Terms, TrainSample, Weighting, advantages, imitation,
+    policy_gradient, token_weights, top_k,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 const ADVANTAGES: &str = include_str!("../golden/advantage.json");
 const LOSSES: &str = include_str!("../golden/loss.json");
+const CANDIDATES: &str = include_str!("../golden/candidates.json");
 /// Relative to the number, or absolute below 1.
 const TOLERANCE: f64 = 1e-6;
 
@@ -39,6 +41,31 @@ struct Sample {
     proximal: Vec<f32>,
     behaviour: Vec<f32>,
     advantages: Vec<f32>,
+    reference: Vec<f32>,
+    teacher: Vec<Option<f32>>,
+}
+
+#[derive(Deserialize)]
+struct CandidateFile {
+    cases: Vec<CandidateCase>,
+}
+
+#[derive(Deserialize)]
+struct CandidateCase {
+    counts: CandidateWeight,
+    clip: Clip,
+    distillation: Distillation,
+    rows: Vec<CandidateRow>,
+    loss: f64,
+    d_current: Vec<Vec<f64>>,
+}
+
+#[derive(Deserialize)]
+struct CandidateRow {
+    current: Vec<f32>,
+    proximal: Vec<f32>,
+    teacher: Vec<f32>,
+    weight: f64,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +89,14 @@ fn train_sample(sample: &Sample) -> TrainSample {
     segment.mask.clone_from(&sample.mask);
     segment.behaviour.clone_from(&sample.behaviour);
     let attempt = AttemptId { slot: SlotId(sample.episode), number: 0 };
-    TrainSample { attempt, segment, advantages: sample.advantages.clone(), episode: sample.episode }
+    TrainSample {
+        attempt,
+        segment,
+        advantages: sample.advantages.clone(),
+        episode: sample.episode,
+        teacher: Vec::new(),
+        candidates: Vec::new(),
+    }
 }
 
 fn segment_loss(config: Option<&PolicyLoss>, sample: &Sample, weights: &[f64]) -> SegmentLoss {
@@ -74,6 +108,8 @@ fn segment_loss(config: Option<&PolicyLoss>, sample: &Sample, weights: &[f64]) -
         advantages: &sample.advantages,
         mask: &sample.mask,
         weights,
+        reference: Some(&sample.reference),
+        teacher: Some(&sample.teacher),
     };
     policy_gradient(config, terms)
 }
@@ -117,19 +153,48 @@ fn losses_and_derivatives_are_those_of_pytorch() {
     }
 }
 
+#[test]
+fn candidates_are_those_of_pytorch() {
+    let file: CandidateFile = serde_json::from_str(CANDIDATES).unwrap();
+    let mut clipped = 0;
+    for case in &file.cases {
+        let rows: Vec<Option<Candidates<'_>>> = case
+            .rows
+            .iter()
+            .map(|CandidateRow { current, proximal, teacher, .. }| {
+                Some(Candidates { current, proximal, teacher })
+            })
+            .collect();
+        let weights: Vec<f64> = case.rows.iter().map(|row| row.weight).collect();
+        let got = top_k(&case.distillation, case.counts, case.clip, &rows, &weights);
+        check("loss", got.loss, case.loss);
+        for (got, expected) in got.d_current.iter().flatten().zip(case.d_current.iter().flatten()) {
+            check("derivative", f64::from(*got), *expected);
+            clipped += usize::from(*expected == 0.0);
+        }
+    }
+    assert!(clipped > 5, "{clipped} clipped");
+}
+
 /// The numbers are worth nothing if they never leave the flat part of the loss.
 #[test]
 fn the_numbers_reach_every_branch() {
     let file: LossFile = serde_json::from_str(LOSSES).unwrap();
     let (mut clipped, mut dropped, mut unweighted) = (0, 0, false);
+    let (mut sequences, mut cispo, mut kept_near, mut taught) = (0, 0, 0, 0);
     for case in file.cases.iter() {
         let Some(config) = case.config else { continue };
         dropped += case.dropped;
         unweighted |= config.weighting == Weighting::None;
+        sequences += usize::from(matches!(config.surrogate, Surrogate::Sequence { .. }));
+        cispo += usize::from(matches!(config.surrogate, Surrogate::Cispo { .. }));
+        kept_near += usize::from(config.kl.is_some());
+        taught += usize::from(config.distillation.is_some());
         for (sample, expected) in file.steps[&case.step].iter().zip(&case.d_current) {
             let trained = sample.mask.iter().zip(expected).filter(|(trained, _)| **trained);
             clipped += trained.filter(|(_, derivative)| **derivative == 0.0).count();
         }
     }
     assert!(clipped > 100 && dropped > 10 && unweighted, "{clipped} clipped, {dropped} dropped");
+    assert!(sequences.min(cispo).min(kept_near).min(taught) >= file.steps.len() * 2);
 }

@@ -5,11 +5,12 @@
 //!
 //! I1. Nothing that fails while one is written touches those before. I2. A folder counts only if its manifest is there
 //! and every file it lists has the size and hash it says. I3. Weights of the last `keep_weights` versions are kept,
-//! moments of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
+//! moments (and what a teacher averages) of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
 //! about what was consumed: it carries the caller's progress.
 //!
 //! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder that other programs can load),
-//! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`.
+//! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`, and `<version>/teacher.safetensors` where one
+//! is averaged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,6 +31,9 @@ const MANIFEST: &str = "manifest.json";
 const MODEL: &str = "model";
 const FIRST_MOMENT: &str = "first_moment.safetensors";
 const SECOND_MOMENT: &str = "second_moment.safetensors";
+const TEACHER: &str = "teacher.safetensors";
+/// What is dropped before the weights are.
+const DROPPED_FIRST: [&str; 3] = [FIRST_MOMENT, SECOND_MOMENT, TEACHER];
 /// A folder whose name begins so is not yet, or no longer, a checkpoint.
 const UNFINISHED: &str = ".part-";
 
@@ -73,6 +77,8 @@ pub struct Checkpoint {
     pub params: Params,
     /// First and second moment; `None` for one that is so old that they were dropped.
     pub moments: Option<(Params, Params)>,
+    /// A teacher that is averaged over versions, if there was one and the moments are there.
+    pub teacher: Option<Params>,
     /// Where it is.
     pub folder: PathBuf,
 }
@@ -100,6 +106,7 @@ pub(crate) struct State<'a> {
     pub(crate) optimizer_steps: u64,
     pub(crate) first: &'a Params,
     pub(crate) second: &'a Params,
+    pub(crate) teacher: Option<&'a Params>,
     pub(crate) progress: &'a str,
 }
 
@@ -186,6 +193,9 @@ impl Checkpoints {
         }
         save_tensors(&folder.join(FIRST_MOMENT), state.first, Kind::Float)?;
         save_tensors(&folder.join(SECOND_MOMENT), state.second, Kind::Float)?;
+        if let Some(teacher) = state.teacher {
+            save_tensors(&folder.join(TEACHER), teacher, Kind::Float)?;
+        }
         let mut files = BTreeMap::new();
         list(folder, folder, &mut files).map_err(|error| failed(folder, &error))?;
         let manifest = Manifest {
@@ -215,8 +225,7 @@ impl Checkpoints {
                 let doomed = self.folder.join(format!("{UNFINISHED}old-{version}"));
                 fs::rename(&folder, &doomed).and_then(|()| fs::remove_dir_all(&doomed))
             } else if age >= self.retention.moments {
-                remove_if_there(&folder.join(FIRST_MOMENT))
-                    .and_then(|()| remove_if_there(&folder.join(SECOND_MOMENT)))
+                DROPPED_FIRST.iter().try_for_each(|name| remove_if_there(&folder.join(name)))
             } else {
                 Ok(())
             };
@@ -255,10 +264,9 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
         let what = format!("it is of format {}; this program reads format {FORMAT}", manifest.format);
         return Err(failed(&path, &what));
     }
-    let is_moment = |name: &str| name == FIRST_MOMENT || name == SECOND_MOMENT;
     let with_moments = folder.join(FIRST_MOMENT).exists() && folder.join(SECOND_MOMENT).exists();
     for (name, expected) in &manifest.files {
-        if is_moment(name) && !with_moments {
+        if DROPPED_FIRST.contains(&name.as_str()) && !with_moments {
             continue;
         }
         let path = folder.join(name);
@@ -275,12 +283,18 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
     } else {
         None
     };
+    let teacher = if with_moments && manifest.files.contains_key(TEACHER) {
+        Some(moment(TEACHER, params.layout())?)
+    } else {
+        None
+    };
     Ok(Checkpoint {
         version: manifest.version,
         optimizer_steps: manifest.optimizer_steps,
         progress: manifest.progress,
         params,
         moments,
+        teacher,
         folder: folder.to_owned(),
     })
 }

@@ -11,7 +11,7 @@ use clawrl_learn::TrainSample;
 use tch::{Device, Tensor};
 
 use super::backward::{Activations, Gradients, Pass, hidden_only};
-use super::head::Head;
+use super::head::{Asked, Head, Keep, most_probable};
 use crate::error::TorchError;
 use crate::model::{PackedRows, Params, Rope};
 
@@ -22,6 +22,7 @@ pub(crate) struct MicroBatch<'a> {
     predicting: Tensor,
     targets: Tensor,
     temperatures: Tensor,
+    candidates: CandidateRows,
     /// For each sample, its part of the M predictions and the positions within the sample that they are for.
     parts: Vec<Part<'a>>,
     /// All tokens.
@@ -38,11 +39,80 @@ pub(super) struct Part<'a> {
     pub(super) positions: Vec<usize>,
 }
 
+/// Tokens that are scored beside the sampled one, of each prediction: as many of each as the longest row has.
+#[derive(Debug)]
+struct CandidateRows {
+    /// M x K, i64, filled up with the sampled token; `None` where K is 0.
+    ids_mk: Option<Tensor>,
+    /// How many of a row count.
+    lengths: Vec<usize>,
+    /// K.
+    width: usize,
+}
+
+/// What was found of predictions (M each).
+#[derive(Debug, Default)]
+pub(crate) struct Predictions {
+    pub(crate) logprobs: Vec<f32>,
+    pub(crate) entropies: Vec<f32>,
+    /// Log-probabilities of the candidates of each; empty where there are none at all.
+    pub(crate) candidates: Vec<Vec<f32>>,
+}
+
 /// Log-probabilities and entropies of trained tokens, by sample; shape T each, 0 where nothing is trained.
 #[derive(Debug)]
 pub(crate) struct Scores {
     pub(crate) logprobs: Vec<Vec<f32>>,
     pub(crate) entropies: Vec<Vec<f32>>,
+    /// Log-probabilities of the candidates at each position; empty where there are none at all.
+    pub(crate) candidates: Vec<Vec<Vec<f32>>>,
+}
+
+/// The loss's derivatives by the log-probabilities of a sample (T) or of predictions (M).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Derivatives {
+    /// Of the sampled tokens.
+    pub(crate) by_sampled: Vec<f32>,
+    /// Of the candidates; empty where there are none at all.
+    pub(crate) by_candidates: Vec<Vec<f32>>,
+}
+
+impl CandidateRows {
+    fn new(rows: &[&[u32]], targets: &[i64], device: Device) -> Result<Self, TorchError> {
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        let width = lengths.iter().copied().max().unwrap_or_default();
+        let mut ids = Vec::with_capacity(width * rows.len());
+        for (row, &target) in rows.iter().zip(targets) {
+            let filled = row.iter().map(|&id| i64::from(id)).chain(std::iter::repeat(target));
+            ids.extend(filled.take(width));
+        }
+        let ids_mk = if width == 0 {
+            None
+        } else {
+            Some(Tensor::f_from_slice(&ids)?.f_view([rows.len() as i64, width as i64])?.f_to_device(device)?)
+        };
+        Ok(Self { ids_mk, lengths, width })
+    }
+
+    /// Values of all columns (M x K) as rows.
+    fn rows(&self, values: &[f32]) -> Vec<Vec<f32>> {
+        if self.width == 0 {
+            return Vec::new();
+        }
+        let rows = values.chunks_exact(self.width).zip(&self.lengths);
+        rows.map(|(row, &length)| row[..length].to_vec()).collect()
+    }
+
+    /// Rows as values of all columns; 0 in those that do not count.
+    fn columns(&self, rows: &[Vec<f32>]) -> Vec<f32> {
+        let mut values = vec![0.0; self.width * self.lengths.len()];
+        if self.width > 0 {
+            for (values, row) in values.chunks_exact_mut(self.width).zip(rows) {
+                values[..row.len()].copy_from_slice(row);
+            }
+        }
+        values
+    }
 }
 
 impl<'a> MicroBatch<'a> {
@@ -56,6 +126,7 @@ impl<'a> MicroBatch<'a> {
         let segments: Vec<&[u32]> = samples.iter().map(|sample| sample.segment.ids.as_slice()).collect();
         let rows = PackedRows::new(params.layout().config(), rope, &segments, device)?;
         let (mut predicting, mut targets, mut temperatures) = (Vec::new(), Vec::new(), Vec::new());
+        let mut candidates = Vec::new();
         let mut parts = Vec::with_capacity(samples.len());
         let mut start = 0usize;
         for &sample in samples {
@@ -67,6 +138,7 @@ impl<'a> MicroBatch<'a> {
                 predicting.push((start + at - 1) as i64);
                 targets.push(i64::from(segment.ids[at]));
                 temperatures.push(segment.temperatures[at]);
+                candidates.push(sample.candidates_at(at));
             }
             parts.push(Part { sample, predictions: first..predicting.len(), positions });
             start += segment.len();
@@ -78,6 +150,7 @@ impl<'a> MicroBatch<'a> {
         Ok(Some(Self {
             rows,
             predicting: tensor(&predicting)?,
+            candidates: CandidateRows::new(&candidates, &targets, device)?,
             targets: tensor(&targets)?,
             temperatures: Tensor::f_from_slice(&temperatures)?.f_to_device(device)?,
             parts,
@@ -85,47 +158,90 @@ impl<'a> MicroBatch<'a> {
         }))
     }
 
-    /// Log-probabilities and entropies, nothing to go back.
+    /// What there is to score, nothing to go back.
     pub(crate) fn score(&self, params: &Params) -> Result<Scores, TorchError> {
         let hidden_md = hidden_only(params, &self.rows, &self.predicting)?;
         let weight_vd = params.head()?;
-        let head = Head::forward(&weight_vd, &hidden_md, &self.targets, &self.temperatures, false)?;
-        Ok(by_sample(&self.parts, &head.logprobs, &head.entropies))
+        let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::Nothing)?;
+        Ok(by_sample(&self.parts, &self.found(&head)))
+    }
+
+    /// The `most` most probable tokens at each position, by sample (T rows; none where nothing is trained).
+    pub(crate) fn most_probable(
+        &self,
+        params: &Params,
+        most: usize,
+    ) -> Result<Vec<Vec<Vec<u32>>>, TorchError> {
+        let hidden_md = hidden_only(params, &self.rows, &self.predicting)?;
+        let rows = most_probable(&params.head()?, &hidden_md, most)?;
+        Ok(self.parts.iter().map(|part| spread(part, &rows)).collect())
     }
 
     /// Forward, the loss's derivatives by each log-probability from `derive`, backward. `derive` gets the scores and
-    /// gives the derivatives of each sample, shape T.
+    /// gives the derivatives of each sample.
     pub(crate) fn descend(
         &self,
         params: &Params,
         activations: Activations,
         gradients: &Gradients,
-        derive: impl FnOnce(Scores) -> Vec<Vec<f32>>,
+        derive: impl FnOnce(Scores) -> Vec<Derivatives>,
     ) -> Result<(), TorchError> {
         let pass = Pass::forward(params, &self.rows, &self.predicting, activations)?;
         let (hidden_md, weight_vd) = (pass.hidden()?, params.head()?);
-        let head = Head::forward(&weight_vd, &hidden_md, &self.targets, &self.temperatures, true)?;
-        let derivatives = derive(by_sample(&self.parts, &head.logprobs, &head.entropies));
-        let mut packed = Vec::with_capacity(head.logprobs.len());
-        for (part, derivatives) in self.parts.iter().zip(&derivatives) {
-            packed.extend(part.positions.iter().map(|&at| derivatives[at]));
-        }
-        let hidden_grad_md = head.backward(&packed, gradients)?;
+        let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::LogSoftmax)?;
+        let derivatives = of_predictions(&self.parts, &derive(by_sample(&self.parts, &self.found(&head))));
+        let by_candidates = self.candidates.columns(&derivatives.by_candidates);
+        let hidden_grad_md = head.backward(&derivatives.by_sampled, &by_candidates, gradients)?;
         pass.backward(&hidden_grad_md, gradients)
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            targets_m: &self.targets,
+            temperatures_m: &self.temperatures,
+            candidates_mk: self.candidates.ids_mk.as_ref(),
+        }
+    }
+
+    fn found(&self, head: &Head<'_>) -> Predictions {
+        Predictions {
+            logprobs: head.logprobs.clone(),
+            entropies: head.entropies.clone(),
+            candidates: self.candidates.rows(&head.candidates),
+        }
     }
 }
 
-/// Values of all predictions, as scores of the samples that they are for.
-pub(super) fn by_sample(parts: &[Part<'_>], logprobs: &[f32], entropies: &[f32]) -> Scores {
-    let spread = |part: &Part<'_>, values: &[f32]| {
-        let mut spread = vec![0.0; part.sample.segment.len()];
-        for (&at, &value) in part.positions.iter().zip(&values[part.predictions.clone()]) {
-            spread[at] = value;
-        }
-        spread
-    };
+/// What was found of all predictions, as scores of the samples that they are for.
+pub(super) fn by_sample(parts: &[Part<'_>], found: &Predictions) -> Scores {
+    let candidates = if found.candidates.is_empty() { &[][..] } else { parts };
     Scores {
-        logprobs: parts.iter().map(|part| spread(part, logprobs)).collect(),
-        entropies: parts.iter().map(|part| spread(part, entropies)).collect(),
+        logprobs: parts.iter().map(|part| spread(part, &found.logprobs)).collect(),
+        entropies: parts.iter().map(|part| spread(part, &found.entropies)).collect(),
+        candidates: candidates.iter().map(|part| spread(part, &found.candidates)).collect(),
     }
+}
+
+/// Values of a sample's predictions, at the positions that they are for (T).
+pub(super) fn spread<T: Clone + Default>(part: &Part<'_>, values: &[T]) -> Vec<T> {
+    let mut spread = vec![T::default(); part.sample.segment.len()];
+    for (&at, value) in part.positions.iter().zip(&values[part.predictions.clone()]) {
+        spread[at] = value.clone();
+    }
+    spread
+}
+
+/// Derivatives of samples as those of all predictions.
+pub(super) fn of_predictions(parts: &[Part<'_>], by_sample: &[Derivatives]) -> Derivatives {
+    let mut packed = Derivatives::default();
+    let with_candidates = by_sample.iter().any(|derivatives| !derivatives.by_candidates.is_empty());
+    for (part, derivatives) in parts.iter().zip(by_sample) {
+        for &at in &part.positions {
+            packed.by_sampled.push(derivatives.by_sampled[at]);
+            if with_candidates {
+                packed.by_candidates.push(derivatives.by_candidates.get(at).cloned().unwrap_or_default());
+            }
+        }
+    }
+    packed
 }

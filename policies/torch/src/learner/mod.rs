@@ -1,6 +1,7 @@
 //! The learner: batches in, parameters out.
 
 mod backward;
+mod beforehand;
 mod checkpoint;
 mod collective;
 mod direct;
@@ -9,6 +10,7 @@ mod micro_batch;
 mod optimizer;
 mod publisher;
 mod step;
+mod targets;
 mod torch_learner;
 
 pub use backward::Activations;
@@ -16,4 +18,5 @@ pub use checkpoint::{Checkpoint, Checkpoints, Latest, Retention};
 pub use collective::{Alone, Collective};
 pub use optimizer::{Decay, OptimizerConfig};
 pub use publisher::{Publisher, Unpublished};
+pub use targets::Teacher;
 pub use torch_learner::{LearnerConfig, LearnerSetup, TorchLearner};

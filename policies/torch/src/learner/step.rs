@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
-use clawrl_learn::{LossFigures, Objective, PolicyLoss, Terms, TrainSample, imitation, policy_gradient};
+use clawrl_learn::{
+    CandidateLoss, Candidates, DistillationForm, LossFigures, Objective, PolicyLoss, SegmentLoss, Surrogate,
+    Terms, TrainSample, imitation, policy_gradient, top_k,
+};
 
-use super::micro_batch::Scores;
+use super::beforehand::Beforehand;
+use super::micro_batch::{Derivatives, Scores};
 
 /// Sums over the trained tokens of a step, or of an update.
 #[derive(Debug, Default)]
@@ -33,8 +37,7 @@ pub(super) struct Step<'a> {
     pub(super) samples: &'a [TrainSample],
     /// Positions of the samples of this step.
     pub(super) chosen: &'a [usize],
-    /// Log-probabilities of all samples at the start of the batch, where they are not the present ones.
-    pub(super) proximal: Option<&'a [Vec<f32>]>,
+    pub(super) beforehand: &'a Beforehand,
 }
 
 /// From log-probabilities to the loss and its derivatives.
@@ -47,38 +50,79 @@ pub(super) struct Deriving<'a> {
 
 impl Deriving<'_> {
     /// The loss's derivatives by the log-probabilities of these samples, and their sums. `forward` counts their tokens.
-    pub(super) fn derive(&self, indices: &[usize], forward: u64, scores: &Scores) -> (Vec<Vec<f32>>, Sums) {
+    pub(super) fn derive(
+        &self,
+        indices: &[usize],
+        forward: u64,
+        scores: &Scores,
+    ) -> (Vec<Derivatives>, Sums) {
         let mut sums = Sums { forward, ..Sums::default() };
-        let scored = indices.iter().zip(&scores.logprobs).zip(&scores.entropies);
-        let derivatives = scored
-            .map(|((&index, current), entropies)| {
-                let TrainSample { segment, advantages, .. } = &self.step.samples[index];
-                let weights = self.weights_of.get(&index).map_or(&[][..], Vec::as_slice);
-                let loss = match self.step.objective {
-                    Objective::Imitation => imitation(current, &segment.mask, weights),
-                    Objective::PolicyGradient => {
-                        let proximal = self.step.proximal.map_or(current, |proximal| &proximal[index]);
-                        let terms = Terms {
-                            current,
-                            proximal,
-                            behaviour: &segment.behaviour,
-                            advantages,
-                            mask: &segment.mask,
-                            weights,
-                        };
-                        policy_gradient(self.loss, terms)
-                    }
-                };
-                let trained = masked(&segment.mask, current);
+        let derivatives = indices
+            .iter()
+            .enumerate()
+            .map(|(at, &index)| {
+                let (current, mask) = (&scores.logprobs[at], &self.step.samples[index].segment.mask);
+                let (mut loss, mut by_candidates) = (self.of_sampled(index, current), Vec::new());
+                if let Some(current) =
+                    scores.candidates.get(at).filter(|_| loss.figures.dropped_segments == 0)
+                    && let Some(of_candidates) = self.of_candidates(index, current)
+                {
+                    loss.loss += of_candidates.loss;
+                    by_candidates = of_candidates.d_current;
+                }
+                let trained = masked(mask, current);
                 // A segment without numbers is dropped from the loss, which must not hide it.
                 sums.loss += if trained.clone().all(f32::is_finite) { loss.loss } else { f64::NAN };
                 sums.trained += trained.count() as u64;
-                sums.entropy += masked(&segment.mask, entropies).map(f64::from).sum::<f64>();
+                sums.entropy += masked(mask, &scores.entropies[at]).map(f64::from).sum::<f64>();
                 sums.figures += loss.figures;
-                loss.d_current
+                Derivatives { by_sampled: loss.d_current, by_candidates }
             })
             .collect();
         (derivatives, sums)
+    }
+
+    fn of_sampled(&self, index: usize, current: &[f32]) -> SegmentLoss {
+        let TrainSample { segment, advantages, .. } = &self.step.samples[index];
+        let weights = self.weights(index);
+        match self.step.objective {
+            Objective::Imitation => imitation(current, &segment.mask, weights),
+            Objective::PolicyGradient => {
+                let Beforehand { proximal, reference, teacher, .. } = self.step.beforehand;
+                let terms = Terms {
+                    current,
+                    proximal: proximal.as_ref().map_or(current, |proximal| &proximal[index]),
+                    behaviour: &segment.behaviour,
+                    advantages,
+                    mask: &segment.mask,
+                    weights,
+                    reference: reference.as_ref().map(|reference| &*reference[index]),
+                    teacher: teacher.as_ref().map(|teacher| &*teacher[index]),
+                };
+                policy_gradient(self.loss, terms)
+            }
+        }
+    }
+
+    /// What a teacher's opinion of the candidates adds; `None` where no candidates are learned from.
+    fn of_candidates(&self, index: usize, current: &[Vec<f32>]) -> Option<CandidateLoss> {
+        let scores = self.step.beforehand.candidates.as_ref()?;
+        let distillation = self.loss.distillation?;
+        let DistillationForm::TopK { weight, .. } = distillation.form else { return None };
+        let Surrogate::Token { clip, .. } = self.loss.surrogate else { return None };
+        let rows: Vec<Option<Candidates<'_>>> = current
+            .iter()
+            .zip(&scores.proximal[index])
+            .zip(&scores.teacher[index])
+            .map(|((current, proximal), teacher)| {
+                (!teacher.is_empty()).then_some(Candidates { current, proximal, teacher })
+            })
+            .collect();
+        Some(top_k(&distillation, weight, clip, &rows, self.weights(index)))
+    }
+
+    fn weights(&self, index: usize) -> &[f64] {
+        self.weights_of.get(&index).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -23,10 +23,11 @@ use super::backward::{Activations, Gradients};
 use super::checkpoint::{Checkpoint, Checkpoints, State};
 use super::collective::Collective;
 use super::direct::{Crew, Piece, pieces};
-use super::micro_batch::MicroBatch;
+use super::micro_batch::{MicroBatch, Scores};
 use super::optimizer::{Optimizer, OptimizerConfig};
 use super::publisher::Publisher;
 use super::step::{Deriving, Step, Sums};
+use super::targets::{TargetPolicies, Teacher};
 use crate::error::TorchError;
 use crate::model::{ModelFiles, Params, Rope};
 
@@ -55,6 +56,8 @@ pub struct LearnerConfig {
     pub activations: Activations,
     /// Steps in a row that may be skipped; one more is an error.
     pub max_skipped_steps: u32,
+    /// Who says something about the tokens of [`TrainSample::teacher`]; there where [`PolicyLoss::distillation`] is.
+    pub teacher: Option<Teacher>,
 }
 
 /// What a learner is made from.
@@ -65,6 +68,8 @@ pub struct LearnerSetup<'a> {
     pub params: Params,
     /// Version of these parameters.
     pub version: u64,
+    /// Parameters of the reference, where [`PolicyLoss::kl`] or a frozen teacher needs one.
+    pub reference: Option<Params>,
     /// Where published weights go.
     pub publisher: Box<dyn Publisher>,
     /// Other ranks.
@@ -77,8 +82,8 @@ pub struct LearnerSetup<'a> {
 
 /// See the module.
 pub struct TorchLearner {
-    config: LearnerConfig,
-    params: Params,
+    pub(super) config: LearnerConfig,
+    pub(super) params: Params,
     version: u64,
     publisher: Box<dyn Publisher>,
     collective: Box<dyn Collective>,
@@ -89,6 +94,7 @@ pub struct TorchLearner {
     rope: Rope,
     /// For a small model on the CPU, whose passes it makes.
     crew: Option<Crew>,
+    pub(super) targets: TargetPolicies,
     device: Device,
     skipped_in_a_row: u32,
 }
@@ -103,12 +109,23 @@ impl TorchLearner {
     /// A learner with fresh moments.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for gradients and moments.
+    /// [`TorchError`] when there is no memory for gradients and moments, or a reference or teacher is missing.
     pub fn new(setup: LearnerSetup<'_>) -> Result<Self, TorchError> {
         let layout = setup.params.layout();
         let device = setup.params.flat().device();
         let rope = Rope::new(layout.config(), device)?;
+        let LearnerConfig { loss, teacher, .. } = &setup.config;
+        loss.check().map_err(|error| TorchError::Model(error.to_string()))?;
+        let missing = |what: &str| Err(TorchError::Model(what.to_owned()));
+        if loss.kl.is_some() && setup.reference.is_none() {
+            return missing("a cost of the distance to a reference needs its parameters");
+        }
+        if loss.distillation.is_some() != teacher.is_some() {
+            return missing("a teacher and what is learned from it go together");
+        }
+        let targets = TargetPolicies::new(*teacher, setup.reference, &setup.params)?;
         Ok(Self {
+            targets,
             optimizer: Optimizer::new(setup.config.optimizer, layout, device)?,
             gradients: Gradients::zeros(Arc::clone(layout), device)?,
             crew: Crew::of(&setup.params, &rope, setup.config.activations)?,
@@ -139,6 +156,7 @@ impl TorchLearner {
             self.optimizer.second = second;
             self.optimizer.steps = checkpoint.optimizer_steps;
         }
+        self.targets.restore(checkpoint.teacher, &checkpoint.params)?;
         self.params = checkpoint.params;
         self.version = checkpoint.version;
         Ok(())
@@ -162,8 +180,9 @@ impl TorchLearner {
     /// [`TorchError`] from libtorch.
     pub fn gradients_of(&self, batch: &TrainBatch) -> Result<(f64, Params), TorchError> {
         let chosen: Vec<usize> = (0..batch.samples.len()).collect();
-        let step =
-            Step { objective: batch.objective, samples: &batch.samples, chosen: &chosen, proximal: None };
+        let beforehand = self.beforehand(batch, false)?;
+        let (objective, samples) = (batch.objective, beforehand.samples(batch));
+        let step = Step { objective, samples, chosen: &chosen, beforehand: &beforehand };
         let sums = self.accumulate(step)?;
         Ok((sums.loss, self.gradients.params.copy()?))
     }
@@ -238,27 +257,68 @@ impl TorchLearner {
         pieces(samples, chosen, most.min(wanted))
     }
 
-    /// Log-probabilities of all samples under the present parameters, shape T each.
-    fn proximal(&self, samples: &[TrainSample]) -> Result<Vec<Vec<f32>>, TorchError> {
-        let mut logprobs: Vec<Vec<f32>> =
-            samples.iter().map(|sample| vec![0.0; sample.segment.len()]).collect();
-        let all: Vec<usize> = (0..samples.len()).collect();
-        if let Some(crew) = &self.crew {
-            let pieces = self.pieces(samples, &all);
-            for (piece, scores) in pieces.iter().zip(crew.score(&self.params, &pieces)?) {
-                for (&index, scored) in piece.indices.iter().zip(scores.logprobs) {
-                    logprobs[index] = scored;
+    /// What there is to score of all samples, under some parameters.
+    pub(super) fn score(&self, params: &Params, samples: &[TrainSample]) -> Result<Scores, TorchError> {
+        let rows = |sample: &TrainSample| vec![0.0; sample.segment.len()];
+        let mut all = Scores {
+            logprobs: samples.iter().map(rows).collect(),
+            entropies: samples.iter().map(rows).collect(),
+            candidates: samples.iter().map(|sample| vec![Vec::new(); sample.candidates.len()]).collect(),
+        };
+        let mut keep = |indices: &[usize], scores: Scores| {
+            let mut candidates = scores.candidates.into_iter();
+            let rows = scores.logprobs.into_iter().zip(scores.entropies);
+            for (&index, (logprobs, entropies)) in indices.iter().zip(rows) {
+                (all.logprobs[index], all.entropies[index]) = (logprobs, entropies);
+                if let Some(candidates) = candidates.next() {
+                    all.candidates[index] = candidates;
                 }
             }
-            return Ok(logprobs);
-        }
-        for indices in micro_batches(samples, &all, self.config.micro_batch_tokens) {
-            let Some(batch) = self.pack(samples, &indices)? else { continue };
-            for (&index, scored) in indices.iter().zip(batch.score(&self.params)?.logprobs) {
-                logprobs[index] = scored;
+        };
+        let chosen: Vec<usize> = (0..samples.len()).collect();
+        if let Some(crew) = &self.crew {
+            let pieces = self.pieces(samples, &chosen);
+            for (piece, scores) in pieces.iter().zip(crew.score(params, &pieces)?) {
+                keep(&piece.indices, scores);
+            }
+        } else {
+            for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
+                if let Some(batch) = self.pack(samples, &indices)? {
+                    keep(&indices, batch.score(params)?);
+                }
             }
         }
-        Ok(logprobs)
+        Ok(all)
+    }
+
+    /// The `most` most probable tokens at each trained position of all samples, under some parameters (T rows each).
+    pub(super) fn most_probable(
+        &self,
+        params: &Params,
+        samples: &[TrainSample],
+        most: usize,
+    ) -> Result<Vec<Vec<Vec<u32>>>, TorchError> {
+        let mut all: Vec<Vec<Vec<u32>>> =
+            samples.iter().map(|sample| vec![Vec::new(); sample.segment.len()]).collect();
+        let chosen: Vec<usize> = (0..samples.len()).collect();
+        let mut keep = |indices: &[usize], found: Vec<Vec<Vec<u32>>>| {
+            for (&index, rows) in indices.iter().zip(found) {
+                all[index] = rows;
+            }
+        };
+        if let Some(crew) = &self.crew {
+            let pieces = self.pieces(samples, &chosen);
+            for (piece, found) in pieces.iter().zip(crew.most_probable(params, &pieces, most)?) {
+                keep(&piece.indices, found);
+            }
+        } else {
+            for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
+                if let Some(batch) = self.pack(samples, &indices)? {
+                    keep(&indices, batch.most_probable(params, most)?);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Names the samples whose own loss or gradient is not finite.
@@ -283,15 +343,11 @@ impl TorchLearner {
         let mut report = UpdateReport { version: self.version + 1, ..UpdateReport::default() };
         let steps =
             split_minibatches(&batch.samples, self.config.minibatches, Balance::default(), batch.seed);
-        // With one step the present log-probabilities are the proximal ones, and no forward pass is spent on them.
-        let proximal = match batch.objective {
-            Objective::PolicyGradient if steps.len() > 1 => Some(self.proximal(&batch.samples)?),
-            _ => None,
-        };
+        let beforehand = self.beforehand(batch, steps.len() > 1)?;
         let mut total = Sums::default();
         for chosen in &steps {
-            let (objective, samples, proximal) = (batch.objective, &batch.samples, proximal.as_deref());
-            let step = Step { objective, samples, chosen, proximal };
+            let (objective, samples) = (batch.objective, beforehand.samples(batch));
+            let step = Step { objective, samples, chosen, beforehand: &beforehand };
             let sums = self.accumulate(step)?;
             let norm = Optimizer::norm(&self.gradients)?;
             if sums.loss.is_finite() && norm.is_finite() {
@@ -318,10 +374,14 @@ impl TorchLearner {
         report.entropy = mean(total.entropy, total.trained);
         report.behaviour_gap = total.figures.behaviour_gap();
         report.clip_fraction = total.figures.clip_fraction();
+        report.kl = total.figures.kl_mean();
+        (report.outcome_rms, report.teacher_rms) = total.figures.advantage_rms();
         report.dropped_segments = total.figures.dropped_segments;
         report.trained_tokens = total.trained;
         report.forward_tokens = total.forward;
         self.version += 1;
+        // Each version is published, if not at once: here, a checkpoint before that has the average of all.
+        self.targets.follow(&self.params)?;
         Ok(report)
     }
 }
@@ -350,9 +410,8 @@ impl Learner for TorchLearner {
     }
 
     fn publish(&mut self) -> Result<(), LearnError> {
-        self.publisher
-            .publish(self.version, &self.params)
-            .map_err(|error| LearnError::Backend(error.to_string()))
+        let published = self.publisher.publish(self.version, &self.params);
+        published.map_err(|error| LearnError::Backend(error.to_string()))
     }
 
     fn checkpoint(&mut self, progress: &str) -> Result<(), LearnError> {
@@ -361,6 +420,7 @@ impl Learner for TorchLearner {
             optimizer_steps: self.optimizer.steps,
             first: &self.optimizer.first,
             second: &self.optimizer.second,
+            teacher: self.targets.following(),
             progress,
         };
         let written = self.checkpoints.write(&self.model, &self.params, &state);

@@ -9,14 +9,14 @@ use clawrl_core::{AttemptId, SlotId};
 use clawrl_learn::{LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
     Activations, Alone, Checkpoints, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, OptimizerConfig,
-    ParamLayout, Params, Retention, TorchLearner, Unpublished, configure_threads, init_params, load_params,
-    save_params,
+    ParamLayout, Params, Retention, TorchError, TorchLearner, Unpublished, configure_threads, init_params,
+    load_params, save_params,
 };
 use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
 #[derive(Deserialize)]
-struct Golden {
+pub(crate) struct Golden {
     cap: f64,
     max_grad_norm: f64,
     adamw: GoldenAdamw,
@@ -44,23 +44,23 @@ struct GoldenSample {
     advantage: f32,
 }
 
-fn golden_folder() -> PathBuf {
+pub(crate) fn golden_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/learner")
 }
 
-fn golden() -> Golden {
+pub(crate) fn golden() -> Golden {
     serde_json::from_str(&fs::read_to_string(golden_folder().join("batch.json")).unwrap()).unwrap()
 }
 
 /// The golden file of this name, in the layout of the model.
-fn golden_params(name: &str) -> Params {
+pub(crate) fn golden_params(name: &str) -> Params {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(golden_folder().join("config.json"), folder.path().join("config.json")).unwrap();
     fs::copy(golden_folder().join(name), folder.path().join("model.safetensors")).unwrap();
     load_params(&ModelFiles::of(folder.path()), Device::Cpu).unwrap()
 }
 
-fn golden_batch(golden: &Golden, objective: Objective) -> TrainBatch {
+pub(crate) fn golden_batch(golden: &Golden, objective: Objective) -> TrainBatch {
     let sample = |(index, sample): (usize, &GoldenSample)| TrainSample {
         attempt: AttemptId { slot: SlotId(index as u32), number: 0 },
         segment: Segment {
@@ -73,12 +73,14 @@ fn golden_batch(golden: &Golden, objective: Objective) -> TrainBatch {
         },
         advantages: vec![sample.advantage; sample.ids.len()],
         episode: index as u32,
+        teacher: Vec::new(),
+        candidates: Vec::new(),
     };
     let samples = golden.samples.iter().enumerate().map(sample).collect();
     TrainBatch { objective, samples, groups: Vec::new(), seed: 1 }
 }
 
-fn config(golden: &Golden) -> LearnerConfig {
+pub(crate) fn config(golden: &Golden) -> LearnerConfig {
     LearnerConfig {
         loss: PolicyLoss { weighting: Weighting::Token { cap: golden.cap }, ..PolicyLoss::default() },
         optimizer: OptimizerConfig {
@@ -95,21 +97,40 @@ fn config(golden: &Golden) -> LearnerConfig {
         micro_batch_tokens: NonZeroU32::new(1 << 16).unwrap(),
         activations: Activations::Keep,
         max_skipped_steps: 2,
+        teacher: None,
     }
 }
 
 fn learner_in(folder: &Path, config: LearnerConfig, params: Params) -> TorchLearner {
+    learner_with(folder, config, params, None)
+}
+
+pub(crate) fn learner_with(
+    folder: &Path,
+    config: LearnerConfig,
+    params: Params,
+    reference: Option<Params>,
+) -> TorchLearner {
+    try_learner(folder, config, params, reference).unwrap()
+}
+
+pub(crate) fn try_learner(
+    folder: &Path,
+    config: LearnerConfig,
+    params: Params,
+    reference: Option<Params>,
+) -> Result<TorchLearner, TorchError> {
     configure_threads(std::num::NonZeroUsize::MIN).unwrap();
     TorchLearner::new(LearnerSetup {
         config,
         params,
         version: 0,
+        reference,
         publisher: Box::new(Unpublished),
         collective: Box::new(Alone),
         checkpoints: Checkpoints::new(&folder.join("checkpoints"), Retention { weights: 3, moments: 2 }),
         model_folder: &golden_folder(),
     })
-    .unwrap()
 }
 
 /// `|a - b| / |b|`, the worst over all parameters.
@@ -192,6 +213,8 @@ fn small() -> (Params, TrainBatch) {
             segment,
             advantages,
             episode: index,
+            teacher: Vec::new(),
+            candidates: Vec::new(),
         }
     };
     let samples = (0..12).map(sample).collect();

@@ -5,5 +5,6 @@
 
 mod engine;
 mod learner;
+mod objectives;
 mod policy;
 mod tokenizer;

@@ -21,7 +21,7 @@ use crate::configure_threads;
 use crate::engine::kernels::LANES;
 use crate::error::TorchError;
 use crate::learner::backward::{Activations, Gradients};
-use crate::learner::micro_batch::Scores;
+use crate::learner::micro_batch::{Derivatives, Scores};
 use crate::model::{Params, Rope};
 
 /// Parameters of the largest model: every thread has gradients of its own, 64 MiB of them.
@@ -68,22 +68,33 @@ impl Crew {
         }))
     }
 
-    /// Log-probabilities and entropies of every piece.
+    /// What there is to score of every piece.
     pub(crate) fn score(&self, params: &Params, pieces: &[Piece<'_>]) -> Result<Vec<Scores>, TorchError> {
         self.work(params, pieces, |pass, weights, index| {
-            let (logprobs, entropies) = pass.predict(weights, &pieces[index])?;
-            Ok(pieces[index].scores(&logprobs, &entropies))
+            Ok(pieces[index].scores(&pass.predict(weights, &pieces[index])?))
+        })
+    }
+
+    /// The `most` most probable tokens at each position, by piece and sample (T rows; none where nothing is trained).
+    pub(crate) fn most_probable(
+        &self,
+        params: &Params,
+        pieces: &[Piece<'_>],
+        most: usize,
+    ) -> Result<Vec<Vec<Vec<Vec<u32>>>>, TorchError> {
+        self.work(params, pieces, |pass, weights, index| {
+            Ok(pieces[index].spread(&pass.most_probable(weights, &pieces[index], most)?))
         })
     }
 
     /// Forward, the loss's derivatives by each log-probability from `derive`, backward: adds to `gradients`. `derive`
-    /// gets a piece and its scores, gives the derivatives of each sample, shape T, and something to return for it.
+    /// gets a piece and its scores, gives the derivatives of each sample, and something to return for it.
     pub(crate) fn descend<T: Send>(
         &self,
         params: &Params,
         pieces: &[Piece<'_>],
         gradients: &Gradients,
-        derive: impl Fn(&Piece<'_>, Scores) -> (Vec<Vec<f32>>, T) + Sync,
+        derive: impl Fn(&Piece<'_>, Scores) -> (Vec<Derivatives>, T) + Sync,
     ) -> Result<Vec<T>, TorchError> {
         let sum = Mutex::new(Sum {
             total: gradients.params.share(),
@@ -94,8 +105,7 @@ impl Crew {
         let layout = params.layout();
         self.work(params, pieces, |pass, weights, index| {
             let piece = &pieces[index];
-            let (logprobs, entropies) = pass.predict(weights, piece)?;
-            let (by_sample, result) = derive(piece, piece.scores(&logprobs, &entropies));
+            let (by_sample, result) = derive(piece, piece.scores(&pass.predict(weights, piece)?));
             let free = locked(&self.buffers).pop();
             let buffer = match free {
                 Some(buffer) => buffer,

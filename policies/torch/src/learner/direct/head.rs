@@ -72,7 +72,8 @@ impl Kernel for Predict<'_> {
     }
 }
 
-/// Exponentials of one prediction become the loss's derivative by its logits: `(onehot - softmax) * derivative / T`.
+/// Exponentials of one prediction become the loss's derivative by its logits, as far as the target goes:
+/// `(derivative * onehot - total * softmax) / T`.
 pub(super) struct PredictBack<'a> {
     /// V.
     pub(super) exponentials: &'a mut [f32],
@@ -84,6 +85,8 @@ pub(super) struct PredictBack<'a> {
     pub(super) sum: f32,
     /// The loss's derivative by the log-probability.
     pub(super) derivative: f32,
+    /// Sum of the loss's derivatives by all log-probabilities of the prediction, that of the target among them.
+    pub(super) total: f32,
 }
 
 impl Kernel for PredictBack<'_> {
@@ -92,7 +95,7 @@ impl Kernel for PredictBack<'_> {
     #[inline(always)]
     fn run<A: Arithmetic>(self) {
         let scale = self.derivative / self.temperature;
-        let factor = -scale / self.sum;
+        let factor = -self.total / self.temperature / self.sum;
         for value in self.exponentials.iter_mut() {
             *value *= factor;
         }
@@ -100,10 +103,34 @@ impl Kernel for PredictBack<'_> {
     }
 }
 
+/// The `most` largest logits of one prediction: their places, the largest first; of equal ones the first.
+pub(super) fn largest_logits(logits: &[f32], most: usize) -> Vec<u32> {
+    let mut found: Vec<usize> = Vec::with_capacity(most + 1);
+    for (place, &logit) in logits.iter().enumerate() {
+        if found.len() == most && found.last().is_none_or(|&last| logits[last] >= logit) {
+            continue;
+        }
+        let at = found.partition_point(|&other| logits[other] >= logit);
+        found.insert(at, place);
+        found.truncate(most);
+    }
+    found.into_iter().map(|place| place as u32).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::audited::dispatch;
+
+    #[test]
+    fn the_largest_come_first() {
+        let check =
+            |logits: &[f32], most, expected: &[u32]| assert_eq!(largest_logits(logits, most), expected);
+        check(&[0.5, 2.0, -1.0, 2.0, 1.0], 3, &[1, 3, 4]);
+        check(&[1.0, 1.0, 1.0], 2, &[0, 1]);
+        check(&[3.0, 4.0], 5, &[1, 0]);
+        check(&[3.0], 0, &[]);
+    }
 
     #[test]
     fn a_prediction_is_the_formula_and_its_derivative() {
@@ -123,6 +150,7 @@ mod tests {
             temperature: temperature_32,
             sum: got.sum,
             derivative: derivative as f32,
+            total: derivative as f32,
         });
         for (index, (&got, z)) in row.iter().zip(&scaled).enumerate() {
             let hot = f64::from(u8::from(index == target));

@@ -11,7 +11,7 @@ use tch::Tensor;
 
 use super::attention::{Attend, AttendBack, Heads, Room};
 use super::elementwise::{GatedBack, NormBack, Turn, TurnBack, Turning};
-use super::head::{Predict, PredictBack, Predicted};
+use super::head::{Predict, PredictBack, Predicted, largest_logits};
 use super::piece::Piece;
 use crate::ModelConfig;
 use crate::engine::audited::{GemmRows, Matrix, dispatch};
@@ -19,6 +19,7 @@ use crate::engine::kernels::{GatedUnit, RmsNorm};
 use crate::engine::values;
 use crate::error::TorchError;
 use crate::learner::backward::Activations;
+use crate::learner::micro_batch::{Derivatives, Predictions};
 use crate::model::{LayerParams, Params, Rope};
 
 /// Elements of logits that are held at once.
@@ -181,12 +182,59 @@ impl Pass {
         })
     }
 
-    /// Log-probabilities and entropies of the predictions (M each).
+    /// Log-probabilities and entropies of the predictions, and of their candidates.
     pub(super) fn predict(
         &mut self,
         weights: &Weights,
         piece: &Piece<'_>,
-    ) -> Result<(Vec<f32>, Vec<f32>), TorchError> {
+    ) -> Result<Predictions, TorchError> {
+        self.hidden_of(weights, piece)?;
+        self.predicted.clear();
+        let with_candidates = piece.candidates.iter().any(|candidates| !candidates.is_empty());
+        let mut of_candidates = Vec::new();
+        for start in (0..piece.targets.len()).step_by(self.logits_rows) {
+            for row in 0..self.some_logits(weights, piece, start)? {
+                let at = start + row;
+                let (target, temperature) = (piece.targets[at], piece.temperatures[at]);
+                let logits = self.logits.row_mut(row);
+                // Above the target's, before exponentials take their place.
+                let above: Vec<f32> = piece.candidates[at]
+                    .iter()
+                    .map(|&candidate| (logits[candidate as usize] - logits[target]) / temperature)
+                    .collect();
+                let predicted = dispatch(Predict { logits, target, temperature });
+                if with_candidates {
+                    of_candidates.push(above.into_iter().map(|above| predicted.logprob + above).collect());
+                }
+                self.predicted.push(predicted);
+            }
+        }
+        Ok(Predictions {
+            logprobs: self.predicted.iter().map(|predicted| predicted.logprob).collect(),
+            entropies: self.predicted.iter().map(|predicted| predicted.entropy).collect(),
+            candidates: of_candidates,
+        })
+    }
+
+    /// The `most` most probable tokens of each prediction (M rows).
+    pub(super) fn most_probable(
+        &mut self,
+        weights: &Weights,
+        piece: &Piece<'_>,
+        most: usize,
+    ) -> Result<Vec<Vec<u32>>, TorchError> {
+        self.hidden_of(weights, piece)?;
+        let mut found = Vec::with_capacity(piece.targets.len());
+        for start in (0..piece.targets.len()).step_by(self.logits_rows) {
+            for row in 0..self.some_logits(weights, piece, start)? {
+                found.push(largest_logits(self.logits.row(row), most));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Normed rows that predict.
+    fn hidden_of(&mut self, weights: &Weights, piece: &Piece<'_>) -> Result<(), TorchError> {
         self.check(weights, piece)?;
         self.reserve(piece)?;
         self.x[0].gather(&weights.embedding, &piece.ids)?;
@@ -198,25 +246,16 @@ impl Pass {
             let (x, out) = (last.row(row), self.hidden.row_mut(place));
             dispatch(RmsNorm { x, weight: &weights.final_norm, eps: self.eps, out });
         }
-        self.predicted.clear();
-        for start in (0..piece.targets.len()).step_by(self.logits_rows) {
-            for row in 0..self.some_logits(weights, piece, start)? {
-                let (target, temperature) = (piece.targets[start + row], piece.temperatures[start + row]);
-                let logits = self.logits.row_mut(row);
-                self.predicted.push(dispatch(Predict { logits, target, temperature }));
-            }
-        }
-        let logprobs = self.predicted.iter().map(|predicted| predicted.logprob).collect();
-        Ok((logprobs, self.predicted.iter().map(|predicted| predicted.entropy).collect()))
+        Ok(())
     }
 
-    /// Given the loss's derivative by each log-probability (M) of the piece that was predicted last, adds the gradients
+    /// Given the loss's derivatives by the log-probabilities of the piece that was predicted last, adds the gradients
     /// of all parameters.
     pub(super) fn back(
         &mut self,
         weights: &Weights,
         piece: &Piece<'_>,
-        derivatives: &[f32],
+        derivatives: &Derivatives,
         gradients: &Params,
     ) -> Result<(), TorchError> {
         self.head_back(weights, piece, derivatives, gradients)?;
@@ -238,7 +277,8 @@ impl Pass {
             )));
         }
         let vocabulary = weights.head.size()[0] as usize;
-        match piece.targets.iter().find(|&&target| target >= vocabulary) {
+        let candidates = piece.candidates.iter().flat_map(|row| row.iter().map(|&id| id as usize));
+        match piece.targets.iter().copied().chain(candidates).find(|&token| token >= vocabulary) {
             Some(target) => Err(TorchError::Model(format!("token {target} is none of {vocabulary}"))),
             None => Ok(()),
         }
@@ -279,7 +319,7 @@ impl Pass {
         &mut self,
         weights: &Weights,
         piece: &Piece<'_>,
-        derivatives: &[f32],
+        derivatives: &Derivatives,
         gradients: &Params,
     ) -> Result<(), TorchError> {
         let predictions = piece.targets.len();
@@ -296,8 +336,20 @@ impl Pass {
                 if !all_are_there {
                     dispatch(Predict { logits: &mut *exponentials, target, temperature });
                 }
-                let (sum, derivative) = (self.predicted[at].sum, derivatives[at]);
-                dispatch(PredictBack { exponentials, target, temperature, sum, derivative });
+                let (sum, derivative) = (self.predicted[at].sum, derivatives.by_sampled[at]);
+                let of_candidates = derivatives.by_candidates.get(at).map_or(&[][..], Vec::as_slice);
+                let total = derivative + of_candidates.iter().sum::<f32>();
+                dispatch(PredictBack {
+                    exponentials: &mut *exponentials,
+                    target,
+                    temperature,
+                    sum,
+                    derivative,
+                    total,
+                });
+                for (&candidate, derivative) in piece.candidates[at].iter().zip(of_candidates) {
+                    exponentials[candidate as usize] += derivative / temperature;
+                }
             }
             self.logits.add_products(&self.hidden, start, rows, &mut d_head)?;
             self.d_hidden.multiply_into(start, &self.logits, rows, &weights.head)?;

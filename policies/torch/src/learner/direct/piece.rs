@@ -11,7 +11,9 @@ use std::ops::Range;
 use clawrl_learn::TrainSample;
 
 use super::prefixes::families;
-use crate::learner::micro_batch::{Part, Scores, by_sample};
+use crate::learner::micro_batch::{
+    Derivatives, Part, Predictions, Scores, by_sample, of_predictions, spread,
+};
 
 /// Rows that attend to each other, each to itself and those before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,19 +76,25 @@ pub(crate) struct Piece<'a> {
     pub(super) targets: Vec<usize>,
     /// Temperature it was sampled at.
     pub(super) temperatures: Vec<f32>,
+    /// Tokens beside it that are scored, too.
+    pub(super) candidates: Vec<&'a [u32]>,
     parts: Vec<Part<'a>>,
 }
 
 impl Piece<'_> {
-    /// Log-probabilities and entropies of its predictions, by sample.
-    pub(super) fn scores(&self, logprobs: &[f32], entropies: &[f32]) -> Scores {
-        by_sample(&self.parts, logprobs, entropies)
+    /// What was found of its predictions, by sample.
+    pub(super) fn scores(&self, predictions: &Predictions) -> Scores {
+        by_sample(&self.parts, predictions)
     }
 
-    /// Derivatives by sample, shape T each, become those of the predictions.
-    pub(super) fn derivatives(&self, by_sample: &[Vec<f32>]) -> Vec<f32> {
-        let parts = self.parts.iter().zip(by_sample);
-        parts.flat_map(|(part, derivatives)| part.positions.iter().map(|&at| derivatives[at])).collect()
+    /// Rows of all predictions, by sample and position.
+    pub(super) fn spread<T: Clone + Default>(&self, of_predictions: &[T]) -> Vec<Vec<T>> {
+        self.parts.iter().map(|part| spread(part, of_predictions)).collect()
+    }
+
+    /// Derivatives by sample become those of the predictions.
+    pub(super) fn derivatives(&self, by_sample: &[Derivatives]) -> Derivatives {
+        of_predictions(&self.parts, by_sample)
     }
 }
 
@@ -159,6 +167,7 @@ impl<'a> Piece<'a> {
             self.predicting.push(row);
             self.targets.push(segment.ids[at] as usize);
             self.temperatures.push(segment.temperatures[at]);
+            self.candidates.push(sample.candidates_at(at));
         }
         self.indices.push(index);
         self.tokens += segment.len() as u64;

@@ -10,7 +10,7 @@ use tch::{Device, Kind};
 use super::{Crew, pieces};
 use crate::configure_threads;
 use crate::learner::backward::{Activations, Gradients};
-use crate::learner::micro_batch::{MicroBatch, Scores};
+use crate::learner::micro_batch::{Derivatives, MicroBatch, Scores};
 use crate::model::{ModelConfig, ParamLayout, Params, Rope, init_params};
 
 const VOCABULARY: u64 = 96;
@@ -64,6 +64,17 @@ fn samples(seed: u64) -> Vec<TrainSample> {
     samples[2].segment.mask.fill(false);
     let again = samples[1].segment.clone();
     samples.push(sample(samples.len(), again));
+    // Of some samples some tokens have candidates, the sampled one at times among them.
+    for sample in samples.iter_mut().step_by(2) {
+        let mut candidates = vec![Vec::new(); sample.segment.len()];
+        for row in candidates.iter_mut().step_by(3) {
+            row.extend((0..random.below(4)).map(|_| random.below(VOCABULARY) as u32));
+        }
+        if let Some(last) = candidates.last_mut() {
+            *last = vec![sample.segment.ids[sample.segment.len() - 1], 5];
+        }
+        sample.candidates = candidates;
+    }
     samples
 }
 
@@ -73,16 +84,29 @@ fn sample(index: usize, segment: Segment) -> TrainSample {
         advantages: vec![1.0; segment.len()],
         segment,
         episode: index as u32,
+        teacher: Vec::new(),
+        candidates: Vec::new(),
     }
 }
 
 /// Any derivatives that depend on sample, position and log-probability.
-fn derive(indices: &[usize], scores: &Scores) -> Vec<Vec<f32>> {
+fn derive(indices: &[usize], scores: &Scores) -> Vec<Derivatives> {
     let derivative = |index: usize, (at, logprob): (usize, &f32)| ((index * 7 + at) as f32).sin() * logprob;
-    let of = |(&index, logprobs): (&usize, &Vec<f32>)| {
-        logprobs.iter().enumerate().map(|logprob| derivative(index, logprob)).collect()
+    let of = |(at, &index): (usize, &usize)| {
+        let row = |logprobs: &Vec<f32>, salt: usize| {
+            logprobs.iter().enumerate().map(|logprob| derivative(index + salt, logprob)).collect()
+        };
+        let candidates = scores.candidates.get(at).map_or(&[][..], Vec::as_slice);
+        Derivatives {
+            by_sampled: row(&scores.logprobs[at], 0),
+            by_candidates: candidates
+                .iter()
+                .enumerate()
+                .map(|(at, values)| row(values, 3 * at + 1))
+                .collect(),
+        }
     };
-    indices.iter().zip(&scores.logprobs).map(of).collect()
+    indices.iter().enumerate().map(of).collect()
 }
 
 /// Scores by sample, and gradients.
@@ -168,6 +192,29 @@ fn i1_it_is_the_function_that_autograd_derives() {
             assert_close(&by_crew(&params, &samples, rows, threads, Activations::Keep), &expected);
         }
     }
+}
+
+#[test]
+fn the_most_probable_are_those_of_autograd() {
+    let (params, samples) = (model(4, 2, 16, true), samples(9));
+    let rope = Rope::new(params.layout().config(), Device::Cpu).unwrap();
+    let crew = Crew::of(&params, &rope, Activations::Keep).unwrap().unwrap();
+    let chosen: Vec<usize> = (0..samples.len()).filter(|&index| index != 2).collect();
+    let members: Vec<&TrainSample> = chosen.iter().map(|&index| &samples[index]).collect();
+    let batch = MicroBatch::pack(&params, &rope, &members, Device::Cpu).unwrap().unwrap();
+    let expected = batch.most_probable(&params, 5).unwrap();
+    let pieces = pieces(&samples, &chosen, 60);
+    let found = crew.most_probable(&params, &pieces, 5).unwrap();
+    let mut seen = 0;
+    for (piece, found) in pieces.iter().zip(found) {
+        for (&index, rows) in piece.indices.iter().zip(found) {
+            let place = chosen.iter().position(|&other| other == index).unwrap();
+            assert_eq!(rows, expected[place], "sample {index}");
+            seen += rows.iter().filter(|row| row.len() == 5).count();
+        }
+    }
+    let trained: usize = chosen.iter().map(|&index| samples[index].segment.trained()).sum();
+    assert_eq!(seen, trained);
 }
 
 #[test]

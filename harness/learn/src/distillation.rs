@@ -1,0 +1,223 @@
+//! On-policy distillation: what a teacher thinks of the tokens that the policy itself sampled, or might have.
+//!
+//! The teacher reads more than the policy did (a hint, a demonstration, what came next), so it is another distribution over
+//! the same tokens.
+//!
+//! I1. A token without a word of the teacher contributes nothing. I2. Terms lie within the bound, whatever the log-probabilities.
+//! I3. `d_current` of [`top_k`] is the exact derivative of its loss by each candidate's current log-probability.
+//!
+//! Shapes: T tokens, K candidates of each. Units: nats, at the temperature that the token was sampled at. Pure; nothing to cancel.
+//! Source: OpenClaw-RL, arXiv 2603.10165; SDFT, 2601.19897; SDPO, 2601.20802. Deviations: both forms are bounded, and weighed
+//! against the outcome's term.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::loss_config::Clip;
+
+/// What of a teacher's opinion becomes part of the loss.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Distillation {
+    /// What its term is multiplied by; over 0. That of the outcome's is [`crate::PolicyLoss::outcome_weight`].
+    pub weight: f64,
+    /// Bound of a difference of log-probabilities, nats; over 0.
+    pub bound: f64,
+    /// Which tokens the teacher is asked about.
+    pub form: DistillationForm,
+}
+
+impl Default for Distillation {
+    fn default() -> Self {
+        Self { weight: 1.0, bound: 1.0, form: DistillationForm::default() }
+    }
+}
+
+/// Which tokens the teacher is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum DistillationForm {
+    /// The sampled one: d = clip(teacher - o) is added to its advantage.
+    #[default]
+    Sampled,
+    /// The policy's most probable ones, by a loss of their own.
+    TopK {
+        /// How many.
+        k: NonZeroU32,
+        /// What each of them counts.
+        weight: CandidateWeight,
+    },
+}
+
+/// What a candidate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateWeight {
+    /// Its probability among the candidates: they sum to 1.
+    #[default]
+    Renormalised,
+    /// Its probability.
+    Mass,
+}
+
+impl Distillation {
+    /// d: how much more probable the teacher finds a token than the policy did, bounded.
+    #[must_use]
+    pub fn difference(&self, teacher: f32, proximal: f32) -> f64 {
+        (f64::from(teacher) - f64::from(proximal)).clamp(-self.bound, self.bound)
+    }
+}
+
+/// The candidates at one token: log-probabilities of each, in one order.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidates<'a> {
+    /// By the current parameters (K).
+    pub current: &'a [f32],
+    /// By the parameters at the start of the batch (K).
+    pub proximal: &'a [f32],
+    /// By the teacher (K).
+    pub teacher: &'a [f32],
+}
+
+/// What a segment's candidates add to the loss.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CandidateLoss {
+    /// Its share of the aggregated loss.
+    pub loss: f64,
+    /// Derivative of that by each current log-probability (T x K); empty rows where nobody was asked.
+    pub d_current: Vec<Vec<f32>>,
+}
+
+/// The loss over candidates of one segment: sum over t of w_t times the sum over v of max(-A rho, -A clip(rho)), with
+/// A = clip(teacher - o) times what the candidate counts. `weights` as [`crate::token_weights`] makes them (T).
+///
+/// # Panics
+/// When columns differ in length: a fault of the caller.
+#[must_use]
+pub fn top_k(
+    config: &Distillation,
+    counts: CandidateWeight,
+    clip: Clip,
+    candidates: &[Option<Candidates<'_>>],
+    weights: &[f64],
+) -> CandidateLoss {
+    assert_eq!(candidates.len(), weights.len(), "columns of one segment differ in length");
+    let mut loss = 0.0;
+    let d_current = candidates
+        .iter()
+        .zip(weights)
+        .map(|(candidates, &weight)| {
+            let Some(candidates) = candidates.filter(|_| weight != 0.0) else { return Vec::new() };
+            let (of_token, mut derivatives) = of_token(config, counts, clip, candidates);
+            loss += config.weight * weight * of_token;
+            for derivative in &mut derivatives {
+                *derivative *= config.weight * weight;
+            }
+            derivatives.into_iter().map(|derivative| derivative as f32).collect()
+        })
+        .collect();
+    CandidateLoss { loss, d_current }
+}
+
+fn of_token(
+    config: &Distillation,
+    counts: CandidateWeight,
+    clip: Clip,
+    candidates: Candidates<'_>,
+) -> (f64, Vec<f64>) {
+    let Candidates { current, proximal, teacher } = candidates;
+    assert!(current.len() == proximal.len() && current.len() == teacher.len(), "candidates differ in number");
+    let probabilities: Vec<f64> = proximal.iter().map(|&logprob| f64::from(logprob).exp()).collect();
+    let total = match counts {
+        CandidateWeight::Renormalised => probabilities.iter().sum(),
+        CandidateWeight::Mass => 1.0,
+    };
+    let mut loss = 0.0;
+    let derivatives = (0..current.len()).map(|at| {
+        let advantage = config.difference(teacher[at], proximal[at]) * probabilities[at] / total;
+        let ratio = (f64::from(current[at]) - f64::from(proximal[at])).exp();
+        let plain = -ratio * advantage;
+        let bounded = -ratio.clamp(1.0 - clip.low, 1.0 + clip.high) * advantage;
+        loss += plain.max(bounded);
+        if bounded > plain { 0.0 } else { plain }
+    });
+    let derivatives = derivatives.collect();
+    (loss, derivatives)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row<'a>(current: &'a [f32], proximal: &'a [f32], teacher: &'a [f32]) -> Option<Candidates<'a>> {
+        Some(Candidates { current, proximal, teacher })
+    }
+
+    #[test]
+    fn by_hand() {
+        let (half, quarter) = (0.5f32.ln(), 0.25f32.ln());
+        let proximal = [half, quarter];
+        // Differences ln 1.5 and a bounded -1.
+        let teacher = [0.75f32.ln(), -9.0];
+        let config = Distillation { weight: 2.0, ..Distillation::default() };
+        let of = |counts| {
+            let candidates = [None, row(&proximal, &proximal, &teacher)];
+            top_k(&config, counts, Clip::TOKEN, &candidates, &[0.5, 0.5])
+        };
+        let renormalised = of(CandidateWeight::Renormalised);
+        let (first, second) = (1.5f64.ln() * 2.0 / 3.0, -1.0 / 3.0);
+        assert!((renormalised.loss + first + second).abs() < 1e-6, "{renormalised:?}");
+        assert_eq!(renormalised.d_current[0], Vec::<f32>::new());
+        let row = &renormalised.d_current[1];
+        assert!(
+            (f64::from(row[0]) + first).abs() < 1e-6 && (f64::from(row[1]) + second).abs() < 1e-6,
+            "{row:?}"
+        );
+        let mass = of(CandidateWeight::Mass);
+        assert!((mass.loss - renormalised.loss * 0.75).abs() < 1e-6, "{mass:?}");
+    }
+
+    #[test]
+    fn i1_who_was_not_asked_says_nothing() {
+        let candidates = [None, row(&[0.0], &[0.0], &[-1.0])];
+        let result =
+            top_k(&Distillation::default(), CandidateWeight::Mass, Clip::TOKEN, &candidates, &[1.0, 0.0]);
+        assert_eq!(result, CandidateLoss { loss: 0.0, d_current: vec![Vec::new(), Vec::new()] });
+    }
+
+    #[test]
+    fn i2_differences_are_bounded() {
+        let config = Distillation { bound: 0.5, ..Distillation::default() };
+        assert_eq!(config.difference(0.0, -9.0), 0.5);
+        assert_eq!(config.difference(f32::NEG_INFINITY, -1.0), -0.5);
+        assert_eq!(config.difference(-1.25, -1.0), -0.25);
+    }
+
+    proptest! {
+        #[test]
+        fn i3_the_derivative_is_that_of_the_loss(
+            rows in prop::collection::vec((-3.0..-0.1f32, -4.0..0.0f32, -0.5..0.5f32), 1..5),
+            at in 0usize..4,
+            mass in any::<bool>(),
+        ) {
+            let at = at % rows.len();
+            let counts = if mass { CandidateWeight::Mass } else { CandidateWeight::Renormalised };
+            let proximal: Vec<f32> = rows.iter().map(|row| row.0).collect();
+            let teacher: Vec<f32> = rows.iter().map(|row| row.1).collect();
+            let step = 1.0 / 4096.0;
+            let with = |by: f32| {
+                let mut current: Vec<f32> = rows.iter().map(|row| row.0 + row.2).collect();
+                current[at] += by;
+                top_k(&Distillation::default(), counts, Clip::TOKEN, &[row(&current, &proximal, &teacher)], &[0.25])
+            };
+            let (above, here, below) = (with(step), with(0.0), with(-step));
+            let kinks = [&above, &here, &below].map(|result| result.d_current[0][at] == 0.0);
+            prop_assume!(kinks[0] == kinks[1] && kinks[1] == kinks[2]);
+            let numeric = (above.loss - below.loss) / f64::from(2.0 * step);
+            prop_assert!((numeric - f64::from(here.d_current[0][at])).abs() < 1e-3);
+        }
+    }
+}

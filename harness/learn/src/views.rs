@@ -1,0 +1,145 @@
+//! From two readings of one episode, as the policy had it and with a hint in it, to what a teacher is asked.
+//!
+//! I1. A token of the one reading is the token of the other that was sampled at the same place in the episode, whatever stands
+//! around it and wherever its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
+//!
+//! Pure; nothing to cancel.
+
+use crate::{Segment, TeacherView, ViewPlace};
+
+/// Why two readings are not of one episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// One has more sampled tokens.
+    #[error("{plain} tokens were sampled, and {hinted} in the reading with a hint")]
+    Count {
+        /// In the policy's reading.
+        plain: usize,
+        /// In the other.
+        hinted: usize,
+    },
+    /// A token is another one.
+    #[error("sampled token {place} is another one in the reading with a hint")]
+    Token {
+        /// Its place in the episode.
+        place: usize,
+    },
+}
+
+/// The views of each segment of an episode, in order of the reading with a hint.
+///
+/// # Errors
+/// [`ViewError`]: they are not the same episode.
+pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<TeacherView>>, ViewError> {
+    let (ours, theirs) = (sampled(plain), sampled(hinted));
+    if ours.len() != theirs.len() {
+        return Err(ViewError::Count { plain: ours.len(), hinted: theirs.len() });
+    }
+    // Of each segment: which of the hinted ones asks about what.
+    let mut asked: Vec<Vec<(usize, Vec<ViewPlace>)>> = vec![Vec::new(); plain.len()];
+    let mut open = None;
+    for (place, (&(of, at), &(by, view))) in ours.iter().zip(&theirs).enumerate() {
+        if plain[of].ids[at] != hinted[by].ids[view] {
+            return Err(ViewError::Token { place });
+        }
+        if open != Some((of, by)) {
+            open = Some((of, by));
+            asked[of].push((by, Vec::new()));
+        }
+        if let Some((_, places)) = asked[of].last_mut() {
+            places.push(ViewPlace { view, segment: at });
+        }
+    }
+    let view = |(by, places): (usize, Vec<ViewPlace>)| {
+        let end = places.last().map_or(0, |last| last.view + 1);
+        TeacherView { ids: hinted[by].ids[..end].to_vec(), places }
+    };
+    Ok(asked.into_iter().map(|of_segment| of_segment.into_iter().map(view).collect()).collect())
+}
+
+/// Segment and position of every token that is trained on.
+fn sampled(segments: &[Segment]) -> Vec<(usize, usize)> {
+    let of = |(index, segment): (usize, &Segment)| {
+        let trained: Vec<usize> = (0..segment.len()).filter(|&at| segment.mask[at]).collect();
+        trained.into_iter().map(move |at| (index, at)).collect::<Vec<_>>()
+    };
+    segments.iter().enumerate().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Context below 10, sampled tokens from 10 on.
+    fn segment(ids: &[u32]) -> Segment {
+        let mut segment = Segment::default();
+        for &id in ids {
+            if id < 10 { segment.push_context(&[id]) } else { segment.push_sampled(0, id, -1.0, 0, 1.0) }
+        }
+        segment
+    }
+
+    /// Places in a view and in its segment.
+    type Places<'a> = &'a [(usize, usize)];
+    type Found = (Vec<u32>, Vec<(usize, usize)>);
+
+    fn check(plain: &[&[u32]], hinted: &[&[u32]], expected: &[&[(&[u32], Places<'_>)]]) {
+        let read =
+            |readings: &[&[u32]]| -> Vec<Segment> { readings.iter().map(|ids| segment(ids)).collect() };
+        let plain = read(plain);
+        let views = teacher_views(&plain, &read(hinted)).unwrap();
+        assert!(
+            plain.iter().zip(&views).all(|(segment, views)| views.iter().all(|view| view.is_of(segment)))
+        );
+        let place = |place: &ViewPlace| (place.view, place.segment);
+        let found: Vec<Vec<Found>> = views
+            .iter()
+            .map(|views| {
+                views.iter().map(|view| (view.ids.clone(), view.places.iter().map(place).collect())).collect()
+            })
+            .collect();
+        let expected: Vec<Vec<Found>> = expected
+            .iter()
+            .map(|views| views.iter().map(|(ids, places)| (ids.to_vec(), places.to_vec())).collect())
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn i1_a_token_is_found_behind_a_hint() {
+        check(
+            &[&[1, 2, 10, 11, 3, 12, 4]],
+            &[&[1, 2, 7, 8, 10, 11, 3, 12, 4]],
+            &[&[(&[1, 2, 7, 8, 10, 11, 3, 12], &[(4, 2), (5, 3), (7, 5)])]],
+        );
+    }
+
+    #[test]
+    fn i2_segments_may_begin_elsewhere() {
+        // Of the policy's reading the second segment begins with 3, of the other one with 2: 11 is context of the policy's
+        // second segment there, and a token of its own here.
+        let (mut kept, mut later) = (Segment::default(), segment(&[3, 12]));
+        kept.push_context(&[2, 11]);
+        kept.ids.append(&mut later.ids);
+        kept.mask.append(&mut later.mask);
+        let plain = [segment(&[1, 10, 2, 11]), kept];
+        let hinted = [segment(&[1, 7, 10]), segment(&[7, 2, 11, 3, 12])];
+        let views = teacher_views(&plain, &hinted).unwrap();
+        let places = |view: &TeacherView| -> Vec<(usize, usize)> {
+            view.places.iter().map(|place| (place.view, place.segment)).collect()
+        };
+        let found: Vec<Vec<_>> = views.iter().map(|views| views.iter().map(places).collect()).collect();
+        assert_eq!(found, [vec![vec![(2, 1)], vec![(2, 3)]], vec![vec![(4, 3)]]]);
+        assert_eq!(views[0][1].ids, [7, 2, 11]);
+        assert_eq!(views[1][0].ids, [7, 2, 11, 3, 12]);
+    }
+
+    #[test]
+    fn readings_of_other_episodes_are_refused() {
+        let refused =
+            |plain: &[u32], hinted: &[u32]| teacher_views(&[segment(plain)], &[segment(hinted)]).unwrap_err();
+        assert_eq!(refused(&[1, 10], &[1, 10, 11]), ViewError::Count { plain: 1, hinted: 2 });
+        assert_eq!(refused(&[1, 10, 11], &[1, 7, 10, 12]), ViewError::Token { place: 1 });
+        assert_eq!(teacher_views(&[], &[]), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,105 @@
+//! Target policies, beside the one that learns: the reference that it is kept near to, and the teacher that it learns from.
+//!
+//! I1. The reference never changes. I2. A teacher that follows does so once for each version, in fp32:
+//! theta_T <- decay theta_T + (1 - decay) theta. I3. Whoever is asked sees no gradient.
+//!
+//! Source: learning with an exponential moving average as teacher: SDFT, arXiv 2601.19897, section 4. Deviations: none.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TorchError;
+use crate::model::Params;
+
+/// Which parameters a teacher has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Teacher {
+    /// Those that learn, as they are at the start of a batch.
+    Current,
+    /// Those that learn, averaged over the versions.
+    Ema {
+        /// What remains of the average at each version, below 1.
+        decay: f64,
+    },
+    /// Those of the reference.
+    Frozen,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TargetPolicies {
+    reference: Option<Params>,
+    following: Option<Following>,
+    teacher: Option<Teacher>,
+}
+
+#[derive(Debug)]
+struct Following {
+    decay: f64,
+    params: Params,
+}
+
+impl TargetPolicies {
+    /// `reference` is there where the loss has a cost of the distance to it, or the teacher is frozen.
+    pub(crate) fn new(
+        teacher: Option<Teacher>,
+        reference: Option<Params>,
+        present: &Params,
+    ) -> Result<Self, TorchError> {
+        let refused = |what: &str| Err(TorchError::Model(what.to_owned()));
+        if reference.as_ref().is_some_and(|reference| reference.layout() != present.layout()) {
+            return refused("the reference is a model of another shape");
+        }
+        if let Some(Teacher::Ema { decay }) = teacher
+            && !(0.0..1.0).contains(&decay)
+        {
+            return refused("the decay of a teacher is at least 0 and below 1");
+        }
+        if teacher == Some(Teacher::Frozen) && reference.is_none() {
+            return refused("a frozen teacher needs the parameters of a reference");
+        }
+        let following = match teacher {
+            Some(Teacher::Ema { decay }) => Some(Following { decay, params: present.copy()? }),
+            _ => None,
+        };
+        Ok(Self { reference, following, teacher })
+    }
+
+    /// The reference, where there is one.
+    pub(crate) fn reference(&self) -> Option<&Params> {
+        self.reference.as_ref()
+    }
+
+    /// The teacher, where there is one.
+    pub(crate) fn teacher<'a>(&'a self, present: &'a Params) -> Option<&'a Params> {
+        match self.teacher? {
+            Teacher::Current => Some(present),
+            Teacher::Ema { .. } => self.following.as_ref().map(|following| &following.params),
+            Teacher::Frozen => self.reference.as_ref(),
+        }
+    }
+
+    /// There is a new version (I2).
+    pub(crate) fn follow(&mut self, present: &Params) -> Result<(), TorchError> {
+        if let Some(Following { decay, params }) = &self.following {
+            let _ = tch::no_grad(|| params.flat().shallow_clone().f_lerp_(present.flat(), 1.0 - decay))?;
+        }
+        Ok(())
+    }
+
+    /// What has to be kept in a checkpoint.
+    pub(crate) fn following(&self) -> Option<&Params> {
+        self.following.as_ref().map(|following| &following.params)
+    }
+
+    /// Goes on with what a checkpoint kept; from the present parameters where it kept nothing.
+    pub(crate) fn restore(&mut self, kept: Option<Params>, present: &Params) -> Result<(), TorchError> {
+        if let Some(following) = &mut self.following {
+            following.params = match kept {
+                Some(kept) => kept,
+                None => present.copy()?,
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! One step of every objective against PyTorch. Golden file: `ci/golden/objectives.py`.
+
+use clawrl_learn::{
+    Aggregation, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, Learner as _,
+    Objective, PolicyLoss, Surrogate, TeacherView, TrainBatch, ViewPlace, Weighting,
+};
+use clawrl_torch::{Checkpoints, LearnerConfig, ParamLayout, Params, Retention, Teacher};
+use serde::Deserialize;
+use std::num::NonZeroU32;
+use tch::{Device, Kind, Tensor};
+
+use crate::learner::{config, golden, golden_batch, golden_folder, golden_params, learner_with, try_learner};
+
+#[derive(Deserialize)]
+struct File {
+    views: Vec<Vec<View>>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct View {
+    ids: Vec<u32>,
+    places: Vec<(usize, usize)>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    objective: Written,
+    loss: f64,
+    /// Norm, and product with a wave, by parameter.
+    gradients: std::collections::BTreeMap<String, (f64, f64)>,
+}
+
+/// As the script writes it.
+#[derive(Deserialize)]
+struct Written {
+    surrogate: String,
+    weighting: Option<String>,
+    aggregation: Aggregation,
+    outcome_weight: f64,
+    kl: Option<KlEstimator>,
+    teacher: Option<String>,
+    form: Option<String>,
+    weight: Option<f64>,
+    k: Option<NonZeroU32>,
+    counts: Option<CandidateWeight>,
+}
+
+impl Written {
+    fn loss(&self) -> PolicyLoss {
+        PolicyLoss {
+            surrogate: match self.surrogate.as_str() {
+                "sequence" => Surrogate::Sequence { clip: Clip::SEQUENCE },
+                "cispo" => Surrogate::Cispo { cap: 5.0 },
+                _ => Surrogate::default(),
+            },
+            weighting: if self.weighting.is_some() { Weighting::Token { cap: 2.0 } } else { Weighting::None },
+            aggregation: self.aggregation,
+            kl: self.kl.map(|estimator| KlPenalty { coefficient: 0.3, estimator }),
+            outcome_weight: self.outcome_weight,
+            distillation: self.form.as_ref().map(|form| Distillation {
+                weight: self.weight.unwrap(),
+                bound: 1.0,
+                form: match form.as_str() {
+                    "top_k" => DistillationForm::TopK { k: self.k.unwrap(), weight: self.counts.unwrap() },
+                    _ => DistillationForm::Sampled,
+                },
+            }),
+        }
+    }
+
+    fn teacher(&self) -> Option<Teacher> {
+        self.teacher.as_ref().map(|teacher| match teacher.as_str() {
+            "frozen" => Teacher::Frozen,
+            _ => Teacher::Current,
+        })
+    }
+}
+
+fn file() -> File {
+    let text = std::fs::read_to_string(golden_folder().join("objectives.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn batch(file: &File) -> TrainBatch {
+    let mut batch = golden_batch(&golden(), Objective::PolicyGradient);
+    for (sample, views) in batch.samples.iter_mut().zip(&file.views) {
+        let view = |View { ids, places }: &View| TeacherView {
+            ids: ids.clone(),
+            places: places.iter().map(|&(view, segment)| ViewPlace { view, segment }).collect(),
+        };
+        sample.teacher = views.iter().map(view).collect();
+    }
+    batch
+}
+
+/// Norm, and product with the script's wave, of the gradient of a parameter that files have under this name.
+fn fingerprint(gradients: &Params, name: &str) -> (f64, f64) {
+    let flat = gradients.named(name).unwrap().to_kind(Kind::Double).flatten(0, -1);
+    let wave = (Tensor::arange(flat.numel() as i64, (Kind::Double, Device::Cpu)) * 0.37 + 1.0).sin();
+    (f64::try_from(flat.norm()).unwrap(), f64::try_from((&flat * wave).sum(Kind::Double)).unwrap())
+}
+
+#[test]
+fn a_step_of_every_objective_is_that_of_pytorch() {
+    let (golden, file) = (golden(), file());
+    let folder = tempfile::tempdir().unwrap();
+    let batch = batch(&file);
+    assert!(file.cases.len() >= 10);
+    for case in &file.cases {
+        // At once, and in several micro-batches.
+        for tokens in [1 << 16, 40] {
+            let config = LearnerConfig {
+                loss: case.objective.loss(),
+                teacher: case.objective.teacher(),
+                micro_batch_tokens: NonZeroU32::new(tokens).unwrap(),
+                ..config(&golden)
+            };
+            config.loss.check().unwrap();
+            let reference = Some(golden_params("reference.safetensors"));
+            let learner = learner_with(folder.path(), config, golden_params("model.safetensors"), reference);
+            let (loss, gradients) = learner.gradients_of(&batch).unwrap();
+            let place = format!("{}, {tokens} tokens", case.name);
+            assert!(
+                (loss - case.loss).abs() <= 2e-5 * case.loss.abs().max(0.1),
+                "{place}: {loss}, not {}",
+                case.loss
+            );
+            for (name, &(norm, along)) in &case.gradients {
+                let (got_norm, got_along) = fingerprint(&gradients, name);
+                let near = |got: f64, expected: f64| (got - expected).abs() <= 2e-5 * norm.max(1e-3);
+                assert!(near(got_norm, norm), "{place}, {name}: norm {got_norm}, not {norm}");
+                assert!(near(got_along, along), "{place}, {name}: {got_along} along the wave, not {along}");
+            }
+        }
+    }
+}
+
+/// Settings with which several steps of a batch need all that is known beforehand.
+fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
+    let loss = PolicyLoss {
+        kl: Some(KlPenalty { coefficient: 0.1, estimator: KlEstimator::K3 }),
+        distillation: Some(Distillation { weight: 0.5, bound: 1.0, form }),
+        ..PolicyLoss::default()
+    };
+    let minibatches = NonZeroU32::new(2).unwrap();
+    LearnerConfig { loss, minibatches, teacher: Some(Teacher::Ema { decay }), ..config(&golden()) }
+}
+
+#[test]
+fn a_teacher_that_follows_goes_on_from_a_checkpoint_to_the_same_bits() {
+    let top_k =
+        DistillationForm::TopK { k: NonZeroU32::new(4).unwrap(), weight: CandidateWeight::Renormalised };
+    for form in [DistillationForm::Sampled, top_k] {
+        let folder = tempfile::tempdir().unwrap();
+        let batch = batch(&file());
+        let start = || golden_params("model.safetensors");
+        let reference = || Some(golden_params("reference.safetensors"));
+        let learner = |decay| learner_with(folder.path(), in_steps(form, decay), start(), reference());
+        let (mut whole, mut quick) = (learner(0.9), learner(0.0));
+        for _ in 0..2 {
+            let report = whole.update(&batch).unwrap();
+            assert_eq!((report.steps, report.skipped), (2, 0));
+            assert!(report.kl > 0.0, "{report:?}");
+            quick.update(&batch).unwrap();
+        }
+        whole.checkpoint("two").unwrap();
+        let last = whole.update(&batch).unwrap();
+
+        let checkpoints =
+            Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+        let checkpoint = checkpoints.latest(Device::Cpu).unwrap().checkpoint.unwrap();
+        let kept = checkpoint.teacher.as_ref().unwrap();
+        assert!(!kept.flat().equal(checkpoint.params.flat()), "it lags behind");
+        let mut resumed = learner(0.9);
+        resumed.restore(checkpoint).unwrap();
+        assert_eq!(resumed.update(&batch).unwrap(), last);
+        assert!(resumed.params().flat().equal(whole.params().flat()));
+        // One that does not lag says something else.
+        quick.update(&batch).unwrap();
+        assert!(!quick.params().flat().equal(whole.params().flat()));
+    }
+}
+
+#[test]
+fn what_a_learner_cannot_honour_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |config: LearnerConfig, reference: Option<Params>, expected: &str| {
+        let made = try_learner(folder.path(), config, golden_params("model.safetensors"), reference);
+        let error = made.err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let with = |loss: PolicyLoss, teacher| LearnerConfig { loss, teacher, ..config(&golden()) };
+    let plain = PolicyLoss::default();
+    let kl = Some(KlPenalty { coefficient: 0.1, estimator: KlEstimator::K3 });
+    check(with(PolicyLoss { kl, ..plain }, None), None, "needs its parameters");
+    let distillation = Some(Distillation::default());
+    check(with(PolicyLoss { distillation, ..plain }, None), None, "go together");
+    check(with(plain, Some(Teacher::Current)), None, "go together");
+    let taught = PolicyLoss { distillation, ..plain };
+    check(with(taught, Some(Teacher::Frozen)), None, "a frozen teacher needs");
+    check(with(taught, Some(Teacher::Ema { decay: 1.0 })), None, "at least 0 and below 1");
+    let cispo = PolicyLoss { surrogate: Surrogate::Cispo { cap: 5.0 }, ..plain };
+    check(with(cispo, None), None, "does not go with the surrogate");
+    let mut shape = golden_params("model.safetensors").layout().config().clone();
+    shape.vocab_size = 64;
+    let other = Params::zeros(std::sync::Arc::new(ParamLayout::new(shape)), Device::Cpu).unwrap();
+    check(with(PolicyLoss { kl, ..plain }, None), Some(other), "of another shape");
+}
