@@ -300,7 +300,7 @@ fn a_page_that_breaks_faults_its_own_attempt_alone() {
         let alerts = broken(provider.as_ref(), "while (true) alert(1)").await.unwrap();
         assert_eq!(alerts, "dialog: alert \"1\"");
         // Each had no longer than a step may take.
-        assert!(begun.elapsed() < Duration::from_secs(280));
+        assert!(begun.elapsed() < Duration::from_secs(180));
         // And browsers are provided as before.
         let (mut after, seen) = begin(
             provider.as_ref(),
