@@ -9,6 +9,7 @@
 //!   the way through an episode ([`ready`], [`step`]).
 //! - Software engineering environments, whoever provides them: a small repository ([`swe_spec`]), their case for the suite
 //!   ([`swe_case`]), and what agents try instead of mending it ([`SWE_ATTACKS`]).
+//! - [`again_as_normal_user`]: a test once more, as somebody who is not root.
 //! - [`unpack_image`]: a small root file system to put sandboxes on, of this machine's own programs.
 //!
 //! Fakes are for what is under test around them. What an environment does is tested with the real one.
@@ -16,6 +17,7 @@
 mod faulty;
 mod judge;
 mod memory_sink;
+mod normal_user;
 mod null;
 mod plan;
 mod policy;
@@ -27,6 +29,7 @@ pub use clawrl_conformance as conformance;
 pub use faulty::{FaultyProvider, Mishap, MishapRates, Script, Site};
 pub use judge::ScriptedJudge;
 pub use memory_sink::{MemorySink, SinkFailure};
+pub use normal_user::again_as_normal_user;
 pub use null::{NullProvider, NullSettings};
 pub use plan::{PlanShape, SuiteShape, call, run_tool, submit_tool, task};
 pub use policy::{Reply, ScriptedPolicy};

@@ -1,9 +1,6 @@
 //! Providers on sandboxes of their own, and tasks of one small site.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +16,7 @@ use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
     BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, WarmMarks, probe_host,
 };
+use clawrl_testkit::again_as_normal_user;
 use serde_json::json;
 
 /// What an operation may take on a busy machine.
@@ -71,41 +69,11 @@ fn config(client: SpawnerClient) -> GuiConfig {
     }
 }
 
-/// A user id that is nobody's.
-const NORMAL_USER: u32 = 1_899_999_999;
-
 /// Runs `test` as a normal user: when we are root, the test of this name in a process of one.
 pub(crate) fn as_normal_user(name: &str, test: impl FnOnce()) {
-    if !rustix::process::geteuid().is_root() {
-        return test();
+    if !again_as_normal_user(name, &[&Spawner::find().unwrap()]) {
+        test();
     }
-    // The build folder may be closed to other users, so both programs are copied to an open one.
-    let folder = tempfile::tempdir().unwrap();
-    let open = |path: &Path| std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-    open(folder.path());
-    let copy = |from: &Path, name: &str| {
-        let to = folder.path().join(name);
-        std::fs::copy(from, &to).unwrap();
-        open(&to);
-        to
-    };
-    let own = copy(&std::env::current_exe().unwrap(), "tests");
-    copy(&Spawner::find().unwrap(), "clawrl-sbx");
-    let output = std::process::Command::new(own)
-        .args([name, "--exact", "--nocapture"])
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .current_dir("/")
-        .uid(NORMAL_USER)
-        .gid(NORMAL_USER)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "as a normal user: {said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 /// A page of a site.

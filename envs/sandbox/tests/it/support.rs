@@ -1,6 +1,5 @@
 //! A backend on a spawner of its own, and short ways to start and to ask sandboxes.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Determinism, RunId, SandboxLimits};
@@ -9,6 +8,7 @@ use clawrl_sandbox::{
     Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecOutput, ExecSpec, Sandbox,
     SandboxBackend, SandboxCommand, SandboxSpec, StartedSandbox, probe_host,
 };
+use clawrl_testkit::again_as_normal_user;
 
 /// Runs `test` on a runtime with a backend, and checks that nothing is left.
 pub(crate) fn with_backend<F: Future<Output = ()>>(name: &str, test: impl FnOnce(BubblewrapBackend) -> F) {
@@ -33,9 +33,7 @@ pub(crate) fn with_backend_on<F: Future<Output = ()>>(
 
 /// A spawner of this test's own.
 pub(crate) fn spawner() -> Spawner {
-    let program =
-        std::env::var_os(PROGRAM_VARIABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_clawrl-sbx").into());
-    Spawner::start_program(Path::new(&program)).unwrap()
+    Spawner::start().unwrap()
 }
 
 /// A backend on that spawner. Call inside a runtime.
@@ -47,47 +45,10 @@ pub(crate) fn backend_on(spawner: Spawner, cgroups: CgroupHost, name: &str) -> B
     BubblewrapBackend::new(client, config).unwrap()
 }
 
-/// Where a test process of another user finds `clawrl-sbx`.
-const PROGRAM_VARIABLE: &str = "CLAWRL_TEST_SBX";
-
-/// A user id that is nobody's.
-const NORMAL_USER: u32 = 1_899_999_999;
-
 /// Runs `test`, and when we are root, the test of this name once more in a process of a normal user.
 pub(crate) fn as_normal_user_too(name: &str, test: impl FnOnce()) {
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::process::CommandExt;
     test();
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    // The build folder may be closed to other users, so both programs are copied to an open one.
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let copy = |from: &Path, name: &str| {
-        let to = folder.path().join(name);
-        std::fs::copy(from, &to).unwrap();
-        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
-        to
-    };
-    let own = copy(&std::env::current_exe().unwrap(), "tests");
-    let program = copy(Path::new(env!("CARGO_BIN_EXE_clawrl-sbx")), "clawrl-sbx");
-    let output = std::process::Command::new(own)
-        .args([name, "--exact", "--nocapture"])
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env(PROGRAM_VARIABLE, program)
-        .current_dir("/")
-        .uid(NORMAL_USER)
-        .gid(NORMAL_USER)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "as a normal user: {said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    again_as_normal_user(name, &[&Spawner::find().unwrap()]);
 }
 
 /// A sandbox whose main program only waits.
