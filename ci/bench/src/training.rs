@@ -164,6 +164,7 @@ fn stream_config(config: &TrainingConfig) -> StreamConfig {
     StreamConfig {
         advantage: AdvantageKind::Grpo,
         process_weight: 0.0,
+        outcome_counts: true,
         schedule: config.schedule,
         batch_groups: config.groups,
         // Rewards are fractions that differ within nearly every group; one that teaches nothing is not replaced, as

@@ -90,6 +90,10 @@ pub(crate) const MAX_NEW_TOKENS: i64 = 65_536;
 pub(crate) const MAX_STEP_REWARD: f64 = 1.0;
 /// Of process rewards beside the outcome.
 pub(crate) const MAX_PROCESS_WEIGHT: f64 = 10.0;
+/// Of the terms of an advantage: outcome and teacher.
+pub(crate) const MAX_TERM_WEIGHT: f64 = 10.0;
+/// Candidates that a teacher is asked about at a token.
+pub(crate) const MAX_TOP_K: i64 = 64;
 pub(crate) const MAX_SKIPPED: i64 = 1_000;
 pub(crate) const MAX_EVALUATION_TASKS: i64 = 1_000_000;
 pub(crate) const MAX_KEPT: i64 = 10_000;

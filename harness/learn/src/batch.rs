@@ -16,6 +16,16 @@ pub struct Episode {
     pub process: Vec<Option<f64>>,
     /// In order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
+    /// What a teacher reads about each segment: one entry for each, or none at all where there is no teacher.
+    pub views: Vec<Vec<TeacherView>>,
+}
+
+impl Episode {
+    /// Whether a teacher has a word about any of its tokens.
+    #[must_use]
+    pub fn is_taught(&self) -> bool {
+        self.views.iter().flatten().any(|view| !view.places.is_empty())
+    }
 }
 
 /// All members of a group that did not fault, and how many did.

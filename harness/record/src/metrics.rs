@@ -70,6 +70,14 @@ pub enum Metric {
     TrainClippedRatio,
     /// Estimated divergence from the reference policy, mean over tokens; 0 where it costs nothing.
     TrainReferenceKlNats,
+    /// What outcomes add to the advantage of a token, root of the mean square.
+    TrainOutcomeRms,
+    /// What a teacher adds to it, root of the mean square; 0 without one, and for one that is asked about candidates.
+    TrainTeacherRms,
+    /// Episodes trained on that a teacher had a hint for.
+    TrainHintedEpisodesCount,
+    /// Hints left out since the last update because they were too long.
+    TrainHintsTooLongCount,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
@@ -112,7 +120,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 49] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -139,6 +147,10 @@ impl Metric {
         Self::TrainBehaviourGapNats,
         Self::TrainClippedRatio,
         Self::TrainReferenceKlNats,
+        Self::TrainOutcomeRms,
+        Self::TrainTeacherRms,
+        Self::TrainHintedEpisodesCount,
+        Self::TrainHintsTooLongCount,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
         Self::TrainGroupsUsedCount,
@@ -294,6 +306,10 @@ mod tests {
         train_behaviour_gap_nats
         train_clipped_ratio
         train_reference_kl_nats
+        train_outcome_rms
+        train_teacher_rms
+        train_hinted_episodes_count
+        train_hints_too_long_count
         train_staleness_mean_versions
         train_staleness_max_versions
         train_groups_used_count

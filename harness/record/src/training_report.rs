@@ -148,9 +148,14 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
         percent: true,
     };
     let plain = |title, series| Chart { title, series, range: None, percent: false };
+    let has_teacher = line(Metric::TrainHintedEpisodesCount).iter().any(|(_, episodes)| *episodes > 0.0);
+    let terms = has_teacher.then(|| {
+        vec![series("outcome", "b", Metric::TrainOutcomeRms), series("teacher", "a", Metric::TrainTeacherRms)]
+    });
     let all = [
         success,
         plain("Entropy, nats a token", vec![series("entropy", "a", Metric::TrainEntropyNats)]),
+        plain("Advantage of a token, root of the mean square", terms.unwrap_or_default()),
         plain(
             "Staleness, versions",
             vec![

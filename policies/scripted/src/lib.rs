@@ -38,3 +38,4 @@ pub use noop::Noop;
 pub use oracle::Oracle;
 pub use random::Random;
 pub use replay::{Replay, ReplayKey, recorded_action};
+pub use script::script_actions;

@@ -20,6 +20,15 @@ pub(crate) fn scripted_action(script: &Script, request: &PolicyRequest<'_>) -> A
     action_with_raw_text(call, request.tools)
 }
 
+/// Everything that a script plays where these tools are on offer, its submission included; nothing of a solver.
+#[must_use]
+pub fn script_actions(script: &Script, tools: &[ToolSpec]) -> Vec<Action> {
+    let calls = script.calls();
+    let ends = calls.last().is_none_or(|call| call.name == "submit");
+    let end = (!ends).then(submit_call);
+    calls.iter().cloned().chain(end).map(|call| action_with_raw_text(call, tools)).collect()
+}
+
 /// A call without an answer to the tool that ends an episode.
 pub(crate) fn submit_call() -> ToolCall {
     ToolCall::new("submit", json!({}))
@@ -88,6 +97,18 @@ mod tests {
         check("run", json!({"command": ""}), None);
         check("run", json!({"command": "ls", "timeout": 3}), None);
         check("submit", json!({"answer": 42}), None);
+    }
+
+    #[test]
+    fn all_actions_of_a_script() {
+        let texts = |calls: Vec<ToolCall>| -> Vec<String> {
+            let actions = script_actions(&Script::Calls(calls), &tools());
+            actions.into_iter().map(|action| action.text).collect()
+        };
+        let run = || ToolCall::new("run", json!({"command": "ls"}));
+        assert_eq!(texts(vec![run()]), ["ls", "submit"]);
+        assert_eq!(texts(vec![run(), ToolCall::new("submit", json!({"answer": "4"}))]), ["ls", "submit 4"]);
+        assert_eq!(texts(Vec::new()), Vec::<String>::new());
     }
 
     proptest! {

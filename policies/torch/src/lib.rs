@@ -16,7 +16,7 @@ mod tokenizer;
 pub use clawrl_torch_shim::LibtorchVersion;
 pub use conversation::{
     Chat, Context, ConversationError, ConversationState, DEFAULT_TEMPLATE, SampledTurn, demonstrated_tokens,
-    hermes_text, segments, written_turn,
+    hermes_text, segments, written_text, written_turn,
 };
 pub use engine::{
     Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats, EngineWork,

@@ -148,6 +148,7 @@ impl Learning {
             process: Vec::new(),
             passed: false,
             segments: segments(&self.chat, turns, 1.0)?,
+            views: Vec::new(),
         })
     }
 }

@@ -7,12 +7,15 @@
 //!
 //! Cancellation: the channel of records ends with the scheduler's run, and this thread with it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_config::RlPlan;
-use clawrl_core::{AttemptRecord, RunPlan};
-use clawrl_learn::{FormedBatch, GroupStream, LearnError, Learner, StreamEnd, StreamError, StreamSnapshot};
+use clawrl_core::{AttemptRecord, GroupId, RunPlan, TaskSpec};
+use clawrl_learn::{
+    FormedBatch, GroupStream, LearnError, Learner, MemberResult, StreamEnd, StreamError, StreamSnapshot,
+};
 use clawrl_record::{Metric, MetricRow, RunSink};
 use clawrl_scheduler::Demand;
 use clawrl_torch::{Chat, TorchLearner};
@@ -21,7 +24,8 @@ use tokio::sync::watch;
 
 use super::display::{Sampled, Teller, UpdateTimes};
 use super::feed::Resolved;
-use super::samples::member_result;
+use super::hints::{Hint, hints};
+use super::samples::Reading;
 use super::silence::Silence;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -37,6 +41,8 @@ pub(super) struct Learning {
     pub(super) teller: Teller,
     /// Version of the last checkpoint.
     pub(super) checkpointed: u64,
+    /// With a teacher: members of groups that are not whole.
+    pub(super) unsettled: BTreeMap<GroupId, Vec<AttemptRecord>>,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
     pub(super) silence: Silence,
@@ -104,7 +110,7 @@ impl Learning {
                 changed
             });
             match resolved.blocking_recv() {
-                Some(record) => self.take(&plan, &record, &mut interval)?,
+                Some(record) => self.take(&plan, record, &mut interval)?,
                 None => break,
             }
         }
@@ -122,25 +128,66 @@ impl Learning {
     fn take(
         &mut self,
         plan: &RunPlan,
-        record: &AttemptRecord,
+        record: AttemptRecord,
         interval: &mut Interval,
     ) -> Result<(), Failure> {
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
         interval.sampled.turns += record.trajectory.turns.len() as u64;
         interval.sampled.episodes += 1;
-        let temperature = self.rl.sampling.temperature_milli as f32 / 1000.0;
-        let format = plan.task_of(&plan.slots[record.attempt.slot.0 as usize]).action_format;
-        let result = member_result(&self.chat, record, format, self.rl.reward, temperature);
-        let result = result.unwrap_or_else(|why| {
+        let slot = &plan.slots[record.attempt.slot.0 as usize];
+        let task = plan.task_of(slot);
+        let Some(distillation) = &self.rl.distillation else {
+            return self.resolve(task, &record, Hint::None, interval);
+        };
+        // What is hinted at a member may be what another one did.
+        let group = self.unsettled.entry(slot.group).or_default();
+        group.push(record);
+        if group.len() < self.rl.group_size as usize {
+            return Ok(());
+        }
+        let mut members = self.unsettled.remove(&slot.group).unwrap_or_default();
+        members.sort_by_key(|member| member.attempt);
+        let hints = hints(distillation, &self.chat, self.rl.reward, task, &members);
+        let mut each = members.iter().zip(hints);
+        each.try_for_each(|(member, hint)| self.resolve(task, member, hint, interval))
+    }
+
+    fn resolve(
+        &mut self,
+        task: &TaskSpec,
+        record: &AttemptRecord,
+        hint: Hint,
+        interval: &mut Interval,
+    ) -> Result<(), Failure> {
+        let reading = Reading {
+            chat: &self.chat,
+            format: task.action_format,
+            reward: self.rl.reward,
+            temperature: self.rl.sampling.temperature_milli as f32 / 1000.0,
+        };
+        let mut result = reading.member(record).unwrap_or_else(|why| {
             self.unreadable += 1;
             self.teller.log().warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
-            clawrl_learn::MemberResult::Faulted
+            MemberResult::Faulted
         });
-        match self.stream.resolved(record.attempt, result) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(broken(&error)),
+        if let MemberResult::Finished { segments, views, .. } = &mut result {
+            let most_tokens = self.learner.params().layout().config().max_position_embeddings;
+            let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
+            let found = match &hint {
+                Hint::None => Ok(Some(Vec::new())),
+                Hint::TooLong => Ok(None),
+                Hint::Given(hint) => reading.views(&record.trajectory, segments, hint, most_tokens),
+            };
+            match found {
+                Ok(Some(found)) => *views = found,
+                Ok(None) => interval.sampled.hints_too_long += 1,
+                Err(why) => {
+                    self.teller.log().warn(format_args!("attempt {} has no hint: {why}", record.attempt));
+                }
+            }
         }
+        self.stream.resolved(record.attempt, result).map_err(|error| broken(&error))
     }
 
     fn update(&mut self, formed: FormedBatch, interval: &mut Interval) -> Result<Vec<MetricRow>, Failure> {
@@ -169,6 +216,10 @@ impl Learning {
             (Metric::TrainBehaviourGapNats, report.behaviour_gap),
             (Metric::TrainClippedRatio, report.clip_fraction),
             (Metric::TrainReferenceKlNats, report.kl),
+            (Metric::TrainOutcomeRms, report.outcome_rms),
+            (Metric::TrainTeacherRms, report.teacher_rms),
+            (Metric::TrainHintedEpisodesCount, counts.taught as f64),
+            (Metric::TrainHintsTooLongCount, sampled.hints_too_long as f64),
             (Metric::TrainStalenessMeanVersions, counts.tokens.mean()),
             (Metric::TrainStalenessMaxVersions, counts.tokens.max as f64),
             (Metric::TrainGroupsUsedCount, counts.informative as f64),

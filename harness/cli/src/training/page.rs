@@ -50,6 +50,13 @@ pub(super) fn warm_start_words(plan: &TrainPlan) -> String {
              {lists}. No demonstration became one of a held-out instruction that way."
         );
     }
+    if warm_start.hinted_percent > 0 {
+        words += &format!(
+            " In {} % of the showings a demonstration had its own actions as a hint behind the instruction, in {} % of those \
+             behind the instruction of another one: what a teacher reads later has to be heeded.",
+            warm_start.hinted_percent, warm_start.contradicted_percent
+        );
+    }
     words
 }
 
@@ -67,6 +74,7 @@ fn facts_of(plan: &TrainPlan) -> Vec<(String, String)> {
             Schedule::Asynchronous => format!("asynchronous, at most {} versions stale", rl.max_staleness),
         };
         list.push(("schedule".to_owned(), schedule));
+        list.extend(rl.distillation.as_ref().map(|taught| ("teacher".to_owned(), taught.to_string())));
         list.push(("batch".to_owned(), format!("{} groups of {}", rl.batch_groups, rl.group_size)));
     }
     list.push((

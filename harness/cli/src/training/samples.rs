@@ -7,46 +7,93 @@ use std::borrow::Cow;
 
 use clawrl_config::Reward;
 use clawrl_core::{
-    ActionFormat, AttemptRecord, Outcome, SampledTokens, TaskSpec, ToolSpec, Trajectory, Turn,
+    ActionFormat, AttemptRecord, Message, Outcome, SampledTokens, TaskSpec, ToolSpec, Trajectory, Turn,
 };
-use clawrl_learn::{MemberResult, Segment};
+use clawrl_learn::{MemberResult, Segment, TeacherView, teacher_views};
 use clawrl_scheduler::context;
 use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, described_tools, segments, written_turn};
 
-/// The result of the attempt that closed its slot, for the stream of groups. `format` is that of its task.
-///
-/// # Errors
-/// What is wrong with the recorded tokens.
-pub(super) fn member_result(
-    chat: &Chat,
-    record: &AttemptRecord,
-    format: ActionFormat,
-    reward: Reward,
-    temperature: f32,
-) -> Result<MemberResult, String> {
-    let (grade, mapped) = match &record.outcome {
-        Outcome::Finished { grade, reward, .. } => (grade, *reward),
-        Outcome::Faulted(_) => return Ok(MemberResult::Faulted),
-        Outcome::Cancelled(_) => return Ok(MemberResult::Cancelled),
-    };
-    let trajectory = &record.trajectory;
-    let mut turns = Vec::with_capacity(trajectory.turns.len());
-    let told = tools_told(trajectory, format);
-    for ((index, turn), tools) in trajectory.turns.iter().enumerate().zip(told) {
-        let tokens = turn.tokens.as_ref().ok_or("a turn has no recorded tokens")?;
-        turns.push(SampledTurn {
-            messages: Cow::Owned(context(&trajectory.prompt, &trajectory.turns[..index])),
-            tools,
-            tokens: Cow::Borrowed(tokens),
-        });
+use super::hints::{deeds, with_hint};
+
+/// How the records of a task are read.
+pub(super) struct Reading<'a> {
+    pub(super) chat: &'a Chat,
+    /// That of the task.
+    pub(super) format: ActionFormat,
+    pub(super) reward: Reward,
+    pub(super) temperature: f32,
+}
+
+impl Reading<'_> {
+    /// The result of the attempt that closed its slot, for the stream of groups, without a teacher's views.
+    ///
+    /// # Errors
+    /// What is wrong with the recorded tokens.
+    pub(super) fn member(&self, record: &AttemptRecord) -> Result<MemberResult, String> {
+        let (grade, reward) = match (&record.outcome, worth(&record.outcome, self.reward)) {
+            (Outcome::Finished { grade, .. }, Some(reward)) => (grade, reward),
+            (Outcome::Cancelled(_), _) => return Ok(MemberResult::Cancelled),
+            _ => return Ok(MemberResult::Faulted),
+        };
+        let trajectory = &record.trajectory;
+        let segments = self.segments(trajectory, &trajectory.prompt)?;
+        let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
+        Ok(MemberResult::Finished { reward, process, passed: grade.passed, segments, views: Vec::new() })
     }
-    let segments = segments(chat, turns, temperature).map_err(|error| error.to_string())?;
-    let reward = match reward {
-        Reward::Passed => f64::from(u8::from(grade.passed)),
-        Reward::Score => mapped,
-    };
-    let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
-    Ok(MemberResult::Finished { reward, process, passed: grade.passed, segments })
+
+    /// What a teacher reads about each of these segments of an attempt, with a hint in the prompt. Nothing where that is more than
+    /// `most_tokens` at once.
+    ///
+    /// # Errors
+    /// What is wrong with the recorded tokens.
+    pub(super) fn views(
+        &self,
+        trajectory: &Trajectory,
+        segments: &[Segment],
+        hint: &str,
+        most_tokens: usize,
+    ) -> Result<Option<Vec<Vec<TeacherView>>>, String> {
+        let hinted = self.segments(trajectory, &with_hint(&trajectory.prompt, hint))?;
+        let views = teacher_views(segments, &hinted).map_err(|error| error.to_string())?;
+        Ok(Some(views).filter(|views| views.iter().flatten().all(|view| view.ids.len() <= most_tokens)))
+    }
+
+    /// The segments of an attempt under this prompt.
+    fn segments(&self, trajectory: &Trajectory, prompt: &[Message]) -> Result<Vec<Segment>, String> {
+        let mut turns = Vec::with_capacity(trajectory.turns.len());
+        let told = tools_told(trajectory, self.format);
+        for ((index, turn), tools) in trajectory.turns.iter().enumerate().zip(told) {
+            let tokens = turn.tokens.as_ref().ok_or("a turn has no recorded tokens")?;
+            turns.push(SampledTurn {
+                messages: Cow::Owned(context(prompt, &trajectory.turns[..index])),
+                tools,
+                tokens: Cow::Borrowed(tokens),
+            });
+        }
+        segments(self.chat, turns, self.temperature).map_err(|error| error.to_string())
+    }
+}
+
+/// What an episode is worth; nothing of one that did not finish.
+pub(super) fn worth(outcome: &Outcome, reward: Reward) -> Option<f64> {
+    match outcome {
+        Outcome::Finished { grade, reward: mapped, .. } => Some(match reward {
+            Reward::Passed => f64::from(u8::from(grade.passed)),
+            Reward::Score => *mapped,
+        }),
+        Outcome::Faulted(_) | Outcome::Cancelled(_) => None,
+    }
+}
+
+/// What a demonstration is shown under.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Showing<'a> {
+    /// Its own prompt.
+    Plain,
+    /// Its own prompt, with itself as a hint.
+    Hinted,
+    /// Another one's prompt, with itself as a hint: what it does follows from the hint alone.
+    Contradicted(&'a [Message]),
 }
 
 /// What a demonstration of this task shows.
@@ -57,6 +104,7 @@ pub(super) fn demonstrated(
     chat: &Chat,
     task: &TaskSpec,
     trajectory: &Trajectory,
+    showing: Showing<'_>,
 ) -> Result<Vec<Segment>, String> {
     let written: Result<Vec<Turn>, _> = trajectory
         .turns
@@ -64,13 +112,18 @@ pub(super) fn demonstrated(
         .map(|turn| written_turn(turn, task.action_format, &trajectory.reset.tools))
         .collect();
     let written = written.map_err(|error| error.to_string())?;
+    let prompt = match showing {
+        Showing::Plain => Cow::Borrowed(trajectory.prompt.as_slice()),
+        Showing::Hinted => Cow::Owned(with_hint(&trajectory.prompt, &deeds(&written))),
+        Showing::Contradicted(prompt) => Cow::Owned(with_hint(prompt, &deeds(&written))),
+    };
     let mut turns = Vec::with_capacity(written.len());
     let told = tools_told(trajectory, task.action_format);
     for ((index, turn), tools) in written.iter().enumerate().zip(told) {
         let tokens: SampledTokens =
             demonstrated_tokens(chat, &turn.reply.joined_text()).map_err(|error| error.to_string())?;
         turns.push(SampledTurn {
-            messages: Cow::Owned(context(&trajectory.prompt, &written[..index])),
+            messages: Cow::Owned(context(&prompt, &written[..index])),
             tools,
             tokens: Cow::Owned(tokens),
         });
@@ -153,7 +206,7 @@ mod tests {
         };
         let task = TaskSpec { action_format: format, ..clawrl_testkit::task("look") };
         let chat = chat();
-        let segments = demonstrated(&chat, &task, &trajectory).unwrap();
+        let segments = demonstrated(&chat, &task, &trajectory, Showing::Plain).unwrap();
         let text = |segment: &Segment| chat.tokenizer().decode(&segment.ids, MarkupTokens::Keep).unwrap();
         assert_eq!(segments.iter().map(text).collect::<Vec<_>>(), expected);
     }
@@ -169,5 +222,36 @@ mod tests {
              <|assistant|>{call}<|end|>"
         );
         check(ActionFormat::Hermes, &[&first, &second]);
+    }
+
+    #[test]
+    fn a_teacher_is_asked_about_the_tokens_that_were_sampled_with_the_hint_before_them() {
+        let chat = chat();
+        let trajectory = Trajectory {
+            prompt: vec![Message::text(Role::User, "up")],
+            reset: Observation::default(),
+            turns: ["x", "peel"]
+                .map(|said| {
+                    let mut turn = turn(Observation::from_text("a"));
+                    turn.reply = Message::text(Role::Assistant, said);
+                    turn.tokens = Some(demonstrated_tokens(&chat, said).unwrap());
+                    turn
+                })
+                .into(),
+            cast: None,
+        };
+        let reading =
+            Reading { chat: &chat, format: ActionFormat::Raw, reward: Reward::Passed, temperature: 1.0 };
+        let segments = reading.segments(&trajectory, &trajectory.prompt).unwrap();
+        let views = |most| reading.views(&trajectory, &segments, "peel", most).unwrap();
+        let found = views(usize::MAX).unwrap();
+        let [view] = found[0].as_slice() else { panic!("{found:?}") };
+        let read = chat.tokenizer().decode(&view.ids, MarkupTokens::Keep).unwrap();
+        let hinted =
+            "<|user|>up\n\n[hint]\npeel<|end|><|assistant|>x<|end|><|user|>a<|end|><|assistant|>peel<|end|>";
+        assert_eq!(read, hinted);
+        assert!(view.is_of(&segments[0]));
+        assert_eq!(view.places.len(), segments[0].trained());
+        assert!(views(view.ids.len()).is_some() && views(view.ids.len() - 1).is_none());
     }
 }

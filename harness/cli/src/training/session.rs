@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use clawrl_config::{PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
+use clawrl_config::{PolicySource, Preset, RlPlan, Teacher, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
@@ -33,6 +33,7 @@ use super::display::Teller;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::feed;
 use super::files::TrainingFiles;
+use super::hints::HINT_MARK;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of};
 use super::silence::Silence;
 use super::warm_start::{Demonstrations, Imitation};
@@ -208,7 +209,9 @@ impl Session<'_> {
         let preset = match preset {
             Preset::Tiny => clawrl_torch::Preset::Tiny,
         };
-        let texts = corpus(self.tasks.train().map(|task| &**task));
+        let mut texts = corpus(self.tasks.train().map(|task| &**task));
+        let hinted = self.plan.warm_start.as_ref().is_some_and(|warm_start| warm_start.hinted_percent > 0);
+        texts.extend((hinted || self.rl.distillation.is_some()).then(|| HINT_MARK.to_owned()));
         let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts };
         let summary = init_policy(&self.policy_folder, &request)
             .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
@@ -243,6 +246,7 @@ impl Session<'_> {
         // It learns nothing: it writes the checkpoint.
         let config = LearnerConfig {
             loss: PolicyLoss::default(),
+            teacher: None,
             ..settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1))
         };
         let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
@@ -306,10 +310,12 @@ impl Session<'_> {
         TorchLearner::new(setup).map_err(unusable)
     }
 
-    /// The policy that reinforcement learning began with, where the loss looks at it: kept when it begins, since checkpoints of
+    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it: kept when it begins, since checkpoints of
     /// that time go.
     fn reference(&self, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
-        if self.rl.loss.kl.is_none() {
+        let frozen =
+            self.rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Frozen);
+        if self.rl.loss.kl.is_none() && !frozen {
             return Ok(None);
         }
         let folder = self.files.folder().join(REFERENCE);
@@ -319,7 +325,7 @@ impl Session<'_> {
         }
         if checkpoint.version > 0 {
             let message = format!("the policy that this training began with is not in {}", folder.display());
-            let help = "`kl` costs the distance to it; train anew";
+            let help = "the loss looks at it, for `kl` or as a teacher; train anew";
             return Err(Failure::with_help(Exit::Results, message, help));
         }
         let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
@@ -362,6 +368,7 @@ impl Session<'_> {
             chat: Arc::clone(&chat),
             checkpoint_every: self.plan.checkpoint.every_updates,
             teller: self.teller.clone(),
+            unsettled: BTreeMap::new(),
             unreadable: 0,
             silence: Silence::default(),
         };

@@ -4,13 +4,15 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule,
+    TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
-    AdvantageKind, Clip, KlEstimator, KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
+    AdvantageKind, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, PolicyLoss,
+    StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
-    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig,
+    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig, Teacher,
 };
 
 use crate::profile::{self, Phase};
@@ -61,6 +63,7 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
             Advantage::LeaveOneOut => AdvantageKind::LeaveOneOut,
         },
         process_weight: rl.process_weight,
+        outcome_counts: rl.outcome_weight > 0.0,
         schedule: match rl.schedule {
             Schedule::Synchronous => clawrl_learn::Schedule::Synchronous,
             Schedule::OneStepOff => clawrl_learn::Schedule::OneStepOff,
@@ -78,13 +81,39 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
 /// The learner of reinforcement learning. `episode_tokens` is the most that an episode can have sampled.
 pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
     LearnerConfig {
-        loss: loss(&rl.loss, episode_tokens),
+        loss: PolicyLoss {
+            outcome_weight: rl.outcome_weight,
+            distillation: rl.distillation.as_ref().map(distillation),
+            ..loss(&rl.loss, episode_tokens)
+        },
         optimizer: optimizer(&rl.optimizer, u64::from(rl.updates) * u64::from(rl.minibatches)),
         minibatches: positive(rl.minibatches),
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
         max_skipped_steps: rl.max_skipped_steps,
-        teacher: None,
+        teacher: rl.distillation.as_ref().map(teacher),
+    }
+}
+
+fn distillation(plan: &DistillationPlan) -> Distillation {
+    let weight = match plan.candidate_weight {
+        clawrl_config::CandidateWeight::Renormalised => CandidateWeight::Renormalised,
+        clawrl_config::CandidateWeight::Mass => CandidateWeight::Mass,
+    };
+    Distillation {
+        weight: plan.weight,
+        bound: plan.bound,
+        form: plan
+            .top_k
+            .map_or(DistillationForm::Sampled, |k| DistillationForm::TopK { k: positive(k), weight }),
+    }
+}
+
+fn teacher(plan: &DistillationPlan) -> Teacher {
+    match plan.teacher {
+        clawrl_config::Teacher::Current => Teacher::Current,
+        clawrl_config::Teacher::Ema => Teacher::Ema { decay: plan.ema_decay },
+        clawrl_config::Teacher::Frozen => Teacher::Frozen,
     }
 }
 

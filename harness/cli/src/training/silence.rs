@@ -56,6 +56,11 @@ impl Silence {
                 "`clawrl show` tells of the faults",
             ),
             (counts.untrainable, "had no token to train on", differ),
+            (
+                counts.untaught,
+                "had no hint for a teacher, without whom nothing counts",
+                "more sources of `hints`, or an `outcome_weight` above 0",
+            ),
             (counts.stale, "were too old", "a larger `max_staleness` or a smaller `concurrency` helps"),
         ];
         let told: Vec<String> = causes

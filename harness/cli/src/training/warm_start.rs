@@ -17,7 +17,7 @@ use super::display::Teller;
 use super::evaluation::interrupted;
 use super::exchange::Exchange;
 use super::learning::{gave_up, now_ms};
-use super::samples::demonstrated;
+use super::samples::{Showing, demonstrated};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::profile::{self, Phase};
@@ -45,10 +45,11 @@ impl Shown {
         &self,
         chat: &Chat,
         exchange: &mut Exchange<'_>,
+        showing: Showing<'_>,
         episode: u32,
     ) -> Result<Vec<TrainSample>, Failure> {
         let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
-        let segments = self.segments(chat, &trajectory)?;
+        let segments = self.segments(chat, &trajectory, showing)?;
         let sample = |segment: Segment| TrainSample {
             attempt: self.attempt,
             advantages: vec![0.0; segment.len()],
@@ -60,8 +61,13 @@ impl Shown {
         Ok(segments.into_iter().map(sample).collect())
     }
 
-    fn segments(&self, chat: &Chat, trajectory: &Trajectory) -> Result<Vec<Segment>, Failure> {
-        demonstrated(chat, &self.task, trajectory).map_err(|why| {
+    fn segments(
+        &self,
+        chat: &Chat,
+        trajectory: &Trajectory,
+        showing: Showing<'_>,
+    ) -> Result<Vec<Segment>, Failure> {
+        demonstrated(chat, &self.task, trajectory, showing).map_err(|why| {
             let message = format!("demonstration {} cannot be learned from: {why}", self.attempt);
             Failure::new(Exit::Refused, message)
         })
@@ -90,7 +96,7 @@ impl Demonstrations {
                 trajectory.cast = None;
                 let shown = Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory };
                 // What cannot be said is found out before anything is learned; what says nothing is not imitated.
-                if !shown.segments(chat, &shown.trajectory)?.is_empty() {
+                if !shown.segments(chat, &shown.trajectory, Showing::Plain)?.is_empty() {
                     all.shown.push(shown);
                 }
             }
@@ -120,13 +126,15 @@ impl Demonstrations {
         let mut rows = Vec::new();
         let mut order = Order::new(self.shown.len(), derive_seed(seed, "imitation", &[]));
         let mut exchange = Exchange::new(interchangeable, derive_seed(seed, "exchange", &[]));
+        let mut hinting = SplitMix64::new(derive_seed(seed, "hinting", &[]));
         for step in 1..=plan.steps {
             if interrupted_by() != Interrupt::None {
                 return Err(interrupted());
             }
             let mut samples = Vec::with_capacity(plan.batch as usize);
             for episode in 0..plan.batch {
-                samples.extend(self.shown[order.next()].samples(chat, &mut exchange, episode)?);
+                let showing = self.showing(plan, &mut hinting);
+                samples.extend(self.shown[order.next()].samples(chat, &mut exchange, showing, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
             let began = Instant::now();
@@ -142,6 +150,21 @@ impl Demonstrations {
             }
         }
         Ok(rows)
+    }
+}
+
+impl Demonstrations {
+    /// Whether a demonstration is shown with a hint, and under whose instruction.
+    fn showing(&self, plan: &WarmStartPlan, random: &mut SplitMix64) -> Showing<'_> {
+        let mut chance = |percent: u8| percent > 0 && random.below(100) < u64::from(percent);
+        if !chance(plan.hinted_percent) {
+            Showing::Plain
+        } else if chance(plan.contradicted_percent) {
+            let other = random.below(self.shown.len() as u64) as usize;
+            Showing::Contradicted(&self.shown[other].trajectory.prompt)
+        } else {
+            Showing::Hinted
+        }
     }
 }
 

@@ -100,8 +100,9 @@ impl Checker {
                 help,
             );
         }
-        let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start));
         let rl = file.rl.map(|rl| self.rl(&rl, file.train.span));
+        let taught = rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
+        let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start, taught));
         let new_tokens = rl.as_ref().map_or(NEW_TOKENS, |rl| rl.sampling.max_new_tokens);
         TrainPlan {
             // It was compared with the newest above.
@@ -198,7 +199,8 @@ impl Checker {
         suites.into_iter().map(|(suite, _)| suite).collect()
     }
 
-    fn warm_start(&mut self, file: &WarmStartFile) -> WarmStartPlan {
+    /// `taught`: whether there is a teacher afterwards, who has to heed hints.
+    fn warm_start(&mut self, file: &WarmStartFile, taught: bool) -> WarmStartPlan {
         let findings = &mut self.findings;
         let most = bounds::MAX_DEMONSTRATIONS;
         let demonstrations = findings.whole("demonstrations", file.demonstrations.as_ref(), 1..=most, 2_000);
@@ -206,10 +208,27 @@ impl Checker {
         let steps = findings.whole("steps", file.steps.as_ref(), 1..=bounds::MAX_STEPS, 400);
         let batch = findings.whole("batch", file.batch.as_ref(), 1..=bounds::MAX_BATCH, 64);
         let optimizer = self.warm_start_optimizer(file.optimizer.as_ref(), steps);
+        let findings = &mut self.findings;
+        let hinted = if taught { 30 } else { 0 };
+        let hinted_percent = findings.whole("hinted_percent", file.hinted_percent.as_ref(), 0..=100, hinted);
+        let contradicted = file.contradicted_percent.as_ref();
+        let contradicted_percent = findings.whole("contradicted_percent", contradicted, 0..=100, 50);
+        if let Some(given) = contradicted.filter(|_| hinted_percent == 0) {
+            let help = "write `hinted_percent: 30`, or leave this out";
+            self.problem(given.span, "no demonstration has a hint", "never looked at", help);
+        }
         // 100 at most.
-        let oracle_percent = u8::try_from(oracle_percent).unwrap_or(100);
-        let interchangeable = file.interchangeable.iter().map(|list| list.value.clone()).collect();
-        WarmStartPlan { demonstrations, oracle_percent, steps, batch, interchangeable, optimizer }
+        let percent = |number: u32| u8::try_from(number).unwrap_or(100);
+        WarmStartPlan {
+            demonstrations,
+            oracle_percent: percent(oracle_percent),
+            steps,
+            batch,
+            interchangeable: file.interchangeable.iter().map(|list| list.value.clone()).collect(),
+            hinted_percent: percent(hinted_percent),
+            contradicted_percent: if hinted_percent == 0 { 0 } else { percent(contradicted_percent) },
+            optimizer,
+        }
     }
 
     fn evaluation(&mut self, file: &EvaluationFile, new_tokens: u32) -> EvaluationPlan {

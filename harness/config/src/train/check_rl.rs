@@ -74,13 +74,15 @@ impl Checker {
             resample_budget,
             minibatches,
             reward: file.reward.unwrap_or_default(),
-            advantage: file.advantage.unwrap_or_else(|| objective.advantage()),
+            advantage: file.advantage.as_ref().map_or_else(|| objective.advantage(), |given| given.value),
             process_weight: self.findings.real(
                 "process_weight",
                 file.process_weight.as_ref(),
                 &PROCESS_WEIGHT,
                 0.0,
             ),
+            outcome_weight: self.outcome_weight(file, objective),
+            distillation: self.distillation(file, objective),
             loss: file.loss.as_ref().map_or_else(|| objective.loss(), |loss| self.loss(loss, objective)),
             optimizer: self.optimizer(
                 file.optimizer.as_ref(),
@@ -90,6 +92,7 @@ impl Checker {
             sampling: self.sampling(file.sampling.as_ref()),
             max_skipped_steps,
         };
+        self.terms_fit(file, &plan, name);
         let slots = plan.groups().saturating_mul(u64::from(group_size));
         if slots > bounds::MAX_SLOTS {
             let given = [&file.updates, &file.batch_groups, &file.group_size, &file.resample_budget];

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use super::distillation::DistillationFile;
 use super::importance::ImportanceFile;
 use super::plan::{
     Advantage, Aggregation, Device, KlEstimator, Objective, Preset, Reward, Schedule, Surrogate,
@@ -112,6 +113,14 @@ pub(crate) struct WarmStartFile {
     /// demonstration never turns into one of a held-out instruction. Default: none.
     #[serde(default)]
     pub(crate) interchangeable: Vec<Text>,
+    /// How often a demonstration is imitated with its own actions as a hint behind the instruction, so that a teacher
+    /// heeds hints. Default: 30 where `rl` has a teacher, else 0.
+    #[schemars(range(min = 0, max = 100))]
+    pub(crate) hinted_percent: Option<Located<i64>>,
+    /// Of those, how often the instruction is that of another demonstration, so that the hint has to be heeded.
+    /// Default: 50.
+    #[schemars(range(min = 0, max = 100))]
+    pub(crate) contradicted_percent: Option<Located<i64>>,
     /// AdamW. Defaults here: `learning_rate: 0.002`, `beta2: 0.95`, `warm_up_steps: 20`, `final_fraction: 0.1`.
     pub(crate) optimizer: Option<OptimizerFile>,
 }
@@ -180,11 +189,18 @@ pub(crate) struct RlFile {
     /// A published objective: what `advantage` and the keys of `loss` are where they are left out. Default: dapo.
     pub(crate) objective: Option<Objective>,
     /// How rewards of a group become advantages. Default: that of the objective.
-    pub(crate) advantage: Option<Advantage>,
+    pub(crate) advantage: Option<Located<Advantage>>,
     /// Process rewards, of suites that give some: a turn's advantage is that of its episode, plus this many times how
     /// far its own reward stands out among those of the same turn in the group. Default: 0, the outcome alone.
     #[schemars(range(min = 0.0, max = bounds::MAX_PROCESS_WEIGHT))]
     pub(crate) process_weight: Option<Located<f64>>,
+    /// What the advantage of the outcome is multiplied by, beside a teacher. Default: 0 of `opd`, `opd_top_k`, `sdft` and
+    /// `sdpo`, 1 of the others.
+    #[schemars(range(min = 0.0, max = bounds::MAX_TERM_WEIGHT))]
+    pub(crate) outcome_weight: Option<Located<f64>>,
+    /// A teacher with hints. Left out: that of the objective, if it has one. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) distillation: Option<DistillationFile>,
     /// The clipped policy gradient.
     pub(crate) loss: Option<LossFile>,
     /// AdamW. Defaults here: `learning_rate: 0.0005`, `beta2: 0.99`, `warm_up_steps: 0`, `final_fraction: 1`.

@@ -8,6 +8,7 @@
 mod check;
 mod check_loss;
 mod check_rl;
+mod distillation;
 mod file;
 mod importance;
 mod layout;
@@ -17,6 +18,7 @@ mod summary;
 mod tasks;
 
 pub use check::load_train;
+pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
 pub use layout::TrainRun;
 pub use plan::{

@@ -12,6 +12,8 @@ use clawrl_core::{PolicySpec, RemoteSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::distillation::DistillationPlan;
+
 /// What is trained, on which tasks and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainPlan {
@@ -90,6 +92,12 @@ pub struct WarmStartPlan {
     /// Lists of the suites whose words trade places each time a demonstration is imitated.
     #[serde(default)]
     pub interchangeable: Vec<String>,
+    /// How often a demonstration is imitated with itself as a hint.
+    #[serde(default)]
+    pub hinted_percent: u8,
+    /// Of those, how often it stands under the instruction of another one.
+    #[serde(default)]
+    pub contradicted_percent: u8,
     /// AdamW.
     pub optimizer: OptimizerPlan,
 }
@@ -139,6 +147,12 @@ pub struct RlPlan {
     /// What the terms of single steps are multiplied by; 0 where process rewards do not count.
     #[serde(default)]
     pub process_weight: f64,
+    /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
+    #[serde(default = "RlPlan::outcome_weight")]
+    pub outcome_weight: f64,
+    /// What is learned from a teacher, if there is one.
+    #[serde(default)]
+    pub distillation: Option<DistillationPlan>,
     /// The clipped policy gradient.
     pub loss: LossPlan,
     /// AdamW.
@@ -150,6 +164,10 @@ pub struct RlPlan {
 }
 
 impl RlPlan {
+    const fn outcome_weight() -> f64 {
+        1.0
+    }
+
     /// Groups that the whole training may try.
     #[must_use]
     pub fn groups(&self) -> u64 {
@@ -212,6 +230,16 @@ pub enum Objective {
     Gspo,
     /// Bounded weights instead of clipped ratios: no token is without a gradient.
     Cispo,
+    /// A teacher with hints alone, asked about the sampled tokens.
+    Opd,
+    /// The same, asked about the policy's most probable tokens.
+    OpdTopK,
+    /// A teacher that reads a demonstration.
+    Sdft,
+    /// A teacher that reads what a sibling did that passed, or what the checks said.
+    Sdpo,
+    /// DAPO, and a teacher that reads what a sibling did that passed.
+    Combined,
 }
 
 /// What stands for the policy's gain.
@@ -300,7 +328,7 @@ impl Objective {
     pub fn advantage(self) -> Advantage {
         match self {
             Self::DrGrpo => Advantage::DrGrpo,
-            Self::Grpo | Self::Dapo | Self::Gspo | Self::Cispo => Advantage::Grpo,
+            _ => Advantage::Grpo,
         }
     }
 
@@ -321,7 +349,7 @@ impl Objective {
         match self {
             Self::Grpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::EpisodeMean, ..dapo },
             Self::DrGrpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::Constant, ..dapo },
-            Self::Dapo => dapo,
+            Self::Dapo | Self::Opd | Self::OpdTopK | Self::Sdft | Self::Sdpo | Self::Combined => dapo,
             Self::Gspo => {
                 let (clip_low, clip_high) = LossPlan::clip(Surrogate::Sequence);
                 LossPlan {

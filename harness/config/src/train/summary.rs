@@ -91,6 +91,9 @@ impl fmt::Display for TrainSummary {
                 "rl          {} updates of {} groups of {}; at most {} groups tried",
                 rl.updates, rl.batch_groups, rl.group_size, self.groups
             )?;
+            if let Some(taught) = &rl.distillation {
+                writeln!(f, "teacher     {taught}; outcomes count {} times", rl.outcome_weight)?;
+            }
         }
         writeln!(f, "evaluation  {} of {} held-out tasks", self.evaluation_tasks, self.held_out_tasks)?;
         let names = self.families.iter().map(|family| family.suite.len() + family.family.len() + 1);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use clawrl_core::{EnvSpec, PolicySpec, Split, TaskSpec, derive_seed, stable_hash};
 
+use super::distillation::HintSource;
 use super::plan::{TrainPlan, TrainSuite};
 use crate::draw;
 use crate::fill::{Filler, assignments, task_id};
@@ -65,6 +66,7 @@ impl TrainTasks {
         }
         if problems.is_empty() {
             problems.extend(process_rewards_exist(train, &families));
+            problems.extend(demonstrations_exist(train, &families));
         }
         let lists = train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable);
         let interchangeable = interchangeable(&suites, lists, &mut problems);
@@ -125,6 +127,21 @@ fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<
     let message = format!("`process_weight` is {weight}, and no task of these suites gives process rewards");
     let help = "give tool-call tasks `step_rewards`, or leave `process_weight` out";
     Some(Problem::new(message, help))
+}
+
+/// Demonstrations as the only hints, where no task has one.
+fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
+    let distillation = train.rl.as_ref()?.distillation.as_ref()?;
+    let has_one =
+        |task: &Arc<TaskSpec>| task.oracle.as_ref().is_some_and(|oracle| !oracle.calls().is_empty());
+    if distillation.hints != [HintSource::Demonstration]
+        || families.iter().flat_map(|family| &family.train).any(has_one)
+    {
+        return None;
+    }
+    let message =
+        "hints are to come from demonstrations, and no task of these suites has an oracle of listed actions";
+    Some(Problem::new(message, "give tasks an `oracle`, or write `hints: [sibling]`"))
 }
 
 /// What words are made of that may trade places; whatever else there is parts them.

@@ -203,6 +203,19 @@ fn objectives_fill_in_what_is_left_out() {
 }
 
 #[test]
+fn objectives_bring_their_teachers() {
+    let taught = |name: &str| {
+        let plan = good(name);
+        let rl = plan.rl.expect("reinforcement learning");
+        let hinted =
+            plan.warm_start.map(|warm_start| (warm_start.hinted_percent, warm_start.contradicted_percent));
+        (name.to_owned(), rl.outcome_weight, hinted, rl.distillation)
+    };
+    let all = ["combined", "opd-top-k", "taught", "gspo"].map(taught);
+    insta::assert_snapshot!("train_teachers", serde_json::to_string_pretty(&all).expect("JSON"));
+}
+
+#[test]
 fn defaults_follow_from_what_is_written() {
     let suite = "{ path: ../../good/minimal }";
     let plan = with(suite, "reproducible: true\nrl: {}");
@@ -383,6 +396,11 @@ fn what_cannot_be_planned_is_refused() {
     let error =
         TrainTasks::load(&with("{ path: ../../good/minimal }", "rl: { process_weight: 0.5 }")).unwrap_err();
     insta::assert_snapshot!("train_without_process_rewards", rendered(&error));
+    let sdft = with("{ path: ../../good/everything }", "rl: { objective: sdft }");
+    assert!(TrainTasks::load(&sdft).is_ok(), "some of them have an oracle");
+    let error =
+        TrainTasks::load(&with("{ path: ../../good/minimal }", "rl: { objective: sdft }")).unwrap_err();
+    insta::assert_snapshot!("train_without_demonstrations", rendered(&error));
     // A family without oracle cannot be demonstrated, and is named in its suite.
     let error = TrainTasks::load(&with("{ path: ../../good/everything }", "warm_start:")).unwrap_err();
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));

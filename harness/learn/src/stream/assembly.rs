@@ -3,7 +3,8 @@
 //! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
 //! slot. I2. A faulted member, or one with a reward that is no number, is not a member: it enters no baseline. I3. A group
 //! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
-//! are all worth the same is trained on if process rewards tell their steps apart, and those count.
+//! are all worth the same is trained on if process rewards tell their steps apart, and those count. I5. So is one of which a
+//! teacher has something to say; and where outcomes do not count, only such a one.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use clawrl_core::{AttemptId, GroupId};
 use super::figures::Discard;
 use super::roster::Place;
 use super::weighing::{EpisodeAdvantage, Weighing};
-use crate::{Admission, Episode, Group, Segment, admit};
+use crate::{Admission, Episode, Group, Segment, TeacherView, admit};
 
 /// How the attempt that closed a slot ended, as far as learning cares.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub enum MemberResult {
         passed: bool,
         /// What can be trained on, in order.
         segments: Vec<Segment>,
+        /// What a teacher reads about each segment; empty without one. See [`crate::teacher_views`].
+        views: Vec<Vec<TeacherView>>,
     },
     /// Something broke, and no retry is due.
     Faulted,
@@ -99,11 +102,11 @@ impl Settled {
         let (mut passes, mut not_finite, mut cancelled) = (0, 0, false);
         for (attempt, result) in members {
             match result {
-                MemberResult::Finished { reward, process, passed, segments }
+                MemberResult::Finished { reward, process, passed, segments, views }
                     if reward.is_finite() && process.iter().flatten().all(|reward| reward.is_finite()) =>
                 {
                     passes += u32::from(passed);
-                    group.episodes.push(Episode { attempt, reward, process, segments });
+                    group.episodes.push(Episode { attempt, reward, process, segments, views });
                 }
                 MemberResult::Finished { .. } => not_finite += 1,
                 MemberResult::Faulted => group.faulted += 1,
@@ -139,14 +142,19 @@ fn verdict(weighing: Weighing, group: &Group, passed: u32, trainable: bool) -> V
         Ok(Admission::Constant) => Some(vec![0.0; rewards.len()]),
         Ok(Admission::TooFew) | Err(_) => None,
     };
-    let advantages = outcome.map(|outcome| weighing.advantages(outcome, &group.episodes)).unwrap_or_default();
-    let is_informative = matches!(admission, Ok(Admission::Informative(_)))
-        || advantages.iter().any(EpisodeAdvantage::tells_steps_apart);
+    let advantages = outcome.map(|outcome| weighing.advantages(outcome, &group.episodes));
+    let tells_apart = matches!(admission, Ok(Admission::Informative(_)))
+        || advantages.iter().flatten().any(EpisodeAdvantage::tells_steps_apart);
+    let is_taught = group.episodes.iter().any(Episode::is_taught);
+    let is_informative = is_taught || (tells_apart && weighing.outcome_counts);
     if is_informative && trainable {
-        return Verdict::Informative(advantages);
+        // A teacher has something to say of a lone member, too, which no outcome does.
+        let silent = || vec![EpisodeAdvantage::default(); group.episodes.len()];
+        return Verdict::Informative(advantages.unwrap_or_else(silent));
     }
     Verdict::Discarded(match admission {
         _ if is_informative => Discard::Untrainable,
+        _ if tells_apart => Discard::Untaught,
         Ok(Admission::Constant) if passed == 0 => Discard::ConstantFailed,
         Ok(Admission::Constant) if passed as usize == group.episodes.len() => Discard::ConstantPassed,
         Ok(Admission::Constant) => Discard::ConstantMixed,
@@ -170,14 +178,20 @@ mod tests {
     use crate::AdvantageKind;
 
     fn weighing(process: f64) -> Weighing {
-        Weighing { kind: AdvantageKind::DrGrpo, process }
+        Weighing { kind: AdvantageKind::DrGrpo, process, outcome_counts: true }
     }
 
     fn finished(reward: f64, passed: bool) -> MemberResult {
         let mut segment = Segment::default();
         segment.push_context(&[1]);
         segment.push_sampled(0, 2, -1.0, 3, 1.0);
-        MemberResult::Finished { reward, process: Vec::new(), passed, segments: vec![segment] }
+        MemberResult::Finished {
+            reward,
+            process: Vec::new(),
+            passed,
+            segments: vec![segment],
+            views: Vec::new(),
+        }
     }
 
     fn informative(outcomes: &[f64]) -> Verdict {
@@ -211,6 +225,7 @@ mod tests {
             process: Vec::new(),
             passed: false,
             segments: Vec::new(),
+            views: Vec::new(),
         };
         check(&[silent(1.0), silent(0.0)], discarded(Discard::Untrainable));
     }
@@ -226,8 +241,8 @@ mod tests {
     #[test]
     fn i4_steps_that_differ_are_worth_an_update() {
         let member = |process: Option<f64>| match finished(1.0, true) {
-            MemberResult::Finished { reward, passed, segments, .. } => {
-                MemberResult::Finished { reward, process: vec![process], passed, segments }
+            MemberResult::Finished { reward, passed, segments, views, .. } => {
+                MemberResult::Finished { reward, process: vec![process], passed, segments, views }
             }
             other => other,
         };
@@ -243,6 +258,31 @@ mod tests {
         assert_eq!(settled(0.5, [Some(1.0), None, Some(0.0)]), discarded);
         assert_eq!(settled(0.5, [Some(1.0); 3]), discarded);
         assert_eq!(settled(0.5, [Some(f64::NAN), Some(0.0), None]), discarded);
+    }
+
+    #[test]
+    fn i5_what_a_teacher_speaks_of_is_worth_an_update() {
+        let taught = |reward| match finished(reward, true) {
+            MemberResult::Finished { reward, process, passed, segments, .. } => {
+                let place = crate::ViewPlace { view: 2, segment: 1 };
+                let views = vec![vec![TeacherView { ids: vec![1, 7, 2], places: vec![place] }]];
+                MemberResult::Finished { reward, process, passed, segments, views }
+            }
+            other => other,
+        };
+        let verdict = |outcome_counts: bool, members: Vec<MemberResult>| {
+            let attempt = AttemptId { slot: SlotId(0), number: 0 };
+            let members = members.into_iter().map(|member| (attempt, member)).collect();
+            Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, 0, GroupId(0), members).verdict
+        };
+        let (plain, discarded) = (finished(1.0, true), Verdict::Discarded);
+        assert_eq!(verdict(true, vec![taught(1.0), plain.clone()]), informative(&[0.0, 0.0]));
+        assert_eq!(verdict(true, vec![taught(1.0), finished(0.0, false)]), informative(&[0.5, -0.5]));
+        assert_eq!(verdict(true, vec![taught(1.0), MemberResult::Faulted]), informative(&[0.0]));
+        assert_eq!(verdict(false, vec![taught(1.0), plain.clone()]), informative(&[0.0, 0.0]));
+        assert_eq!(verdict(false, vec![plain.clone(), finished(0.0, false)]), discarded(Discard::Untaught));
+        assert_eq!(verdict(false, vec![plain.clone(), plain.clone()]), discarded(Discard::ConstantPassed));
+        assert_eq!(verdict(true, vec![plain, MemberResult::Faulted]), discarded(Discard::TooFew));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct StreamConfig {
     pub advantage: AdvantageKind,
     /// What the terms of single steps are multiplied by; 0 leaves process rewards out.
     pub process_weight: f64,
+    /// Whether anything is learned from rewards; if not, only groups of which a teacher has something to say are trained on.
+    pub outcome_counts: bool,
     /// How generation and training take turns.
     pub schedule: Schedule,
     /// Informative groups that make a batch.

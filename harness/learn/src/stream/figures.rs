@@ -21,6 +21,8 @@ pub enum Discard {
     ConstantMixed,
     /// No member has a token to train on.
     Untrainable,
+    /// Outcomes do not count, and a teacher has nothing to say.
+    Untaught,
     /// Every token is older than the bound.
     Stale,
     /// A member was cancelled. The group is not used up.
@@ -43,6 +45,8 @@ pub struct StreamCounts {
     pub constant_mixed: u64,
     /// [`Discard::Untrainable`].
     pub untrainable: u64,
+    /// [`Discard::Untaught`].
+    pub untaught: u64,
     /// [`Discard::Stale`].
     pub stale: u64,
     /// [`Discard::Cancelled`].
@@ -51,6 +55,8 @@ pub struct StreamCounts {
     pub episodes: u64,
     /// Of those, members that passed.
     pub passed: u64,
+    /// Members of the informative groups that a teacher has something to say of.
+    pub taught: u64,
     /// Sum of their rewards.
     pub reward: f64,
     /// Members that faulted.
@@ -73,7 +79,7 @@ impl StreamCounts {
     #[must_use]
     pub fn groups(&self) -> u64 {
         let constant = self.constant_passed + self.constant_failed + self.constant_mixed;
-        self.informative + self.too_few + constant + self.untrainable + self.stale
+        self.informative + self.too_few + constant + self.untrainable + self.untaught + self.stale
     }
 
     /// Mean reward per episode; nothing without episodes.
@@ -99,6 +105,7 @@ impl StreamCounts {
             Discard::ConstantFailed => &mut self.constant_failed,
             Discard::ConstantMixed => &mut self.constant_mixed,
             Discard::Untrainable => &mut self.untrainable,
+            Discard::Untaught => &mut self.untaught,
             Discard::Stale => &mut self.stale,
             Discard::Cancelled => &mut self.cancelled,
         }
@@ -113,10 +120,12 @@ impl std::ops::AddAssign for StreamCounts {
         self.constant_failed += other.constant_failed;
         self.constant_mixed += other.constant_mixed;
         self.untrainable += other.untrainable;
+        self.untaught += other.untaught;
         self.stale += other.stale;
         self.cancelled += other.cancelled;
         self.episodes += other.episodes;
         self.passed += other.passed;
+        self.taught += other.taught;
         self.reward += other.reward;
         self.faulted += other.faulted;
         self.not_finite += other.not_finite;

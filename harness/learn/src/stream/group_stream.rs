@@ -63,8 +63,8 @@ pub enum StreamError {
     /// The slot has its result.
     #[error("slot {0} was resolved twice")]
     ResolvedTwice(SlotId),
-    /// Columns of a segment differ in length, or its first token is trained.
-    #[error("attempt {0} has a segment whose columns do not fit each other")]
+    /// Columns of a segment differ in length, its first token is trained, or a teacher's view is of other tokens.
+    #[error("attempt {0} has a segment whose columns, or whose teacher's views, do not fit it")]
     Malformed(AttemptId),
     /// There was no batch in training.
     #[error("an update to version {0} without a batch")]
@@ -172,10 +172,14 @@ impl GroupStream {
         if !self.roster.is_in_flight(place.position) {
             return Err(StreamError::NotInFlight(slot));
         }
-        if let MemberResult::Finished { segments, .. } = &result
-            && !segments.iter().all(crate::Segment::is_consistent)
-        {
-            return Err(StreamError::Malformed(attempt));
+        if let MemberResult::Finished { segments, views, .. } = &result {
+            let consistent = segments.iter().all(crate::Segment::is_consistent);
+            let paired = views.is_empty() || views.len() == segments.len();
+            let of_them =
+                segments.iter().zip(views).all(|(of, views)| views.iter().all(|view| view.is_of(of)));
+            if !(consistent && paired && of_them) {
+                return Err(StreamError::Malformed(attempt));
+            }
         }
         let members = self.roster.members(place.position);
         let settled = self.assembly.add(place, members, attempt, result);

@@ -45,7 +45,9 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
             }
         };
         counts.informative += 1;
+        counts.taught += settled.group.episodes.iter().filter(|episode| episode.is_taught()).count() as u64;
         for (episode, advantage) in settled.group.episodes.into_iter().zip(advantages) {
+            let mut views = episode.views.into_iter();
             for mut segment in episode.segments {
                 counts.tokens += mask_stale(&mut segment, place.version, place.max_staleness);
                 let of_token = |(&trained, &turn): (&bool, &u32)| {
@@ -58,7 +60,7 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
                     segment,
                     advantages,
                     episode: episodes,
-                    teacher: Vec::new(),
+                    teacher: views.next().unwrap_or_default(),
                     candidates: Vec::new(),
                 });
             }
@@ -90,9 +92,13 @@ mod tests {
         let member = |slot: u32, reward: f64, segments: usize| {
             let segments = vec![segment.clone(); segments];
             let attempt = AttemptId { slot: SlotId(slot), number: 0 };
-            (attempt, MemberResult::Finished { reward, process: Vec::new(), passed: reward > 0.0, segments })
+            let views = vec![Vec::new(); segments.len()];
+            (
+                attempt,
+                MemberResult::Finished { reward, process: Vec::new(), passed: reward > 0.0, segments, views },
+            )
         };
-        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0 };
+        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true };
         Settled::new(weighing, 0, GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
     }
 

@@ -14,10 +14,12 @@ pub(crate) struct Weighing {
     pub(crate) kind: AdvantageKind,
     /// What the terms of single steps are multiplied by.
     pub(crate) process: f64,
+    /// Whether anything is learned from outcomes.
+    pub(crate) outcome_counts: bool,
 }
 
 /// The advantages of an episode.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct EpisodeAdvantage {
     pub(crate) outcome: f64,
     /// Weighted term of each turn. None for the turns behind its end.
@@ -26,7 +28,7 @@ pub(crate) struct EpisodeAdvantage {
 
 impl From<StreamConfig> for Weighing {
     fn from(config: StreamConfig) -> Self {
-        Self { kind: config.advantage, process: config.process_weight }
+        Self { kind: config.advantage, process: config.process_weight, outcome_counts: config.outcome_counts }
     }
 }
 

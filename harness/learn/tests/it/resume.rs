@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use clawrl_core::{AttemptId, GroupId, SlotId};
 use clawrl_learn::{
     AdvantageKind, FormedBatch, GroupStream, MemberResult, Schedule, Segment, StreamConfig, StreamEnd,
-    StreamError, StreamSnapshot,
+    StreamError, StreamSnapshot, TeacherView, ViewPlace,
 };
 use proptest::prelude::*;
 
@@ -65,6 +65,7 @@ fn small() -> (World, GroupStream) {
     let config = StreamConfig {
         advantage: AdvantageKind::Grpo,
         process_weight: 0.0,
+        outcome_counts: true,
         schedule: Schedule::Synchronous,
         batch_groups: NonZeroU32::MIN,
         resample_budget: NonZeroU32::MIN,
@@ -104,9 +105,22 @@ fn faults_of_the_caller_change_nothing() {
     let mut segment = Segment::default();
     segment.push_context(&[1]);
     segment.mask[0] = true;
-    let malformed =
-        MemberResult::Finished { reward: 1.0, process: Vec::new(), passed: true, segments: vec![segment] };
+    let finished = |segment: &Segment, views| MemberResult::Finished {
+        reward: 1.0,
+        process: Vec::new(),
+        passed: true,
+        segments: vec![segment.clone()],
+        views,
+    };
+    let malformed = finished(&segment, Vec::new());
     assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
+    segment.mask[0] = false;
+    let place = ViewPlace { view: 1, segment: 0 };
+    let foreign = TeacherView { ids: vec![segment.ids[0], segment.ids[0] + 1], places: vec![place] };
+    for views in [vec![vec![foreign]], vec![Vec::new(), Vec::new()]] {
+        let malformed = finished(&segment, views);
+        assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
+    }
     assert_eq!(stream.updated(6), Err(StreamError::NoBatch(6)));
     assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 5 }));
     stream.resolved(attempt(1), MemberResult::Faulted).unwrap();

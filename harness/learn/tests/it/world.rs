@@ -63,6 +63,7 @@ pub(crate) fn worlds(schedule: impl Strategy<Value = Schedule>) -> impl Strategy
                 config: StreamConfig {
                     advantage: AdvantageKind::Grpo,
                     process_weight: 0.0,
+                    outcome_counts: true,
                     schedule,
                     batch_groups: NonZeroU32::new(batch_groups).unwrap(),
                     resample_budget: NonZeroU32::new(resample_budget).unwrap(),
@@ -126,9 +127,10 @@ impl World {
             }
             segment
         };
-        let segments = (0..=slot.0 % 2).map(segment).collect();
+        let segments: Vec<Segment> = (0..=slot.0 % 2).map(segment).collect();
+        let views = vec![Vec::new(); segments.len()];
         let process = (0..=slot.0 % 2).map(|turn| (slot.0 % 3 != turn).then_some(reward / 2.0)).collect();
-        MemberResult::Finished { reward, process, passed: reward >= 1.0, segments }
+        MemberResult::Finished { reward, process, passed: reward >= 1.0, segments, views }
     }
 
     pub(crate) fn run(&self, order: Order) -> Run {

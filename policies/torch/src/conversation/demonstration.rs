@@ -21,23 +21,31 @@ pub fn written_turn(
     tools: &[ToolSpec],
 ) -> Result<Turn, ConversationError> {
     let said = turn.reply.joined_text();
-    let text = match format {
-        _ if turn.flags.malformed => said,
-        ActionFormat::Raw | ActionFormat::ToolCalls => said,
-        ActionFormat::Fenced => format!("```\n{}\n```", said.trim_end_matches('\n')),
-        ActionFormat::Hermes => hermes_text(&turn.calls),
-    };
-    let no_text = || ConversationError::NoText { format: format_name(format) };
-    if !turn.flags.malformed {
-        let read = parse_calls(&text, &[], format, tools).map_err(|_| no_text())?;
-        let alike = |(a, b): (&ToolCall, &ToolCall)| a.name == b.name && a.arguments == b.arguments;
-        if read.len() != turn.calls.len() || !read.iter().zip(&turn.calls).all(alike) {
-            return Err(no_text());
-        }
-    }
+    let text = if turn.flags.malformed { said } else { written_text(&said, &turn.calls, format, tools)? };
     let mut turn = turn.clone();
     turn.reply = clawrl_core::Message::text(clawrl_core::Role::Assistant, text);
     Ok(turn)
+}
+
+/// The text that says these calls (I1). `said` is what they are in the raw format, where they can be said in it.
+///
+/// # Errors
+/// As [`written_turn`].
+pub fn written_text(
+    said: &str,
+    calls: &[ToolCall],
+    format: ActionFormat,
+    tools: &[ToolSpec],
+) -> Result<String, ConversationError> {
+    let text = match format {
+        ActionFormat::Raw | ActionFormat::ToolCalls => said.to_owned(),
+        ActionFormat::Fenced => format!("```\n{}\n```", said.trim_end_matches('\n')),
+        ActionFormat::Hermes => hermes_text(calls),
+    };
+    let no_text = || ConversationError::NoText { format: format_name(format) };
+    let read = parse_calls(&text, &[], format, tools).map_err(|_| no_text())?;
+    let alike = |(a, b): (&ToolCall, &ToolCall)| a.name == b.name && a.arguments == b.arguments;
+    if read.len() == calls.len() && read.iter().zip(calls).all(alike) { Ok(text) } else { Err(no_text()) }
 }
 
 /// The tokens that the policy would have sampled to say this, the end token included. Their log-probabilities are 0:

@@ -10,7 +10,7 @@ mod template;
 mod trim;
 
 pub use chat::{Chat, DEFAULT_TEMPLATE};
-pub use demonstration::{demonstrated_tokens, written_turn};
+pub use demonstration::{demonstrated_tokens, written_text, written_turn};
 pub use error::ConversationError;
 pub use hermes::hermes_text;
 pub(crate) use hermes::{HERMES_OPENING, HERMES_PHRASES};

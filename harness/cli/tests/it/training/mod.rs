@@ -9,4 +9,5 @@ mod profiling;
 mod refusing;
 mod repeating;
 mod streaming;
+mod teaching;
 mod toolcalls;

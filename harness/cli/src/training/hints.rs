@@ -1,0 +1,272 @@
+//! Hints: what a teacher reads behind the instruction, and the policy does not.
+//!
+//! I1. A hint says what somebody else did that passed, in the words in which the policy would do it, or what the checks said.
+//! Nobody is hinted at by what it did itself. I2. Two readings of an episode differ in their prompt alone. I3. Hints are a function
+//! of the group's records and the plan.
+//!
+//! Pure; nothing to cancel.
+
+use clawrl_config::{DistillationPlan, HintSource, HintedEpisodes, Reward};
+use clawrl_core::{AttemptRecord, CheckReport, Grade, Message, Part, Role, TaskSpec, ToolSpec, Turn};
+use clawrl_learn::CONSTANT_SPREAD;
+use clawrl_scripted::script_actions;
+use clawrl_torch::{Chat, written_text};
+
+use super::samples::worth;
+
+/// What stands between an instruction and a hint.
+pub(super) const HINT_MARK: &str = "\n\n[hint]\n";
+
+/// What becomes of an episode's hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hint {
+    /// There is none.
+    None,
+    /// It is longer than the plan allows.
+    TooLong,
+    /// It goes behind the instruction.
+    Given(String),
+}
+
+/// The hints of a group's members, all of which tried this task.
+pub(super) fn hints(
+    plan: &DistillationPlan,
+    chat: &Chat,
+    reward: Reward,
+    task: &TaskSpec,
+    members: &[AttemptRecord],
+) -> Vec<Hint> {
+    let constant = is_constant(members, reward);
+    let successes = successes(members);
+    let of = |(index, member): (usize, &AttemptRecord)| {
+        let Some(grade) = member.outcome.grade() else { return Hint::None };
+        let hinted = match plan.episodes {
+            HintedEpisodes::All => true,
+            HintedEpisodes::Failed => !grade.passed,
+            HintedEpisodes::Constant => constant,
+        };
+        let text = plan.hints.iter().filter(|_| hinted).find_map(|source| match source {
+            HintSource::Sibling => {
+                successes.iter().find(|(other, _)| *other != index).map(|(_, deeds)| deeds.clone())
+            }
+            HintSource::Demonstration => demonstration(task, &member.trajectory.reset.tools),
+            HintSource::Feedback => feedback(grade),
+        });
+        match text {
+            None => Hint::None,
+            Some(text) => match chat.tokenizer().encode_content(&text) {
+                Ok(ids) if ids.len() <= plan.max_hint_tokens as usize => Hint::Given(text),
+                _ => Hint::TooLong,
+            },
+        }
+    };
+    members.iter().enumerate().map(of).collect()
+}
+
+/// What these turns did, one after the other: what could not be read as an action did nothing.
+pub(super) fn deeds(turns: &[Turn]) -> String {
+    let acted = turns.iter().filter(|turn| !turn.flags.malformed);
+    acted.map(|turn| turn.reply.joined_text()).collect::<Vec<_>>().join("\n")
+}
+
+/// A prompt with a hint: at the end of the last message before the policy's first turn.
+pub(super) fn with_hint(prompt: &[Message], hint: &str) -> Vec<Message> {
+    let mut hinted = prompt.to_vec();
+    let hint = format!("{HINT_MARK}{hint}");
+    match hinted.iter_mut().rfind(|message| message.role != Role::Assistant) {
+        None => hinted.push(Message::text(Role::User, hint)),
+        Some(message) => match message.parts.last_mut() {
+            Some(Part::Text { text }) => text.push_str(&hint),
+            _ => message.parts.push(Part::Text { text: hint }),
+        },
+    }
+    hinted
+}
+
+fn is_constant(members: &[AttemptRecord], reward: Reward) -> bool {
+    let worths = || members.iter().filter_map(|member| worth(&member.outcome, reward));
+    worths().fold(f64::NEG_INFINITY, f64::max) - worths().fold(f64::INFINITY, f64::min) <= CONSTANT_SPREAD
+}
+
+/// What members did that passed, the shortest first.
+fn successes(members: &[AttemptRecord]) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = members
+        .iter()
+        .enumerate()
+        .filter(|(_, member)| member.outcome.grade().is_some_and(|grade| grade.passed))
+        .map(|(index, member)| (index, deeds(&member.trajectory.turns)))
+        .filter(|(_, deeds)| !deeds.is_empty())
+        .collect();
+    found.sort_by_key(|(index, deeds)| (deeds.len(), *index));
+    found
+}
+
+/// The task's oracle as the policy would write it; nothing of a solver, or where the format has no words for it.
+fn demonstration(task: &TaskSpec, tools: &[ToolSpec]) -> Option<String> {
+    let actions = script_actions(task.oracle.as_ref()?, tools);
+    let written: Option<Vec<String>> = actions
+        .iter()
+        .map(|action| written_text(&action.text, &action.tool_calls, task.action_format, tools).ok())
+        .collect();
+    written.filter(|written| !written.is_empty()).map(|written| written.join("\n"))
+}
+
+/// What the checks say that were not met.
+fn feedback(grade: &Grade) -> Option<String> {
+    let unmet = |check: &&CheckReport| check.score < 1.0 && !check.message.is_empty();
+    let said: Vec<&str> = grade.checks.iter().filter(unmet).map(|check| check.message.as_str()).collect();
+    (!said.is_empty()).then(|| said.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use clawrl_core::{
+        ActionFormat, AttemptId, Boundary, Epoch, Fault, Observation, Outcome, PhaseTimes, Script, SlotId,
+        StopReason, ToolCall, Trajectory, TurnFlags,
+    };
+    use clawrl_torch::{DEFAULT_TEMPLATE, END, Training, train_tokenizer};
+    use serde_json::json;
+
+    use super::*;
+
+    fn chat() -> Chat {
+        let tokenizer = train_tokenizer(&["cp apple melon"], &Training::default()).unwrap();
+        let end = tokenizer.added_token(END).unwrap();
+        Chat::new(tokenizer, DEFAULT_TEMPLATE.to_owned(), BTreeMap::new(), vec![end]).unwrap()
+    }
+
+    fn turn(said: &str, malformed: bool) -> Turn {
+        Turn {
+            reply: Message::text(Role::Assistant, said),
+            calls: Vec::new(),
+            tokens: None,
+            usage: None,
+            observation: Observation::from_text(""),
+            process_reward: None,
+            flags: TurnFlags { malformed, ..TurnFlags::default() },
+            policy_time: Duration::ZERO,
+            step_time: Duration::ZERO,
+        }
+    }
+
+    fn tools() -> Vec<ToolSpec> {
+        let tool = |name: &str, text_argument: Option<&str>| ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: json!({ "type": "object" }),
+            text_argument: text_argument.map(str::to_owned),
+        };
+        vec![tool("run", Some("command")), tool("submit", None)]
+    }
+
+    fn record(outcome: Outcome, said: &[&str]) -> AttemptRecord {
+        AttemptRecord {
+            attempt: AttemptId { slot: SlotId(0), number: 0 },
+            epoch: Epoch(0),
+            closes_slot: true,
+            outcome,
+            times: PhaseTimes::default(),
+            trajectory: Trajectory {
+                prompt: vec![Message::text(Role::User, "do it")],
+                reset: Observation { tools: tools(), ..Observation::default() },
+                turns: said.iter().map(|said| turn(said, *said == "?")).collect(),
+                cast: None,
+            },
+        }
+    }
+
+    fn finished(score: f64, said: &[&str]) -> AttemptRecord {
+        let message = if score < 1.0 { "a is missing" } else { "a is there" };
+        let check = CheckReport { label: "a".into(), score, weight: 1.0, message: message.into() };
+        let grade = Grade::from_checks(vec![check], Vec::new());
+        record(Outcome::Finished { stop: StopReason::Submitted, grade, reward: score }, said)
+    }
+
+    fn faulted() -> AttemptRecord {
+        record(Outcome::Faulted(Fault::permanent(Boundary::Env, "gone", "gone")), &["rm"])
+    }
+
+    fn check(plan: DistillationPlan, members: &[AttemptRecord], expected: &[Option<&str>]) {
+        let oracle = Script::Calls(vec![ToolCall::new("run", json!({ "command": "cp apple melon" }))]);
+        let task = TaskSpec {
+            oracle: Some(oracle),
+            action_format: ActionFormat::Raw,
+            ..clawrl_testkit::task("copy")
+        };
+        let found = hints(&plan, &chat(), Reward::Passed, &task, members);
+        let expected: Vec<Hint> = expected
+            .iter()
+            .map(|hint| hint.map_or(Hint::None, |hint| Hint::Given(hint.to_owned())))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    fn from(hints: &[HintSource]) -> DistillationPlan {
+        DistillationPlan { hints: hints.to_vec(), ..DistillationPlan::default() }
+    }
+
+    #[test]
+    fn i1_a_sibling_that_passed_the_shortest_way_and_never_itself() {
+        let members = [
+            finished(1.0, &["ls", "?", "cp a b"]),
+            finished(1.0, &["cp a b"]),
+            finished(0.5, &["cp"]),
+            faulted(),
+        ];
+        let longer = "ls\ncp a b";
+        let expected = [Some("cp a b"), Some(longer), Some("cp a b"), None];
+        check(from(&[HintSource::Sibling]), &members, &expected);
+        check(
+            from(&[HintSource::Sibling]),
+            &[finished(1.0, &["cp"]), finished(0.0, &["rm"])],
+            &[None, Some("cp")],
+        );
+        check(from(&[HintSource::Sibling]), &[finished(0.0, &["cp"]), finished(0.0, &["rm"])], &[None, None]);
+    }
+
+    #[test]
+    fn the_first_source_that_has_one() {
+        let (failed, passed) = (finished(0.0, &["rm"]), finished(1.0, &["cp a b"]));
+        let oracle = "cp apple melon\nsubmit";
+        let both = [HintSource::Sibling, HintSource::Demonstration];
+        check(from(&both), &[failed.clone(), failed.clone()], &[Some(oracle), Some(oracle)]);
+        check(from(&both), &[failed.clone(), passed.clone()], &[Some("cp a b"), Some(oracle)]);
+        let feedback = [HintSource::Feedback];
+        check(from(&feedback), &[failed, passed], &[Some("a is missing"), None]);
+    }
+
+    #[test]
+    fn only_the_episodes_that_the_plan_names() {
+        let (failed, passed) = (finished(0.0, &["rm"]), finished(1.0, &["cp a b"]));
+        let oracle = "cp apple melon\nsubmit";
+        let of = |episodes| DistillationPlan { episodes, ..from(&[HintSource::Demonstration]) };
+        check(of(HintedEpisodes::Failed), &[failed.clone(), passed.clone()], &[Some(oracle), None]);
+        check(of(HintedEpisodes::Constant), &[failed.clone(), passed], &[None, None]);
+        let constant = [failed.clone(), faulted(), failed];
+        check(of(HintedEpisodes::Constant), &constant, &[Some(oracle), None, Some(oracle)]);
+    }
+
+    #[test]
+    fn a_hint_over_its_budget_is_left_out() {
+        let most = chat().tokenizer().encode_content("cp apple melon").unwrap().len() as u32;
+        let plan = DistillationPlan { max_hint_tokens: most, ..from(&[HintSource::Sibling]) };
+        let members = [finished(1.0, &["cp apple melon"]), finished(0.0, &["rm"])];
+        check(plan.clone(), &members, &[None, Some("cp apple melon")]);
+        let longer = [finished(1.0, &["cp apple melon melon"]), finished(0.0, &["rm"])];
+        let task = clawrl_testkit::task("copy");
+        assert_eq!(hints(&plan, &chat(), Reward::Passed, &task, &longer), [Hint::None, Hint::TooLong]);
+    }
+
+    #[test]
+    fn a_hint_stands_behind_the_instruction() {
+        let shown = |prompt: &[Message]| -> Vec<String> {
+            with_hint(prompt, "cp").iter().map(Message::joined_text).collect()
+        };
+        let (system, user) = (Message::text(Role::System, "be brief"), Message::text(Role::User, "do it"));
+        assert_eq!(shown(&[system, user]), ["be brief", "do it\n\n[hint]\ncp"]);
+        assert_eq!(shown(&[]), ["\n\n[hint]\ncp"]);
+    }
+}
