@@ -88,6 +88,8 @@ pub enum Metric {
     TrainGroupsConstantCount,
     /// Groups dropped because faults left fewer than two members.
     TrainGroupsSmallCount,
+    /// Groups dropped because outcomes do not count and a teacher had no hint.
+    TrainGroupsUntaughtCount,
     /// Tokens left out because they were too old.
     TrainTokensStaleCount,
     /// Segments dropped because a log-probability had moved too far.
@@ -120,7 +122,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -156,6 +158,7 @@ impl Metric {
         Self::TrainGroupsUsedCount,
         Self::TrainGroupsConstantCount,
         Self::TrainGroupsSmallCount,
+        Self::TrainGroupsUntaughtCount,
         Self::TrainTokensStaleCount,
         Self::TrainSegmentsDroppedCount,
         Self::TrainTokensTrainedCount,
@@ -315,6 +318,7 @@ mod tests {
         train_groups_used_count
         train_groups_constant_count
         train_groups_small_count
+        train_groups_untaught_count
         train_tokens_stale_count
         train_segments_dropped_count
         train_tokens_trained_count

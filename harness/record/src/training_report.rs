@@ -148,7 +148,7 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
         percent: true,
     };
     let plain = |title, series| Chart { title, series, range: None, percent: false };
-    let has_teacher = line(Metric::TrainHintedEpisodesCount).iter().any(|(_, episodes)| *episodes > 0.0);
+    let has_teacher = line(Metric::TrainTeacherRms).iter().any(|(_, term)| *term > 0.0);
     let terms = has_teacher.then(|| {
         vec![series("outcome", "b", Metric::TrainOutcomeRms), series("teacher", "a", Metric::TrainTeacherRms)]
     });

@@ -1,7 +1,7 @@
 //! Hints: what a teacher reads behind the instruction, and the policy does not.
 //!
 //! I1. A hint says what somebody else did that passed, in the words in which the policy would do it, or what the checks said.
-//! Nobody is hinted at by what it did itself. I2. Two readings of an episode differ in their prompt alone. I3. Hints are a function
+//! Nobody is shown what it did itself, whoever else did the same. I2. Two readings of an episode differ by the hint alone. I3. Hints are a function
 //! of the group's records and the plan.
 //!
 //! Pure; nothing to cancel.
@@ -38,29 +38,30 @@ pub(super) fn hints(
 ) -> Vec<Hint> {
     let constant = is_constant(members, reward);
     let successes = successes(members);
-    let of = |(index, member): (usize, &AttemptRecord)| {
+    let of = |member: &AttemptRecord| {
         let Some(grade) = member.outcome.grade() else { return Hint::None };
         let hinted = match plan.episodes {
             HintedEpisodes::All => true,
             HintedEpisodes::Failed => !grade.passed,
             HintedEpisodes::Constant => constant,
         };
-        let text = plan.hints.iter().filter(|_| hinted).find_map(|source| match source {
-            HintSource::Sibling => {
-                successes.iter().find(|(other, _)| *other != index).map(|(_, deeds)| deeds.clone())
+        let own = deeds(&member.trajectory.turns);
+        let mut found = Hint::None;
+        for source in plan.hints.iter().filter(|_| hinted) {
+            let text = match source {
+                HintSource::Sibling => successes.iter().find(|deeds| **deeds != own).cloned(),
+                HintSource::Demonstration => demonstration(task, &member.trajectory.reset.tools),
+                HintSource::Feedback => feedback(grade),
+            };
+            let Some(text) = text else { continue };
+            match chat.tokenizer().encode_content(&text) {
+                Ok(ids) if ids.len() <= plan.max_hint_tokens as usize => return Hint::Given(text),
+                _ => found = Hint::TooLong,
             }
-            HintSource::Demonstration => demonstration(task, &member.trajectory.reset.tools),
-            HintSource::Feedback => feedback(grade),
-        });
-        match text {
-            None => Hint::None,
-            Some(text) => match chat.tokenizer().encode_content(&text) {
-                Ok(ids) if ids.len() <= plan.max_hint_tokens as usize => Hint::Given(text),
-                _ => Hint::TooLong,
-            },
         }
+        found
     };
-    members.iter().enumerate().map(of).collect()
+    members.iter().map(of).collect()
 }
 
 /// What these turns did, one after the other: what could not be read as an action did nothing.
@@ -69,18 +70,20 @@ pub(super) fn deeds(turns: &[Turn]) -> String {
     acted.map(|turn| turn.reply.joined_text()).collect::<Vec<_>>().join("\n")
 }
 
-/// A prompt with a hint: at the end of the last message before the policy's first turn.
-pub(super) fn with_hint(prompt: &[Message], hint: &str) -> Vec<Message> {
-    let mut hinted = prompt.to_vec();
-    let hint = format!("{HINT_MARK}{hint}");
-    match hinted.iter_mut().rfind(|message| message.role != Role::Assistant) {
-        None => hinted.push(Message::text(Role::User, hint)),
-        Some(message) => match message.parts.last_mut() {
+/// A conversation that begins with this prompt, with a hint: at the end of the prompt's last message that is not the policy's.
+/// Nothing else of it changes, and what the prompt's own parts are followed by stays behind them.
+pub(super) fn with_hint(prompt: &[Message], mut conversation: Vec<Message>, hint: &str) -> Vec<Message> {
+    if let Some(at) = prompt.iter().rposition(|message| message.role != Role::Assistant)
+        && let Some(message) = conversation.get_mut(at)
+    {
+        let hint = format!("{HINT_MARK}{hint}");
+        let own = prompt[at].parts.len().min(message.parts.len());
+        match message.parts[..own].last_mut() {
             Some(Part::Text { text }) => text.push_str(&hint),
-            _ => message.parts.push(Part::Text { text: hint }),
-        },
+            _ => message.parts.insert(own, Part::Text { text: hint }),
+        }
     }
-    hinted
+    conversation
 }
 
 fn is_constant(members: &[AttemptRecord], reward: Reward) -> bool {
@@ -89,15 +92,11 @@ fn is_constant(members: &[AttemptRecord], reward: Reward) -> bool {
 }
 
 /// What members did that passed, the shortest first.
-fn successes(members: &[AttemptRecord]) -> Vec<(usize, String)> {
-    let mut found: Vec<(usize, String)> = members
-        .iter()
-        .enumerate()
-        .filter(|(_, member)| member.outcome.grade().is_some_and(|grade| grade.passed))
-        .map(|(index, member)| (index, deeds(&member.trajectory.turns)))
-        .filter(|(_, deeds)| !deeds.is_empty())
-        .collect();
-    found.sort_by_key(|(index, deeds)| (deeds.len(), *index));
+fn successes(members: &[AttemptRecord]) -> Vec<String> {
+    let passed = members.iter().filter(|member| member.outcome.grade().is_some_and(|grade| grade.passed));
+    let mut found: Vec<String> = passed.map(|member| deeds(&member.trajectory.turns)).collect();
+    found.retain(|deeds| !deeds.is_empty());
+    found.sort_by_key(String::len);
     found
 }
 
@@ -219,6 +218,8 @@ mod tests {
         let longer = "ls\ncp a b";
         let expected = [Some("cp a b"), Some(longer), Some("cp a b"), None];
         check(from(&[HintSource::Sibling]), &members, &expected);
+        let alike = [finished(1.0, &["cp a b"]), finished(1.0, &["cp a b"])];
+        check(from(&[HintSource::Sibling]), &alike, &[None, None]);
         check(
             from(&[HintSource::Sibling]),
             &[finished(1.0, &["cp"]), finished(0.0, &["rm"])],
@@ -258,15 +259,25 @@ mod tests {
         let longer = [finished(1.0, &["cp apple melon melon"]), finished(0.0, &["rm"])];
         let task = clawrl_testkit::task("copy");
         assert_eq!(hints(&plan, &chat(), Reward::Passed, &task, &longer), [Hint::None, Hint::TooLong]);
+        // One that fits comes before none at all.
+        let said = chat().tokenizer().encode_content("a is missing").unwrap().len() as u32;
+        let hints = vec![HintSource::Sibling, HintSource::Feedback];
+        let both = DistillationPlan { hints, max_hint_tokens: said.max(most), ..plan };
+        let far_too_long = "cp apple melon apple melon apple melon apple melon apple melon apple melon";
+        let members = [finished(1.0, &[far_too_long]), finished(0.0, &["rm"])];
+        check(both, &members, &[None, Some("a is missing")]);
     }
 
     #[test]
-    fn a_hint_stands_behind_the_instruction() {
-        let shown = |prompt: &[Message]| -> Vec<String> {
-            with_hint(prompt, "cp").iter().map(Message::joined_text).collect()
-        };
-        let (system, user) = (Message::text(Role::System, "be brief"), Message::text(Role::User, "do it"));
-        assert_eq!(shown(&[system, user]), ["be brief", "do it\n\n[hint]\ncp"]);
-        assert_eq!(shown(&[]), ["\n\n[hint]\ncp"]);
+    fn a_hint_stands_behind_the_instruction_and_before_what_was_put_behind_that() {
+        let text = |role, text: &str| Message::text(role, text);
+        let prompt = [text(Role::System, "be brief"), text(Role::User, "do it")];
+        let mut conversation = prompt.to_vec();
+        conversation[1].parts.push(Part::Text { text: "[2 turns left out]".to_owned() });
+        conversation.extend([text(Role::Assistant, "ls"), text(Role::User, "a")]);
+        let shown: Vec<String> =
+            with_hint(&prompt, conversation, "cp").iter().map(Message::joined_text).collect();
+        assert_eq!(shown, ["be brief", "do it\n\n[hint]\ncp\n[2 turns left out]", "ls", "a"]);
+        assert_eq!(with_hint(&[], Vec::new(), "cp"), []);
     }
 }

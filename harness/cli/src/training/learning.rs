@@ -225,6 +225,7 @@ impl Learning {
             (Metric::TrainGroupsUsedCount, counts.informative as f64),
             (Metric::TrainGroupsConstantCount, constant as f64),
             (Metric::TrainGroupsSmallCount, counts.too_few as f64),
+            (Metric::TrainGroupsUntaughtCount, counts.untaught as f64),
             (Metric::TrainTokensStaleCount, counts.tokens.masked as f64),
             (Metric::TrainSegmentsDroppedCount, report.dropped_segments as f64),
             (Metric::TrainTokensTrainedCount, report.trained_tokens as f64),

@@ -36,7 +36,7 @@ impl Reading<'_> {
             _ => return Ok(MemberResult::Faulted),
         };
         let trajectory = &record.trajectory;
-        let segments = self.segments(trajectory, &trajectory.prompt)?;
+        let segments = self.segments(trajectory, None)?;
         let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
         Ok(MemberResult::Finished { reward, process, passed: grade.passed, segments, views: Vec::new() })
     }
@@ -53,19 +53,19 @@ impl Reading<'_> {
         hint: &str,
         most_tokens: usize,
     ) -> Result<Option<Vec<Vec<TeacherView>>>, String> {
-        let hinted = self.segments(trajectory, &with_hint(&trajectory.prompt, hint))?;
+        let hinted = self.segments(trajectory, Some(hint))?;
         let views = teacher_views(segments, &hinted).map_err(|error| error.to_string())?;
         Ok(Some(views).filter(|views| views.iter().flatten().all(|view| view.ids.len() <= most_tokens)))
     }
 
-    /// The segments of an attempt under this prompt.
-    fn segments(&self, trajectory: &Trajectory, prompt: &[Message]) -> Result<Vec<Segment>, String> {
+    /// The segments of an attempt, with a hint in its prompt where there is one.
+    fn segments(&self, trajectory: &Trajectory, hint: Option<&str>) -> Result<Vec<Segment>, String> {
         let mut turns = Vec::with_capacity(trajectory.turns.len());
         let told = tools_told(trajectory, self.format);
         for ((index, turn), tools) in trajectory.turns.iter().enumerate().zip(told) {
             let tokens = turn.tokens.as_ref().ok_or("a turn has no recorded tokens")?;
             turns.push(SampledTurn {
-                messages: Cow::Owned(context(prompt, &trajectory.turns[..index])),
+                messages: Cow::Owned(shown(&trajectory.prompt, &trajectory.turns[..index], hint)),
                 tools,
                 tokens: Cow::Borrowed(tokens),
             });
@@ -112,10 +112,11 @@ pub(super) fn demonstrated(
         .map(|turn| written_turn(turn, task.action_format, &trajectory.reset.tools))
         .collect();
     let written = written.map_err(|error| error.to_string())?;
-    let prompt = match showing {
-        Showing::Plain => Cow::Borrowed(trajectory.prompt.as_slice()),
-        Showing::Hinted => Cow::Owned(with_hint(&trajectory.prompt, &deeds(&written))),
-        Showing::Contradicted(prompt) => Cow::Owned(with_hint(prompt, &deeds(&written))),
+    let hint = deeds(&written);
+    let (prompt, hint) = match showing {
+        Showing::Plain => (trajectory.prompt.as_slice(), None),
+        Showing::Hinted => (trajectory.prompt.as_slice(), Some(hint.as_str())),
+        Showing::Contradicted(prompt) => (prompt, Some(hint.as_str())),
     };
     let mut turns = Vec::with_capacity(written.len());
     let told = tools_told(trajectory, task.action_format);
@@ -123,12 +124,22 @@ pub(super) fn demonstrated(
         let tokens: SampledTokens =
             demonstrated_tokens(chat, &turn.reply.joined_text()).map_err(|error| error.to_string())?;
         turns.push(SampledTurn {
-            messages: Cow::Owned(context(&prompt, &written[..index])),
+            messages: Cow::Owned(shown(prompt, &written[..index], hint)),
             tools,
             tokens: Cow::Owned(tokens),
         });
     }
     segments(chat, turns, 1.0).map_err(|error| error.to_string())
+}
+
+/// What is shown before a turn. A hint leaves out no other turns than without it: what is left out follows from the prompt as it
+/// was.
+fn shown(prompt: &[Message], turns: &[Turn], hint: Option<&str>) -> Vec<Message> {
+    let conversation = context(prompt, turns);
+    match hint {
+        Some(hint) => with_hint(prompt, conversation, hint),
+        None => conversation,
+    }
 }
 
 /// The tools that the policy was told of before each turn (I1): those on offer, where its format describes them.
@@ -242,7 +253,7 @@ mod tests {
         };
         let reading =
             Reading { chat: &chat, format: ActionFormat::Raw, reward: Reward::Passed, temperature: 1.0 };
-        let segments = reading.segments(&trajectory, &trajectory.prompt).unwrap();
+        let segments = reading.segments(&trajectory, None).unwrap();
         let views = |most| reading.views(&trajectory, &segments, "peel", most).unwrap();
         let found = views(usize::MAX).unwrap();
         let [view] = found[0].as_slice() else { panic!("{found:?}") };
@@ -253,5 +264,40 @@ mod tests {
         assert!(view.is_of(&segments[0]));
         assert_eq!(view.places.len(), segments[0].trained());
         assert!(views(view.ids.len()).is_some() && views(view.ids.len() - 1).is_none());
+    }
+
+    #[test]
+    fn a_demonstration_is_shown_with_itself_as_a_hint() {
+        let mut done = turn(Observation::from_text("a"));
+        done.reply = Message::text(Role::Assistant, "x");
+        let trajectory = Trajectory {
+            prompt: vec![Message::text(Role::User, "up")],
+            reset: Observation { tools: vec![tool("look", Some("key"))], ..Observation::default() },
+            turns: vec![done],
+            cast: None,
+        };
+        let task = TaskSpec { action_format: ActionFormat::Raw, ..clawrl_testkit::task("look") };
+        let chat = chat();
+        let check = |showing, expected: &str| {
+            let segments = demonstrated(&chat, &task, &trajectory, showing).unwrap();
+            let [segment] = segments.as_slice() else { panic!("{segments:?}") };
+            assert_eq!(chat.tokenizer().decode(&segment.ids, MarkupTokens::Keep).unwrap(), expected);
+            assert_eq!(segment.trained(), 2, "what was done and its end, not the hint");
+        };
+        check(Showing::Plain, "<|user|>up<|end|><|assistant|>x<|end|>");
+        check(Showing::Hinted, "<|user|>up\n\n[hint]\nx<|end|><|assistant|>x<|end|>");
+        let other = [Message::text(Role::User, "look")];
+        check(Showing::Contradicted(&other), "<|user|>look\n\n[hint]\nx<|end|><|assistant|>x<|end|>");
+    }
+
+    #[test]
+    fn a_hint_leaves_out_no_other_turns() {
+        let long = "a".repeat(20_000);
+        let turns: Vec<Turn> = (0..6).map(|_| turn(Observation::from_text(long.as_str()))).collect();
+        let prompt = [Message::text(Role::User, "up")];
+        let (plain, hinted) = (shown(&prompt, &turns, None), shown(&prompt, &turns, Some(&long)));
+        assert!(plain.len() < 1 + 2 * turns.len(), "nothing was left out");
+        assert_eq!(plain[1..], hinted[1..]);
+        assert_ne!(plain[0], hinted[0]);
     }
 }

@@ -59,7 +59,7 @@ impl Silence {
             (
                 counts.untaught,
                 "had no hint for a teacher, without whom nothing counts",
-                "more sources of `hints`, or an `outcome_weight` above 0",
+                "more sources of `hints`, a larger `max_hint_tokens` or an `outcome_weight` above 0 helps",
             ),
             (counts.stale, "were too old", "a larger `max_staleness` or a smaller `concurrency` helps"),
         ];

@@ -46,10 +46,15 @@ impl Shown {
         chat: &Chat,
         exchange: &mut Exchange<'_>,
         showing: Showing<'_>,
+        most_tokens: usize,
         episode: u32,
     ) -> Result<Vec<TrainSample>, Failure> {
         let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
-        let segments = self.segments(chat, &trajectory, showing)?;
+        let mut segments = self.segments(chat, &trajectory, showing)?;
+        // What fits the model without a hint may not do so with one.
+        if segments.iter().any(|segment| segment.len() > most_tokens) {
+            segments = self.segments(chat, &trajectory, Showing::Plain)?;
+        }
         let sample = |segment: Segment| TrainSample {
             attempt: self.attempt,
             advantages: vec![0.0; segment.len()],
@@ -124,6 +129,8 @@ impl Demonstrations {
     ) -> Result<Vec<MetricRow>, Failure> {
         let &Imitation { plan, chat, interchangeable, seed } = imitation;
         let mut rows = Vec::new();
+        let most_tokens = learner.params().layout().config().max_position_embeddings;
+        let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
         let mut order = Order::new(self.shown.len(), derive_seed(seed, "imitation", &[]));
         let mut exchange = Exchange::new(interchangeable, derive_seed(seed, "exchange", &[]));
         let mut hinting = SplitMix64::new(derive_seed(seed, "hinting", &[]));
@@ -133,8 +140,10 @@ impl Demonstrations {
             }
             let mut samples = Vec::with_capacity(plan.batch as usize);
             for episode in 0..plan.batch {
-                let showing = self.showing(plan, &mut hinting);
-                samples.extend(self.shown[order.next()].samples(chat, &mut exchange, showing, episode)?);
+                let at = order.next();
+                let showing = self.showing(at, plan, &mut hinting);
+                let shown = &self.shown[at];
+                samples.extend(shown.samples(chat, &mut exchange, showing, most_tokens, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
             let began = Instant::now();
@@ -154,13 +163,14 @@ impl Demonstrations {
 }
 
 impl Demonstrations {
-    /// Whether a demonstration is shown with a hint, and under whose instruction.
-    fn showing(&self, plan: &WarmStartPlan, random: &mut SplitMix64) -> Showing<'_> {
+    /// Whether the demonstration at this place is shown with a hint, and behind whose prompt.
+    fn showing(&self, at: usize, plan: &WarmStartPlan, random: &mut SplitMix64) -> Showing<'_> {
         let mut chance = |percent: u8| percent > 0 && random.below(100) < u64::from(percent);
         if !chance(plan.hinted_percent) {
             Showing::Plain
-        } else if chance(plan.contradicted_percent) {
-            let other = random.below(self.shown.len() as u64) as usize;
+        } else if chance(plan.contradicted_percent) && self.shown.len() > 1 {
+            let others = self.shown.len() as u64 - 1;
+            let other = (at + 1 + random.below(others) as usize) % self.shown.len();
             Showing::Contradicted(&self.shown[other].trajectory.prompt)
         } else {
             Showing::Hinted
@@ -204,7 +214,66 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
+    use clawrl_config::OptimizerPlan;
+    use clawrl_core::{Message, Observation, Role, SlotId};
+
     use super::*;
+
+    fn plan(hinted_percent: u8, contradicted_percent: u8) -> WarmStartPlan {
+        let optimizer = OptimizerPlan {
+            learning_rate: 1e-3,
+            beta1: 0.9,
+            beta2: 0.95,
+            weight_decay: 0.0,
+            epsilon: 1e-8,
+            max_grad_norm: 1.0,
+            warm_up_steps: 0,
+            final_fraction: 1.0,
+        };
+        WarmStartPlan {
+            demonstrations: 3,
+            oracle_percent: 50,
+            steps: 1,
+            batch: 1,
+            interchangeable: Vec::new(),
+            hinted_percent,
+            contradicted_percent,
+            optimizer,
+        }
+    }
+
+    #[test]
+    fn hints_are_shown_as_often_as_planned_and_contradicted_by_others_alone() {
+        let shown = |number: u32| Shown {
+            attempt: AttemptId { slot: SlotId(number), number: 0 },
+            task: Arc::new(clawrl_testkit::task("look")),
+            trajectory: Trajectory {
+                prompt: vec![Message::text(Role::User, number.to_string())],
+                reset: Observation::default(),
+                turns: Vec::new(),
+                cast: None,
+            },
+        };
+        let all = Demonstrations { shown: (0..3).map(shown).collect(), attempts: 3, passed: 0 };
+        let mut random = SplitMix64::new(5);
+        let (mut hinted, mut contradicted) = (0, 0);
+        for at in (0..3).cycle().take(3_000) {
+            match all.showing(at, &plan(40, 25), &mut random) {
+                Showing::Plain => {}
+                Showing::Hinted => hinted += 1,
+                Showing::Contradicted(prompt) => {
+                    assert_ne!(prompt[0].joined_text(), at.to_string(), "by itself");
+                    contradicted += 1;
+                }
+            }
+        }
+        // Of 3,000: 30 % and 10 %.
+        assert!(
+            (800..1_000).contains(&hinted) && (230..370).contains(&contradicted),
+            "{hinted} {contradicted}"
+        );
+        assert!((0..100).all(|_| matches!(all.showing(0, &plan(0, 0), &mut random), Showing::Plain)));
+    }
 
     #[test]
     fn every_position_comes_once_an_epoch() {

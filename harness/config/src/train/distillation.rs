@@ -288,6 +288,19 @@ impl Checker {
             }
         }
         let candidates = plan.distillation.as_ref().is_some_and(|distillation| distillation.top_k.is_some());
+        if candidates && plan.outcome_weight == 0.0 {
+            let loss = file.loss.as_ref();
+            let unused = [
+                ("dual_clip", loss.and_then(|loss| loss.dual_clip.as_ref()).map(|clip| clip.span)),
+                ("importance", loss.and_then(|loss| loss.importance.as_ref()).map(|kind| kind.span)),
+            ];
+            for (key, span) in unused {
+                let Some(span) = span else { continue };
+                let message = format!("`{key}` is of sampled tokens, and candidates alone are learned from");
+                let help = "leave it out, or write an `outcome_weight` above 0";
+                self.problem(span, message, "never looked at", help);
+            }
+        }
         if candidates && plan.loss.surrogate != Surrogate::Token {
             let given = file.distillation.as_ref().and_then(|distillation| distillation.top_k.as_ref());
             let message = "candidates are clipped as single tokens are, so `top_k` goes with the surrogate `token` alone";

@@ -113,11 +113,11 @@ pub(crate) struct WarmStartFile {
     /// demonstration never turns into one of a held-out instruction. Default: none.
     #[serde(default)]
     pub(crate) interchangeable: Vec<Text>,
-    /// How often a demonstration is imitated with its own actions as a hint behind the instruction, so that a teacher
+    /// How often a demonstration is imitated with its own actions as a hint behind the opening message, so that a teacher
     /// heeds hints. Default: 30 where `rl` has a teacher, else 0.
     #[schemars(range(min = 0, max = 100))]
     pub(crate) hinted_percent: Option<Located<i64>>,
-    /// Of those, how often the instruction is that of another demonstration, so that the hint has to be heeded.
+    /// Of those, how often behind the opening message of another demonstration, so that the hint has to be heeded.
     /// Default: 50.
     #[schemars(range(min = 0, max = 100))]
     pub(crate) contradicted_percent: Option<Located<i64>>,
@@ -186,7 +186,8 @@ pub(crate) struct RlFile {
     pub(crate) minibatches: Option<Located<i64>>,
     /// What an episode is worth. Default: passed.
     pub(crate) reward: Option<Reward>,
-    /// A published objective: what `advantage` and the keys of `loss` are where they are left out. Default: dapo.
+    /// A published objective: what `advantage`, `outcome_weight`, `distillation` and the keys of `loss` are where they are
+    /// left out. Default: dapo.
     pub(crate) objective: Option<Objective>,
     /// How rewards of a group become advantages. Default: that of the objective.
     pub(crate) advantage: Option<Located<Advantage>>,
@@ -194,7 +195,7 @@ pub(crate) struct RlFile {
     /// far its own reward stands out among those of the same turn in the group. Default: 0, the outcome alone.
     #[schemars(range(min = 0.0, max = bounds::MAX_PROCESS_WEIGHT))]
     pub(crate) process_weight: Option<Located<f64>>,
-    /// What the advantage of the outcome is multiplied by, beside a teacher. Default: 0 of `opd`, `opd_top_k`, `sdft` and
+    /// What the advantage of the outcome, process rewards included, is multiplied by, beside a teacher. Default: 0 of `opd`, `opd_top_k`, `sdft` and
     /// `sdpo`, 1 of the others.
     #[schemars(range(min = 0.0, max = bounds::MAX_TERM_WEIGHT))]
     pub(crate) outcome_weight: Option<Located<f64>>,

@@ -113,6 +113,13 @@ impl Settled {
                 MemberResult::Cancelled => cancelled = true,
             }
         }
+        if !weighing.outcome_counts {
+            // Nothing is learned from them, and they would count as trained tokens.
+            for episode in group.episodes.iter_mut().filter(|episode| !episode.is_taught()) {
+                episode.segments.clear();
+                episode.views.clear();
+            }
+        }
         let newest = newest_trained(&group);
         let verdict = if cancelled {
             Verdict::Discarded(Discard::Cancelled)

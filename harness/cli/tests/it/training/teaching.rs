@@ -53,8 +53,9 @@ fn a_demonstration_teaches_where_all_members_fail() {
     assert_ne!(weights(&place, "shown", 2), weights(&place, "shown", 0));
 
     std::fs::write(place.path().join("train.yaml"), objective("sdpo")).unwrap();
-    let said = place.clawrl(&["train", "train.yaml", "--name", "told"]).ends(0);
-    assert!(said.err.contains("update    2/2"), "what the checks say is a hint, too: {}", said.err);
+    trained(&place, "told");
+    let counts = &progress(&place, "told", 2)["counts"];
+    assert_eq!((&counts["informative"], &counts["taught"]), (&4.into(), &24.into()), "checks hint, too");
 
     let siblings = objective("opd").replace("updates: 2,", "updates: 5, distillation: { hints: [sibling] },");
     std::fs::write(place.path().join("train.yaml"), siblings).unwrap();
