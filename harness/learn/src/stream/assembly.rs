@@ -277,11 +277,18 @@ mod tests {
             }
             other => other,
         };
-        let verdict = |outcome_counts: bool, members: Vec<MemberResult>| {
+        let settled = |outcome_counts: bool, members: Vec<MemberResult>| {
             let attempt = AttemptId { slot: SlotId(0), number: 0 };
             let members = members.into_iter().map(|member| (attempt, member)).collect();
-            Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, 0, GroupId(0), members).verdict
+            Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, 0, GroupId(0), members)
         };
+        // Who has no hint is left out where outcomes do not count, and nowhere else.
+        let segments = |outcome_counts| -> Vec<usize> {
+            let settled = settled(outcome_counts, vec![taught(1.0), finished(0.0, false)]);
+            settled.group.episodes.iter().map(|episode| episode.segments.len()).collect()
+        };
+        assert_eq!((segments(true), segments(false)), (vec![1, 1], vec![1, 0]));
+        let verdict = |outcome_counts, members| settled(outcome_counts, members).verdict;
         let (plain, discarded) = (finished(1.0, true), Verdict::Discarded);
         assert_eq!(verdict(true, vec![taught(1.0), plain.clone()]), informative(&[0.0, 0.0]));
         assert_eq!(verdict(true, vec![taught(1.0), finished(0.0, false)]), informative(&[0.5, -0.5]));
