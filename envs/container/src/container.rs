@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
@@ -28,6 +29,15 @@ pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
 /// The first process: it waits, cannot be ended from inside, and has its orphans reaped by the kernel, which does so for
 /// whoever ignores the news of their end. A shell that waited in a loop would end where it cannot fork.
 const SLEEPER: [&str; 3] = ["bash", "-c", "trap '' CHLD; exec sleep 2147483647"];
+
+/// What passes between two tries to remove a container.
+const REMOVAL_PAUSES: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
 
 /// The engine's ordinary network.
 const BRIDGE: &str = "bridge";
@@ -111,10 +121,7 @@ impl Drop for Container {
         let (id, live) = (std::mem::take(&mut self.id), self.live.take());
         // Owned by the count: shutting down waits for it.
         self.runtime.spawn(async move {
-            let _place = site.requests.acquire().await;
-            if let Err(error) = remove(&site.docker, &id).await {
-                tracing::warn!(container = id, %error, "a container could not be removed");
-            }
+            remove_patiently(&site, &id).await;
             drop(live);
         });
     }
@@ -143,12 +150,34 @@ async fn must_have_bridge(docker: &Docker) -> Result<(), Fault> {
     }
 }
 
+/// Removes a container. A busy engine may refuse what it does a moment later, such as ending a process within its own limit
+/// of time. What is left in the end, the backend removes when it is shut down.
+async fn remove_patiently(site: &Site, id: &str) {
+    for pause in REMOVAL_PAUSES.map(Some).into_iter().chain([None]) {
+        let place = site.requests.acquire().await;
+        let Err(error) = remove(&site.docker, id).await else { return };
+        drop(place);
+        let Some(pause) = pause else {
+            tracing::warn!(container = id, %error, "a container could not be removed");
+            return;
+        };
+        tracing::debug!(container = id, %error, "a container is not removed yet");
+        // timer: an engine that refused tells nobody when it would not.
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Removes a container with its volumes, running or not. One that is gone is no error.
 pub(crate) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {
     let options = RemoveContainerOptions { v: true, force: true, link: false };
     match docker.remove_container(id, Some(options)).await {
-        // 404: gone. 409: somebody else is removing it.
-        Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+        Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
+        // Somebody else is at it.
+        Err(Error::DockerResponseServerError { status_code: 409, message })
+            if message.contains("already in progress") =>
+        {
+            Ok(())
+        }
         other => other,
     }
 }

@@ -210,6 +210,16 @@ pub(crate) async fn containers(socket: &str) -> usize {
 }
 
 /// The images of all containers that an engine has, running or not.
+/// Waits until an engine has no more containers than these.
+pub(crate) async fn removed_but(kept: usize, socket: &str) {
+    let until = Instant::now() + PATIENCE;
+    while containers(socket).await > kept {
+        assert!(Instant::now() < until, "{:?} are still there", all_containers(socket).await);
+        // timer: a backend tells nobody that it removed a container.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 pub(crate) async fn all_containers(socket: &str) -> Vec<String> {
     let docker = bollard::Docker::connect_with_unix(socket, 60, bollard::API_DEFAULT_VERSION).unwrap();
     let docker = docker.negotiate_version().await.unwrap();

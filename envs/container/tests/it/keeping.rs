@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::{ListImagesOptions, RemoveImageOptions, TagImageOptions};
@@ -15,7 +15,7 @@ use clawrl_sandbox::{SandboxBackend, SandboxSpec};
 use futures_util::future::join_all;
 use tempfile::TempDir;
 
-use crate::engine::{Engine, backend_keeping, containers, sh, text, waiting, with_engine};
+use crate::engine::{Engine, backend_keeping, containers, removed_but, sh, text, waiting, with_engine};
 use crate::image;
 use crate::registry::Registry;
 
@@ -77,10 +77,7 @@ impl Place {
         let started = backend.start(of(source)).await.unwrap();
         let id = self.images_of_containers().await.pop().unwrap();
         drop(started);
-        let until = Instant::now() + Duration::from_secs(60);
-        while containers(&self.engine.socket()).await > 0 {
-            assert!(Instant::now() < until);
-        }
+        removed_but(0, &self.engine.socket()).await;
         id
     }
 
@@ -221,10 +218,7 @@ impl Place {
         let started = backend.start(of(source)).await.unwrap();
         let id = self.images_of_containers().await.into_iter().find(|id| id != other).unwrap();
         drop(started);
-        let until = Instant::now() + Duration::from_secs(60);
-        while containers(&self.engine.socket()).await > 1 {
-            assert!(Instant::now() < until);
-        }
+        removed_but(1, &self.engine.socket()).await;
         id
     }
 }

@@ -5,7 +5,7 @@ use clawrl_sandbox::SandboxBackend;
 use clawrl_testkit::{call, file_equals, ready, step, step_ctx, terminal_task};
 
 use crate::conformance::{provider, terminal};
-use crate::engine::{backend, sh, start, text, waiting, with_engine};
+use crate::engine::{backend, removed_but, sh, start, text, waiting, with_engine};
 
 #[test]
 fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
@@ -44,6 +44,21 @@ fn an_engine_that_is_away_is_waited_for() {
             engine.start_again().await;
         });
         assert_eq!(text(&sh(started.unwrap().sandbox.as_ref(), "echo on").await), "on\n");
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_container_that_an_engine_does_not_remove_at_once_is_removed_later() {
+    with_engine(|mut engine, client| async move {
+        let backend = backend(&engine.socket(), client, "later").await;
+        let started = start(&backend).await;
+        engine.end();
+        drop(started);
+        // The first try finds nobody, before somebody is there.
+        tokio::task::yield_now().await;
+        engine.start_again().await;
+        removed_but(0, &engine.socket()).await;
         assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }
