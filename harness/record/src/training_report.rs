@@ -102,10 +102,6 @@ pub fn render_training_report(report: &TrainingReport<'_>) -> String {
 }
 
 fn headline(page: &mut String, held_out: &[HeldOut]) {
-    let (Some(first), Some(last)) = (held_out.first(), held_out.last()) else {
-        page.push_str("<p>There was no evaluation.</p>\n");
-        return;
-    };
     let told = |at: &HeldOut| {
         let (passed, tried) = at.total();
         let PassRate { value, low, high } = at.rate();
@@ -117,15 +113,23 @@ fn headline(page: &mut String, held_out: &[HeldOut]) {
         )
     };
     let rate = |at: &HeldOut| at.rate().value;
-    let _ = writeln!(
-        page,
-        "<p class=\"big\">Held-out greedy success: {} at the warm start, {} after {} updates: \
-         <b>{:+.1} points</b>.</p>",
-        told(first),
-        told(last),
-        last.version,
-        100.0 * (rate(last) - rate(first))
-    );
+    let _ = match held_out {
+        [] => writeln!(page, "<p>There was no evaluation.</p>"),
+        [only] => writeln!(
+            page,
+            "<p class=\"big\">Held-out greedy success: {} before the first update.</p>",
+            told(only)
+        ),
+        [first, .., last] => writeln!(
+            page,
+            "<p class=\"big\">Held-out greedy success: {} at the warm start, {} after {} updates: \
+             <b>{:+.1} points</b>.</p>",
+            told(first),
+            told(last),
+            last.version,
+            100.0 * (rate(last) - rate(first))
+        ),
+    };
 }
 
 fn charts(page: &mut String, report: &TrainingReport<'_>) {
@@ -154,6 +158,10 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
     });
     let all = [
         success,
+        plain(
+            "Imitation: loss of a token by steps, nats",
+            vec![series("imitation", "b", Metric::TrainImitationLossNats)],
+        ),
         plain("Entropy, nats a token", vec![series("entropy", "a", Metric::TrainEntropyNats)]),
         plain("Advantage of a token, root of the mean square", terms.unwrap_or_default()),
         plain(
@@ -248,13 +256,27 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
 }
 
 fn families(page: &mut String, held_out: &[HeldOut]) {
-    let (Some(first), Some(last)) = (held_out.first(), held_out.last()) else { return };
-    page.push_str(
-        "<h2>Held-out tasks by family</h2>\n<table><thead><tr><th>family<th>tasks<th>warm start<th>last\
-         <th>change</tr></thead><tbody>\n",
+    let Some(last) = held_out.last() else { return };
+    let first = held_out.first().filter(|_| held_out.len() > 1);
+    let columns = match first {
+        Some(_) => "<th>warm start<th>last<th>change",
+        None => "<th>passed",
+    };
+    let _ = writeln!(
+        page,
+        "<h2>Held-out tasks by family</h2>\n<table><thead><tr><th>family<th>tasks{columns}</tr></thead><tbody>"
     );
     for (family, passed, tried) in &last.families {
         let rate = |passed: u32, tried: u32| 100.0 * f64::from(passed) / f64::from(tried.max(1));
+        let Some(first) = first else {
+            let _ = writeln!(
+                page,
+                "<tr><td>{}<td>{tried}<td>{:.0} %</tr>",
+                escape_html(family),
+                rate(*passed, *tried)
+            );
+            continue;
+        };
         let before = first.families.iter().find(|known| known.0 == *family);
         let (before_text, change) = before.map_or((String::new(), String::new()), |before| {
             let was = rate(before.1, before.2);

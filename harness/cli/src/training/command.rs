@@ -64,7 +64,7 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
     for (version, rate) in &trained.held_out {
         text += &format!("  after {version:>5} updates  {}\n", percent(rate));
     }
-    if let (Some((_, first)), Some((_, last))) = (trained.held_out.first(), trained.held_out.last()) {
+    if let [(_, first), .., (_, last)] = trained.held_out.as_slice() {
         text += &format!("  change              {:+.1} points\n", 100.0 * (last.value - first.value));
     }
     text += &format!("\nreport      {}\npolicy      {}\n", trained.page.display(), trained.policy.display());

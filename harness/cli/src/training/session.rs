@@ -90,7 +90,6 @@ pub(super) struct Trained {
 /// Everything that the steps share.
 struct Session<'a> {
     plan: TrainPlan,
-    rl: RlPlan,
     /// Of reinforcement learning.
     slots: Vec<SlotSpec>,
     tasks: TrainTasks,
@@ -106,10 +105,6 @@ struct Session<'a> {
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
 pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let Request { plan, run, results, start, profile, quiet } = request;
-    let Some(rl) = plan.rl.clone() else {
-        let help = "write `rl: { updates: 1 }` at least; imitation alone is not there yet";
-        return Err(Failure::with_help(Exit::Refused, "the training has no `rl:`", help));
-    };
     if plan.engine.device != clawrl_config::Device::Cpu {
         let help = "write `device: cpu` in `engine:`";
         return Err(Failure::with_help(Exit::Refused, "the engine runs on the processor only so far", help));
@@ -153,7 +148,6 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let session = Session {
         plan,
-        rl,
         slots: rl_plan.slots,
         tasks,
         files,
@@ -197,7 +191,24 @@ impl Session<'_> {
                 self.last_checkpoint()?.ok_or_else(missing)?
             }
         };
-        self.reinforce(chat, checkpoint)
+        match &self.plan.rl {
+            Some(rl) => self.reinforce(rl, chat, checkpoint),
+            None => self.judge_imitation(&chat, &checkpoint),
+        }
+    }
+
+    /// A training without reinforcement learning: what imitation came to.
+    fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
+        let engine = self.engine(checkpoint)?;
+        let mut evaluated = self.earlier_evaluations(0, 0)?;
+        if evaluated.is_empty() {
+            evaluated.push(self.evaluate(0, &engine, chat)?);
+        }
+        self.end(0, checkpoint.version, &evaluated)
+    }
+
+    fn engine(&self, checkpoint: &Checkpoint) -> Result<Engine, Failure> {
+        Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params).map_err(unusable)
     }
 
     /// The preset's folder, unless it is there.
@@ -211,7 +222,8 @@ impl Session<'_> {
         };
         let mut texts = corpus(self.tasks.train().map(|task| &**task));
         let hinted = self.plan.warm_start.as_ref().is_some_and(|warm_start| warm_start.hinted_percent > 0);
-        texts.extend((hinted || self.rl.distillation.is_some()).then(|| HINT_MARK.to_owned()));
+        let taught = self.plan.rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
+        texts.extend((hinted || taught).then(|| HINT_MARK.to_owned()));
         let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts };
         let summary = init_policy(&self.policy_folder, &request)
             .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
@@ -244,11 +256,13 @@ impl Session<'_> {
             _ => params,
         };
         // It learns nothing: it writes the checkpoint.
-        let config = LearnerConfig {
-            loss: PolicyLoss::default(),
-            teacher: None,
-            ..settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1))
+        let reinforcing = || {
+            let rl = self.plan.rl.as_ref()?;
+            let (loss, teacher) = (PolicyLoss::default(), None);
+            Some(LearnerConfig { loss, teacher, ..settings::learner(rl, 1) })
         };
+        let config = self.plan.warm_start.as_ref().map(settings::imitator).or_else(reinforcing);
+        let config = config.ok_or_else(|| Failure::new(Exit::Internal, "the training trains nothing"))?;
         let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
         let progress = serde_json::to_string(&StreamSnapshot::at(0))
             .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
@@ -275,7 +289,7 @@ impl Session<'_> {
             "{} of {} demonstrations passed; all that finished are imitated",
             demonstrations.passed, demonstrations.attempts
         ));
-        let config = settings::imitator(warm_start, self.rl.max_skipped_steps);
+        let config = settings::imitator(warm_start);
         let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
         let imitation = Imitation {
             plan: warm_start,
@@ -312,10 +326,10 @@ impl Session<'_> {
 
     /// The policy that reinforcement learning began with, where the loss or a teacher looks at it: kept when it begins, since checkpoints of
     /// that time go.
-    fn reference(&self, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
+    fn reference(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
         let frozen =
-            self.rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Frozen);
-        if self.rl.loss.kl.is_none() && !frozen {
+            rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Frozen);
+        if rl.loss.kl.is_none() && !frozen {
             return Ok(None);
         }
         let folder = self.files.folder().join(REFERENCE);
@@ -344,24 +358,23 @@ impl Session<'_> {
     }
 
     /// From a checkpoint to the last update, with evaluations where they are due.
-    fn reinforce(&self, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
+    fn reinforce(&self, rl: &RlPlan, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
         let snapshot = progress_of(&checkpoint.progress)?;
-        let config = settings::learner(&self.rl, self.tasks.max_episode_tokens().unwrap_or(1));
-        let engine = Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params);
-        let engine = engine.map_err(unusable)?;
+        let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
+        let engine = self.engine(&checkpoint)?;
         let (params, version) = (checkpoint.params.share(), checkpoint.version);
-        let reference = self.reference(&checkpoint)?;
+        let reference = self.reference(rl, &checkpoint)?;
         let mut learner = self.learner(config, params, version, reference, Box::new(engine.handle()))?;
         learner.restore(checkpoint).map_err(unusable)?;
 
-        let stream_config = settings::stream(&self.rl, self.plan.seed);
+        let stream_config = settings::stream(rl, self.plan.seed);
         let stream = GroupStream::new(stream_config, &self.slots, snapshot.clone()).map_err(|error| {
             let help =
                 "checkpoint and journal do not belong together; restore both from one copy, or train anew";
             Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
         })?;
         let mut learning = Learning {
-            rl: self.rl.clone(),
+            rl: rl.clone(),
             checkpointed: snapshot.version,
             learner,
             stream,
@@ -377,26 +390,26 @@ impl Session<'_> {
             update: u64::from(snapshot.updates),
             consumed: snapshot.consumed.iter().collect::<BTreeSet<_>>(),
         };
-        let mut evaluated = self.earlier_evaluations(snapshot.updates)?;
+        let mut evaluated = self.earlier_evaluations(snapshot.updates, rl.updates)?;
         loop {
             let at = learning.updates();
-            if self.plan.evaluation.is_due(at, self.rl.updates)
+            if self.plan.evaluation.is_due(at, rl.updates)
                 && evaluated.iter().all(|past| past.version != u64::from(at))
             {
                 evaluated.push(self.evaluate(at, &engine, &chat)?);
                 page::write(&self.files, &self.plan, &evaluated)?;
             }
-            if at >= self.rl.updates {
+            if at >= rl.updates {
                 break;
             }
             if self.executor.interrupt() != Interrupt::None {
                 return Err(interrupted());
             }
-            let target = (at + 1..=self.rl.updates)
-                .find(|&update| self.plan.evaluation.is_due(update, self.rl.updates));
+            let target =
+                (at + 1..=rl.updates).find(|&update| self.plan.evaluation.is_due(update, rl.updates));
             self.stretch(
                 &mut learning,
-                target.unwrap_or(self.rl.updates),
+                target.unwrap_or(rl.updates),
                 &engine,
                 &chat,
                 std::mem::take(&mut mode),
@@ -414,13 +427,18 @@ impl Session<'_> {
                 Some(StreamEnd::Updates) | None => {}
             }
         }
-        self.finish()?;
-        page::write(&self.files, &self.plan, &evaluated)?;
         let version = clawrl_learn::Learner::version(&learning.learner);
+        self.end(learning.updates(), version, &evaluated)
+    }
+
+    /// Journals that the training is over and writes its page.
+    fn end(&self, updates: u32, version: u64, evaluated: &[HeldOut]) -> Result<Trained, Failure> {
+        self.finish()?;
+        page::write(&self.files, &self.plan, evaluated)?;
         let rate = |held_out: &HeldOut| (held_out.version, held_out.rate());
         Ok(Trained {
             run: self.files.run().clone(),
-            updates: learning.updates(),
+            updates,
             held_out: evaluated.iter().map(rate).collect(),
             page: self.files.page(),
             policy: self.files.model_of(version),
@@ -439,7 +457,7 @@ impl Session<'_> {
         let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
         let (demand, wanted) = watch::channel(Demand { groups: learning.stream.demand(), closed: false });
         let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
-        let sampling = self.rl.sampling;
+        let sampling = learning.rl.sampling;
         let policy = self.policy(
             engine,
             chat,
@@ -501,7 +519,7 @@ impl Session<'_> {
 
     /// Evaluations that a training which is taken up has behind it. One whose figures were not kept any more is none:
     /// doing it again finds its run finished, and keeps them.
-    fn earlier_evaluations(&self, updates: u32) -> Result<Vec<HeldOut>, Failure> {
+    fn earlier_evaluations(&self, updates: u32, all: u32) -> Result<Vec<HeldOut>, Failure> {
         let store = RunStore::open(self.files.results())?;
         let figures = store.run(self.files.run())?.updates()?;
         let is_kept = |at: u32| {
@@ -509,7 +527,7 @@ impl Session<'_> {
             of.is_some_and(|figures| figures.figures.contains_key(&Metric::TrainHeldOutSuccessRatio))
         };
         let mut evaluated = Vec::new();
-        for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, self.rl.updates)) {
+        for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, all)) {
             if is_kept(at)
                 && let Ok(run) = store.run(&self.files.evaluation(at)?)
                 && run.state().is_some_and(|state| state.finished().is_some())

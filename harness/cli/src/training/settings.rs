@@ -118,14 +118,14 @@ fn teacher(plan: &DistillationPlan) -> Teacher {
 }
 
 /// The learner of imitation.
-pub(super) fn imitator(warm_start: &WarmStartPlan, max_skipped_steps: u32) -> LearnerConfig {
+pub(super) fn imitator(warm_start: &WarmStartPlan) -> LearnerConfig {
     LearnerConfig {
         loss: PolicyLoss::default(),
         optimizer: optimizer(&warm_start.optimizer, u64::from(warm_start.steps)),
         minibatches: NonZeroU32::MIN,
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
-        max_skipped_steps,
+        max_skipped_steps: warm_start.max_skipped_steps,
         teacher: None,
     }
 }

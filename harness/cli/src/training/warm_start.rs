@@ -236,6 +236,7 @@ mod tests {
             steps: 1,
             batch: 1,
             interchangeable: Vec::new(),
+            max_skipped_steps: 3,
             hinted_percent,
             contradicted_percent,
             optimizer,

@@ -217,6 +217,11 @@ impl Checker {
             let help = "write `hinted_percent: 30`, or leave this out";
             self.problem(given.span, "no demonstration has a hint", "never looked at", help);
         }
+        let findings = &mut self.findings;
+        let skipped = 0..=bounds::MAX_SKIPPED;
+        let usual = WarmStartPlan::max_skipped_steps();
+        let max_skipped_steps =
+            findings.whole("max_skipped_steps", file.max_skipped_steps.as_ref(), skipped, usual);
         // 100 at most.
         let percent = |number: u32| u8::try_from(number).unwrap_or(100);
         WarmStartPlan {
@@ -226,6 +231,7 @@ impl Checker {
             batch,
             interchangeable: file.interchangeable.iter().map(|list| list.value.clone()).collect(),
             hinted_percent: percent(hinted_percent),
+            max_skipped_steps,
             contradicted_percent: if hinted_percent == 0 { 0 } else { percent(contradicted_percent) },
             optimizer,
         }

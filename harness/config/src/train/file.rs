@@ -121,6 +121,9 @@ pub(crate) struct WarmStartFile {
     /// Default: 50.
     #[schemars(range(min = 0, max = 100))]
     pub(crate) contradicted_percent: Option<Located<i64>>,
+    /// Steps in a row that may be skipped because their loss or gradient is not finite. Default: 3.
+    #[schemars(range(min = 0, max = bounds::MAX_SKIPPED))]
+    pub(crate) max_skipped_steps: Option<Located<i64>>,
     /// AdamW. Defaults here: `learning_rate: 0.002`, `beta2: 0.95`, `warm_up_steps: 20`, `final_fraction: 0.1`.
     pub(crate) optimizer: Option<OptimizerFile>,
 }

@@ -16,7 +16,7 @@ use clawrl_core::{
     SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
 };
 
-use super::plan::{RlPlan, Sampling, WarmStartPlan};
+use super::plan::{RlPlan, WarmStartPlan};
 use super::rota::{Rota, RotaFamily, Turn, shuffled};
 use super::tasks::{FamilyTasks, TrainTasks};
 use crate::capacity::HostCapacity;
@@ -40,7 +40,8 @@ impl TrainTasks {
     /// A training without warm start or without tasks to train on; a concurrency that the host has no room for.
     pub fn demonstration_plan(&self, run: &TrainRun) -> Result<RunPlan, ConfigError> {
         let Some(warm_start) = &self.train.warm_start else {
-            return Err(absent("warm_start", "there are no demonstrations without a warm start"));
+            let help = "add `warm_start: {}` to the train file";
+            return Err(Problem::new("there are no demonstrations without a warm start", help).into());
         };
         let WarmStartPlan { demonstrations, oracle_percent, .. } = *warm_start;
         let policy = PolicySpec::Demonstrator { oracle_percent };
@@ -48,14 +49,14 @@ impl TrainTasks {
     }
 
     /// A run of the policy in this folder over the training part: as many groups as the whole training may try, to be
-    /// released on demand.
+    /// released on demand. Without reinforcement learning, none: the run holds what is known of the training.
     ///
     /// # Errors
-    /// A training without reinforcement learning or without tasks to train on; a concurrency that the host has no
-    /// room for.
+    /// Reinforcement learning without tasks to train on; a concurrency that the host has no room for.
     pub fn rl_plan(&self, policy: &Path, run: &TrainRun) -> Result<RunPlan, ConfigError> {
         let Some(rl) = &self.train.rl else {
-            return Err(absent("rl", "the training has no reinforcement learning"));
+            let policy = self.train.evaluation.sampling().spec(policy.to_owned());
+            return self.finish(Slots::new(self.train.seed, 1), policy, run);
         };
         let RlPlan { group_size, sampling, .. } = *rl;
         self.in_turns("rl", rl.groups(), group_size, sampling.spec(policy.to_owned()), run)
@@ -88,8 +89,7 @@ impl TrainTasks {
         spread_evenly(&mut chosen, evaluation.max_tasks as usize);
         let mut slots = Slots::new(seed, 1);
         chosen.into_iter().flatten().for_each(|(suite, task)| slots.add(suite, &task, 0));
-        let sampling = Sampling { temperature_milli: 0, max_new_tokens: evaluation.max_new_tokens };
-        self.finish(slots, sampling.spec(policy.to_owned()), run)
+        self.finish(slots, evaluation.sampling().spec(policy.to_owned()), run)
     }
 
     fn family_seed(&self, family: &FamilyTasks, seed: u64) -> u64 {
@@ -162,10 +162,6 @@ impl TrainTasks {
             determinism: Determinism::default(),
         })
     }
-}
-
-fn absent(section: &str, message: &str) -> ConfigError {
-    Problem::new(message, format!("add `{section}: {{}}` to the train file")).into()
 }
 
 /// Lays out groups, one after the other. Tasks are listed as they first come up.

@@ -98,8 +98,17 @@ pub struct WarmStartPlan {
     /// Of those, how often it stands under the instruction of another one.
     #[serde(default)]
     pub contradicted_percent: u8,
+    /// Steps in a row that are skipped for not being finite before the training is given up.
+    #[serde(default = "WarmStartPlan::max_skipped_steps")]
+    pub max_skipped_steps: u32,
     /// AdamW.
     pub optimizer: OptimizerPlan,
+}
+
+impl WarmStartPlan {
+    pub(crate) const fn max_skipped_steps() -> u32 {
+        3
+    }
 }
 
 /// AdamW with clipped gradients.
@@ -444,6 +453,12 @@ pub struct EvaluationPlan {
 }
 
 impl EvaluationPlan {
+    /// How its replies are drawn: greedily.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        Sampling { temperature_milli: 0, max_new_tokens: self.max_new_tokens }
+    }
+
     /// Whether there is one after this update of so many. Update 0 is before the first.
     #[must_use]
     pub fn is_due(&self, update: u32, updates: u32) -> bool {

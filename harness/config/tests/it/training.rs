@@ -343,6 +343,14 @@ fn groups_of_reinforcement_learning() {
 }
 
 #[test]
+fn imitation_alone_has_no_groups() {
+    let tasks = tasks(&with("{ path: ../../good/oracles }", "warm_start:"));
+    let plan = tasks.rl_plan(Path::new("model"), &run()).unwrap();
+    assert_eq!((plan.slots, plan.tasks), (Vec::new(), Vec::new()));
+    assert_eq!(tasks.max_episode_tokens(), None);
+}
+
+#[test]
 fn demonstrations_cover_families_by_weight() {
     let suites = "{ path: ../../good/oracles, weight: 2 }, { path: ../../good/oracles-too }";
     let train = with(suites, "warm_start: { demonstrations: 50, oracle_percent: 40 }");
@@ -386,7 +394,6 @@ fn what_cannot_be_planned_is_refused() {
     };
     let texts = [
         refused("rl:", |tasks| tasks.demonstration_plan(&run())),
-        refused("warm_start:", |tasks| tasks.rl_plan(Path::new("model"), &run())),
         refused("rl:\nevaluation: { min_tasks: 500 }", |tasks| {
             tasks.evaluation_plan(Path::new("model"), &run())
         }),

@@ -3,6 +3,7 @@
 mod failing;
 mod faulting;
 mod ground;
+mod imitating;
 mod killing;
 mod policy_init;
 mod profiling;
