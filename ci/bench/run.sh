@@ -12,11 +12,12 @@ engine | weight-swap | rl-loop | async-gain)
     ;;
 esac
 # The second program is the spawner of sandboxes, which is looked for beside the first; so is the one that some measure.
-measured=
+measured= setup=
 case ${1-} in
 report | suite) measured="--package clawrl" ;;
 swe) measured="--package clawrl-node" ;;
+objectives) measured="--package clawrl --features clawrl/torch" setup="ci/setup.sh run" ;;
 esac
-# shellcheck disable=SC2086 # Nothing, or two words.
-cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured
+# shellcheck disable=SC2086 # Nothing, or several words.
+$setup cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured
 exec "$built/clawrl-bench" "$@"

@@ -18,6 +18,7 @@ mod census;
 mod cpu;
 mod gui;
 mod live_shells;
+mod objectives;
 mod report;
 mod reset;
 mod rows;
@@ -49,6 +50,8 @@ enum Area {
     Scheduler(scheduler::Arguments),
     /// Wall time of `clawrl report` for runs of many steps, against reading the same bytes.
     Report(report::Arguments),
+    /// Episodes until a policy passes so many held-out tasks, by objective, over seeds; with a plot.
+    Objectives(objectives::Arguments),
     /// Time to a new sandboxed shell with a workspace, against a bare start of a user namespace.
     Reset(reset::Arguments),
     /// Memory, spawn time, threads and processor time of thousands of sandboxed shells at once.
@@ -71,6 +74,9 @@ fn main() -> ExitCode {
     let done = match &area {
         Area::Scheduler(arguments) => scheduler::run(arguments, &out),
         Area::Report(arguments) => report::run(arguments, &out),
+        Area::Objectives(arguments) => {
+            objectives::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
         Area::Reset(arguments) => {
             reset::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }

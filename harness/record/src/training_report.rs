@@ -115,11 +115,9 @@ fn headline(page: &mut String, held_out: &[HeldOut]) {
     let rate = |at: &HeldOut| at.rate().value;
     let _ = match held_out {
         [] => writeln!(page, "<p>There was no evaluation.</p>"),
-        [only] => writeln!(
-            page,
-            "<p class=\"big\">Held-out greedy success: {} before the first update.</p>",
-            told(only)
-        ),
+        [only] => {
+            writeln!(page, "<p class=\"big\">Held-out greedy success: {} at the warm start.</p>", told(only))
+        }
         [first, .., last] => writeln!(
             page,
             "<p class=\"big\">Held-out greedy success: {} at the warm start, {} after {} updates: \
@@ -180,7 +178,7 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
             ],
         ),
     ];
-    for chart in all.iter().filter(|chart| chart.series.iter().any(|series| !series.points.is_empty())) {
+    for chart in all.iter().filter(|chart| chart.series.iter().any(|series| series.points.len() > 1)) {
         draw(page, chart);
     }
 }

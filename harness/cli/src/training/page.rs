@@ -39,10 +39,16 @@ pub(super) fn warm_start_words(plan: &TrainPlan) -> String {
     };
     let mut words = format!(
         "{} supervised steps of {} demonstrations each, out of {} that were recorded in real environments on tasks of \
-         the training part. The demonstrator is imperfect on purpose: it plays a task's solution with probability {} %, \
-         else one of the task's typical mistakes, and demonstrations that fail are learned from like the others.",
-        warm_start.steps, warm_start.batch, warm_start.demonstrations, warm_start.oracle_percent
+         the training part. ",
+        warm_start.steps, warm_start.batch, warm_start.demonstrations
     );
+    words += &match warm_start.oracle_percent {
+        100 => "The demonstrator plays each task's solution.".to_owned(),
+        percent => format!(
+            "The demonstrator is imperfect on purpose: it plays a task's solution with probability {percent} %, else one of \
+             the task's typical mistakes, and demonstrations that fail are learned from like the others."
+        ),
+    };
     if !warm_start.interchangeable.is_empty() {
         let lists = warm_start.interchangeable.join(", ");
         words += &format!(

@@ -277,7 +277,7 @@ impl Session<'_> {
         params: Params,
     ) -> Result<Params, Failure> {
         self.teller.say(&format!(
-            "{} demonstrations in real environments, right on purpose in {} % only",
+            "{} demonstrations in real environments, right on purpose in {} %",
             warm_start.demonstrations, warm_start.oracle_percent
         ));
         let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);

@@ -19,7 +19,7 @@ fn a_policy_that_imitates_only_is_evaluated_and_kept() {
     let policy = said["policy"].as_str().unwrap();
     assert!(policy.ends_with("checkpoints/000000/model"), "{policy}");
     let page = std::fs::read_to_string(said["page"].as_str().unwrap()).unwrap();
-    for part in ["before the first update", "Imitation: loss of a token", "<th>passed"] {
+    for part in ["at the warm start.", "Imitation: loss of a token", "<th>passed"] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("warm start<th>last"), "one evaluation is no change");
