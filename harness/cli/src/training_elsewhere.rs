@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clawrl_core::Policy;
 
-use crate::command::policy::Init;
+use crate::command::policy::{Diff, Init, Rollback, Versions};
 use crate::command::train::Arguments;
 use crate::environment::Variable;
 use crate::exit_code::Exit;
@@ -41,6 +41,30 @@ pub(crate) fn init_policy(init: &Init, _log: &Log) -> Result<Exit, Failure> {
     let Init { suites, preset, out, seed } = init;
     // The other program reads them again.
     let _ = (suites, preset, out, seed);
+    Err(hand_over())
+}
+
+/// `clawrl policy versions`.
+pub(crate) fn list_versions(versions: &Versions, _log: &Log) -> Result<Exit, Failure> {
+    let Versions { run, results, json } = versions;
+    // The other program reads them again.
+    let _ = (run, results, json);
+    Err(hand_over())
+}
+
+/// `clawrl policy rollback`.
+pub(crate) fn roll_back(rollback: &Rollback, _log: &Log) -> Result<Exit, Failure> {
+    let Rollback { run, to, results, json } = rollback;
+    // The other program reads them again.
+    let _ = (run, to, results, json);
+    Err(hand_over())
+}
+
+/// `clawrl policy diff`.
+pub(crate) fn diff_versions(diff: &Diff, _log: &Log) -> Result<Exit, Failure> {
+    let Diff { run, first, second, results, json } = diff;
+    // The other program reads them again.
+    let _ = (run, first, second, results, json);
     Err(hand_over())
 }
 

@@ -104,6 +104,8 @@ pub enum Metric {
     TrainStepsSkippedCount,
     /// Tokens of a reply, mean.
     TrainReplyTokensMean,
+    /// Runs of four tokens in a reply that stood in it before, as a share; mean.
+    TrainRepetitionRatio,
     /// Tokens sampled since the last update.
     TrainSampledTokensPerSecond,
     /// Episodes that ended since the last update.
@@ -122,7 +124,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -166,6 +168,7 @@ impl Metric {
         Self::TrainStepsCount,
         Self::TrainStepsSkippedCount,
         Self::TrainReplyTokensMean,
+        Self::TrainRepetitionRatio,
         Self::TrainSampledTokensPerSecond,
         Self::TrainEpisodesPerSecond,
         Self::TrainWaitSeconds,
@@ -326,6 +329,7 @@ mod tests {
         train_steps_count
         train_steps_skipped_count
         train_reply_tokens_mean
+        train_repetition_ratio
         train_sampled_tokens_per_second
         train_episodes_per_second
         train_wait_seconds

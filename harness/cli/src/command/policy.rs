@@ -1,17 +1,21 @@
-//! `clawrl policy`: make policies.
+//! `clawrl policy`: make policies, and look at the versions of one that is trained.
 
 use std::path::PathBuf;
+
+use clawrl_core::RunId;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::results::{ResultsArguments, run_name};
 
-/// Makes policies.
+/// Makes policies, tells the versions of one that is trained, and goes back to one of them.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Example:\n  clawrl policy init --preset tiny --out my-policy tasks/terminal-basics"
+    after_help = "Examples:\n  clawrl policy init --preset tiny --out my-policy tasks/terminal-basics\n  \
+                  clawrl policy versions my-training\n  clawrl policy rollback my-training --to 15"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -21,6 +25,60 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Init(Init),
+    Versions(Versions),
+    Rollback(Rollback),
+    Diff(Diff),
+}
+
+/// Lists the versions of a training's policy: which followed from which, what was measured, what is kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Versions {
+    /// The training.
+    #[arg(value_name = "RUN", value_parser = run_name)]
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) results: ResultsArguments,
+    /// Print them as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Goes back to a version that is kept, with weights and moments, in a training that is not under way.
+///
+/// What it goes back to becomes a new version; `clawrl train --resume` goes on from there, with other groups than those it
+/// consumed already.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rollback {
+    /// The training.
+    #[arg(value_name = "RUN", value_parser = run_name)]
+    pub(crate) run: RunId,
+    /// The version to go back to.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: u64,
+    #[command(flatten)]
+    pub(crate) results: ResultsArguments,
+    /// Print what it came to as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compares two versions that are kept: what was measured of them, and how far their parameters are apart.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Diff {
+    /// The training.
+    #[arg(value_name = "RUN", value_parser = run_name)]
+    pub(crate) run: RunId,
+    /// One version.
+    #[arg(value_name = "VERSION")]
+    pub(crate) first: u64,
+    /// The other one.
+    #[arg(value_name = "VERSION")]
+    pub(crate) second: u64,
+    #[command(flatten)]
+    pub(crate) results: ResultsArguments,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
@@ -51,5 +109,8 @@ pub(crate) enum PresetChoice {
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.verb {
         Verb::Init(init) => crate::training::init_policy(init, log),
+        Verb::Versions(versions) => crate::training::list_versions(versions, log),
+        Verb::Rollback(rollback) => crate::training::roll_back(rollback, log),
+        Verb::Diff(diff) => crate::training::diff_versions(diff, log),
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Sampled {
     pub(super) episodes: u64,
     pub(super) tokens: u64,
     pub(super) turns: u64,
+    /// Sum over replies.
+    pub(super) repetition: f64,
     /// Hints that were left out.
     pub(super) hints_too_long: u64,
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use clawrl_config::RlPlan;
 use clawrl_core::{AttemptRecord, GroupId, RunPlan, TaskSpec};
 use clawrl_learn::{
-    FormedBatch, GroupStream, LearnError, Learner, MemberResult, StreamEnd, StreamError, StreamSnapshot,
+    Collapse, CollapseGuard, FormedBatch, GroupStream, LearnError, Learner, MemberResult, StreamEnd,
+    StreamError, StreamSnapshot, Vitals, repetition,
 };
 use clawrl_record::{Metric, MetricRow, RunSink};
 use clawrl_scheduler::Demand;
@@ -27,6 +28,7 @@ use super::feed::Resolved;
 use super::hints::{Hint, hints};
 use super::samples::Reading;
 use super::silence::Silence;
+use super::versions::{Made, VersionLog};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::profile::{self, Phase};
@@ -41,11 +43,14 @@ pub(super) struct Learning {
     pub(super) teller: Teller,
     /// Version of the last checkpoint.
     pub(super) checkpointed: u64,
+    pub(super) versions: VersionLog,
     /// With a teacher: members of groups that are not whole.
     pub(super) unsettled: BTreeMap<GroupId, Vec<AttemptRecord>>,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
     pub(super) silence: Silence,
+    /// Where the training watches its policy.
+    pub(super) guard: Option<CollapseGuard>,
 }
 
 /// What one stretch is joined to the rest by.
@@ -92,6 +97,9 @@ impl Learning {
                 let Some(formed) = open.then(|| self.stream.next_batch()).flatten() else { break };
                 let counts = formed.stats.counts;
                 let rows = self.update(formed, &mut interval)?;
+                let figure = |name| rows.iter().find(|row| row.name == name).map(|row| row.value);
+                let collapse =
+                    self.guard.as_mut().zip(vitals(figure)).and_then(|(guard, now)| guard.after(now));
                 // Losing a figure is no reason to stop.
                 let _ = runtime.block_on(metrics.metrics(rows));
                 // After the figures: those of an update that no checkpoint holds are taken back by whoever resumes.
@@ -102,6 +110,10 @@ impl Learning {
                     let _ = runtime.block_on(metrics.metrics(rows));
                 }
                 self.silence.after(&counts)?;
+                if let Some(collapse) = collapse {
+                    self.checkpoint()?;
+                    return Err(halted(&collapse));
+                }
             }
             let groups = self.stream.demand();
             demand.send_if_modified(|wanted| {
@@ -134,6 +146,8 @@ impl Learning {
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
         interval.sampled.turns += record.trajectory.turns.len() as u64;
+        let replies = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
+        interval.sampled.repetition += replies.map(|tokens| repetition(&tokens.ids)).sum::<f64>();
         interval.sampled.episodes += 1;
         let slot = &plan.slots[record.attempt.slot.0 as usize];
         let task = plan.task_of(slot);
@@ -205,7 +219,9 @@ impl Learning {
 
         let counts = &stats.counts;
         let seconds = (times.wait + times.update).as_secs_f64().max(1e-9);
-        let per_turn = sampled.tokens as f64 / (sampled.turns.max(1)) as f64;
+        // Of nothing there is no mean.
+        let over = |count: u64| if count == 0 { f64::NAN } else { count as f64 };
+        let per_turn = sampled.tokens as f64 / over(sampled.turns);
         let constant = counts.constant_passed + counts.constant_failed + counts.constant_mixed;
         let figures = [
             (Metric::TrainRewardMean, counts.reward_mean().unwrap_or(f64::NAN)),
@@ -233,6 +249,7 @@ impl Learning {
             (Metric::TrainStepsCount, f64::from(report.steps)),
             (Metric::TrainStepsSkippedCount, f64::from(report.skipped)),
             (Metric::TrainReplyTokensMean, per_turn),
+            (Metric::TrainRepetitionRatio, sampled.repetition / over(sampled.turns)),
             (Metric::TrainSampledTokensPerSecond, sampled.tokens as f64 / seconds),
             (Metric::TrainEpisodesPerSecond, sampled.episodes as f64 / seconds),
             (Metric::TrainWaitSeconds, times.wait.as_secs_f64()),
@@ -262,9 +279,32 @@ impl Learning {
         let began = Instant::now();
         self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
         profile::took(Phase::Checkpoint, began.elapsed());
-        self.checkpointed = self.learner.version();
-        Ok(())
+        let (version, parent) = (self.learner.version(), Some(self.checkpointed));
+        self.checkpointed = version;
+        let updates = self.updates();
+        self.versions.add(&Made { version, parent, updates, t_ms: now_ms(), instead_of: None })
     }
+}
+
+/// What a guard looks at in the figures of an update; nothing where no token was trained, or no reply came since the update
+/// before.
+pub(super) fn vitals(figure: impl Fn(Metric) -> Option<f64>) -> Option<Vitals> {
+    let reply_tokens = figure(Metric::TrainReplyTokensMean)?;
+    let is_known = figure(Metric::TrainTokensTrainedCount)? > 0.0 && reply_tokens.is_finite();
+    is_known.then_some(Vitals {
+        entropy: figure(Metric::TrainEntropyNats)?,
+        reply_tokens,
+        repetition: figure(Metric::TrainRepetitionRatio)?,
+    })
+}
+
+fn halted(collapse: &Collapse) -> Failure {
+    Failure::with_help(
+        Exit::TrainingFailed,
+        format!("the training is halted, since the policy collapses: {collapse}"),
+        "`clawrl policy versions` lists what it can go back to, and `clawrl policy rollback` does; a lower `learning_rate` or a \
+         cost of the distance (`kl`) often helps, and `guards:` says what is watched",
+    )
 }
 
 /// The progress that a checkpoint holds.
@@ -306,4 +346,25 @@ pub(super) fn gave_up(error: &LearnError) -> Failure {
 
 fn broken(error: &StreamError) -> Failure {
     Failure::with_help(Exit::Internal, error.to_string(), "this is a bug in ClawRL: please report it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_looks_at_what_was_measured_only() {
+        let figures = |trained: f64, reply_tokens: f64| {
+            move |metric| match metric {
+                Metric::TrainTokensTrainedCount => Some(trained),
+                Metric::TrainReplyTokensMean | Metric::TrainRepetitionRatio => Some(reply_tokens),
+                _ => Some(0.5),
+            }
+        };
+        assert_eq!(vitals(figures(0.0, 3.0)), None);
+        assert_eq!(vitals(figures(9.0, f64::NAN)), None);
+        assert_eq!(vitals(|_| None), None);
+        let found = vitals(figures(9.0, 3.0));
+        assert_eq!(found, Some(Vitals { entropy: 0.5, reply_tokens: 3.0, repetition: 3.0 }));
+    }
 }

@@ -21,8 +21,10 @@ mod samples;
 mod session;
 mod settings;
 mod silence;
+mod versions;
 mod warm_start;
 
 pub(crate) use command::run_train;
 pub(crate) use embedded::embedded_policy;
 pub(crate) use policy_init::init_policy;
+pub(crate) use versions::{diff_versions, list_versions, roll_back};

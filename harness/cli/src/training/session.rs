@@ -15,7 +15,7 @@ use std::thread;
 
 use clawrl_config::{PolicySource, Preset, RlPlan, Teacher, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
-use clawrl_learn::{GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
+use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunEnd, RunStore, RunWriter,
 };
@@ -23,7 +23,7 @@ use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
     Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, LearnerSetup, ModelFiles, Params,
-    PresetRequest, Publisher, ReplySampling, Retention, TorchError, TorchLearner, TorchPolicy, Unpublished,
+    PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner, TorchPolicy, Unpublished,
     configure_threads, init_policy, load_params, save_params,
 };
 use tokio::sync::watch;
@@ -34,8 +34,9 @@ use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::feed;
 use super::files::TrainingFiles;
 use super::hints::HINT_MARK;
-use super::learning::{Joints, Learning, gave_up, now_ms, progress_of};
+use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::silence::Silence;
+use super::versions::{Made, VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
 use super::{page, settings};
 use crate::exit_code::Exit;
@@ -191,6 +192,11 @@ impl Session<'_> {
                 self.last_checkpoint()?.ok_or_else(missing)?
             }
         };
+        // The first one, or one that a kill left without a note.
+        let versions = VersionLog::of(&self.files);
+        let (version, parent) = (checkpoint.version, versions.last());
+        let updates = progress_of(&checkpoint.progress)?.updates;
+        versions.add(&Made { version, parent, updates, t_ms: now_ms(), instead_of: None })?;
         match &self.plan.rl {
             Some(rl) => self.reinforce(rl, chat, checkpoint),
             None => self.judge_imitation(&chat, &checkpoint),
@@ -235,9 +241,7 @@ impl Session<'_> {
     }
 
     fn checkpoints(&self) -> Checkpoints {
-        let keep = self.plan.checkpoint;
-        let retention = Retention { weights: keep.keep_weights, moments: keep.keep_moments };
-        Checkpoints::new(&self.files.folder().join("checkpoints"), retention)
+        checkpoints_of(&self.files, self.plan.checkpoint)
     }
 
     fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
@@ -357,6 +361,15 @@ impl Session<'_> {
         params.copy().map(Some).map_err(unusable)
     }
 
+    /// What watches the policy; of a training that is taken up, with what its first update showed.
+    fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, Failure> {
+        let Some(bounds) = settings::collapse_bounds(&rl.guards) else { return Ok(None) };
+        let figures = RunStore::open(self.files.results())?.run(self.files.run())?.updates()?;
+        let before = figures.iter().filter(|figures| figures.update <= u64::from(updates));
+        let first = before.filter_map(|figures| vitals(|name| figures.get(name))).next();
+        Ok(Some(CollapseGuard::new(bounds, first)))
+    }
+
     /// From a checkpoint to the last update, with evaluations where they are due.
     fn reinforce(&self, rl: &RlPlan, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
         let snapshot = progress_of(&checkpoint.progress)?;
@@ -376,6 +389,7 @@ impl Session<'_> {
         let mut learning = Learning {
             rl: rl.clone(),
             checkpointed: snapshot.version,
+            versions: VersionLog::of(&self.files),
             learner,
             stream,
             chat: Arc::clone(&chat),
@@ -384,6 +398,7 @@ impl Session<'_> {
             unsettled: BTreeMap::new(),
             unreadable: 0,
             silence: Silence::default(),
+            guard: self.guard(rl, snapshot.updates)?,
         };
         // After a kill: groups that the checkpoint had not consumed run again as a whole.
         let mut mode = ResumeMode::RollBack {

@@ -4,12 +4,12 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, Importance, LossPlan, OptimizerPlan, RlPlan, Schedule,
-    TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LossPlan, OptimizerPlan, RlPlan,
+    Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
-    AdvantageKind, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, PolicyLoss,
-    StreamConfig, Surrogate, Weighting,
+    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, KlEstimator,
+    KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
     Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig, Teacher,
@@ -76,6 +76,12 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
         updates: rl.updates,
         seed,
     }
+}
+
+/// What a guard of the policy looks for; nothing where it is not to.
+pub(super) fn collapse_bounds(plan: &GuardPlan) -> Option<CollapseBounds> {
+    let GuardPlan { entropy, shortest, longest, repetition, updates } = *plan;
+    (updates > 0).then_some(CollapseBounds { entropy, shortest, longest, repetition, updates })
 }
 
 /// The learner of reinforcement learning. `episode_tokens` is the most that an episode can have sampled.

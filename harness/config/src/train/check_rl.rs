@@ -1,8 +1,8 @@
 //! Checks of what is descended on: reinforcement learning and the optimizers.
 
 use super::check::Checker;
-use super::file::{OptimizerFile, RlFile, SamplingFile};
-use super::plan::{OptimizerPlan, RlPlan, Sampling, Schedule};
+use super::file::{GuardsFile, OptimizerFile, RlFile, SamplingFile};
+use super::plan::{GuardPlan, OptimizerPlan, RlPlan, Sampling, Schedule};
 use crate::bounds;
 use crate::file::Located;
 use crate::numbers::Reals;
@@ -19,6 +19,8 @@ pub(super) const ABOVE_0: Reals = Reals { accepts: |number| number > 0.0, words:
 const FRACTION: Reals = Reals { accepts: |fraction| (0.0..=1.0).contains(&fraction), words: "from 0 to 1" };
 const PROCESS_WEIGHT: Reals =
     Reals { accepts: |weight| (0.0..=bounds::MAX_PROCESS_WEIGHT).contains(&weight), words: "from 0 to 10" };
+const SHARE: Reals = Reals { accepts: |share| (0.0..=1.0).contains(&share), words: "from 0 to 1" };
+const MULTIPLE: Reals = Reals { accepts: |multiple| multiple >= 1.0, words: "of 1 or more" };
 const TEMPERATURE: Reals = Reals {
     accepts: |temperature| (0.001..=bounds::MAX_TEMPERATURE).contains(&temperature),
     words: "from 0.001 to 10",
@@ -48,6 +50,20 @@ const IMITATION_OPTIMIZER: OptimizerPlan = OptimizerPlan {
 impl Checker {
     pub(super) fn warm_start_optimizer(&mut self, file: Option<&OptimizerFile>, steps: u32) -> OptimizerPlan {
         self.optimizer(file, IMITATION_OPTIMIZER, u64::from(steps))
+    }
+
+    fn guards(&mut self, file: Option<&GuardsFile>) -> GuardPlan {
+        let usual = GuardPlan::USUAL;
+        let Some(file) = file else { return usual };
+        let findings = &mut self.findings;
+        let mut share = |key, given: &Option<_>, usual| findings.real(key, given.as_ref(), &SHARE, usual);
+        let entropy = share("entropy", &file.entropy, usual.entropy);
+        let shortest = share("shortest", &file.shortest, usual.shortest);
+        let repetition = share("repetition", &file.repetition, usual.repetition);
+        let longest = findings.real("longest", file.longest.as_ref(), &MULTIPLE, usual.longest);
+        let most = 0..=bounds::MAX_UPDATES;
+        let updates = findings.whole("updates", file.updates.as_ref(), most, usual.updates);
+        GuardPlan { entropy, shortest, longest, repetition, updates }
     }
 
     /// `name` is where the training is named: the place of what is wrong with defaults together.
@@ -91,6 +107,7 @@ impl Checker {
             ),
             sampling: self.sampling(file.sampling.as_ref()),
             max_skipped_steps,
+            guards: self.guards(file.guards.as_ref()),
         };
         self.terms_fit(file, &plan, name);
         let slots = plan.groups().saturating_mul(u64::from(group_size));

@@ -215,6 +215,30 @@ pub(crate) struct RlFile {
     /// given up. Default: 3.
     #[schemars(range(min = 0, max = bounds::MAX_SKIPPED))]
     pub(crate) max_skipped_steps: Option<Located<i64>>,
+    /// When the training is halted because the policy collapses.
+    pub(crate) guards: Option<GuardsFile>,
+}
+
+/// Signs that a policy collapses. After as many updates in a row as `updates` says, a checkpoint is written and the training halts.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Guards")]
+pub(crate) struct GuardsFile {
+    /// Least entropy, as a share of that of the first update. Default: 0.25.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) entropy: Option<Located<f64>>,
+    /// Shortest mean reply, as a share of that of the first update. Default: 0.5.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) shortest: Option<Located<f64>>,
+    /// Longest mean reply, as a multiple of that of the first update. Default: 2.
+    #[schemars(range(min = 1.0))]
+    pub(crate) longest: Option<Located<f64>>,
+    /// Most runs of four tokens in a reply that may stand in it before, as a share. Default: 0.2.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) repetition: Option<Located<f64>>,
+    /// Updates in a row that show a sign before it counts; 0 to watch nothing. Default: 3.
+    #[schemars(range(min = 0, max = bounds::MAX_UPDATES))]
+    pub(crate) updates: Option<Located<i64>>,
 }
 
 /// The policy gradient and its corrections. What is left out is as the objective has it.

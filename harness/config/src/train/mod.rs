@@ -22,9 +22,9 @@ pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpis
 pub(crate) use file::TrainFile;
 pub use layout::TrainRun;
 pub use plan::{
-    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, IcePop, Importance,
-    KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling,
-    Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, GuardPlan, IcePop,
+    Importance, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward,
+    RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};

@@ -170,6 +170,35 @@ pub struct RlPlan {
     pub sampling: Sampling,
     /// Steps in a row that are skipped for not being finite before the training is given up.
     pub max_skipped_steps: u32,
+    /// When the training is halted because the policy collapses.
+    #[serde(default = "GuardPlan::none")]
+    pub guards: GuardPlan,
+}
+
+/// Signs that a policy collapses, compared with the first update.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GuardPlan {
+    /// Least entropy, as a share of the first.
+    pub entropy: f64,
+    /// Shortest mean reply, as a share of the first.
+    pub shortest: f64,
+    /// Longest mean reply, in the same unit.
+    pub longest: f64,
+    /// Most of a reply that may repeat what it said before.
+    pub repetition: f64,
+    /// Updates in a row that show a sign before it counts; 0 if nothing is watched.
+    pub updates: u32,
+}
+
+impl GuardPlan {
+    /// What is watched where nothing is said.
+    pub(crate) const USUAL: Self =
+        Self { entropy: 0.25, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
+
+    /// Of plans that are older than guards.
+    const fn none() -> Self {
+        Self { updates: 0, ..Self::USUAL }
+    }
 }
 
 impl RlPlan {

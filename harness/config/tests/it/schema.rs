@@ -297,6 +297,7 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Kl", train("rl: { loss: { kl: { zzz: 1 } } }")),
         ("Importance", train("rl: { loss: { importance: { zzz: 1 } } }")),
         ("IcePop", train("rl: { loss: { importance: { ice_pop: { zzz: 1 } } } }")),
+        ("Guards", train("rl: { guards: { zzz: 1 } }")),
         ("Sampling", train("rl: { sampling: { zzz: 1 } }")),
         ("Evaluation", train("evaluation: { zzz: 1 }")),
         ("Checkpoint", train("checkpoint: { zzz: 1 }")),

@@ -58,6 +58,8 @@ struct Manifest {
     format: u32,
     version: u64,
     optimizer_steps: u64,
+    #[serde(default)]
+    moments_since: u64,
     /// The caller's own state, as it gave it.
     progress: String,
     /// By path within the folder.
@@ -71,6 +73,8 @@ pub struct Checkpoint {
     pub version: u64,
     /// Steps the optimizer had made.
     pub optimizer_steps: u64,
+    /// Steps that it had made when its moments began at zero.
+    pub moments_since: u64,
     /// What the caller gave when it was written.
     pub progress: String,
     /// Weights.
@@ -92,6 +96,17 @@ pub struct Latest {
     pub damaged: Vec<String>,
 }
 
+/// A checkpoint as its manifest has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointFacts {
+    /// Version of the parameters.
+    pub version: u64,
+    /// What the caller gave when it was written.
+    pub progress: String,
+    /// Whether moments are still there.
+    pub has_moments: bool,
+}
+
 /// The checkpoints of one training run.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
@@ -104,6 +119,7 @@ pub struct Checkpoints {
 pub(crate) struct State<'a> {
     pub(crate) version: u64,
     pub(crate) optimizer_steps: u64,
+    pub(crate) moments_since: u64,
     pub(crate) first: &'a Params,
     pub(crate) second: &'a Params,
     pub(crate) teacher: Option<&'a Params>,
@@ -140,6 +156,71 @@ impl Checkpoints {
         } else {
             Err(TorchError::Checkpoint(format!("no checkpoint is whole: {}", damaged.join("; "))))
         }
+    }
+
+    /// The one of this version, every file of it checked.
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when it is not there or damaged.
+    pub fn load(&self, version: u64, device: Device) -> Result<Checkpoint, TorchError> {
+        read(&self.folder_of(version), device)
+    }
+
+    /// All that are there, ascending, by what their manifests say, and what is wrong with others. Their other files are not
+    /// looked at.
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when the folder cannot be read.
+    pub fn list(&self) -> Result<(Vec<CheckpointFacts>, Vec<String>), TorchError> {
+        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+        for version in self.versions()? {
+            let folder = self.folder_of(version);
+            match manifest_of(&folder) {
+                Ok(Manifest { version, progress, .. }) => {
+                    whole.push(CheckpointFacts { version, progress, has_moments: has_moments(&folder) });
+                }
+                Err(error) => damaged.push(error.to_string()),
+            }
+        }
+        Ok((whole, damaged))
+    }
+
+    /// Makes a new version of what an older one has: its weights, its moments if they are still there, and other progress.
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when the older one is not whole, the newer one is there, or there is no room.
+    pub fn branch(&self, from: u64, version: u64, progress: &str) -> Result<PathBuf, TorchError> {
+        let (source, place) = (self.folder_of(from), self.folder_of(version));
+        let mut manifest = manifest_of(&source)?;
+        drop_lost_moments(&source, &mut manifest);
+        check_files(&source, &manifest)?;
+        if place.exists() {
+            return Err(failed(&place, &"it is there already"));
+        }
+        let unfinished = self.folder.join(format!("{UNFINISHED}{version}"));
+        let copy = |name: &String| {
+            let to = unfinished.join(name);
+            fs::create_dir_all(to.parent().unwrap_or(&unfinished))?;
+            fs::copy(source.join(name), &to)?;
+            File::open(&to)?.sync_all()
+        };
+        let copied = remove_if_there(&unfinished)
+            .and_then(|()| fs::create_dir_all(&unfinished))
+            .and_then(|()| manifest.files.keys().try_for_each(copy))
+            .map_err(|error| failed(&unfinished, &error));
+        manifest.version = version;
+        progress.clone_into(&mut manifest.progress);
+        let put = copied.and_then(|()| write_manifest(&unfinished, &manifest)).and_then(|()| {
+            let put = fs::rename(&unfinished, &place).and_then(|()| sync(&self.folder));
+            put.map_err(|error| failed(&place, &error))
+        });
+        if let Err(error) = put {
+            // Best effort; the error that counts is the first.
+            let _ = fs::remove_dir_all(&unfinished);
+            return Err(error);
+        }
+        self.drop_old()?;
+        Ok(place)
     }
 
     /// Writes one, then drops what is too old. `model` is the folder whose tokenizer and templates go along.
@@ -202,16 +283,11 @@ impl Checkpoints {
             format: FORMAT,
             version: state.version,
             optimizer_steps: state.optimizer_steps,
+            moments_since: state.moments_since,
             progress: state.progress.to_owned(),
             files,
         };
-        let path = folder.join(MANIFEST);
-        let text = serde_json::to_string_pretty(&manifest).map_err(|error| failed(&path, &error))?;
-        fs::write(&path, text)
-            .and_then(|()| File::open(&path)?.sync_all())
-            .and_then(|()| sync(&model_folder))
-            .and_then(|()| sync(folder))
-            .map_err(|error| failed(&path, &error))
+        write_manifest(folder, &manifest)
     }
 
     /// I3.
@@ -255,8 +331,18 @@ impl Checkpoints {
     }
 }
 
-/// Reads one and checks every file that is to be used.
-fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
+/// The last file of a checkpoint: with it, it is whole.
+fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
+    let path = folder.join(MANIFEST);
+    let text = serde_json::to_string_pretty(manifest).map_err(|error| failed(&path, &error))?;
+    fs::write(&path, text)
+        .and_then(|()| File::open(&path)?.sync_all())
+        .and_then(|()| sync(&folder.join(MODEL)))
+        .and_then(|()| sync(folder))
+        .map_err(|error| failed(&path, &error))
+}
+
+fn manifest_of(folder: &Path) -> Result<Manifest, TorchError> {
     let path = folder.join(MANIFEST);
     let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| failed(&path, &error))?;
@@ -264,33 +350,51 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
         let what = format!("it is of format {}; this program reads format {FORMAT}", manifest.format);
         return Err(failed(&path, &what));
     }
-    let with_moments = folder.join(FIRST_MOMENT).exists() && folder.join(SECOND_MOMENT).exists();
+    Ok(manifest)
+}
+
+fn has_moments(folder: &Path) -> bool {
+    folder.join(FIRST_MOMENT).exists() && folder.join(SECOND_MOMENT).exists()
+}
+
+/// Leaves out of the manifest what went with the moments.
+fn drop_lost_moments(folder: &Path, manifest: &mut Manifest) {
+    if !has_moments(folder) {
+        manifest.files.retain(|name, _| !DROPPED_FIRST.contains(&name.as_str()));
+    }
+}
+
+/// Whether every file is as the manifest says.
+fn check_files(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
     for (name, expected) in &manifest.files {
-        if DROPPED_FIRST.contains(&name.as_str()) && !with_moments {
-            continue;
-        }
         let path = folder.join(name);
         let found = entry_of(&path).map_err(|error| failed(&path, &error))?;
         if found != *expected {
             return Err(failed(&path, &"it is not what the manifest says; it was damaged or changed"));
         }
     }
+    Ok(())
+}
+
+/// Reads one and checks every file that is to be used.
+fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
+    let mut manifest = manifest_of(folder)?;
+    drop_lost_moments(folder, &mut manifest);
+    check_files(folder, &manifest)?;
     let params = load_params(&ModelFiles::of(&folder.join(MODEL)), device)?;
     let moment =
         |name: &str, layout: &Arc<ParamLayout>| load_tensors(&folder.join(name), Arc::clone(layout), device);
-    let moments = if with_moments {
+    let moments = if has_moments(folder) {
         Some((moment(FIRST_MOMENT, params.layout())?, moment(SECOND_MOMENT, params.layout())?))
     } else {
         None
     };
-    let teacher = if with_moments && manifest.files.contains_key(TEACHER) {
-        Some(moment(TEACHER, params.layout())?)
-    } else {
-        None
-    };
+    let teacher =
+        if manifest.files.contains_key(TEACHER) { Some(moment(TEACHER, params.layout())?) } else { None };
     Ok(Checkpoint {
         version: manifest.version,
         optimizer_steps: manifest.optimizer_steps,
+        moments_since: manifest.moments_since,
         progress: manifest.progress,
         params,
         moments,

@@ -16,6 +16,9 @@ use super::backward::Gradients;
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params};
 
+/// Steps in which the learning rate rises after moments were lost: the first of them say little about curvature.
+const REWARM_STEPS: u64 = 10;
+
 /// What keeps the divisor of clipping away from zero.
 const NORM_EPSILON: f64 = 1e-6;
 
@@ -71,6 +74,8 @@ pub(crate) struct Optimizer {
     pub(crate) first: Params,
     pub(crate) second: Params,
     pub(crate) steps: u64,
+    /// Steps that had been made when the moments began at zero: 0, unless a checkpoint without moments was taken up.
+    pub(crate) moments_since: u64,
 }
 
 impl Optimizer {
@@ -80,7 +85,23 @@ impl Optimizer {
         device: Device,
     ) -> Result<Self, TorchError> {
         let zeros = || Params::zeros(Arc::clone(layout), device);
-        Ok(Self { config, first: zeros()?, second: zeros()?, steps: 0 })
+        Ok(Self { config, first: zeros()?, second: zeros()?, steps: 0, moments_since: 0 })
+    }
+
+    /// Goes on after so many steps whose moments are lost.
+    pub(crate) fn go_on_without_moments(&mut self, steps: u64) {
+        self.steps = steps;
+        self.moments_since = steps;
+    }
+
+    /// Learning rate of the next step.
+    fn learning_rate(&self) -> f64 {
+        let planned = self.config.learning_rate_at(self.steps + 1);
+        if self.moments_since == 0 {
+            return planned;
+        }
+        let since = self.steps + 1 - self.moments_since;
+        planned * (since as f64 / REWARM_STEPS as f64).min(1.0)
     }
 
     /// L2 norm of all gradients; not finite as soon as one of them is not.
@@ -101,9 +122,9 @@ impl Optimizer {
         if scale < 1.0 {
             let _ = gradients.params.flat().shallow_clone().f_mul_scalar_(scale)?;
         }
-        let number = self.steps + 1;
+        let learning_rate = self.learning_rate();
         let settings = |weight_decay: f64| AdamwSettings {
-            learning_rate: self.config.learning_rate_at(number),
+            learning_rate,
             beta1: self.config.beta1,
             beta2: self.config.beta2,
             weight_decay,
@@ -117,10 +138,10 @@ impl Optimizer {
             let (exp_avg, exp_avg_sq) = (part(&self.first)?, part(&self.second)?);
             let parameter =
                 AdamwParameter { param: &param, grad: &grad, exp_avg: &exp_avg, exp_avg_sq: &exp_avg_sq };
-            let update = NonZeroU64::MIN.saturating_add(self.steps);
+            let update = NonZeroU64::MIN.saturating_add(self.steps - self.moments_since);
             fused_adamw(&[parameter], update, &settings(weight_decay))?;
         }
-        self.steps = number;
+        self.steps += 1;
         Ok(())
     }
 }
@@ -151,5 +172,32 @@ mod tests {
         check(110, 0.1);
         check(1000, 0.1);
         assert_eq!(OptimizerConfig { decay: None, warm_up_steps: 0, ..config }.learning_rate_at(1), 1.0);
+    }
+
+    #[test]
+    fn the_learning_rate_rises_anew_where_moments_were_lost() {
+        let config = OptimizerConfig {
+            learning_rate: 1.0,
+            beta1: 0.9,
+            beta2: 0.99,
+            weight_decay: 0.0,
+            epsilon: 1e-8,
+            max_grad_norm: 1.0,
+            warm_up_steps: 0,
+            decay: Some(Decay { total_steps: 100, final_fraction: 0.0 }),
+        };
+        let layout = Arc::new(ParamLayout::new(crate::model::ModelConfig::tiny(64, 3)));
+        let mut optimizer = Optimizer::new(config, &layout, Device::Cpu).unwrap();
+        assert_eq!(optimizer.learning_rate(), config.learning_rate_at(1));
+        optimizer.go_on_without_moments(50);
+        let check = |optimizer: &Optimizer, share: f64| {
+            let expected = config.learning_rate_at(optimizer.steps + 1) * share;
+            assert!((optimizer.learning_rate() - expected).abs() < 1e-12, "step {}", optimizer.steps);
+        };
+        check(&optimizer, 0.1);
+        optimizer.steps = 54;
+        check(&optimizer, 0.5);
+        optimizer.steps = 80;
+        check(&optimizer, 1.0);
     }
 }

@@ -142,7 +142,7 @@ impl TorchLearner {
         })
     }
 
-    /// Goes on from a checkpoint. Moments that are no longer there begin at zero.
+    /// Goes on from a checkpoint. Moments that are no longer there begin at zero, and the learning rate rises anew.
     ///
     /// # Errors
     /// [`TorchError::Model`] when the checkpoint is of another model.
@@ -155,6 +155,9 @@ impl TorchLearner {
             self.optimizer.first = first;
             self.optimizer.second = second;
             self.optimizer.steps = checkpoint.optimizer_steps;
+            self.optimizer.moments_since = checkpoint.moments_since;
+        } else {
+            self.optimizer.go_on_without_moments(checkpoint.optimizer_steps);
         }
         self.targets.restore(checkpoint.teacher, &checkpoint.params)?;
         self.params = checkpoint.params;
@@ -418,6 +421,7 @@ impl Learner for TorchLearner {
         let state = State {
             version: self.version,
             optimizer_steps: self.optimizer.steps,
+            moments_since: self.optimizer.moments_since,
             first: &self.optimizer.first,
             second: &self.optimizer.second,
             teacher: self.targets.following(),

@@ -299,14 +299,79 @@ impl Params {
         })
     }
 
+    /// How far these are from others of the same layout, in norms of the others: by part of the model, layers together, and
+    /// `all` last.
+    ///
+    /// # Errors
+    /// [`TorchError::Model`] when they are of another layout.
+    pub fn distances(&self, from: &Self) -> Result<Vec<(String, f64)>, TorchError> {
+        if self.layout != from.layout {
+            return Err(TorchError::Model("two models of different shapes have no distance".to_owned()));
+        }
+        let squares = |tensor: &Tensor| -> Result<f64, TorchError> {
+            Ok(f64::try_from(tensor.f_square()?.f_sum(Kind::Double)?)?)
+        };
+        let mut parts: Vec<(String, f64, f64)> = Vec::new();
+        let mut all = (0.0, 0.0);
+        for spec in self.layout.specs() {
+            let (here, there) = (self.view(spec)?, from.view(spec)?);
+            let (apart, norm) = (squares(&here.f_sub(&there)?)?, squares(&there)?);
+            all = (all.0 + apart, all.1 + norm);
+            let part = part_name(&spec.name);
+            match parts.iter_mut().find(|(known, ..)| *known == part) {
+                Some((_, known, whole)) => (*known, *whole) = (*known + apart, *whole + norm),
+                None => parts.push((part, apart, norm)),
+            }
+        }
+        parts.push(("all".to_owned(), all.0, all.1));
+        let ratio =
+            |(part, apart, norm): (String, f64, f64)| (part, (apart / norm.max(f64::MIN_POSITIVE)).sqrt());
+        Ok(parts.into_iter().map(ratio).collect())
+    }
+
     fn span(&self, offset: i64, shape: &[i64]) -> Result<Tensor, TorchError> {
         Ok(self.flat.f_narrow(0, offset, shape.iter().product())?.f_view(shape)?)
     }
 }
 
+/// A parameter's name without that of its layer: `self_attn.q_proj` of `model.layers.3.self_attn.q_proj.weight`.
+fn part_name(name: &str) -> String {
+    let short = name.strip_suffix(".weight").unwrap_or(name);
+    let short = short.strip_prefix("model.").unwrap_or(short);
+    let in_layer = short.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+    in_layer.map_or(short, |(_, part)| part).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn distances_are_by_part_over_all_layers() {
+        let layout = Arc::new(layout(true));
+        let ones = || {
+            let params = Params::zeros(Arc::clone(&layout), Device::Cpu).unwrap();
+            for spec in layout.specs() {
+                let _ = params.view(spec).unwrap().f_fill_(1.0).unwrap();
+            }
+            params
+        };
+        let (from, to) = (ones(), ones());
+        for layer in 0..layout.config().num_hidden_layers {
+            let name = format!("model.layers.{layer}.mlp.up_proj.weight");
+            let _ = to.named(&name).unwrap().f_fill_(1.5).unwrap();
+        }
+        let distances = to.distances(&from).unwrap();
+        let of = |part: &str| distances.iter().find(|(known, _)| known == part).unwrap().1;
+        assert_eq!(
+            (of("mlp.up_proj"), of("mlp.down_proj"), of("embed_tokens"), of("norm")),
+            (0.5, 0.0, 0.0, 0.0)
+        );
+        assert!((0.0..0.5).contains(&of("all")) && of("all") > 0.1);
+        assert_eq!(distances.last().unwrap().0, "all");
+        let other = Params::zeros(Arc::new(self::layout(false)), Device::Cpu).unwrap();
+        assert!(to.distances(&other).is_err());
+    }
 
     fn layout(tied: bool) -> ParamLayout {
         let mut config = ModelConfig::tiny(515, 3);

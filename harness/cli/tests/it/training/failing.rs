@@ -4,7 +4,9 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, SIGNS, checkpoint, figures, ground, sampled, trained, weights};
+use super::ground::{
+    LUCKY, REPRODUCIBLE, SIGNS, checkpoint, figures, ground, lucky, sampled, trained, weights,
+};
 
 /// A policy from nothing, two attempts at a time.
 const BARE: &str = r#"
@@ -72,4 +74,26 @@ fn a_disk_that_is_full_at_a_checkpoint_leaves_the_older_ones_intact() {
     let left = std::fs::read_dir(place.run("full").checkpoints_dir()).unwrap().flatten();
     let unfinished = left.filter(|entry| entry.file_name().to_string_lossy().starts_with('.')).count();
     assert_eq!(unfinished, 0);
+}
+
+/// A policy that knows nothing says the same again and again.
+#[test]
+fn a_policy_that_collapses_halts_the_training_with_a_checkpoint() {
+    let guarded = |updates: u32| {
+        let guards = format!("guards: {{ repetition: 0, updates: {updates} }}, updates: 6,");
+        LUCKY.replace("updates: 4,", &guards).replace("max_new_tokens: 3", "max_new_tokens: 24")
+    };
+    let place = lucky(&guarded(2), "");
+    let halted = |arguments: &[&str], updates: u64| {
+        let said = place.clawrl(arguments).ends(9);
+        for part in ["the policy collapses: ", "of what replies say repeats", "clawrl policy versions"] {
+            assert!(said.err.contains(part), "{part}: {}", said.err);
+        }
+        assert_eq!(place.run("dull").updates().unwrap().last().unwrap().update, updates);
+        assert!(checkpoint(&place, "dull", updates).exists());
+    };
+    halted(&["train", "train.yaml", "--name", "dull"], 2);
+    halted(&["train", "--resume", "dull"], 4);
+    std::fs::write(place.path().join("train.yaml"), guarded(0)).unwrap();
+    place.clawrl(&["train", "train.yaml", "--name", "unwatched", "--quiet"]).ends(0);
 }

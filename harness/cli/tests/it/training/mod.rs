@@ -12,3 +12,4 @@ mod repeating;
 mod streaming;
 mod teaching;
 mod toolcalls;
+mod versions;

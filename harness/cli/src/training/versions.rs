@@ -1,0 +1,326 @@
+//! The versions of a training's policy: which followed from which, and `clawrl policy versions`, `rollback` and `diff`.
+//!
+//! I1. A version is never made again: its number only rises, also where a training goes back, which is a new version of what an
+//! older one has. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
+//! told about versions is in `versions.jsonl` of the training's folder, a line for each checkpoint, also of those
+//! whose files went since.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clawrl_config::{CheckpointPlan, TrainPlan};
+use clawrl_core::RunId;
+use clawrl_record::{Metric, Run, UpdateFigures, aligned};
+use clawrl_torch::{CheckpointFacts, Checkpoints, Device, Retention, TorchError};
+use serde::{Deserialize, Serialize};
+
+use super::files::TrainingFiles;
+use super::learning::{now_ms, progress_of};
+use super::libtorch::check_libtorch;
+use crate::command::policy::{Diff, Rollback, Versions};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print, print_json};
+
+/// What became of one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) version: u64,
+    /// The checkpoint that it followed from; nothing before the first update.
+    pub(super) parent: Option<u64>,
+    /// Updates made by then.
+    pub(super) updates: u32,
+    pub(super) t_ms: u64,
+    /// The version that was given up for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) instead_of: Option<u64>,
+}
+
+/// I3.
+#[derive(Debug, Clone)]
+pub(super) struct VersionLog {
+    path: PathBuf,
+}
+
+impl VersionLog {
+    pub(super) fn of(files: &TrainingFiles) -> Self {
+        Self { path: files.folder().join("versions.jsonl") }
+    }
+
+    /// All that was noted, in order. What a kill tore is left out.
+    fn read(&self) -> Vec<Made> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Notes a version, unless it is noted.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn add(&self, made: &Made) -> Result<(), Failure> {
+        if self.read().iter().any(|known| known.version == made.version) {
+            return Ok(());
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
+        };
+        let torn = fs::read(&self.path).is_ok_and(|bytes| bytes.last().is_some_and(|&last| last != b'\n'));
+        let line = serde_json::to_string(made).map_err(|error| failed(&error))?;
+        let line = format!("{}{line}\n", if torn { "\n" } else { "" });
+        let file = OpenOptions::new().create(true).append(true).open(&self.path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| failed(&error))
+    }
+
+    /// The version that was noted last.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.read().last().map(|made| made.version)
+    }
+}
+
+/// The checkpoints of a training, kept as its plan says.
+pub(super) fn checkpoints_of(files: &TrainingFiles, keep: CheckpointPlan) -> Checkpoints {
+    let retention = Retention { weights: keep.keep_weights, moments: keep.keep_moments };
+    Checkpoints::new(&files.folder().join("checkpoints"), retention)
+}
+
+/// A training that is there.
+struct Training {
+    files: TrainingFiles,
+    run: Run,
+    plan: TrainPlan,
+    checkpoints: Checkpoints,
+}
+
+impl Training {
+    fn open(run: &RunId, results: &crate::results::ResultsArguments) -> Result<Self, Failure> {
+        check_libtorch()?;
+        let found = results.store()?.run(run)?;
+        let kept = found.train()?.ok_or_else(|| {
+            let help = "`clawrl ls` lists runs; those that `clawrl train` made have versions of a policy";
+            Failure::with_help(Exit::Refused, format!("run {run} is no training"), help)
+        })?;
+        let plan: TrainPlan = serde_json::from_value(kept).map_err(|error| {
+            Failure::new(Exit::Results, format!("the train file of run {run} cannot be read: {error}"))
+        })?;
+        let files = TrainingFiles::new(run.clone(), results.dir())?;
+        let checkpoints = checkpoints_of(&files, plan.checkpoint);
+        Ok(Self { files, run: found, plan, checkpoints })
+    }
+
+    /// Everything known, and what is wrong with checkpoints.
+    fn versions(&self) -> Result<(Vec<Version>, Vec<String>), Failure> {
+        let (kept, damaged) = self.checkpoints.list().map_err(results)?;
+        let figures = self.run.updates()?;
+        let mut made = VersionLog::of(&self.files).read();
+        // Checkpoints of programs that kept no notes.
+        for checkpoint in &kept {
+            if made.iter().all(|made| made.version != checkpoint.version) {
+                let updates = progress_of(&checkpoint.progress)?.updates;
+                let parent = made.iter().map(|made| made.version).filter(|&of| of < checkpoint.version).max();
+                made.push(Made { version: checkpoint.version, parent, updates, t_ms: 0, instead_of: None });
+            }
+        }
+        made.sort_by_key(|made| made.version);
+        Ok((made.iter().map(|this| Version::new(this, &made, &kept, &figures)).collect(), damaged))
+    }
+}
+
+/// A version, as it is told.
+#[derive(Debug, Clone, Serialize)]
+struct Version {
+    version: u64,
+    parent: Option<u64>,
+    updates: u32,
+    instead_of: Option<u64>,
+    /// Greedy success on held-out tasks, if it was measured.
+    held_out: Option<f64>,
+    entropy_nats: Option<f64>,
+    reply_tokens: Option<f64>,
+    reward: Option<f64>,
+    has_weights: bool,
+    has_moments: bool,
+}
+
+impl Version {
+    fn new(this: &Made, all: &[Made], kept: &[CheckpointFacts], figures: &[UpdateFigures]) -> Self {
+        // What a training went back to was measured when it was new.
+        let mut measured = this;
+        while measured.instead_of.is_some() {
+            let Some(parent) = all.iter().find(|made| Some(made.version) == measured.parent) else { break };
+            measured = parent;
+        }
+        let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
+        let figure = |metric| of_update.and_then(|figures| figures.get(metric));
+        let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
+        Self {
+            version: this.version,
+            parent: this.parent,
+            updates: this.updates,
+            instead_of: this.instead_of,
+            held_out: figure(Metric::TrainHeldOutSuccessRatio),
+            entropy_nats: figure(Metric::TrainEntropyNats),
+            reply_tokens: figure(Metric::TrainReplyTokensMean),
+            reward: figure(Metric::TrainRewardMean),
+            has_weights: kept.is_some(),
+            has_moments: kept.is_some_and(|checkpoint| checkpoint.has_moments),
+        }
+    }
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", 100.0 * ratio))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn results(error: TorchError) -> Failure {
+    Failure::new(Exit::Results, error.to_string())
+}
+
+/// `clawrl policy versions`.
+pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let (versions, damaged) = training.versions()?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    if arguments.json {
+        print_json(&versions)?;
+        return Ok(Exit::Success);
+    }
+    let header = ["version", "follows", "updates", "held-out", "entropy", "kept"];
+    let mut rows = vec![header.map(str::to_owned)];
+    for version in &versions {
+        let follows = match (version.parent, version.instead_of) {
+            (Some(parent), Some(given_up)) => format!("{parent}, instead of {given_up}"),
+            (Some(parent), None) => parent.to_string(),
+            (None, _) => "-".to_owned(),
+        };
+        let kept = match (version.has_weights, version.has_moments) {
+            (true, true) => "weights, moments",
+            (true, false) => "weights",
+            _ => "-",
+        };
+        rows.push([
+            version.version.to_string(),
+            follows,
+            version.updates.to_string(),
+            percent(version.held_out),
+            number(version.entropy_nats),
+            kept.to_owned(),
+        ]);
+    }
+    print(&aligned(&rows))?;
+    Ok(Exit::Success)
+}
+
+/// What going back came to.
+#[derive(Debug, Serialize)]
+struct WentBack {
+    run: RunId,
+    version: u64,
+    parent: u64,
+    instead_of: u64,
+    policy: PathBuf,
+}
+
+/// `clawrl policy rollback`.
+pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let _alone = training.files.lock()?;
+    let (kept, damaged) = training.checkpoints.list().map_err(results)?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    let to = arguments.to;
+    let Some(newest) = kept.last() else {
+        let message = format!("training {} has no checkpoint yet", arguments.run);
+        return Err(Failure::new(Exit::Refused, message));
+    };
+    if kept.iter().all(|checkpoint| checkpoint.version != to) {
+        let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
+        let message = format!("version {to} of training {} is not kept", arguments.run);
+        let help =
+            format!("these are: {}; `keep_weights` of `checkpoint:` says how many stay", there.join(", "));
+        return Err(Failure::with_help(Exit::Refused, message, help));
+    }
+    if to == newest.version {
+        let message = format!("version {to} is the newest of training {}", arguments.run);
+        return Err(Failure::with_help(Exit::Refused, message, "there is nothing to go back from"));
+    }
+    // I1, I2.
+    let version = newest.version + 1;
+    let mut progress = progress_of(&newest.progress)?;
+    progress.version = version;
+    let text = serde_json::to_string(&progress)
+        .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+    training.checkpoints.branch(to, version, &text).map_err(results)?;
+    let (parent, instead_of) = (Some(to), Some(newest.version));
+    let made = Made { version, parent, updates: progress.updates, t_ms: now_ms(), instead_of };
+    VersionLog::of(&training.files).add(&made)?;
+    let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
+    let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
+    if arguments.json {
+        print_json(&went_back)?;
+        return Ok(Exit::Success);
+    }
+    let mut text = format!(
+        "version {version} is what version {to} was; version {} is given up\npolicy      {}\n",
+        newest.version,
+        went_back.policy.display()
+    );
+    let left = training.plan.rl.as_ref().map_or(0, |rl| rl.updates.saturating_sub(progress.updates));
+    if left > 0 {
+        let (run, folder) = (&arguments.run, arguments.results.repeated());
+        text += &format!("to go on    clawrl train --resume {run}{folder} ({left} updates are left)\n");
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// How two versions differ.
+#[derive(Debug, Serialize)]
+struct Difference {
+    versions: [Version; 2],
+    /// Norm of the difference of parameters over the norm of those of the first, by part of the model; `all` is the
+    /// whole.
+    parameters: Vec<(String, f64)>,
+}
+
+/// `clawrl policy diff`.
+pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let (versions, damaged) = training.versions()?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    let known = |wanted: u64| {
+        let found = versions.iter().find(|version| version.version == wanted && version.has_weights);
+        found.cloned().ok_or_else(|| {
+            let message = format!("version {wanted} of training {} is not kept", arguments.run);
+            let help = format!("`clawrl policy versions {}` lists those that are", arguments.run);
+            Failure::with_help(Exit::Refused, message, help)
+        })
+    };
+    let (first, second) = (known(arguments.first)?, known(arguments.second)?);
+    let load = |version| training.checkpoints.load(version, Device::Cpu).map_err(results);
+    let parameters = load(second.version)?.params.distances(&load(first.version)?.params).map_err(results)?;
+    let difference = Difference { versions: [first, second], parameters };
+    if arguments.json {
+        print_json(&difference)?;
+        return Ok(Exit::Success);
+    }
+    let [first, second] = &difference.versions;
+    let row = |name: &str, of: &dyn Fn(&Version) -> String| [name.to_owned(), of(first), of(second)];
+    let figures = [
+        row("version", &|version| version.version.to_string()),
+        row("updates", &|version| version.updates.to_string()),
+        row("held-out", &|version| percent(version.held_out)),
+        row("reward", &|version| number(version.reward)),
+        row("entropy, nats", &|version| number(version.entropy_nats)),
+        row("tokens a reply", &|version| number(version.reply_tokens)),
+    ];
+    let parts = difference.parameters.iter();
+    let parts: Vec<[String; 2]> =
+        parts.map(|(part, distance)| [part.clone(), format!("{:.3} %", 100.0 * distance)]).collect();
+    print(&format!("{}\nparameters, distance over norm\n{}", aligned(&figures), aligned(&parts)))?;
+    Ok(Exit::Success)
+}

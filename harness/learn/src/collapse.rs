@@ -1,0 +1,170 @@
+//! Signs that a policy collapses: it says one thing only, ever less, ever more, or the same words again and again.
+//!
+//! I1. A sign counts only if it is seen in several updates in a row: one batch of easy tasks is no collapse. I2. An update
+//! without trained tokens says nothing, and breaks no row.
+//!
+//! Units: entropy in nats a token; lengths in tokens of a reply; repetition as a share. Pure; nothing to cancel.
+//! Source: bounds from practice with clipped policy gradients; none of them is a theorem.
+
+use std::collections::HashSet;
+
+/// When a policy has collapsed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CollapseBounds {
+    /// Least entropy, as a share of that of the first update.
+    pub entropy: f64,
+    /// Shortest mean reply, as a share of that of the first update.
+    pub shortest: f64,
+    /// Longest mean reply, in the same unit.
+    pub longest: f64,
+    /// Most of a reply's runs of four tokens that may be repetitions of earlier ones in it.
+    pub repetition: f64,
+    /// Updates in a row that show a sign before it counts; at least 1.
+    pub updates: u32,
+}
+
+/// What is looked at after an update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Vitals {
+    /// Mean over trained tokens.
+    pub entropy: f64,
+    /// Mean over replies.
+    pub reply_tokens: f64,
+    /// Mean over replies of [`repetition`].
+    pub repetition: f64,
+}
+
+/// A sign, with what was measured and what it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum Collapse {
+    /// The policy has stopped to try anything.
+    #[error("the entropy fell to {now:.4} nats a token, from {first:.4} at the first update")]
+    Entropy {
+        /// Now.
+        now: f64,
+        /// At the first update.
+        first: f64,
+    },
+    /// It says next to nothing.
+    #[error("replies shrank to {now:.1} tokens, from {first:.1} at the first update")]
+    Short {
+        /// Now.
+        now: f64,
+        /// At the first update.
+        first: f64,
+    },
+    /// It does not come to an end.
+    #[error("replies grew to {now:.1} tokens, from {first:.1} at the first update")]
+    Long {
+        /// Now.
+        now: f64,
+        /// At the first update.
+        first: f64,
+    },
+    /// It says the same again and again.
+    #[error("{:.0} % of what replies say repeats what they said before", 100.0 * now)]
+    Repetition {
+        /// Now.
+        now: f64,
+    },
+}
+
+/// Watches the updates of one training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollapseGuard {
+    bounds: CollapseBounds,
+    first: Option<Vitals>,
+    in_a_row: u32,
+}
+
+impl CollapseGuard {
+    /// A guard of a training whose first update showed this; `None` where there was none yet.
+    #[must_use]
+    pub fn new(bounds: CollapseBounds, first: Option<Vitals>) -> Self {
+        Self { bounds, first, in_a_row: 0 }
+    }
+
+    /// Looks at one more update that trained tokens; tells of the sign that was seen often enough.
+    pub fn after(&mut self, now: Vitals) -> Option<Collapse> {
+        let first = *self.first.get_or_insert(now);
+        let sign = self.bounds.sign(&first, &now);
+        self.in_a_row = if sign.is_some() { self.in_a_row + 1 } else { 0 };
+        sign.filter(|_| self.in_a_row >= self.bounds.updates)
+    }
+}
+
+impl CollapseBounds {
+    fn sign(&self, first: &Vitals, now: &Vitals) -> Option<Collapse> {
+        if now.entropy < self.entropy * first.entropy {
+            return Some(Collapse::Entropy { now: now.entropy, first: first.entropy });
+        }
+        let lengths = (now.reply_tokens, first.reply_tokens);
+        if now.reply_tokens < self.shortest * first.reply_tokens {
+            return Some(Collapse::Short { now: lengths.0, first: lengths.1 });
+        }
+        if now.reply_tokens > self.longest * first.reply_tokens {
+            return Some(Collapse::Long { now: lengths.0, first: lengths.1 });
+        }
+        (now.repetition > self.repetition).then_some(Collapse::Repetition { now: now.repetition })
+    }
+}
+
+/// The share of a reply's runs of four tokens that stand in it before; 0 of a reply with fewer than five tokens.
+#[must_use]
+pub fn repetition(reply: &[u32]) -> f64 {
+    let runs = reply.windows(4);
+    let all = runs.len();
+    if all < 2 {
+        return 0.0;
+    }
+    let different: HashSet<&[u32]> = runs.collect();
+    (all - different.len()) as f64 / all as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: CollapseBounds =
+        CollapseBounds { entropy: 0.25, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 2 };
+    const FIRST: Vitals = Vitals { entropy: 0.8, reply_tokens: 10.0, repetition: 0.0 };
+
+    fn check(later: &[Vitals], expected: Option<Collapse>) {
+        let mut guard = CollapseGuard::new(BOUNDS, None);
+        assert_eq!(guard.after(FIRST), None);
+        let mut resumed = CollapseGuard::new(BOUNDS, Some(FIRST));
+        let found = later.iter().fold(None, |found, &now| found.or(guard.after(now)));
+        assert_eq!(found, expected);
+        assert_eq!(later.iter().fold(None, |found, &now| found.or(resumed.after(now))), expected, "resumed");
+    }
+
+    #[test]
+    fn i1_signs_count_in_a_row() {
+        let dull = Vitals { entropy: 0.19, ..FIRST };
+        check(&[Vitals { entropy: 0.21, ..FIRST }; 5], None);
+        check(&[dull, FIRST, dull, FIRST], None);
+        check(&[FIRST, dull, dull], Some(Collapse::Entropy { now: 0.19, first: 0.8 }));
+    }
+
+    #[test]
+    fn lengths_and_repetition() {
+        let of = |reply_tokens| [Vitals { reply_tokens, ..FIRST }; 2];
+        check(&of(4.9), Some(Collapse::Short { now: 4.9, first: 10.0 }));
+        check(&of(5.1), None);
+        check(&of(19.9), None);
+        check(&of(20.1), Some(Collapse::Long { now: 20.1, first: 10.0 }));
+        check(&[Vitals { repetition: 0.21, ..FIRST }; 2], Some(Collapse::Repetition { now: 0.21 }));
+        check(&[Vitals { repetition: 0.19, ..FIRST }; 2], None);
+    }
+
+    #[test]
+    fn runs_of_four_that_stood_before() {
+        let check = |reply: &[u32], expected: f64| assert_eq!(repetition(reply), expected, "{reply:?}");
+        check(&[], 0.0);
+        check(&[1, 1, 1, 1], 0.0);
+        check(&[1, 1, 1, 1, 1], 0.5);
+        check(&[1, 2, 3, 4, 1, 2, 3, 4], 0.2);
+        check(&[1, 2, 3, 4, 5, 6, 7, 8], 0.0);
+        check(&[7; 104], 100.0 / 101.0);
+    }
+}
