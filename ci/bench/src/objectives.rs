@@ -152,7 +152,7 @@ impl<'a> Bench<'a> {
         let body = format!(
             "policy: {{ path: {} }}\n\
              rl: {{ updates: {updates}, batch_groups: 16, group_size: {GROUP}, optimizer: {{ learning_rate: 5e-4 }}, \
-             sampling: {{ max_new_tokens: 24 }}, {} }}\n\
+             sampling: {{ max_new_tokens: 24 }}, guards: {{ updates: 0 }}, {} }}\n\
              evaluation: {{ every_updates: {every}, max_tasks: {evaluated}, min_tasks: 1 }}\n",
             yaml(policy),
             recipe.keys

@@ -11,6 +11,7 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 130.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
+const MOST_TICKS: u32 = 6;
 /// Told apart also by those who see no red and green.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00"];
@@ -39,8 +40,11 @@ pub(super) fn svg(recipes: &[&str], rows: &[Row], goal: f64) -> String {
             at + 4.0
         );
     }
-    for part in 0..=4 {
-        let episodes = most * f64::from(part) / 4.0;
+    for part in 0..=MOST_TICKS {
+        let episodes = step(most) * f64::from(part);
+        if episodes > most {
+            break;
+        }
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{episodes:.0}</text>",
@@ -81,6 +85,14 @@ pub(super) fn svg(recipes: &[&str], rows: &[Row], goal: f64) -> String {
     svg
 }
 
+/// The least of 1, 2 and 5 times a power of ten that makes no more than [`MOST_TICKS`] steps.
+fn step(most: f64) -> f64 {
+    let rough = most / f64::from(MOST_TICKS);
+    let power = 10f64.powf(rough.log10().floor());
+    let fitting = [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough);
+    fitting.unwrap_or(rough)
+}
+
 /// Evaluation by evaluation, as long as all curves go.
 fn mean(curves: &[&[Point]]) -> Vec<Point> {
     let shortest = curves.iter().map(|curve| curve.len()).min().unwrap_or(0);
@@ -95,6 +107,13 @@ fn mean(curves: &[&[Point]]) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        for (most, expected) in [(6.0, 1.0), (8256.0, 2000.0), (1.0, 0.2), (30_000.0, 5000.0)] {
+            assert!((step(most) - expected).abs() < 1e-9 * expected, "{most}: {}", step(most));
+        }
+    }
 
     #[test]
     fn means_go_as_far_as_all_curves() {

@@ -224,7 +224,7 @@ pub(crate) struct RlFile {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Guards")]
 pub(crate) struct GuardsFile {
-    /// Least entropy, as a share of that of the first update. Default: 0.25.
+    /// Least entropy, as a share of that of the first update. Default: 0.05.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) entropy: Option<Located<f64>>,
     /// Shortest mean reply, as a share of that of the first update. Default: 0.5.

@@ -193,7 +193,7 @@ pub struct GuardPlan {
 impl GuardPlan {
     /// What is watched where nothing is said.
     pub(crate) const USUAL: Self =
-        Self { entropy: 0.25, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
+        Self { entropy: 0.05, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
 
     /// Of plans that are older than guards.
     const fn none() -> Self {
