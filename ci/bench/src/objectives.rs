@@ -176,7 +176,8 @@ impl<'a> Bench<'a> {
             self.arguments.instances
         );
         let folder = keep.join("runs").join(name);
-        if folder.join("report.html").is_file() && fs::read_to_string(&file).is_ok_and(|was| was == text) {
+        let done = keep.join(format!("{name}.done"));
+        if folder.is_dir() && fs::read_to_string(&done).is_ok_and(|of| of == text) {
             return Ok(folder);
         }
         for part in ["", "-demonstrations", "-eval-"] {
@@ -190,6 +191,7 @@ impl<'a> Bench<'a> {
             let words = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(format!("clawrl train {}: {}: {words}", file.display(), output.status).into());
         }
+        fs::write(&done, &text)?;
         Ok(folder)
     }
 
@@ -225,16 +227,9 @@ fn remove(keep: &Path, name: &str, part: &str) -> Result<(), Failure> {
 
 /// Held-out success by episodes used up.
 fn curve(updates: &[UpdateFigures]) -> Vec<Point> {
-    let groups = [
-        Metric::TrainGroupsUsedCount,
-        Metric::TrainGroupsConstantCount,
-        Metric::TrainGroupsSmallCount,
-        Metric::TrainGroupsUntaughtCount,
-    ];
     let (mut episodes, mut curve) = (0.0, Vec::new());
     for update in updates {
-        let used: f64 = groups.iter().filter_map(|&metric| update.get(metric)).sum();
-        episodes += used * f64::from(GROUP);
+        episodes += update.get(Metric::TrainGroupsTriedCount).unwrap_or(0.0) * f64::from(GROUP);
         if let Some(ratio) = update.get(Metric::TrainHeldOutSuccessRatio) {
             curve.push(Point { episodes, held_out_percent: 100.0 * ratio });
         }
@@ -317,8 +312,8 @@ mod tests {
         };
         let updates = [
             update(0, &[(Metric::TrainHeldOutSuccessRatio, 0.25)]),
-            update(1, &[(Metric::TrainGroupsUsedCount, 16.0), (Metric::TrainGroupsConstantCount, 4.0)]),
-            update(2, &[(Metric::TrainGroupsUsedCount, 16.0), (Metric::TrainHeldOutSuccessRatio, 0.5)]),
+            update(1, &[(Metric::TrainGroupsUsedCount, 16.0), (Metric::TrainGroupsTriedCount, 20.0)]),
+            update(2, &[(Metric::TrainGroupsTriedCount, 16.0), (Metric::TrainHeldOutSuccessRatio, 0.5)]),
         ];
         let found: Vec<(f64, f64)> =
             curve(&updates).iter().map(|point| (point.episodes, point.held_out_percent)).collect();

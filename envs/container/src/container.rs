@@ -119,7 +119,7 @@ impl Drop for Container {
     fn drop(&mut self) {
         let Some(site) = self.site.upgrade() else { return };
         let (id, live) = (std::mem::take(&mut self.id), self.live.take());
-        // Owned by the count: shutting down waits for it.
+        // It counts until it is gone.
         self.runtime.spawn(async move {
             remove_patiently(&site, &id).await;
             drop(live);

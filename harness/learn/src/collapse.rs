@@ -78,18 +78,22 @@ pub struct CollapseGuard {
 }
 
 impl CollapseGuard {
-    /// A guard of a training whose first update showed this; `None` where there was none yet.
+    /// A guard of a training that has not begun. One that has is looked at again from its first update.
     #[must_use]
-    pub fn new(bounds: CollapseBounds, first: Option<Vitals>) -> Self {
-        Self { bounds, first, in_a_row: 0 }
+    pub fn new(bounds: CollapseBounds) -> Self {
+        Self { bounds, first: None, in_a_row: 0 }
     }
 
-    /// Looks at one more update that trained tokens; tells of the sign that was seen often enough.
+    /// Looks at one more update that trained tokens; tells of the sign that was seen often enough, and then counts anew.
     pub fn after(&mut self, now: Vitals) -> Option<Collapse> {
         let first = *self.first.get_or_insert(now);
         let sign = self.bounds.sign(&first, &now);
         self.in_a_row = if sign.is_some() { self.in_a_row + 1 } else { 0 };
-        sign.filter(|_| self.in_a_row >= self.bounds.updates)
+        let counts = self.in_a_row >= self.bounds.updates;
+        if counts {
+            self.in_a_row = 0;
+        }
+        sign.filter(|_| counts)
     }
 }
 
@@ -130,12 +134,10 @@ mod tests {
     const FIRST: Vitals = Vitals { entropy: 0.8, reply_tokens: 10.0, repetition: 0.0 };
 
     fn check(later: &[Vitals], expected: Option<Collapse>) {
-        let mut guard = CollapseGuard::new(BOUNDS, None);
+        let mut guard = CollapseGuard::new(BOUNDS);
         assert_eq!(guard.after(FIRST), None);
-        let mut resumed = CollapseGuard::new(BOUNDS, Some(FIRST));
-        let found = later.iter().fold(None, |found, &now| found.or(guard.after(now)));
+        let found = later.iter().find_map(|&now| guard.after(now));
         assert_eq!(found, expected);
-        assert_eq!(later.iter().fold(None, |found, &now| found.or(resumed.after(now))), expected, "resumed");
     }
 
     #[test]
@@ -144,6 +146,9 @@ mod tests {
         check(&[Vitals { entropy: 0.21, ..FIRST }; 5], None);
         check(&[dull, FIRST, dull, FIRST], None);
         check(&[FIRST, dull, dull], Some(Collapse::Entropy { now: 0.19, first: 0.8 }));
+        let mut guard = CollapseGuard::new(BOUNDS);
+        let told = [FIRST, dull, dull, dull, dull].map(|now| guard.after(now).is_some());
+        assert_eq!(told, [false, false, true, false, true], "whoever goes on is told again");
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub enum Metric {
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
     TrainStalenessMaxVersions,
+    /// Groups that the update used up, whatever became of them.
+    TrainGroupsTriedCount,
     /// Groups that carried a gradient.
     TrainGroupsUsedCount,
     /// Groups dropped because all members had the same reward.
@@ -124,7 +126,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -157,6 +159,7 @@ impl Metric {
         Self::TrainHintsTooLongCount,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
+        Self::TrainGroupsTriedCount,
         Self::TrainGroupsUsedCount,
         Self::TrainGroupsConstantCount,
         Self::TrainGroupsSmallCount,
@@ -318,6 +321,7 @@ mod tests {
         train_hints_too_long_count
         train_staleness_mean_versions
         train_staleness_max_versions
+        train_groups_tried_count
         train_groups_used_count
         train_groups_constant_count
         train_groups_small_count

@@ -24,8 +24,8 @@ pub use engine::{
 };
 pub use error::TorchError;
 pub use learner::{
-    Activations, Alone, Checkpoint, CheckpointFacts, Checkpoints, Collective, Decay, Latest, LearnerConfig,
-    LearnerSetup, OptimizerConfig, Publisher, Retention, Teacher, TorchLearner, Unpublished,
+    Activations, Alone, Branch, Checkpoint, CheckpointFacts, Checkpoints, Collective, Decay, Latest,
+    LearnerConfig, LearnerSetup, OptimizerConfig, Publisher, Retention, Teacher, TorchLearner, Unpublished,
 };
 pub use model::{
     LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,

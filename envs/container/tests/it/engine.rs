@@ -209,7 +209,6 @@ pub(crate) async fn containers(socket: &str) -> usize {
     found.iter().filter(|image| !image.starts_with("clawrl-node:")).count()
 }
 
-/// The images of all containers that an engine has, running or not.
 /// Waits until an engine has no more containers than these.
 pub(crate) async fn removed_but(kept: usize, socket: &str) {
     let until = Instant::now() + PATIENCE;
@@ -220,6 +219,7 @@ pub(crate) async fn removed_but(kept: usize, socket: &str) {
     }
 }
 
+/// The images of all containers that an engine has, running or not.
 pub(crate) async fn all_containers(socket: &str) -> Vec<String> {
     let docker = bollard::Docker::connect_with_unix(socket, 60, bollard::API_DEFAULT_VERSION).unwrap();
     let docker = docker.negotiate_version().await.unwrap();

@@ -51,9 +51,10 @@ impl TrainingFiles {
         self.part("demonstrations")
     }
 
-    /// The run of the evaluation after this many updates.
-    pub(crate) fn evaluation(&self, updates: u32) -> Result<RunId, Failure> {
-        self.part(&format!("eval-{updates:06}"))
+    /// The run of the evaluation after this many updates; of a version that the training went back to then, one of its own.
+    pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, Failure> {
+        let version = branch.map(|version| format!("-v{version}")).unwrap_or_default();
+        self.part(&format!("eval-{updates:06}{version}"))
     }
 
     fn part(&self, part: &str) -> Result<RunId, Failure> {

@@ -111,7 +111,9 @@ impl Learning {
                 }
                 self.silence.after(&counts)?;
                 if let Some(collapse) = collapse {
-                    self.checkpoint()?;
+                    if self.learner.version() > self.checkpointed {
+                        self.checkpoint()?;
+                    }
                     return Err(halted(&collapse));
                 }
             }
@@ -238,6 +240,7 @@ impl Learning {
             (Metric::TrainHintsTooLongCount, sampled.hints_too_long as f64),
             (Metric::TrainStalenessMeanVersions, counts.tokens.mean()),
             (Metric::TrainStalenessMaxVersions, counts.tokens.max as f64),
+            (Metric::TrainGroupsTriedCount, counts.groups() as f64),
             (Metric::TrainGroupsUsedCount, counts.informative as f64),
             (Metric::TrainGroupsConstantCount, constant as f64),
             (Metric::TrainGroupsSmallCount, counts.too_few as f64),
@@ -302,8 +305,9 @@ fn halted(collapse: &Collapse) -> Failure {
     Failure::with_help(
         Exit::TrainingFailed,
         format!("the training is halted, since the policy collapses: {collapse}"),
-        "`clawrl policy versions` lists what it can go back to, and `clawrl policy rollback` does; a lower `learning_rate` or a \
-         cost of the distance (`kl`) often helps, and `guards:` says what is watched",
+        "`clawrl policy versions` lists what it can go back to, and `clawrl policy rollback` does. What is in the train file stays; for a \
+         lower `learning_rate`, a cost of the distance (`kl`) or other `guards:`, train anew from a version that is kept \
+         (`policy: { path: ... }`)",
     )
 }
 

@@ -36,7 +36,7 @@ use super::files::TrainingFiles;
 use super::hints::HINT_MARK;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::silence::Silence;
-use super::versions::{Made, VersionLog, checkpoints_of};
+use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
 use super::{page, settings};
 use crate::exit_code::Exit;
@@ -125,7 +125,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
         Start::Resume => recorded_plan(&files, &tasks)?,
     };
     // Looked at now, so that what is wrong with it is told before minutes have passed.
-    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0)?))?;
+    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
     let mut plans = vec![&rl_plan, &evaluation];
     let demonstrations = match &plan.warm_start {
         Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
@@ -192,11 +192,8 @@ impl Session<'_> {
                 self.last_checkpoint()?.ok_or_else(missing)?
             }
         };
-        // The first one, or one that a kill left without a note.
-        let versions = VersionLog::of(&self.files);
-        let (version, parent) = (checkpoint.version, versions.last());
         let updates = progress_of(&checkpoint.progress)?.updates;
-        versions.add(&Made { version, parent, updates, t_ms: now_ms(), instead_of: None })?;
+        VersionLog::of(&self.files).add_found(checkpoint.version, checkpoint.branch, updates)?;
         match &self.plan.rl {
             Some(rl) => self.reinforce(rl, chat, checkpoint),
             None => self.judge_imitation(&chat, &checkpoint),
@@ -361,13 +358,17 @@ impl Session<'_> {
         params.copy().map(Some).map_err(unusable)
     }
 
-    /// What watches the policy; of a training that is taken up, with what its first update showed.
+    /// What watches the policy; of a training that is taken up, with what its updates showed.
     fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, Failure> {
         let Some(bounds) = settings::collapse_bounds(&rl.guards) else { return Ok(None) };
         let figures = RunStore::open(self.files.results())?.run(self.files.run())?.updates()?;
-        let before = figures.iter().filter(|figures| figures.update <= u64::from(updates));
-        let first = before.filter_map(|figures| vitals(|name| figures.get(name))).next();
-        Ok(Some(CollapseGuard::new(bounds, first)))
+        let mut guard = CollapseGuard::new(bounds);
+        for figures in figures.iter().filter(|figures| figures.update <= u64::from(updates)) {
+            if let Some(now) = vitals(|name| figures.get(name)) {
+                guard.after(now);
+            }
+        }
+        Ok(Some(guard))
     }
 
     /// From a checkpoint to the last update, with evaluations where they are due.
@@ -537,14 +538,16 @@ impl Session<'_> {
     fn earlier_evaluations(&self, updates: u32, all: u32) -> Result<Vec<HeldOut>, Failure> {
         let store = RunStore::open(self.files.results())?;
         let figures = store.run(self.files.run())?.updates()?;
+        let branches = VersionLog::of(&self.files).branches();
         let is_kept = |at: u32| {
             let of = figures.iter().find(|figures| figures.update == u64::from(at));
             of.is_some_and(|figures| figures.figures.contains_key(&Metric::TrainHeldOutSuccessRatio))
         };
         let mut evaluated = Vec::new();
         for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, all)) {
-            if is_kept(at)
-                && let Ok(run) = store.run(&self.files.evaluation(at)?)
+            let branch = branches.get(&at).copied();
+            if (is_kept(at) || branch.is_some())
+                && let Ok(run) = store.run(&self.files.evaluation(at, branch)?)
                 && run.state().is_some_and(|state| state.finished().is_some())
             {
                 evaluated.push(held_out(&run, u64::from(at)));
@@ -556,7 +559,8 @@ impl Session<'_> {
     /// Greedy success of the acting version.
     fn evaluate(&self, at: u32, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
         let began = std::time::Instant::now();
-        let part = TrainRun { run: self.files.evaluation(at)?, host: capacity::probe() };
+        let branch = VersionLog::of(&self.files).branches().get(&at).copied();
+        let part = TrainRun { run: self.files.evaluation(at, branch)?, host: capacity::probe() };
         let plan = self.tasks.evaluation_plan(&self.policy_folder, &part)?;
         let max_new_tokens = self.plan.evaluation.max_new_tokens;
         let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
@@ -573,6 +577,10 @@ impl Session<'_> {
             self.teller
                 .log()
                 .warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
+        }
+        // The update's own figure is of the version that it made.
+        if branch.is_some() {
+            return Ok(held_out);
         }
         self.keep_metrics(MetricRow::of_update(
             now_ms(),
@@ -619,7 +627,7 @@ fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
         let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
         return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
     }
-    for part in [files.demonstrations()?, files.evaluation(0)?] {
+    for part in [files.demonstrations()?, files.evaluation(0, None)?] {
         if store.run(&part).is_ok() {
             let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
             let message = format!("run {part} is there already, of an older training of this name");

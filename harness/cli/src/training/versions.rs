@@ -1,20 +1,21 @@
 //! The versions of a training's policy: which followed from which, and `clawrl policy versions`, `rollback` and `diff`.
 //!
-//! I1. A version is never made again: its number only rises, also where a training goes back, which is a new version of what an
-//! older one has. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
+//! I1. What a training goes back to is a new version of what an older one has, with a number that no checkpoint had. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
 //! told about versions is in `versions.jsonl` of the training's folder, a line for each checkpoint, also of those
 //! whose files went since.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use clawrl_config::{CheckpointPlan, TrainPlan};
 use clawrl_core::RunId;
-use clawrl_record::{Metric, Run, UpdateFigures, aligned};
-use clawrl_torch::{CheckpointFacts, Checkpoints, Device, Retention, TorchError};
+use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned};
+use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError};
 use serde::{Deserialize, Serialize};
 
+use super::evaluation::held_out;
 use super::files::TrainingFiles;
 use super::learning::{now_ms, progress_of};
 use super::libtorch::check_libtorch;
@@ -49,18 +50,27 @@ impl VersionLog {
         Self { path: files.folder().join("versions.jsonl") }
     }
 
-    /// All that was noted, in order. What a kill tore is left out.
-    fn read(&self) -> Vec<Made> {
+    /// All that was noted, by version; of one that was made again after a kill the later note. What a kill tore is left
+    /// out.
+    fn read(&self) -> BTreeMap<u64, Made> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let notes = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
+        notes.map(|made| (made.version, made)).collect()
     }
 
-    /// Notes a version, unless it is noted.
+    /// What a training went back to, by the updates that it had made then: the last one.
+    pub(super) fn branches(&self) -> BTreeMap<u32, u64> {
+        let branches = self.read().into_values().filter(|made| made.instead_of.is_some());
+        branches.map(|made| (made.updates, made.version)).collect()
+    }
+
+    /// Notes a version, unless it is noted so.
     ///
     /// # Errors
     /// When that cannot be written.
     pub(super) fn add(&self, made: &Made) -> Result<(), Failure> {
-        if self.read().iter().any(|known| known.version == made.version) {
+        let same = |known: &Made| (known.parent, known.instead_of) == (made.parent, made.instead_of);
+        if self.read().get(&made.version).is_some_and(same) {
             return Ok(());
         }
         let failed = |error: &dyn std::fmt::Display| {
@@ -73,10 +83,29 @@ impl VersionLog {
         file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| failed(&error))
     }
 
-    /// The version that was noted last.
-    pub(super) fn last(&self) -> Option<u64> {
-        self.read().last().map(|made| made.version)
+    /// Notes the version of a checkpoint that is taken up, which a kill may have left without a note.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn add_found(
+        &self,
+        version: u64,
+        branch: Option<Branch>,
+        updates: u32,
+    ) -> Result<(), Failure> {
+        let known = self.read();
+        if branch.is_none() && known.contains_key(&version) {
+            return Ok(());
+        }
+        self.add(&found(version, branch, updates, &known))
     }
+}
+
+/// A version of which there is a checkpoint, among others.
+fn found(version: u64, branch: Option<Branch>, updates: u32, known: &BTreeMap<u64, Made>) -> Made {
+    let before = known.range(..version).next_back().map(|(&version, _)| version);
+    let parent = branch.map_or(before, |branch| Some(branch.from));
+    Made { version, parent, updates, t_ms: now_ms(), instead_of: branch.map(|branch| branch.instead_of) }
 }
 
 /// The checkpoints of a training, kept as its plan says.
@@ -116,14 +145,55 @@ impl Training {
         let mut made = VersionLog::of(&self.files).read();
         // Checkpoints of programs that kept no notes.
         for checkpoint in &kept {
-            if made.iter().all(|made| made.version != checkpoint.version) {
+            if checkpoint.branch.is_some() || !made.contains_key(&checkpoint.version) {
                 let updates = progress_of(&checkpoint.progress)?.updates;
-                let parent = made.iter().map(|made| made.version).filter(|&of| of < checkpoint.version).max();
-                made.push(Made { version: checkpoint.version, parent, updates, t_ms: 0, instead_of: None });
+                let this = found(checkpoint.version, checkpoint.branch, updates, &made);
+                made.insert(checkpoint.version, this);
             }
         }
-        made.sort_by_key(|made| made.version);
-        Ok((made.iter().map(|this| Version::new(this, &made, &kept, &figures)).collect(), damaged))
+        let told =
+            made.values().map(|this| self.told(this, &made, &kept, &figures)).collect::<Result<_, _>>();
+        Ok((told?, damaged))
+    }
+
+    fn told(
+        &self,
+        this: &Made,
+        all: &BTreeMap<u64, Made>,
+        kept: &[CheckpointFacts],
+        figures: &[UpdateFigures],
+    ) -> Result<Version, Failure> {
+        // What a training went back to was measured when it was new, and maybe again.
+        let mut measured = this;
+        let mut again = None;
+        while measured.instead_of.is_some() {
+            again = again.or(self.measured_again(measured)?);
+            let Some(parent) = measured.parent.and_then(|parent| all.get(&parent)) else { break };
+            measured = parent;
+        }
+        let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
+        let figure = |metric| of_update.and_then(|figures| figures.get(metric));
+        let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
+        Ok(Version {
+            version: this.version,
+            parent: this.parent,
+            updates: this.updates,
+            instead_of: this.instead_of,
+            held_out: again.or(figure(Metric::TrainHeldOutSuccessRatio)),
+            entropy_nats: figure(Metric::TrainEntropyNats),
+            reply_tokens: figure(Metric::TrainReplyTokensMean),
+            reward: figure(Metric::TrainRewardMean),
+            has_weights: kept.is_some(),
+            has_moments: kept.is_some_and(|checkpoint| checkpoint.has_moments),
+        })
+    }
+
+    /// Held-out success of a version that the training went back to, where it was evaluated as that.
+    fn measured_again(&self, branch: &Made) -> Result<Option<f64>, Failure> {
+        let run = self.files.evaluation(branch.updates, Some(branch.version))?;
+        let Ok(run) = RunStore::open(self.files.results())?.run(&run) else { return Ok(None) };
+        let is_over = run.state().is_some_and(|state| state.finished().is_some());
+        Ok(is_over.then(|| held_out(&run, branch.version).rate().value))
     }
 }
 
@@ -141,32 +211,6 @@ struct Version {
     reward: Option<f64>,
     has_weights: bool,
     has_moments: bool,
-}
-
-impl Version {
-    fn new(this: &Made, all: &[Made], kept: &[CheckpointFacts], figures: &[UpdateFigures]) -> Self {
-        // What a training went back to was measured when it was new.
-        let mut measured = this;
-        while measured.instead_of.is_some() {
-            let Some(parent) = all.iter().find(|made| Some(made.version) == measured.parent) else { break };
-            measured = parent;
-        }
-        let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
-        let figure = |metric| of_update.and_then(|figures| figures.get(metric));
-        let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
-        Self {
-            version: this.version,
-            parent: this.parent,
-            updates: this.updates,
-            instead_of: this.instead_of,
-            held_out: figure(Metric::TrainHeldOutSuccessRatio),
-            entropy_nats: figure(Metric::TrainEntropyNats),
-            reply_tokens: figure(Metric::TrainReplyTokensMean),
-            reward: figure(Metric::TrainRewardMean),
-            has_weights: kept.is_some(),
-            has_moments: kept.is_some_and(|checkpoint| checkpoint.has_moments),
-        }
-    }
 }
 
 fn percent(ratio: Option<f64>) -> String {
@@ -249,15 +293,15 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
         return Err(Failure::with_help(Exit::Refused, message, "there is nothing to go back from"));
     }
     // I1, I2.
-    let version = newest.version + 1;
+    let numbers = training.checkpoints.versions().map_err(results)?;
+    let version = numbers.last().map_or(0, |newest| newest + 1);
     let mut progress = progress_of(&newest.progress)?;
     progress.version = version;
     let text = serde_json::to_string(&progress)
         .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
-    training.checkpoints.branch(to, version, &text).map_err(results)?;
-    let (parent, instead_of) = (Some(to), Some(newest.version));
-    let made = Made { version, parent, updates: progress.updates, t_ms: now_ms(), instead_of };
-    VersionLog::of(&training.files).add(&made)?;
+    let branch = Branch { from: to, instead_of: newest.version };
+    training.checkpoints.branch(branch, version, &text).map_err(results)?;
+    VersionLog::of(&training.files).add_found(version, Some(branch), progress.updates)?;
     let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
     let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
     if arguments.json {

@@ -60,6 +60,8 @@ struct Manifest {
     optimizer_steps: u64,
     #[serde(default)]
     moments_since: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    branch: Option<Branch>,
     /// The caller's own state, as it gave it.
     progress: String,
     /// By path within the folder.
@@ -75,6 +77,8 @@ pub struct Checkpoint {
     pub optimizer_steps: u64,
     /// Steps that it had made when its moments began at zero.
     pub moments_since: u64,
+    /// Where it comes from, if a training went back to it.
+    pub branch: Option<Branch>,
     /// What the caller gave when it was written.
     pub progress: String,
     /// Weights.
@@ -96,6 +100,15 @@ pub struct Latest {
     pub damaged: Vec<String>,
 }
 
+/// Where a version comes from that a training went back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// The version whose weights it has.
+    pub from: u64,
+    /// The version that was given up for it.
+    pub instead_of: u64,
+}
+
 /// A checkpoint as its manifest has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointFacts {
@@ -105,6 +118,8 @@ pub struct CheckpointFacts {
     pub progress: String,
     /// Whether moments are still there.
     pub has_moments: bool,
+    /// Where it comes from, if a training went back to it.
+    pub branch: Option<Branch>,
 }
 
 /// The checkpoints of one training run.
@@ -176,8 +191,9 @@ impl Checkpoints {
         for version in self.versions()? {
             let folder = self.folder_of(version);
             match manifest_of(&folder) {
-                Ok(Manifest { version, progress, .. }) => {
-                    whole.push(CheckpointFacts { version, progress, has_moments: has_moments(&folder) });
+                Ok(Manifest { version, progress, branch, .. }) => {
+                    let has_moments = has_moments(&folder);
+                    whole.push(CheckpointFacts { version, progress, has_moments, branch });
                 }
                 Err(error) => damaged.push(error.to_string()),
             }
@@ -189,7 +205,8 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`TorchError::Checkpoint`] when the older one is not whole, the newer one is there, or there is no room.
-    pub fn branch(&self, from: u64, version: u64, progress: &str) -> Result<PathBuf, TorchError> {
+    pub fn branch(&self, branch: Branch, version: u64, progress: &str) -> Result<PathBuf, TorchError> {
+        let from = branch.from;
         let (source, place) = (self.folder_of(from), self.folder_of(version));
         let mut manifest = manifest_of(&source)?;
         drop_lost_moments(&source, &mut manifest);
@@ -209,6 +226,7 @@ impl Checkpoints {
             .and_then(|()| manifest.files.keys().try_for_each(copy))
             .map_err(|error| failed(&unfinished, &error));
         manifest.version = version;
+        manifest.branch = Some(branch);
         progress.clone_into(&mut manifest.progress);
         let put = copied.and_then(|()| write_manifest(&unfinished, &manifest)).and_then(|()| {
             let put = fs::rename(&unfinished, &place).and_then(|()| sync(&self.folder));
@@ -284,6 +302,7 @@ impl Checkpoints {
             version: state.version,
             optimizer_steps: state.optimizer_steps,
             moments_since: state.moments_since,
+            branch: None,
             progress: state.progress.to_owned(),
             files,
         };
@@ -310,8 +329,11 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Versions of all folders that look like a checkpoint, ascending.
-    fn versions(&self) -> Result<Vec<u64>, TorchError> {
+    /// Versions of all folders that look like a checkpoint, damaged ones included, ascending.
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when the folder cannot be read.
+    pub fn versions(&self) -> Result<Vec<u64>, TorchError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -395,6 +417,7 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
         version: manifest.version,
         optimizer_steps: manifest.optimizer_steps,
         moments_since: manifest.moments_since,
+        branch: manifest.branch,
         progress: manifest.progress,
         params,
         moments,

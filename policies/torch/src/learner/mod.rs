@@ -14,7 +14,7 @@ mod targets;
 mod torch_learner;
 
 pub use backward::Activations;
-pub use checkpoint::{Checkpoint, CheckpointFacts, Checkpoints, Latest, Retention};
+pub use checkpoint::{Branch, Checkpoint, CheckpointFacts, Checkpoints, Latest, Retention};
 pub use collective::{Alone, Collective};
 pub use optimizer::{Decay, OptimizerConfig};
 pub use publisher::{Publisher, Unpublished};

@@ -32,6 +32,8 @@ fn going_back_is_a_new_version_that_is_trained_on() {
     assert_eq!(moments, [false, false, false, true, true]);
     assert!(listed[0]["held_out"].is_number() && listed[2]["held_out"].is_null());
 
+    let earlier = listed[4]["held_out"].as_f64();
+    assert!(earlier.is_some());
     let said = place.clawrl(&["policy", "rollback", "luck", "--to", "3", "--json"]).ends(0).json();
     assert_eq!((&said["version"], &said["parent"], &said["instead_of"]), (&5.into(), &3.into(), &4.into()));
     assert!(weights(&place, "luck", 5) == weights(&place, "luck", 3));
@@ -46,26 +48,35 @@ fn going_back_is_a_new_version_that_is_trained_on() {
     assert!(!checkpoint(&place, "luck", 6).join("first_moment.safetensors").exists());
     let said = place.clawrl(&["train", "--resume", "luck", "--json"]).ends(0).json();
     assert!(said["policy"].as_str().unwrap().ends_with("000006/model"), "{said}");
+    // It is evaluated as itself: what was measured of version 4 is no figure of it.
+    assert_eq!(said["held_out"].as_array().unwrap().len(), 2, "{said}");
+    assert_eq!(place.run("luck-eval-000004-v6").plan().policy, place.run("luck-eval-000004").plan().policy);
     let listed = versions(&place);
+    let own = said["held_out"][1][1]["value"].as_f64().unwrap();
+    assert_eq!(listed[6]["held_out"].as_f64(), Some(own));
+    assert_eq!(listed[4]["held_out"].as_f64(), earlier);
     assert_eq!((&listed[6]["instead_of"], &listed[6]["updates"]), (&5.into(), &4.into()));
 }
 
 #[test]
 fn a_training_that_was_interrupted_goes_on_from_where_it_went_back_to() {
     let place = four_updates();
-    let undisturbed = weights(&place, "luck", 4);
     let mut live = place.start(&["train", "train.yaml", "--name", "cut"]);
     live.hears("update    2/4");
     live.signal(rustix::process::Signal::KILL);
     assert_eq!(live.ended().code, None);
     place.clawrl(&["policy", "rollback", "cut", "--to", "0"]).ends(0);
+    let went_back = place.clawrl(&["policy", "versions", "cut", "--json"]).ends(0).json();
+    let branch = went_back.as_array().unwrap().last().unwrap()["version"].as_u64().unwrap();
+    let consumed = |version| progress(&place, "cut", version)["consumed"].to_string();
+    let before = consumed(branch);
     place.clawrl(&["train", "--resume", "cut"]).ends(0);
     let said = place.clawrl(&["policy", "versions", "cut", "--json"]).ends(0).json();
     let last = said.as_array().unwrap().last().unwrap().clone();
     assert_eq!(last["updates"], 4);
     let version = last["version"].as_u64().unwrap();
     assert!(version > 4, "{version}: it was taken back");
-    assert!(weights(&place, "cut", version) != undisturbed);
+    assert_ne!(consumed(version), before, "it went on with other groups");
 }
 
 #[test]
