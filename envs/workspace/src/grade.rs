@@ -135,17 +135,27 @@ fn once_each(flags: Vec<String>, more: Vec<String>) -> Vec<String> {
     all
 }
 
-/// The processes, if a check asks. A program that the agent just started or killed is given a moment to become
-/// what it is going to be: between fork and exec it is still a shell by name.
+/// The processes, if a check asks.
 async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts> {
     if !checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
         return Vec::new();
     }
-    let begun = Instant::now();
+    settled(|| sandbox.processes(), checks).await
+}
+
+/// What a look finds, once the checks hold for it or it has had its time. A program that the agent just started
+/// or killed is given a moment to become what it is going to be: between fork and exec it is still a shell by name.
+async fn settled<Look>(look: impl Fn() -> Look, checks: &[CheckSpec]) -> Vec<ProcessFacts>
+where
+    Look: Future<Output = Vec<ProcessFacts>>,
+{
+    // From the end of the first look on: among thousands of shells a look itself may take seconds.
+    let mut first = None;
     loop {
-        let processes = sandbox.processes().await;
+        let processes = look().await;
+        let first = first.get_or_insert_with(tokio::time::Instant::now);
         let enough = if any_forked(&processes) { SETTLE_FORKED } else { SETTLE };
-        if processes_hold(checks, &processes) || begun.elapsed() >= enough {
+        if processes_hold(checks, &processes) || first.elapsed() >= enough {
             return processes;
         }
         // timer: the kernel tells nobody about an exec in another process.
@@ -153,11 +163,12 @@ async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts
     }
 }
 
-/// Whether some process still has its parent's command line.
+/// Whether some process still has its parent's command line, or none: amid an exec the kernel tells none.
 fn any_forked(processes: &[ProcessFacts]) -> bool {
     processes.iter().any(|child| {
         let is_parent = |other: &&ProcessFacts| other.host_pid == child.host_parent;
-        processes.iter().find(is_parent).is_some_and(|parent| parent.command_line == child.command_line)
+        let has_line_of = |parent: &ProcessFacts| parent.command_line == child.command_line;
+        child.command_line.is_empty() || processes.iter().find(is_parent).is_some_and(has_line_of)
     })
 }
 
@@ -223,19 +234,45 @@ mod tests {
         check("24", &[("2", 0.2), ("4", 0.4)]);
     }
 
+    fn process(host_pid: u32, host_parent: u32, command_line: &str) -> ProcessFacts {
+        ProcessFacts { host_pid, host_parent, start_ticks: 1, command_line: command_line.to_owned() }
+    }
+
     #[test]
     fn a_process_between_fork_and_exec_is_known_by_its_parent() {
-        let process = |host_pid, host_parent, command_line: &str| ProcessFacts {
-            host_pid,
-            host_parent,
-            start_ticks: 1,
-            command_line: command_line.to_owned(),
-        };
         let shell = process(7, 1, "bash -i");
         assert!(!any_forked(&[]));
         assert!(!any_forked(&[shell.clone(), process(8, 7, "sleep 800")]));
         assert!(!any_forked(&[shell.clone(), process(8, 1, "bash -i")]), "another's child");
+        assert!(any_forked(&[shell.clone(), process(8, 7, "")]), "amid its exec");
         assert!(any_forked(&[process(8, 7, "bash -i"), shell]));
+    }
+
+    /// Whether `sleep 800` is found running where a look takes `seconds`, and what the first `looks` find is `early`.
+    fn is_found(seconds: u64, looks: usize, early: &str) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let taken = std::cell::Cell::new(0);
+        let look = || async {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            taken.set(taken.get() + 1);
+            let line = if taken.get() <= looks { early } else { "sleep 800" };
+            vec![process(7, 1, "bash -i"), process(8, 7, line)]
+        };
+        let check = Check::Process { regex: "^sleep".to_owned(), running: true };
+        let checks = [CheckSpec { label: String::new(), weight: 1.0, check }];
+        let found = runtime.unwrap().block_on(settled(look, &checks));
+        processes_hold(&checks, &found)
+    }
+
+    #[test]
+    fn a_program_that_was_just_started_is_waited_for_however_long_a_look_takes() {
+        assert!(is_found(0, 0, ""));
+        assert!(is_found(0, 70, "touch f"), "within two seconds");
+        assert!(!is_found(0, 90, "touch f"), "not within two seconds");
+        assert!(is_found(0, 300, "bash -i"), "it is about to begin");
+        assert!(!is_found(0, 500, "bash -i"), "a shell within a shell");
+        assert!(is_found(3, 1, "touch f"), "a slow look is not the last");
+        assert!(is_found(3, 2, "bash -i"));
     }
 
     #[test]
