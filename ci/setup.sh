@@ -130,10 +130,18 @@ have_engine() { command -v dockerd >/dev/null; }
 have_browser() {
     local program
     command -v chromedriver >/dev/null || return 1
-    for program in /usr/lib/chromium/chromium /opt/google/chrome/chrome chromium chromium-browser google-chrome chrome; do
+    for program in /usr/lib/chromium/chromium-headless-shell chrome-headless-shell \
+        /usr/lib/chromium/chromium /opt/google/chrome/chrome chromium chromium-browser google-chrome chrome; do
         command -v "$program" >/dev/null && return
     done
     return 1
+}
+
+# The browser without windows, which is half as expensive. Distributions other than Debian have none.
+lacks_browser_shell() {
+    wants_browser && ! command -v /usr/lib/chromium/chromium-headless-shell >/dev/null &&
+        command -v apt-cache >/dev/null && can_be_root && may_download || return 1
+    [[ -n $(apt-cache madison chromium-headless-shell) ]]
 }
 
 wants_browser() { [[ $purpose == test && -n ${CI-} ]]; }
@@ -274,6 +282,15 @@ install_packages() {
 distribution_has_rustup() {
     command -v apt-get >/dev/null && can_be_root || return 1
     [[ -n $(apt-cache madison rustup) ]] || { update_lists && [[ -n $(apt-cache madison rustup) ]]; }
+}
+
+# Without it the same tests run in the other browser, for longer.
+install_browser_shell() {
+    lacks_browser_shell || return 0
+    say 'installing chromium-headless-shell'
+    : >"$log"
+    apt install --yes --no-install-recommends chromium-headless-shell ||
+        say 'apt-get install chromium-headless-shell failed; tests in browsers take Chromium'
 }
 
 install_rust() {
@@ -504,9 +521,10 @@ env | run)
     ;;
 test | demo)
     find_missing_packages
-    if ((${#missing[@]})) || ! have_rust || ! have_nextest || ! have_libtorch; then
+    if ((${#missing[@]})) || ! have_rust || ! have_nextest || ! have_libtorch || lacks_browser_shell; then
         take_lock
         install_packages
+        install_browser_shell
         install_rust
         install_nextest
         install_libtorch

@@ -226,7 +226,19 @@ impl Browser {
         };
         let behaviour = json!({ "downloadBehavior": behaviour, "userContexts": [context] });
         self.bidi.command("browser.setDownloadBehavior", behaviour).await.map_err(lost)?;
+        if let Place::Sandbox(_) = self.place {
+            self.permit(&context).await?;
+        }
         Ok(context)
+    }
+
+    /// Lets pages do what a browser with windows lets them without a question: to write to the clipboard.
+    async fn permit(&self, context: &str) -> Result<(), Fault> {
+        let wanted = json!({
+            "method": "Browser.grantPermissions",
+            "params": { "permissions": ["clipboardSanitizedWrite"], "browserContextId": context },
+        });
+        self.bidi.command("goog:cdp.sendCommand", wanted).await.map(drop).map_err(lost)
     }
 
     /// Ends a context with all its tabs, and forgets what it kept.

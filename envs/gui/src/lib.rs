@@ -7,6 +7,7 @@ mod checks;
 mod connect;
 mod env;
 mod idle;
+mod mapper;
 mod naming;
 mod page;
 mod picture;

@@ -5,9 +5,12 @@ use std::process::{Command, Stdio};
 
 use clawrl_core::{Boundary, Fault};
 
-/// Names of browsers' programs, those of distributions first. The one that Debian calls `chromium` is a script, which reads
-/// settings that are not there in a sandbox.
-const BROWSERS: &[&str] = &[
+/// Names of the programs of browsers without windows, which need half as much of a machine.
+const SHELLS: &[&str] = &["/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell"];
+
+/// Names of the others, those of distributions first. The one that Debian calls `chromium` is a script, which reads settings
+/// that are not there in a sandbox.
+const WINDOWED: &[&str] = &[
     "/usr/lib/chromium/chromium",
     "/usr/lib64/chromium-browser/chromium-browser",
     "/opt/google/chrome/chrome",
@@ -26,7 +29,7 @@ pub struct BrowserPrograms {
     pub driver: PathBuf,
     /// The browser's own program.
     pub browser: PathBuf,
-    /// As it says: `Chromium 148.0.7778.167 …`.
+    /// As it says, `Chromium 148.0.7778.167 …`, and whether it has no windows.
     pub version: String,
 }
 
@@ -36,7 +39,13 @@ pub struct BrowserPrograms {
 /// A permanent provider [`Fault`]: `driver-missing`, `browser-missing` where there is none; `driver-broken`, `browser-broken`
 /// where there is one that does not say its version; `driver-version` where they do not fit.
 pub fn find_programs(path: &str) -> Result<BrowserPrograms, Fault> {
-    find_among(BROWSERS, path)
+    find_among(&[SHELLS, WINDOWED].concat(), path)
+}
+
+/// The same for a browser that has windows, though none is shown.
+#[cfg(all(test, feature = "browser-tests"))]
+pub(crate) fn find_windowed(path: &str) -> Result<BrowserPrograms, Fault> {
+    find_among(WINDOWED, path)
 }
 
 fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
@@ -46,12 +55,11 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
     let driver = found(DRIVER, path).ok_or_else(|| {
         refuse("driver-missing", format!("GUI tasks need `{DRIVER}`, which is not in PATH; {install}"))
     })?;
-    let browser = browsers.iter().find_map(|name| found(name, path)).ok_or_else(|| {
-        refuse(
-            "browser-missing",
-            format!("GUI tasks need Chromium or Chrome, and none is in PATH; {install}"),
-        )
-    })?;
+    let there: Vec<PathBuf> = browsers.iter().filter_map(|name| found(name, path)).collect();
+    if there.is_empty() {
+        let message = format!("GUI tasks need Chromium or Chrome, and none is in PATH; {install}");
+        return Err(refuse("browser-missing", message));
+    }
     let asked = |program: &Path, code| {
         version(program).ok_or_else(|| {
             let message =
@@ -59,17 +67,27 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
             refuse(code, message)
         })
     };
-    let (of_driver, version) = (asked(&driver, "driver-broken")?, asked(&browser, "browser-broken")?);
-    if major(&of_driver) != major(&version) {
-        let message = format!(
-            "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install both \
-             from one source",
-            driver.display(),
-            browser.display()
-        );
-        return Err(refuse("driver-version", message));
+    let of_driver = asked(&driver, "driver-broken")?;
+    let mut first = None;
+    for browser in there {
+        let why = match asked(&browser, "browser-broken") {
+            Ok(version) if major(&of_driver) == major(&version) => {
+                return Ok(BrowserPrograms { driver, browser, version });
+            }
+            Ok(version) => {
+                let message = format!(
+                    "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install \
+                     both from one source",
+                    driver.display(),
+                    browser.display()
+                );
+                refuse("driver-version", message)
+            }
+            Err(broken) => broken,
+        };
+        first.get_or_insert(why);
     }
-    Ok(BrowserPrograms { driver, browser, version })
+    Err(first.unwrap_or_else(|| unreachable!("there is one")))
 }
 
 fn found(name: &str, path: &str) -> Option<PathBuf> {
@@ -85,7 +103,8 @@ fn version(program: &Path) -> Option<String> {
         Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let line = said.lines().next()?.trim();
-    major(line).map(|_| line.to_owned())
+    let is_shell = program.file_name().is_some_and(|name| name.to_string_lossy().ends_with("headless-shell"));
+    major(line).map(|_| format!("{line}{}", if is_shell { " (headless shell)" } else { "" }))
 }
 
 /// The first whole number in a line that names a version.
@@ -140,5 +159,11 @@ mod tests {
         let found = find_among(&["chromium"], path).unwrap();
         assert_eq!(found.version, "Chromium 1.2.3 built on Debian");
         assert_eq!(found.driver, folder.path().join("chromedriver"));
+        // One that does not fit is passed over, and the first that does is taken.
+        let shell = ["chrome-headless-shell", "chromium"];
+        program("chrome-headless-shell", "Chromium 2.0.0");
+        assert_eq!(find_among(&shell, path).unwrap().version, "Chromium 1.2.3 built on Debian");
+        program("chrome-headless-shell", "Chromium 1.2.4");
+        assert_eq!(find_among(&shell, path).unwrap().version, "Chromium 1.2.4 (headless shell)");
     }
 }

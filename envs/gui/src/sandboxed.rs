@@ -1,8 +1,8 @@
 //! A browser with its driver, in a sandbox of ours.
 //!
 //! R1. The browser runs as an unprivileged user, with its own sandbox, inside ours; its network is empty but for what the
-//! harness listens on in it. R2. Addresses of files and of the browser itself are refused by a policy that nothing inside
-//! can change. R3. It ends with its sandbox, whatever it does.
+//! harness listens on in it. R2. No page opens an address of a file or of the browser itself: Chromium lets none, and one
+//! with windows refuses them to everybody by a policy that nothing inside can change. R3. It ends with its sandbox, whatever it does.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use crate::bidi::{Bidi, Event};
 use crate::browser::{Browser, Listening, NOT_STARTED, Place, START_LIMIT, capabilities, not_started};
 use crate::connect::Connector;
+use crate::mapper;
 use crate::programs::BrowserPrograms;
 
 /// Disk of a profile, and as much of shared memory.
@@ -45,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Of a line that is longer, this much is one.
 const LINE_BYTES: u64 = 1024;
 
-/// Addresses that no page and nobody who types one may open.
+/// Addresses that no page and nobody who types one may open. A browser without windows has no place to type one.
 const REFUSED: &[&str] = &[
     "file://*",
     "chrome://*",
@@ -142,6 +143,12 @@ impl Sandboxed {
         let request = address.into_client_request().map_err(|error| error.to_string())?;
         let stream = network.connect(port).await.map_err(|error| error.to_string())?;
         let (bidi, events) = Bidi::connect(stream, request).await.map_err(|error| error.to_string())?;
+        let options = client.capabilities().and_then(|found| found.get("goog:chromeOptions"));
+        if let Some(address) = options.and_then(|options| options["debuggerAddress"].as_str())
+            && let Err(why) = mapper::quieten(network, address).await
+        {
+            tracing::debug!(why, "the driver's page goes on drawing what it passes on");
+        }
         Ok((client, bidi, events))
     }
 

@@ -10,7 +10,7 @@ mod drags;
 mod hear;
 mod look;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use clawrl_core::{Boundary, Fault, GuiSpec, SandboxKind};
@@ -68,6 +68,8 @@ pub(crate) struct Stage {
     /// Frames, with what they are in: a tab, or another frame.
     frames: HashMap<String, String>,
     downloads: Downloads,
+    /// Tabs and frames in which one began.
+    loaded_files: HashSet<String>,
     /// Where they are laid, on the browser's machine; `None` where they cannot be had.
     pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
@@ -114,6 +116,7 @@ impl Stage {
             dialogs: HashMap::new(),
             frames: HashMap::new(),
             downloads: Downloads::default(),
+            loaded_files: HashSet::new(),
             downloads_folder,
             number,
             viewport: GuiSpec::default().viewport,
@@ -377,14 +380,21 @@ impl Stage {
         // Events come over another connection and may be late; the tree of tabs is as it is now.
         let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
         let tree = tree.map_err(|error| Trouble::Lost(lost(error)))?;
-        let own = |tab: &&Value| tab["userContext"].as_str() == Some(&self.context);
-        let there: Vec<String> = tree["contexts"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(own)
-            .filter_map(|tab| tab["context"].as_str().map(str::to_owned))
-            .collect();
+        let mut there = Vec::new();
+        for tab in tree["contexts"].as_array().into_iter().flatten() {
+            let Some(handle) = tab["context"].as_str() else { continue };
+            if tab["userContext"].as_str() != Some(&self.context) {
+                continue;
+            }
+            // A browser with windows closes a tab that was opened for a file; nothing in it would ever answer.
+            let is_new = self.tabs.iter().all(|tab| tab.handle != handle);
+            let is_empty = matches!(tab["url"].as_str(), Some("" | EMPTY));
+            if is_new && is_empty && self.loaded_files.contains(handle) {
+                self.close_unseen(handle).await;
+                continue;
+            }
+            there.push(handle.to_owned());
+        }
         let before = self.tabs.get(self.active).map(|tab| tab.handle.clone());
         self.tabs.retain(|tab| there.contains(&tab.handle));
         self.dialogs.retain(|handle, _| there.contains(handle));
@@ -394,9 +404,7 @@ impl Stage {
                 continue;
             }
             if self.tabs.len() >= MOST_TABS {
-                // One that closed itself meanwhile is closed.
-                let _ =
-                    self.browser.bidi.command("browsingContext.close", json!({ "context": handle })).await;
+                self.close_unseen(&handle).await;
                 continue;
             }
             // One that closed itself meanwhile has no size, and is missed at the next look.
@@ -419,6 +427,11 @@ impl Stage {
         };
         self.switch_to(now).await?;
         Ok(true)
+    }
+
+    /// Closes a tab that the agent has not seen. One that closed itself meanwhile is closed.
+    async fn close_unseen(&self, handle: &str) {
+        let _ = self.browser.bidi.command("browsingContext.close", json!({ "context": handle })).await;
     }
 
     /// Lays in what the attempt may upload.

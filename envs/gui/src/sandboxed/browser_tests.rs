@@ -7,8 +7,9 @@ use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{BubblewrapBackend, BubblewrapConfig, CgroupHost, probe_host};
 
 use super::*;
-use crate::programs::find_programs;
+use crate::programs::find_windowed;
 
+/// Pages open none of these in any browser; those with windows, which read policies, open them for nobody.
 #[test]
 fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
     let spawner = Spawner::start().unwrap();
@@ -21,7 +22,10 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
         };
         let backend = BubblewrapBackend::new(SpawnerClient::attach(spawner).unwrap(), config).unwrap();
         let backend = Arc::new(backend) as Arc<dyn SandboxBackend>;
-        let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
+        let Ok(programs) = find_windowed(&std::env::var("PATH").unwrap()) else {
+            println!("not run: this machine has only a browser without windows");
+            return;
+        };
         for address in [
             "file:///etc/passwd",
             "file:///",

@@ -100,6 +100,7 @@ impl Stage {
             }
             "browsingContext.contextDestroyed" => {
                 self.frames.remove(&text("context"));
+                self.loaded_files.remove(&text("context"));
             }
             // Nothing goes on in a tab while a frame in it waits.
             "browsingContext.userPromptOpened" => {
@@ -112,6 +113,7 @@ impl Stage {
             }
             "browsingContext.downloadWillBegin" => {
                 self.downloads.begin();
+                self.loaded_files.insert(text("context"));
             }
             "browsingContext.downloadEnd" => {
                 let path = text("filepath");

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, EnvProvider, Fault, PageCheck, RequestPattern, ToolCall};
+use clawrl_core::{
+    Boundary, EnvProvider, Fault, FixtureContent, PageCheck, RequestPattern, RouteAnswer, ToolCall,
+};
 use serde_json::json;
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::processes::{drivers, listening};
 use crate::support::{
-    PATIENCE, act, as_normal_user, begin, ctx, element, graded, map, page, site, spec, step, stepped, task,
-    with_provider,
+    PATIENCE, act, as_normal_user, begin, ctx, element, graded, map, page, route, site, spec, step, stepped,
+    task, with_provider,
 };
 
 const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep()'>Keep</button><script>\
@@ -90,7 +92,7 @@ fn nothing_that_one_attempt_copies_is_pasted_by_another() {
             }
             // It is there as long as the attempt is.
             let (pasted, again) = paste(first.as_mut()).await;
-            assert!(pasted.contains(&format!("= \"{copied}\"")), "{pasted}");
+            assert!(pasted.contains(&format!("= \"{copied}\"")), "{copied}: {pasted}");
             assert_eq!(again, pasted, "what was selected is not pasted");
             first.close().await;
             let (mut next, _) = begin(provider.as_ref(), &task).await;
@@ -143,6 +145,73 @@ pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
     assert!(knocked.is_err());
     let told = tokio::time::timeout(Duration::ZERO, datagrams.recv_from(&mut [0; 64])).await;
     assert!(told.is_err());
+}
+
+#[test]
+fn a_page_opens_neither_files_nor_pages_of_the_browser() {
+    const OWN: &[&str] = &[
+        "url: http://app.localhost/",
+        "url: about:blank",
+        "url: chrome-error:",
+        "title:",
+        "tabs:",
+        "text: here",
+        "text: no",
+        "iframe",
+        "link \"Link\"",
+        "link \"Tab\"",
+        "link \"Moved\"",
+        "button \"Form\"",
+        "button \"Window\"",
+        "button \"Script\"",
+        "button \"Frame\"",
+        "button \"Fetch\"",
+    ];
+    with_provider(|provider| async move {
+        for address in
+            ["file:///etc/passwd", "file:///", "chrome://version/", "view-source:http://app.localhost/"]
+        {
+            let html = format!(
+                "<title>Tries</title><p>here</p><a href='{address}'>Link</a> <a target=_blank href='{address}'>Tab</a>\
+                 <form action='{address}'><button>Form</button></form> <a href='/moved'>Moved</a>\
+                 <button onclick='open(`{address}`)'>Window</button> <button onclick='location = `{address}`'>Script</button>\
+                 <button onclick='frame.src = `{address}`'>Frame</button><iframe id=frame></iframe> <p id=read></p>\
+                 <button onclick='fetch(`{address}`).then(a => a.text()).then(t => read.textContent = t, e => read.textContent = `no`)'>Fetch</button>"
+            );
+            let mut gui = spec(vec![page("index.html", &html)]);
+            let moved = RouteAnswer::Respond {
+                status: 302,
+                headers: map(&[("location", address)]),
+                cookies: Vec::new(),
+                body: FixtureContent::Inline(String::new()),
+            };
+            gui.sites[0].routes = vec![route("/moved", moved)];
+            let (mut env, begun) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+            assert!(begun.contains("here"), "{begun}");
+            for what in [
+                "link \"Link\"",
+                "link \"Tab\"",
+                "button \"Form\"",
+                "link \"Moved\"",
+                "button \"Window\"",
+                "button \"Script\"",
+                "button \"Frame\"",
+                "button \"Fetch\"",
+            ] {
+                let seen = step(env.as_mut(), &format!("click {what}")).await;
+                // What is seen is the page's own, or nothing.
+                let strange = |line: &&str| !OWN.iter().any(|own| line.contains(own));
+                let strange: Vec<&str> = seen.lines().filter(strange).collect();
+                // A browser with windows says in words that it did not go where it was sent.
+                let is_own = seen.starts_with("url: chrome-error:") || strange.is_empty();
+                assert!(is_own, "{address}, {what}: {seen}");
+                if !seen.contains("title: Tries") {
+                    step(env.as_mut(), "goto http://app.localhost/").await;
+                }
+            }
+            env.close().await;
+        }
+    });
 }
 
 #[test]

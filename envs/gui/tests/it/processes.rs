@@ -42,7 +42,10 @@ impl Process {
     }
 
     fn is_browser(&self) -> bool {
-        matches!(self.name.as_str(), "chromium" | "chrome" | "chromium-browse")
+        matches!(
+            self.name.as_str(),
+            "chromium" | "chrome" | "chromium-browse" | "chromium-headle" | "chrome-headless"
+        )
     }
 
     /// Ends it as nothing else could, and waits until it is gone.

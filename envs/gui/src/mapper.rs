@@ -1,0 +1,83 @@
+//! The page in which a driver turns `WebDriver` `BiDi` into the browser's own protocol, made quieter.
+//!
+//! Every message that passes it is written into its document, which nobody sees and which the browser lays out and draws: more
+//! than half of what an episode costs is that. Without the place where they are written the page writes nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clawrl_core::spelled_out;
+use clawrl_sandbox::SandboxNetwork;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+use crate::connect::Connector;
+
+/// A browser that has not answered by then is left as it is.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A list of one or two pages.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Takes the place where messages are written away; whether it was there.
+const QUIET: &str =
+    "(() => { const logs = document.getElementById('logs'); logs?.remove(); return logs !== null; })()";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Target {
+    #[serde(default)]
+    title: String,
+    web_socket_debugger_url: Option<String>,
+}
+
+/// Makes it quiet, at the address of the browser's own protocol: `127.0.0.1:40123`.
+///
+/// # Errors
+/// Why it is as it was; everything works then as well.
+pub(crate) async fn quieten(network: &SandboxNetwork, address: &str) -> Result<(), String> {
+    let quietened = tokio::time::timeout(LIMIT, quieten_within(network, address));
+    quietened.await.map_err(|_late| format!("nobody answered within {LIMIT:?}"))?
+}
+
+async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), String> {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).ok_or("no port")?;
+    let list = format!("http://{address}/json/list").parse().map_err(|error| spelled_out(&error))?;
+    let client = Client::builder(TokioExecutor::new())
+        .build::<_, Empty<Bytes>>(Connector { network: network.clone(), port });
+    let answer = client.get(list).await.map_err(|error| spelled_out(&error))?;
+    let body =
+        Limited::new(answer.into_body(), MOST_BYTES).collect().await.map_err(|error| error.to_string())?;
+    let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
+    let mapper = targets.into_iter().find(|target| target.title.contains("Mapper"));
+    let target = mapper.and_then(|target| target.web_socket_debugger_url).ok_or("there is no such page")?;
+    let request = target.into_client_request().map_err(|error| error.to_string())?;
+    let stream = network.connect(port).await.map_err(|error| error.to_string())?;
+    let (mut socket, _) = client_async(request, stream).await.map_err(|error| error.to_string())?;
+    let question = json!({
+        "id": 1,
+        "method": "Runtime.evaluate",
+        "params": { "expression": QUIET, "returnByValue": true },
+    });
+    socket.send(Message::Text(question.to_string().into())).await.map_err(|error| error.to_string())?;
+    while let Some(message) = socket.next().await {
+        let Message::Text(text) = message.map_err(|error| error.to_string())? else { continue };
+        let answer: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        if answer["id"] != 1 {
+            continue;
+        }
+        return match answer["result"]["result"]["value"].as_bool() {
+            Some(true) => Ok(()),
+            Some(false) => Err("it writes nothing down".to_owned()),
+            None => Err(answer.to_string()),
+        };
+    }
+    Err("the connection broke".to_owned())
+}
