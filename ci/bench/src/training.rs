@@ -84,7 +84,7 @@ pub(crate) fn train(policy: &TinyPolicy, config: &TrainingConfig) -> Result<Trai
     let engine = Engine::start(engine_config, 0, &policy.params()?)?;
     let learner = learner(policy, &engine)?;
     let plan = Arc::new(plan::plan(config));
-    let stream = GroupStream::new(stream_config(config), &plan.slots, StreamSnapshot::at(0))?;
+    let stream = GroupStream::new(stream_config(config), &plan.slots, &[], StreamSnapshot::at(0))?;
     let provider: Arc<dyn EnvProvider> =
         Arc::new(SlowProvider { turns: config.turns, latency: config.latency });
     let sampling = ReplySampling { max_new_tokens: config.new_tokens, temperature: 1.0 };

@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, env, help, import, ls, man, new, plan, policy, report, run, show, train,
-    validate,
+    clean, completions, doctor, env, help, import, ls, man, metrics, new, plan, policy, report, run, show,
+    train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -42,6 +42,7 @@ enum Verb {
     Ls(ls::Arguments),
     Show(show::Arguments),
     Report(report::Arguments),
+    Metrics(metrics::Arguments),
     Clean(clean::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -79,6 +80,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Ls(arguments) => ls::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::Metrics(arguments) => metrics::run(&arguments, log),
         Verb::Clean(arguments) => clean::run(&arguments, log),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),

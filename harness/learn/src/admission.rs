@@ -1,6 +1,6 @@
 //! Which groups are trained on.
 //!
-//! I1. A group is informative only if two of its valid members differ in reward by more than [`CONSTANT_SPREAD`];
+//! I1. Where its own mean is the baseline, a group is informative only if two of its valid members differ in reward by more than [`CONSTANT_SPREAD`];
 //! any other would contribute a gradient of zero, or noise. I2. A group that is not informative is told apart by
 //! reason: too few valid members say nothing about the task, equal rewards say that it is too easy or too hard.
 //!
@@ -20,7 +20,7 @@ pub enum Admission {
     Informative(Vec<f64>),
     /// All members got the same reward: dropped, and another group takes its place.
     Constant,
-    /// Fewer than two valid members: sampled again.
+    /// Too few valid members, which are fewer than two where their mean is the baseline: sampled again.
     TooFew,
 }
 
@@ -34,6 +34,9 @@ pub fn admit(kind: AdvantageKind, rewards: &[f64]) -> Result<Admission, Advantag
         Err(AdvantageError::TooFewMembers { .. }) => return Ok(Admission::TooFew),
         Err(error @ AdvantageError::NotFinite { .. }) => return Err(error),
     };
+    if !kind.is_relative() {
+        return Ok(Admission::Informative(advantages));
+    }
     let least = rewards.iter().copied().fold(f64::INFINITY, f64::min);
     let most = rewards.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     Ok(if most - least > CONSTANT_SPREAD { Admission::Informative(advantages) } else { Admission::Constant })
@@ -56,6 +59,11 @@ mod tests {
         check(&[0.5, 0.5 + 0.9e-6], Admission::Constant);
         check(&[1.0, 0.0], Admission::Informative(vec![0.5, -0.5]));
         check(&[0.5, 0.75], Admission::Informative(vec![-0.125, 0.125]));
+        let running = |rewards: &[f64]| admit(AdvantageKind::Running, rewards);
+        assert_eq!(running(&[]), Ok(Admission::TooFew));
+        for rewards in [&[1.0] as &[f64], &[0.0, 0.0], &[1.0, 0.0]] {
+            assert_eq!(running(rewards), Ok(Admission::Informative(rewards.to_vec())));
+        }
     }
 
     #[test]

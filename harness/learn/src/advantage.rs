@@ -1,10 +1,10 @@
-//! Group-relative advantages.
+//! Advantages of the members of a group.
 //!
-//! I1. The advantages of a group sum to zero, within 1e-6 times G times its largest absolute reward. I2. Each
+//! I1. Relative to the group they sum to zero, within 1e-6 times G times its largest absolute reward. I2. Each
 //! advantage depends on the set of rewards and its own, not on the order of members, to the last bit. I3. A faulted
 //! member is excluded before this point: it is no reward of 0, it is no member.
 //!
-//! Shapes: rewards and advantages of one group, both G. Units: none for GRPO, reward units for the other two.
+//! Shapes: rewards and advantages of one group, both G. Units: none for GRPO, reward units for the others.
 //! Errors: [`AdvantageError`]. Pure; nothing to cancel.
 //! Source: GRPO, arXiv 2402.03300, section 4.1.2; Dr.GRPO, 2503.20783, section 3.2; leave-one-out, 2402.14740.
 //! Deviations: the standard deviation of GRPO has n - 1 in its denominator, as PyTorch's, and 1e-6 is added to it.
@@ -25,13 +25,23 @@ pub enum AdvantageKind {
     DrGrpo,
     /// r - mean of the others: an unbiased baseline.
     LeaveOneOut,
+    /// r - what was earned lately at such tasks, which a [`crate::GroupStream`] takes off as of [`crate::Baselines`]. Groups
+    /// whose members all earn the same teach as well, and so does a lone member.
+    Running,
+}
+
+impl AdvantageKind {
+    /// Whether the baseline is that of the group.
+    pub(crate) fn is_relative(self) -> bool {
+        self != Self::Running
+    }
 }
 
 /// Why a group has no advantages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdvantageError {
-    /// A baseline needs two members.
-    #[error("a group of {members} has no baseline: two members are the least")]
+    /// A baseline needs two members, one that runs along one.
+    #[error("a group of {members} has no advantages: it has too few members")]
     TooFewMembers {
         /// How many there are.
         members: usize,
@@ -44,16 +54,19 @@ pub enum AdvantageError {
     },
 }
 
-/// The advantage of each member.
+/// The advantage of each member; of [`AdvantageKind::Running`] the rewards, from which the baseline is still to be taken.
 ///
 /// # Errors
 /// [`AdvantageError`].
 pub fn advantages(kind: AdvantageKind, rewards: &[f64]) -> Result<Vec<f64>, AdvantageError> {
-    if rewards.len() < 2 {
+    if rewards.len() < if kind.is_relative() { 2 } else { 1 } {
         return Err(AdvantageError::TooFewMembers { members: rewards.len() });
     }
     if let Some(member) = rewards.iter().position(|reward| !reward.is_finite()) {
         return Err(AdvantageError::NotFinite { member });
+    }
+    if !kind.is_relative() {
+        return Ok(rewards.to_vec());
     }
     let members = rewards.len() as f64;
     let mean = ordered_sum(rewards.iter().copied()) / members;
@@ -62,7 +75,7 @@ pub fn advantages(kind: AdvantageKind, rewards: &[f64]) -> Result<Vec<f64>, Adva
             let squares = ordered_sum(rewards.iter().map(|reward| (reward - mean).powi(2)));
             1.0 / ((squares / (members - 1.0)).sqrt() + STD_FLOOR)
         }
-        AdvantageKind::DrGrpo => 1.0,
+        AdvantageKind::DrGrpo | AdvantageKind::Running => 1.0,
         // r - (sum - r) / (n - 1) is n / (n - 1) times r - mean.
         AdvantageKind::LeaveOneOut => members / (members - 1.0),
     };
@@ -109,6 +122,11 @@ mod tests {
             let error = advantages(AdvantageKind::Grpo, few);
             assert_eq!(error, Err(AdvantageError::TooFewMembers { members: few.len() }));
         }
+        assert_eq!(
+            advantages(AdvantageKind::Running, &[]),
+            Err(AdvantageError::TooFewMembers { members: 0 })
+        );
+        assert_eq!(advantages(AdvantageKind::Running, &[0.5]), Ok(vec![0.5]));
         for bad in [f64::NAN, f64::INFINITY] {
             let error = advantages(AdvantageKind::DrGrpo, &[0.0, bad]);
             assert_eq!(error, Err(AdvantageError::NotFinite { member: 1 }));

@@ -7,6 +7,7 @@
 mod admission;
 mod advantage;
 mod aggregation;
+mod baseline;
 mod batch;
 mod collapse;
 mod distillation;
@@ -25,6 +26,7 @@ mod views;
 pub use admission::{Admission, CONSTANT_SPREAD, admit};
 pub use advantage::{AdvantageError, AdvantageKind, advantages};
 pub use aggregation::{Aggregation, StepTotals, token_weights};
+pub use baseline::Baselines;
 pub use batch::{Episode, Group, Objective, TeacherView, TrainBatch, TrainSample, ViewPlace};
 pub use collapse::{Collapse, CollapseBounds, CollapseGuard, Vitals, repetition};
 pub use distillation::{CandidateLoss, CandidateWeight, Candidates, Distillation, DistillationForm, top_k};

@@ -27,6 +27,7 @@ mod page;
 mod quantile;
 mod rate;
 mod report;
+mod series;
 mod text;
 mod words;
 
@@ -37,4 +38,5 @@ pub use gather::Options;
 pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
 pub use rate::{Clusters, Method, Rate, Tries, rate};
 pub use report::{Report, report};
+pub use series::{EventLog, exposition, history};
 pub use text::render_text;

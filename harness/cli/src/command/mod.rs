@@ -8,6 +8,7 @@ pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod new;
 pub(crate) mod plan;
 pub(crate) mod policy;

@@ -93,11 +93,20 @@ struct Session<'a> {
     plan: TrainPlan,
     /// Of reinforcement learning.
     slots: Vec<SlotSpec>,
+    /// Of the tasks of those: the number of its family.
+    kinds: Vec<u32>,
     tasks: TrainTasks,
     files: TrainingFiles,
     policy_folder: PathBuf,
     executor: &'a Executor,
     teller: Teller,
+}
+
+/// The number of each task's family, in alphabetical order.
+fn kinds(plan: &RunPlan) -> Vec<u32> {
+    let names: BTreeSet<&str> = plan.tasks.iter().map(|task| task.family.as_str()).collect();
+    let numbers: BTreeMap<&str, u32> = names.into_iter().zip(0..).collect();
+    plan.tasks.iter().map(|task| numbers[task.family.as_str()]).collect()
 }
 
 /// Trains. Call on the main thread, before anything starts a thread.
@@ -149,6 +158,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let session = Session {
         plan,
+        kinds: kinds(&rl_plan),
         slots: rl_plan.slots,
         tasks,
         files,
@@ -382,7 +392,7 @@ impl Session<'_> {
         learner.restore(checkpoint).map_err(unusable)?;
 
         let stream_config = settings::stream(rl, self.plan.seed);
-        let stream = GroupStream::new(stream_config, &self.slots, snapshot.clone()).map_err(|error| {
+        let stream = GroupStream::new(stream_config, &self.slots, &self.kinds, snapshot.clone()).map_err(|error| {
             let help =
                 "checkpoint and journal do not belong together; restore both from one copy, or train anew";
             Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)

@@ -61,6 +61,7 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
             Advantage::Grpo => AdvantageKind::Grpo,
             Advantage::DrGrpo => AdvantageKind::DrGrpo,
             Advantage::LeaveOneOut => AdvantageKind::LeaveOneOut,
+            Advantage::Running => AdvantageKind::Running,
         },
         process_weight: rl.process_weight,
         outcome_counts: rl.outcome_weight > 0.0,

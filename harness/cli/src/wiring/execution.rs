@@ -16,8 +16,7 @@ use clawrl_scheduler::{
     Demand, Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{oneshot, watch};
 
 use super::machine::{Machine, ProviderSettings, Providers, Workplace};
 use super::{isolation, metrics};
@@ -209,16 +208,19 @@ async fn run(
         patience: Patience::default(),
     })?;
     let progress = scheduler.progress();
-    // Ended with this function, whichever way it is left.
-    let mut beside = JoinSet::new();
-    if let Some(sink) = work.metrics {
-        beside.spawn(metrics::keep(sink, progress.clone(), providers.clone(), isolated));
-    }
+    let (end, ended) = oneshot::channel::<()>();
+    let kept = work
+        .metrics
+        .map(|sink| tokio::spawn(metrics::keep(sink, progress.clone(), providers.clone(), isolated, ended)));
     let watched =
         Watched { progress, usage: Box::new(move || metrics::usage(&providers)), environments: word };
     let shown = work.display.start(watched, log);
     let outcome = scheduler.run().await;
     shown.end().await;
-    beside.shutdown().await;
+    drop(end);
+    if let Some(kept) = kept {
+        // Losing rows is no fault.
+        let _ = kept.await;
+    }
     Ok(outcome)
 }

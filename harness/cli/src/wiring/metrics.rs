@@ -1,4 +1,4 @@
-//! Once a second: a run's figures into its record.
+//! Once a second, and at the end: a run's figures into its record.
 //!
 //! Losing a row is no fault: metrics promise nothing.
 
@@ -15,13 +15,24 @@ use crate::host::capacity;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Writes rows until it is dropped. `isolated`: whether there may be sandboxes to count.
-pub(super) async fn keep(sink: RunSink, progress: Progress, providers: Providers, isolated: bool) {
+/// Writes rows until `ended`, and then the last ones. `isolated`: whether there may be sandboxes to count.
+pub(super) async fn keep(
+    sink: RunSink,
+    progress: Progress,
+    providers: Providers,
+    isolated: bool,
+    ended: impl Future,
+) {
     let mut tick = interval(PERIOD);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Option<Sample> = None;
-    loop {
-        tick.tick().await;
+    let mut ended = std::pin::pin!(ended);
+    let mut is_last = false;
+    while !is_last {
+        tokio::select! {
+            _ = tick.tick() => {}
+            _ = &mut ended => is_last = true,
+        }
         let sample = Sample::take(progress.snapshot());
         let usage = isolated.then(|| usage(&providers));
         let rows = sample.rows(before.as_ref(), usage);

@@ -5,9 +5,20 @@ use crate::place::Place;
 #[test]
 fn every_command_explains_itself_with_an_example() {
     let place = Place::new();
-    for command in
-        ["run", "validate", "plan", "new", "ls", "show", "clean", "doctor", "completions", "man", "help"]
-    {
+    for command in [
+        "run",
+        "validate",
+        "plan",
+        "new",
+        "ls",
+        "show",
+        "metrics",
+        "clean",
+        "doctor",
+        "completions",
+        "man",
+        "help",
+    ] {
         let help = place.clawrl(&[command, "--help"]).ends(0);
         assert!(help.out.contains("Example"), "{command}: {}", help.out);
         assert_eq!(help.out, place.clawrl(&["help", command]).ends(0).out, "{command}");
@@ -26,7 +37,7 @@ fn overview_and_topics() {
     }
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
-      help: topics: exit-codes, environment, run, train, policy, validate, env, plan, new, import, ls, show, report, clean, doctor, completions, man, help
+      help: topics: exit-codes, environment, run, train, policy, validate, env, plan, new, import, ls, show, report, metrics, clean, doctor, completions, man, help
     ");
 }
 

@@ -14,6 +14,7 @@ mod importing;
 mod judging;
 mod lacking;
 mod listing;
+mod measuring;
 mod model_server;
 mod normal_user;
 mod place;

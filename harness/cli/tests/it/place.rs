@@ -213,6 +213,11 @@ impl Live {
         self.child.id()
     }
 
+    /// What it said on standard error, as far as that was listened to.
+    pub(crate) fn heard(&self) -> &str {
+        &self.heard
+    }
+
     /// Waits for a line of standard error that contains this.
     #[track_caller]
     pub(crate) fn hears(&mut self, part: &str) {

@@ -182,7 +182,13 @@ impl Objective {
     pub fn outcome_weight(self) -> f64 {
         match self {
             Self::Opd | Self::OpdTopK | Self::Sdft | Self::Sdpo => 0.0,
-            Self::Grpo | Self::DrGrpo | Self::Dapo | Self::Gspo | Self::Cispo | Self::Combined => 1.0,
+            Self::Grpo
+            | Self::DrGrpo
+            | Self::Dapo
+            | Self::Gspo
+            | Self::Cispo
+            | Self::Binary
+            | Self::Combined => 1.0,
         }
     }
 
@@ -193,7 +199,7 @@ impl Objective {
         let of =
             |hints: &[HintSource]| DistillationPlan { hints: hints.to_vec(), ..DistillationPlan::default() };
         match self {
-            Self::Grpo | Self::DrGrpo | Self::Dapo | Self::Gspo | Self::Cispo => None,
+            Self::Grpo | Self::DrGrpo | Self::Dapo | Self::Gspo | Self::Cispo | Self::Binary => None,
             Self::Opd => Some(of(&[Sibling, Demonstration])),
             Self::OpdTopK => Some(DistillationPlan { top_k: Some(4), ..of(&[Sibling, Demonstration]) }),
             Self::Sdft => Some(of(&[Demonstration])),

@@ -250,6 +250,8 @@ pub enum Advantage {
     DrGrpo,
     /// Less the mean of the others.
     LeaveOneOut,
+    /// Less what was earned lately at tasks of the family.
+    Running,
 }
 
 /// An objective as its paper has it.
@@ -268,6 +270,8 @@ pub enum Objective {
     Gspo,
     /// Bounded weights instead of clipped ratios: no token is without a gradient.
     Cispo,
+    /// DAPO with a baseline that runs along for each family, so that no group teaches nothing.
+    Binary,
     /// A teacher with hints alone, asked about the sampled tokens.
     Opd,
     /// The same, asked about the policy's most probable tokens.
@@ -366,6 +370,7 @@ impl Objective {
     pub fn advantage(self) -> Advantage {
         match self {
             Self::DrGrpo => Advantage::DrGrpo,
+            Self::Binary => Advantage::Running,
             _ => Advantage::Grpo,
         }
     }
@@ -387,7 +392,13 @@ impl Objective {
         match self {
             Self::Grpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::EpisodeMean, ..dapo },
             Self::DrGrpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::Constant, ..dapo },
-            Self::Dapo | Self::Opd | Self::OpdTopK | Self::Sdft | Self::Sdpo | Self::Combined => dapo,
+            Self::Dapo
+            | Self::Binary
+            | Self::Opd
+            | Self::OpdTopK
+            | Self::Sdft
+            | Self::Sdpo
+            | Self::Combined => dapo,
             Self::Gspo => {
                 let (clip_low, clip_high) = LossPlan::clip(Surrogate::Sequence);
                 LossPlan {

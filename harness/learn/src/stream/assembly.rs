@@ -73,6 +73,8 @@ impl Assembly {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) position: u32,
+    /// Of its task, by which baselines are told apart.
+    pub(crate) kind: u32,
     pub(crate) group: Group,
     /// Members that passed.
     pub(crate) passed: u32,
@@ -94,7 +96,7 @@ pub(crate) enum Verdict {
 impl Settled {
     pub(crate) fn new(
         weighing: Weighing,
-        position: u32,
+        (position, kind): (u32, u32),
         id: GroupId,
         members: Vec<(AttemptId, MemberResult)>,
     ) -> Self {
@@ -126,7 +128,15 @@ impl Settled {
         } else {
             verdict(weighing, &group, passes, newest.is_some())
         };
-        Self { position, group, passed: passes, not_finite, verdict, newest: newest.unwrap_or_default() }
+        Self {
+            position,
+            kind,
+            group,
+            passed: passes,
+            not_finite,
+            verdict,
+            newest: newest.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn is_informative(&self) -> bool {
@@ -211,7 +221,7 @@ mod tests {
             let attempt = AttemptId { slot: SlotId(slot as u32), number: 0 };
             (attempt, result.clone())
         });
-        let settled = Settled::new(weighing(1.0), 0, GroupId(0), members.collect());
+        let settled = Settled::new(weighing(1.0), (0, 0), GroupId(0), members.collect());
         assert_eq!(settled.verdict, expected);
     }
 
@@ -256,7 +266,7 @@ mod tests {
         let settled = |weight: f64, rewards: [Option<f64>; 3]| {
             let attempt = AttemptId { slot: SlotId(0), number: 0 };
             let members = rewards.map(|reward| (attempt, member(reward)));
-            Settled::new(weighing(weight), 0, GroupId(0), members.into()).verdict
+            Settled::new(weighing(weight), (0, 0), GroupId(0), members.into()).verdict
         };
         let discarded = Verdict::Discarded(Discard::ConstantPassed);
         let apart = [Some(1.0), Some(0.0), Some(-1.0)];
@@ -280,7 +290,7 @@ mod tests {
         let settled = |outcome_counts: bool, members: Vec<MemberResult>| {
             let attempt = AttemptId { slot: SlotId(0), number: 0 };
             let members = members.into_iter().map(|member| (attempt, member)).collect();
-            Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, 0, GroupId(0), members)
+            Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, (0, 0), GroupId(0), members)
         };
         // Who has no hint is left out where outcomes do not count, and nowhere else.
         let segments = |outcome_counts| -> Vec<usize> {
@@ -303,7 +313,7 @@ mod tests {
     fn a_group_expires_by_its_newest_token() {
         let members =
             [1.0, 0.0].map(|reward| (AttemptId { slot: SlotId(0), number: 0 }, finished(reward, true)));
-        let mut settled = Settled::new(weighing(0.0), 0, GroupId(0), members.into());
+        let mut settled = Settled::new(weighing(0.0), (0, 0), GroupId(0), members.into());
         settled.expire(5, 2);
         assert!(settled.is_informative());
         settled.expire(6, 2);

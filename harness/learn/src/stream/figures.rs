@@ -11,7 +11,7 @@ use crate::TokenAges;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discard {
-    /// Fewer than two valid members.
+    /// Too few valid members: fewer than two where their mean is the baseline.
     TooFew,
     /// Equal rewards, and every member passed.
     ConstantPassed,

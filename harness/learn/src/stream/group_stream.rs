@@ -24,7 +24,7 @@ use super::ranges::GroupRanges;
 use super::roster::Roster;
 use super::streaming::{BatchSize, Streaming};
 use super::train_batch::{BatchPlace, train_batch};
-use crate::TrainBatch;
+use crate::{Baselines, TrainBatch};
 
 /// A batch to train.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,13 +90,22 @@ pub struct StreamSnapshot {
     pub consumed: GroupRanges,
     /// Over all of them.
     pub counts: StreamCounts,
+    /// Those that run along; none where advantages are relative to their group.
+    #[serde(default, skip_serializing_if = "Baselines::is_empty")]
+    pub baselines: Baselines,
 }
 
 impl StreamSnapshot {
     /// Of a stream that has not begun, with a learner at this version.
     #[must_use]
     pub fn at(version: u64) -> Self {
-        Self { version, updates: 0, consumed: GroupRanges::default(), counts: StreamCounts::default() }
+        Self {
+            version,
+            updates: 0,
+            consumed: GroupRanges::default(),
+            counts: StreamCounts::default(),
+            baselines: Baselines::default(),
+        }
     }
 }
 
@@ -129,10 +138,13 @@ enum Gathering {
 struct Training {
     groups: Vec<GroupId>,
     counts: StreamCounts,
+    /// As they are after it.
+    baselines: Baselines,
 }
 
 impl GroupStream {
-    /// A stream over a plan's slots. The parameters of the snapshot's version must act by now, and no slot of an
+    /// A stream over a plan's slots. `kinds` says of which kind each task of the plan is: what runs along as a baseline is
+    /// kept for each, and tasks that it does not name are of one kind. The parameters of the snapshot's version must act by now, and no slot of an
     /// unconsumed group may be left out when the plan is run: an incomplete group is dispatched anew as a whole.
     ///
     /// # Errors
@@ -140,9 +152,10 @@ impl GroupStream {
     pub fn new(
         config: StreamConfig,
         slots: &[SlotSpec],
+        kinds: &[u32],
         snapshot: StreamSnapshot,
     ) -> Result<Self, StreamError> {
-        let roster = Roster::new(slots, &snapshot.consumed).map_err(StreamError::UnknownGroup)?;
+        let roster = Roster::new(slots, kinds, &snapshot.consumed).map_err(StreamError::UnknownGroup)?;
         let gathering = match config.schedule {
             Schedule::Synchronous | Schedule::OneStepOff => Gathering::Ordered(None),
             Schedule::Asynchronous { .. } => Gathering::Streaming(Streaming::default()),
@@ -186,7 +199,8 @@ impl GroupStream {
         let Some(members) = settled.map_err(|_| StreamError::ResolvedTwice(slot))? else { return Ok(()) };
         self.roster.close(place.position);
         let id = self.roster.id(place.position);
-        self.settle(Settled::new(self.config.into(), place.position, id, members));
+        let kind = self.roster.kind(place.position);
+        self.settle(Settled::new(self.config.into(), (place.position, kind), id, members));
         self.replenish();
         Ok(())
     }
@@ -222,9 +236,11 @@ impl GroupStream {
         };
         let update = self.done.updates;
         let place = BatchPlace { seed: self.config.seed, update, version, max_staleness };
-        let (batch, mut counts) = train_batch(groups, place);
+        let mut baselines = self.done.baselines.clone();
+        let running = (!self.config.advantage.is_relative()).then_some(&mut baselines);
+        let (batch, mut counts) = train_batch(groups, place, running);
         counts.cancelled = std::mem::take(&mut self.cancelled);
-        self.training = Some(Training { groups: batch.groups.clone(), counts });
+        self.training = Some(Training { groups: batch.groups.clone(), counts, baselines });
         self.replenish();
         Some(FormedBatch { batch, stats: BatchStats { update, version, counts } })
     }
@@ -242,6 +258,7 @@ impl GroupStream {
             self.done.consumed.insert(group);
         }
         self.done.counts += training.counts;
+        self.done.baselines = training.baselines;
         self.done.updates += 1;
         self.done.version = version;
         self.replenish();

@@ -31,6 +31,7 @@ pub(crate) struct Roster {
 #[derive(Debug)]
 struct PlannedGroup {
     id: GroupId,
+    kind: u32,
     members: u32,
     stage: Stage,
 }
@@ -44,16 +45,19 @@ enum Stage {
 }
 
 impl Roster {
+    /// `kinds`: of tasks, by their places in the plan; 0 of those that are not there.
+    ///
     /// # Errors
     /// A consumed group that the plan does not have.
-    pub(crate) fn new(slots: &[SlotSpec], consumed: &GroupRanges) -> Result<Self, GroupId> {
+    pub(crate) fn new(slots: &[SlotSpec], kinds: &[u32], consumed: &GroupRanges) -> Result<Self, GroupId> {
         let mut positions: BTreeMap<GroupId, u32> = BTreeMap::new();
         let mut groups: Vec<PlannedGroup> = Vec::new();
         let mut places = Vec::with_capacity(slots.len());
         for slot in slots {
             let position = *positions.entry(slot.group).or_insert_with(|| {
                 let stage = if consumed.contains(slot.group) { Stage::Closed } else { Stage::Open };
-                groups.push(PlannedGroup { id: slot.group, members: 0, stage });
+                let kind = kinds.get(slot.task.0 as usize).copied().unwrap_or_default();
+                groups.push(PlannedGroup { id: slot.group, kind, members: 0, stage });
                 // There are no more groups than slots, whose ids are 32 bits wide.
                 (groups.len() - 1) as u32
             });
@@ -102,6 +106,11 @@ impl Roster {
 
     pub(crate) fn id(&self, position: u32) -> GroupId {
         self.groups[position as usize].id
+    }
+
+    /// Of its task.
+    pub(crate) fn kind(&self, position: u32) -> u32 {
+        self.groups[position as usize].kind
     }
 
     pub(crate) fn members(&self, position: u32) -> u32 {

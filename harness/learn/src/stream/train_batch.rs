@@ -1,13 +1,14 @@
 //! Settled groups become the batch of one update.
 //!
 //! I1. The advantage of a token is that of its turn; advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
-//! Episodes are numbered through the batch, so that those of several segments stay one.
+//! Episodes are numbered through the batch, so that those of several segments stay one. I3. A baseline that runs along is that of the
+//! batches before; all valid rewards of the batch, those of discarded groups included, enter the next one's.
 
 use clawrl_core::derive_seed;
 
 use super::assembly::{Settled, Verdict};
 use super::figures::{Discard, StreamCounts};
-use crate::{Objective, TrainBatch, TrainSample, mask_stale};
+use crate::{Baselines, Objective, TrainBatch, TrainSample, mask_stale};
 
 /// Which batch, and how old its tokens may be.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,13 @@ pub(crate) struct BatchPlace {
     pub(crate) max_staleness: u64,
 }
 
-pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatch, StreamCounts) {
+/// `baselines`: those that run along, if any do.
+pub(crate) fn train_batch(
+    groups: Vec<Settled>,
+    place: BatchPlace,
+    mut baselines: Option<&mut Baselines>,
+) -> (TrainBatch, StreamCounts) {
+    let before = baselines.as_deref().cloned().unwrap_or_default();
     let mut counts = StreamCounts::default();
     let mut batch = TrainBatch {
         objective: Objective::PolicyGradient,
@@ -32,6 +39,11 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
         counts.episodes += settled.group.episodes.len() as u64;
         counts.passed += u64::from(settled.passed);
         counts.reward += settled.group.episodes.iter().map(|episode| episode.reward).sum::<f64>();
+        if let Some(baselines) = baselines.as_deref_mut() {
+            settled.group.episodes.iter().for_each(|episode| baselines.add(settled.kind, episode.reward));
+        }
+        // Of those that are relative to their group there is none.
+        let baseline = before.of(settled.kind);
         counts.faulted += u64::from(settled.group.faulted);
         counts.not_finite += u64::from(settled.not_finite);
         let advantages = match settled.verdict {
@@ -51,7 +63,7 @@ pub(crate) fn train_batch(groups: Vec<Settled>, place: BatchPlace) -> (TrainBatc
             for mut segment in episode.segments {
                 counts.tokens += mask_stale(&mut segment, place.version, place.max_staleness);
                 let of_token = |(&trained, &turn): (&bool, &u32)| {
-                    if trained { advantage.of_turn(turn) as f32 } else { 0.0 }
+                    if trained { (advantage.of_turn(turn) - baseline) as f32 } else { 0.0 }
                 };
                 let advantages = segment.mask.iter().zip(&segment.turns).map(of_token).collect();
                 let attempt = episode.attempt;
@@ -99,12 +111,12 @@ mod tests {
             )
         };
         let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true };
-        Settled::new(weighing, 0, GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
+        Settled::new(weighing, (0, 0), GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
     }
 
     fn check(versions: &[u64], expected: &[(u32, &[f32])], ages: TokenAges) {
         let place = BatchPlace { seed: 0, update: 0, version: 5, max_staleness: 1 };
-        let (batch, counts) = train_batch(vec![settled(versions)], place);
+        let (batch, counts) = train_batch(vec![settled(versions)], place, None);
         let samples: Vec<(u32, &[f32])> =
             batch.samples.iter().map(|sample| (sample.episode, sample.advantages.as_slice())).collect();
         assert_eq!(samples, expected, "{versions:?}");

@@ -5,5 +5,6 @@
 
 mod golden;
 mod resume;
+mod running;
 mod schedules;
 mod world;

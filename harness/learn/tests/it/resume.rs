@@ -73,7 +73,7 @@ fn small() -> (World, GroupStream) {
         seed: 0,
     };
     let world = World { config, groups: 2, members: 2, fault_percent: 0, constant_percent: 0, seed: 0 };
-    let stream = GroupStream::new(world.config, &world.slots(), StreamSnapshot::at(5)).unwrap();
+    let stream = GroupStream::new(world.config, &world.slots(), &[], StreamSnapshot::at(5)).unwrap();
     (world, stream)
 }
 
@@ -87,7 +87,7 @@ fn a_cancelled_member_ends_a_synchronous_run() {
     stream.resolved(attempt(0), MemberResult::Cancelled).unwrap();
     assert_eq!((stream.end(), stream.demand()), (Some(StreamEnd::Cancelled), 1));
     assert_eq!(stream.next_batch(), None);
-    let resumed = GroupStream::new(world.config, &world.slots(), stream.snapshot().clone()).unwrap();
+    let resumed = GroupStream::new(world.config, &world.slots(), &[], stream.snapshot().clone()).unwrap();
     assert_eq!((resumed.end(), resumed.demand()), (None, 1));
 }
 
@@ -133,6 +133,6 @@ fn faults_of_the_caller_change_nothing() {
 
     let mut foreign = StreamSnapshot::at(0);
     foreign.consumed.insert(GroupId(9));
-    let error = GroupStream::new(world.config, &world.slots(), foreign).err();
+    let error = GroupStream::new(world.config, &world.slots(), &[], foreign).err();
     assert_eq!(error, Some(StreamError::UnknownGroup(GroupId(9))));
 }

@@ -186,7 +186,7 @@ impl<'a> Engine<'a> {
     fn new(world: &'a World, snapshot: StreamSnapshot, order: Order) -> Self {
         let (Order::Any(seed) | Order::InOrder(seed)) = order;
         let version = snapshot.version;
-        let stream = GroupStream::new(world.config, &world.slots(), snapshot).unwrap();
+        let stream = GroupStream::new(world.config, &world.slots(), &[], snapshot).unwrap();
         let mut engine = Self {
             world,
             stream,

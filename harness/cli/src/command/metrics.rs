@@ -1,0 +1,177 @@
+//! `clawrl metrics`: figures over time for programs that draw them.
+//!
+//! I1. Nothing of a run is changed, and a run under way is not held up: its `metrics.jsonl` is read. I2. An event file of a run has one
+//! name, so that writing it again replaces it.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clawrl_core::RunId;
+use clawrl_record::{MetricRow, RunStore};
+use clawrl_report::{EventLog, exposition, history};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::print;
+use crate::results::{ResultsArguments, run_name};
+
+/// How often a run under way is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Who connects and does not ask is let go.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Those who ask at once.
+const ASKING: usize = 16;
+
+/// Figures of a run over time, in the formats of programs that draw them.
+///
+/// Without --tensorboard and --listen: the history as JSON lines, as Weights & Biases logs it, on standard output.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  clawrl metrics my-run > history.jsonl\n  \
+                  clawrl metrics my-run --tensorboard events --follow\n  \
+                  clawrl metrics my-run --listen 127.0.0.1:9464")]
+pub(crate) struct Arguments {
+    /// Name of the run, or of the training.
+    #[arg(value_parser = run_name)]
+    run: RunId,
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Write an event file of TensorBoard into this folder (`tensorboard --logdir DIR`).
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
+    /// With --tensorboard: write on until the run ends.
+    #[arg(long, requires = "tensorboard")]
+    follow: bool,
+    /// Serve the newest figures to Prometheus, at /metrics of this address, until interrupted.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "tensorboard")]
+    listen: Option<SocketAddr>,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    let store = arguments.results.store()?;
+    let source = Source { store, run: arguments.run.clone() };
+    let rows = source.rows()?;
+    match (&arguments.tensorboard, arguments.listen) {
+        (Some(folder), _) => draw(&source, folder, arguments.follow, log)?,
+        (None, Some(address)) => serve(source, address, log)?,
+        (None, None) => print(&history(&rows))?,
+    }
+    Ok(Exit::Success)
+}
+
+/// Where figures come from.
+struct Source {
+    store: RunStore,
+    run: RunId,
+}
+
+impl Source {
+    fn rows(&self) -> Result<Vec<MetricRow>, Failure> {
+        Ok(self.store.run(&self.run)?.metrics()?)
+    }
+
+    fn is_running(&self) -> Result<bool, Failure> {
+        Ok(self.store.run(&self.run)?.is_running())
+    }
+}
+
+/// Writes the event file.
+fn draw(source: &Source, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure> {
+    let path = folder.join(format!("events.out.tfevents.0.{}", source.run));
+    let failed = |error: std::io::Error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        Failure::with_help(Exit::Results, message, "choose another place with --tensorboard")
+    };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = fs::File::create(&path).map_err(failed)?;
+    let mut events = EventLog::default();
+    let mut written = 0;
+    loop {
+        // Asked before the rows are read: what is written after the last look would be missed otherwise.
+        let more = follow && source.is_running()?;
+        let bytes = events.bring_up(&source.rows()?);
+        written += bytes.len();
+        file.write_all(&bytes).and_then(|()| file.flush()).map_err(failed)?;
+        if !more {
+            break;
+        }
+        // timer: a file tells nobody that it grew.
+        std::thread::sleep(LOOK);
+    }
+    log.note(format_args!("{written} bytes in {}", path.display()));
+    Ok(())
+}
+
+/// Serves what is newest, until the process is ended.
+fn serve(source: Source, address: SocketAddr, log: &Log) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let message = format!("cannot listen on {address}: {error}");
+        Failure::with_help(Exit::Refused, message, "choose another address with --listen")
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        log.note(format_args!("listening on http://{}/metrics", listener.local_addr().map_err(failed)?));
+        let (source, room) = (Arc::new(source), Arc::new(Semaphore::new(ASKING)));
+        loop {
+            // It is never closed.
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+            let (stream, _) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!(%error, "nobody was let in");
+                    // timer: without free descriptors the next one fails as well, at once.
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+            };
+            let source = Arc::clone(&source);
+            tokio::spawn(async move {
+                let answer = service_fn(|request| {
+                    let source = Arc::clone(&source);
+                    async move { Ok::<_, Infallible>(answer(&request, &source)) }
+                });
+                let mut connection = http1::Builder::new();
+                connection.timer(TokioTimer::new()).header_read_timeout(ASK_LIMIT).keep_alive(false);
+                if let Err(error) = connection.serve_connection(TokioIo::new(stream), answer).await {
+                    tracing::debug!(%error, "who asked for figures went away");
+                }
+                drop(place);
+            });
+        }
+    })
+}
+
+fn answer(request: &Request<Incoming>, source: &Source) -> Response<Full<Bytes>> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => match source.rows() {
+            Ok(rows) => (StatusCode::OK, exposition(&source.run, &rows)),
+            Err(failure) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{failure}\n")),
+        },
+        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "figures are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let kind = hyper::header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
