@@ -139,7 +139,7 @@ have_browser() {
 
 # The browser without windows, which is half as expensive. Distributions other than Debian have none.
 lacks_browser_shell() {
-    wants_browser && ! command -v /usr/lib/chromium/chromium-headless-shell >/dev/null &&
+    wants_browser && ! command -v /usr/lib/chromium/chromium-headless-shell chrome-headless-shell >/dev/null &&
         command -v apt-cache >/dev/null && can_be_root && may_download || return 1
     [[ -n $(apt-cache madison chromium-headless-shell) ]]
 }
@@ -290,6 +290,7 @@ install_browser_shell() {
     say 'installing chromium-headless-shell'
     : >"$log"
     apt install --yes --no-install-recommends chromium-headless-shell ||
+        { update_lists && apt install --yes --no-install-recommends chromium-headless-shell; } ||
         say 'apt-get install chromium-headless-shell failed; tests in browsers take Chromium'
 }
 

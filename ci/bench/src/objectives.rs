@@ -180,6 +180,9 @@ impl<'a> Bench<'a> {
         if folder.is_dir() && fs::read_to_string(&done).is_ok_and(|of| of == text) {
             return Ok(folder);
         }
+        if done.exists() {
+            fs::remove_file(&done)?;
+        }
         for part in ["", "-demonstrations", "-eval-"] {
             remove(keep, name, part)?;
         }

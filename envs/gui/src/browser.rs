@@ -235,8 +235,12 @@ impl Browser {
     /// Lets pages do what a browser with windows lets them without a question: to write to the clipboard.
     async fn permit(&self, context: &str) -> Result<(), Fault> {
         let wanted = json!({
-            "method": "Browser.grantPermissions",
-            "params": { "permissions": ["clipboardSanitizedWrite"], "browserContextId": context },
+            "method": "Browser.setPermission",
+            "params": {
+                "permission": { "name": "clipboard-write" },
+                "setting": "granted",
+                "browserContextId": context,
+            },
         });
         self.bidi.command("goog:cdp.sendCommand", wanted).await.map(drop).map_err(lost)
     }

@@ -50,6 +50,7 @@ pub(crate) struct OpenDialog {
 #[derive(Debug)]
 struct Tab {
     handle: String,
+    /// Empty until it was looked at.
     title: String,
 }
 
@@ -387,7 +388,7 @@ impl Stage {
                 continue;
             }
             // A browser with windows closes a tab that was opened for a file; nothing in it would ever answer.
-            let is_new = self.tabs.iter().all(|tab| tab.handle != handle);
+            let is_new = self.tabs.iter().all(|tab| tab.handle != handle || tab.title.is_empty());
             let is_empty = matches!(tab["url"].as_str(), Some("" | EMPTY));
             if is_new && is_empty && self.loaded_files.contains(handle) {
                 self.close_unseen(handle).await;

@@ -1,12 +1,22 @@
 //! Where results are: one argument, shared by every command that needs it.
 
-use std::path::PathBuf;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 
 use clawrl_core::RunId;
 use clawrl_record::RunStore;
 
 use crate::environment::Variable;
 use crate::failure::Failure;
+
+/// In the folder of a training, locked by the process that trains; what is in it means nothing.
+pub(crate) const TRAINING_LOCK: &str = "training.lock";
+
+/// Whether a process trains in the folder of a run now, whatever part of the training is under way.
+pub(crate) fn is_trained(folder: &Path) -> bool {
+    let Ok(file) = File::open(folder.join(TRAINING_LOCK)) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
 
 /// The results folder.
 #[derive(Debug, clap::Args)]

@@ -71,6 +71,12 @@ impl Run {
         self.running
     }
 
+    /// Whether a process writes it by now.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        Owner::is_held(&self.dir)
+    }
+
     /// A torn tail that a resume would cut.
     #[must_use]
     pub fn torn_tail(&self) -> Option<&TailCut> {

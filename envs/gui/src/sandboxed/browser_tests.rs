@@ -7,7 +7,17 @@ use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{BubblewrapBackend, BubblewrapConfig, CgroupHost, probe_host};
 
 use super::*;
-use crate::programs::find_windowed;
+use crate::programs::{find_programs, find_windowed};
+
+fn backend(spawner: Spawner) -> Arc<dyn SandboxBackend> {
+    let config = BubblewrapConfig {
+        host: probe_host(CgroupHost::detect()).expect("a host"),
+        run: RunId::new("gui-policy").expect("a name"),
+        determinism: Determinism::default(),
+    };
+    let spawner = SpawnerClient::attach(spawner).expect("a spawner");
+    Arc::new(BubblewrapBackend::new(spawner, config).expect("a backend"))
+}
 
 /// Pages open none of these in any browser; those with windows, which read policies, open them for nobody.
 #[test]
@@ -15,16 +25,13 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
     let spawner = Spawner::start().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
     runtime.block_on(async {
-        let config = BubblewrapConfig {
-            host: probe_host(CgroupHost::detect()).unwrap(),
-            run: RunId::new("gui-policy").unwrap(),
-            determinism: Determinism::default(),
-        };
-        let backend = BubblewrapBackend::new(SpawnerClient::attach(spawner).unwrap(), config).unwrap();
-        let backend = Arc::new(backend) as Arc<dyn SandboxBackend>;
-        let Ok(programs) = find_windowed(&std::env::var("PATH").unwrap()) else {
-            println!("not run: this machine has only a browser without windows");
-            return;
+        let backend = backend(spawner);
+        let programs = match find_windowed(&std::env::var("PATH").unwrap()) {
+            Err(fault) if fault.code == "browser-missing" => {
+                println!("not run: this machine has only a browser without windows");
+                return;
+            }
+            found => found.unwrap(),
         };
         for address in [
             "file:///etc/passwd",
@@ -50,6 +57,28 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             let is_refused = refused.as_ref().is_err_and(|why| why.contains("ERR_BLOCKED_BY_ADMINISTRATOR"));
             assert!(is_refused, "{address}: {refused:?}");
         }
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+    });
+}
+
+/// Where the driver's page writes down what passes it is there once: after a start there is nothing left to take away.
+#[test]
+fn the_drivers_page_writes_nothing_down() {
+    let spawner = Spawner::start().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let backend = backend(spawner);
+        let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
+        let started = Sandboxed::start(backend.as_ref(), &programs, 1536, "mapper".to_owned()).await;
+        let (browser, _events) = started.unwrap();
+        let options = browser.client.capabilities().unwrap()["goog:chromeOptions"].clone();
+        let address = options["debuggerAddress"].as_str().unwrap();
+        let Place::Sandbox(sandboxed) = &browser.place else { panic!("it is in a sandbox") };
+        let again = mapper::quieten(&sandboxed.network, address).await;
+        assert_eq!(again, Err("it writes nothing down".to_owned()));
+        let nobody = mapper::quieten(&sandboxed.network, "127.0.0.1:1").await;
+        assert!(nobody.is_err_and(|why| !why.contains("writes")));
+        drop(browser);
         assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }

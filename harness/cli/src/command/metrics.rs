@@ -3,7 +3,6 @@
 //! I1. Nothing of a run is changed, and a run under way is not held up: its `metrics.jsonl` is read. I2. An event file of a run has one
 //! name, so that writing it again replaces it.
 
-use std::convert::Infallible;
 use std::fs;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clawrl_core::RunId;
-use clawrl_record::{MetricRow, RunStore};
+use clawrl_record::Run;
 use clawrl_report::{EventLog, exposition, history};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -29,7 +28,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
-use crate::results::{ResultsArguments, run_name};
+use crate::results::{ResultsArguments, is_trained, run_name};
 
 /// How often a run under way is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -66,48 +65,31 @@ pub(crate) struct Arguments {
 
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    let store = arguments.results.store()?;
-    let source = Source { store, run: arguments.run.clone() };
-    let rows = source.rows()?;
+    let run = arguments.results.store()?.run(&arguments.run)?;
     match (&arguments.tensorboard, arguments.listen) {
-        (Some(folder), _) => draw(&source, folder, arguments.follow, log)?,
-        (None, Some(address)) => serve(source, address, log)?,
-        (None, None) => print(&history(&rows))?,
+        (Some(folder), _) => draw(&run, folder, arguments.follow, log)?,
+        (None, Some(address)) => serve(run, address, log)?,
+        (None, None) => print(&history(&run.metrics()?))?,
     }
     Ok(Exit::Success)
 }
 
-/// Where figures come from.
-struct Source {
-    store: RunStore,
-    run: RunId,
-}
-
-impl Source {
-    fn rows(&self) -> Result<Vec<MetricRow>, Failure> {
-        Ok(self.store.run(&self.run)?.metrics()?)
-    }
-
-    fn is_running(&self) -> Result<bool, Failure> {
-        Ok(self.store.run(&self.run)?.is_running())
-    }
-}
-
-/// Writes the event file.
-fn draw(source: &Source, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure> {
-    let path = folder.join(format!("events.out.tfevents.0.{}", source.run));
+/// Writes the event file, into a folder of the run's own: what is in one folder is one curve.
+fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure> {
+    let folder = folder.join(run.plan().run.as_str());
+    let path = folder.join("events.out.tfevents.0.clawrl");
     let failed = |error: std::io::Error| {
         let message = format!("cannot write {}: {error}", path.display());
         Failure::with_help(Exit::Results, message, "choose another place with --tensorboard")
     };
-    fs::create_dir_all(folder).map_err(failed)?;
+    fs::create_dir_all(&folder).map_err(failed)?;
     let mut file = fs::File::create(&path).map_err(failed)?;
     let mut events = EventLog::default();
     let mut written = 0;
     loop {
         // Asked before the rows are read: what is written after the last look would be missed otherwise.
-        let more = follow && source.is_running()?;
-        let bytes = events.bring_up(&source.rows()?);
+        let more = follow && (run.is_held() || is_trained(run.dir()));
+        let bytes = events.bring_up(&run.metrics()?);
         written += bytes.len();
         file.write_all(&bytes).and_then(|()| file.flush()).map_err(failed)?;
         if !more {
@@ -121,7 +103,7 @@ fn draw(source: &Source, folder: &Path, follow: bool, log: &Log) -> Result<(), F
 }
 
 /// Serves what is newest, until the process is ended.
-fn serve(source: Source, address: SocketAddr, log: &Log) -> Result<(), Failure> {
+fn serve(run: Run, address: SocketAddr, log: &Log) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot listen on {address}: {error}");
         Failure::with_help(Exit::Refused, message, "choose another address with --listen")
@@ -130,7 +112,7 @@ fn serve(source: Source, address: SocketAddr, log: &Log) -> Result<(), Failure> 
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         log.note(format_args!("listening on http://{}/metrics", listener.local_addr().map_err(failed)?));
-        let (source, room) = (Arc::new(source), Arc::new(Semaphore::new(ASKING)));
+        let (run, room) = (Arc::new(run), Arc::new(Semaphore::new(ASKING)));
         loop {
             // It is never closed.
             let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
@@ -143,11 +125,15 @@ fn serve(source: Source, address: SocketAddr, log: &Log) -> Result<(), Failure> 
                     continue;
                 }
             };
-            let source = Arc::clone(&source);
+            let run = Arc::clone(&run);
             tokio::spawn(async move {
                 let answer = service_fn(|request| {
-                    let source = Arc::clone(&source);
-                    async move { Ok::<_, Infallible>(answer(&request, &source)) }
+                    let run = Arc::clone(&run);
+                    async move {
+                        // The file may be a long one.
+                        let answered = tokio::task::spawn_blocking(move || answer(&request, &run)).await;
+                        answered.map_err(std::io::Error::other)
+                    }
                 });
                 let mut connection = http1::Builder::new();
                 connection.timer(TokioTimer::new()).header_read_timeout(ASK_LIMIT).keep_alive(false);
@@ -160,11 +146,11 @@ fn serve(source: Source, address: SocketAddr, log: &Log) -> Result<(), Failure> 
     })
 }
 
-fn answer(request: &Request<Incoming>, source: &Source) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, run: &Run) -> Response<Full<Bytes>> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => match source.rows() {
-            Ok(rows) => (StatusCode::OK, exposition(&source.run, &rows)),
-            Err(failure) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{failure}\n")),
+        (&Method::GET | &Method::HEAD, "/metrics") => match run.metrics() {
+            Ok(rows) => (StatusCode::OK, exposition(&run.plan().run, &rows)),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
         (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, "figures are at /metrics\n".to_owned()),

@@ -11,12 +11,10 @@ use clawrl_core::RunId;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::results::TRAINING_LOCK;
 
 /// Longest name: the longest suffix of a part has to fit behind it.
 const NAME_CHARS: usize = 48;
-
-/// Locked by the process that trains; what is in it means nothing.
-const LOCK: &str = "training.lock";
 
 /// Names and folders of one training.
 #[derive(Debug, Clone)]
@@ -53,8 +51,10 @@ impl TrainingFiles {
 
     /// The run of the evaluation after this many updates; of a version that the training went back to then, one of its own.
     pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, Failure> {
-        let version = branch.map(|version| format!("-v{version}")).unwrap_or_default();
-        self.part(&format!("eval-{updates:06}{version}"))
+        match branch {
+            Some(version) => self.part(&format!("eval-v{version:06}")),
+            None => self.part(&format!("eval-{updates:06}")),
+        }
     }
 
     fn part(&self, part: &str) -> Result<RunId, Failure> {
@@ -73,7 +73,7 @@ impl TrainingFiles {
     /// # Errors
     /// Another process has it, or the file cannot be made.
     pub(crate) fn lock(&self) -> Result<File, Failure> {
-        let path = self.folder().join(LOCK);
+        let path = self.folder().join(TRAINING_LOCK);
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Results, format!("cannot lock {}: {error}", path.display()))
         };

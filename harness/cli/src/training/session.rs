@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use clawrl_config::{PolicySource, Preset, RlPlan, Teacher, TrainPlan, TrainRun, TrainTasks, WarmStartPlan};
+use clawrl_config::{
+    Advantage, PolicySource, Preset, RlPlan, Teacher, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
+};
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
@@ -102,11 +104,11 @@ struct Session<'a> {
     teller: Teller,
 }
 
-/// The number of each task's family, in alphabetical order.
-fn kinds(plan: &RunPlan) -> Vec<u32> {
-    let names: BTreeSet<&str> = plan.tasks.iter().map(|task| task.family.as_str()).collect();
-    let numbers: BTreeMap<&str, u32> = names.into_iter().zip(0..).collect();
-    plan.tasks.iter().map(|task| numbers[task.family.as_str()]).collect()
+/// The number of each task's family among those of all suites, in alphabetical order.
+fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<u32> {
+    let names: BTreeSet<(&str, &str)> = suites_and_families.clone().collect();
+    let numbers: BTreeMap<(&str, &str), u32> = names.into_iter().zip(0..).collect();
+    suites_and_families.map(|name| numbers[&name]).collect()
 }
 
 /// Trains. Call on the main thread, before anything starts a thread.
@@ -158,7 +160,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let session = Session {
         plan,
-        kinds: kinds(&rl_plan),
+        kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
         slots: rl_plan.slots,
         tasks,
         files,
@@ -442,11 +444,19 @@ impl Session<'_> {
             )?;
             match learning.end() {
                 Some(StreamEnd::PlanExhausted) => {
-                    let message = format!(
-                        "after {} updates there are no more groups to sample: too many had the same reward for all",
-                        learning.updates()
-                    );
-                    let help = "a warm start that is right sometimes, easier tasks or a larger `resample_budget` help";
+                    let (why, help) = match rl.advantage {
+                        Advantage::Running => (
+                            "too many faulted",
+                            "`clawrl show` tells of the faults; a larger `resample_budget` has spare groups",
+                        ),
+                        _ => (
+                            "too many had the same reward for all",
+                            "a warm start that is right sometimes, easier tasks or a larger `resample_budget` help",
+                        ),
+                    };
+                    let updates = learning.updates();
+                    let message =
+                        format!("after {updates} updates there are no more groups to sample: {why}");
                     return Err(Failure::with_help(Exit::TrainingFailed, message, help));
                 }
                 Some(StreamEnd::Cancelled) => return Err(interrupted()),
@@ -665,4 +675,15 @@ fn unusable(error: TorchError) -> Failure {
         _ => Exit::Environment,
     };
     Failure::new(exit, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_of_one_name_in_two_suites_are_two() {
+        let tasks = [("b", "x"), ("a", "x"), ("b", "x"), ("a", "y")];
+        assert_eq!(kinds(tasks.into_iter()), [2, 0, 2, 1]);
+    }
 }

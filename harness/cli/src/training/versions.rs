@@ -281,13 +281,13 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
         let message = format!("training {} has no checkpoint yet", arguments.run);
         return Err(Failure::new(Exit::Refused, message));
     };
-    if kept.iter().all(|checkpoint| checkpoint.version != to) {
+    let Some(target) = kept.iter().find(|checkpoint| checkpoint.version == to) else {
         let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
         let message = format!("version {to} of training {} is not kept", arguments.run);
         let help =
             format!("these are: {}; `keep_weights` of `checkpoint:` says how many stay", there.join(", "));
         return Err(Failure::with_help(Exit::Refused, message, help));
-    }
+    };
     if to == newest.version {
         let message = format!("version {to} is the newest of training {}", arguments.run);
         return Err(Failure::with_help(Exit::Refused, message, "there is nothing to go back from"));
@@ -297,6 +297,8 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     let version = numbers.last().map_or(0, |newest| newest + 1);
     let mut progress = progress_of(&newest.progress)?;
     progress.version = version;
+    // What the version that is given up earned says nothing of the one that is gone back to.
+    progress.baselines = progress_of(&target.progress)?.baselines;
     let text = serde_json::to_string(&progress)
         .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
     let branch = Branch { from: to, instead_of: newest.version };

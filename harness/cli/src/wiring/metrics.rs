@@ -95,7 +95,14 @@ impl Sample {
                 (Metric::SandboxesPeakCount, f64::from(usage.peak)),
             ]
         });
-        let all = figures.into_iter().chain(sandboxes.into_iter().flatten());
+        // The last rows may come right behind others; a rate over next to no time is none.
+        let is_soon = before.is_some_and(|before| self.at - before.at < PERIOD / 2);
+        let is_rate = |name: Metric| {
+            use Metric::{AttemptsResolvedPerSecond, HarnessCpuPercent, TurnsTakenPerSecond};
+            matches!(name, AttemptsResolvedPerSecond | TurnsTakenPerSecond | HarnessCpuPercent)
+        };
+        let figures = figures.into_iter().filter(|(name, _)| !(is_soon && is_rate(*name)));
+        let all = figures.chain(sandboxes.into_iter().flatten());
         all.map(|(name, value)| MetricRow::new(self.t_ms, name, value)).collect()
     }
 }

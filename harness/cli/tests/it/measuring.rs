@@ -34,10 +34,10 @@ fn an_event_file_is_written_and_written_again_in_its_place() {
     let place = with_a_run();
     for follow in [&[] as &[&str], &["--follow"]] {
         let said = place.clawrl(&[&["metrics", "r", "--tensorboard", "events"], follow].concat()).ends(0);
-        assert!(said.err.contains("bytes in events/events.out.tfevents.0.r"), "{}", said.err);
-        let files: Vec<_> = std::fs::read_dir(place.path().join("events")).unwrap().collect();
+        assert!(said.err.contains("bytes in events/r/events.out.tfevents.0.clawrl"), "{}", said.err);
+        let files: Vec<_> = std::fs::read_dir(place.path().join("events/r")).unwrap().collect();
         assert_eq!(files.len(), 1, "{files:?}");
-        let bytes = std::fs::read(place.path().join("events/events.out.tfevents.0.r")).unwrap();
+        let bytes = std::fs::read(place.path().join("events/r/events.out.tfevents.0.clawrl")).unwrap();
         for part in ["brain.Event:2", "slots/closed_count", "attempts/live_count"] {
             assert!(bytes.windows(part.len()).any(|window| window == part.as_bytes()), "{part}");
         }

@@ -2,7 +2,7 @@
 
 use super::check::Checker;
 use super::file::{GuardsFile, OptimizerFile, RlFile, SamplingFile};
-use super::plan::{GuardPlan, OptimizerPlan, RlPlan, Sampling, Schedule};
+use super::plan::{Advantage, GuardPlan, OptimizerPlan, RlPlan, Sampling, Schedule};
 use crate::bounds;
 use crate::file::Located;
 use crate::numbers::Reals;
@@ -72,14 +72,19 @@ impl Checker {
         let updates = findings.whole("updates", file.updates.as_ref(), 1..=bounds::MAX_UPDATES, 50);
         let most = bounds::MAX_BATCH_GROUPS;
         let batch_groups = findings.whole("batch_groups", file.batch_groups.as_ref(), 1..=most, 16);
-        let group_size = findings.whole("group_size", file.group_size.as_ref(), 2..=bounds::MAX_GROUP, 8);
+        let objective = file.objective.unwrap_or_default();
+        let advantage = file.advantage.as_ref().map_or_else(|| objective.advantage(), |given| given.value);
+        // Of a lone member a baseline that runs along says something, and every group teaches.
+        let (least, usual_budget) = if advantage == Advantage::Running { (1, 1) } else { (2, 4) };
+        let members = least..=bounds::MAX_GROUP;
+        let group_size = findings.whole("group_size", file.group_size.as_ref(), members, 8);
         let budget = 1..=bounds::MAX_BUDGET;
-        let resample_budget = findings.whole("resample_budget", file.resample_budget.as_ref(), budget, 4);
+        let resample_budget =
+            findings.whole("resample_budget", file.resample_budget.as_ref(), budget, usual_budget);
         let skipped = 0..=bounds::MAX_SKIPPED;
         let max_skipped_steps =
             findings.whole("max_skipped_steps", file.max_skipped_steps.as_ref(), skipped, 3);
         let minibatches = self.minibatches(file, batch_groups);
-        let objective = file.objective.unwrap_or_default();
         let (schedule, max_staleness) = self.schedule(file);
         let plan = RlPlan {
             updates,
@@ -90,7 +95,7 @@ impl Checker {
             resample_budget,
             minibatches,
             reward: file.reward.unwrap_or_default(),
-            advantage: file.advantage.as_ref().map_or_else(|| objective.advantage(), |given| given.value),
+            advantage,
             process_weight: self.findings.real(
                 "process_weight",
                 file.process_weight.as_ref(),

@@ -171,8 +171,8 @@ pub(crate) struct RlFile {
     /// Groups with a signal in a batch. Default: 16.
     #[schemars(range(min = 1, max = bounds::MAX_BATCH_GROUPS))]
     pub(crate) batch_groups: Option<Located<i64>>,
-    /// Attempts at one task that share a baseline. Default: 8.
-    #[schemars(range(min = 2, max = bounds::MAX_GROUP))]
+    /// Attempts at one task that share a baseline; two at least, unless the baseline runs along. Default: 8.
+    #[schemars(range(min = 1, max = bounds::MAX_GROUP))]
     pub(crate) group_size: Option<Located<i64>>,
     /// How sampling and learning take turns. Default: asynchronous, or synchronous if `reproducible`.
     pub(crate) schedule: Option<Located<Schedule>>,
@@ -181,7 +181,7 @@ pub(crate) struct RlFile {
     #[schemars(range(min = 0, max = bounds::MAX_STALENESS))]
     pub(crate) max_staleness: Option<Located<i64>>,
     /// Groups that may be tried for each group of a batch, since groups whose members all get the same reward teach
-    /// nothing and are replaced. Default: 4.
+    /// nothing and are replaced. Default: 4, and 1 where the baseline runs along.
     #[schemars(range(min = 1, max = bounds::MAX_BUDGET))]
     pub(crate) resample_budget: Option<Located<i64>>,
     /// Optimizer steps of an update, each on its share of the batch. Default: 2.

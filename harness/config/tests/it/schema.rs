@@ -150,7 +150,6 @@ fn wrong_shapes_do_not_fit_the_train_schema() {
         "type-list",
         "type-map",
         "type-boolean",
-        "group-of-one",
         "suites-empty",
         "seed-negative",
         "suite-numbers",

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{
-    ConfigError, Importance, PolicySource, Schedule, TrainPlan, TrainRun, TrainTasks, load_train,
+    Advantage, ConfigError, Importance, PolicySource, Schedule, Surrogate, TrainPlan, TrainRun, TrainTasks,
+    load_train,
 };
 use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
 use proptest::prelude::*;
@@ -199,6 +200,9 @@ fn every_key_arrives_in_the_plan() {
 fn objectives_fill_in_what_is_left_out() {
     let loss = |name: &str| good(name).rl.expect("reinforcement learning").loss;
     let losses = [loss("gspo"), loss("cispo"), loss("sequence")];
+    let binary = good("binary").rl.expect("reinforcement learning");
+    let fitted = (binary.advantage, binary.group_size, binary.resample_budget, binary.loss.surrogate);
+    assert_eq!(fitted, (Advantage::Running, 1, 1, Surrogate::Token));
     insta::assert_snapshot!("train_objectives", serde_json::to_string_pretty(&losses).expect("JSON"));
 }
 

@@ -1,8 +1,8 @@
 //! An event file of TensorBoard: scalars, and where a training went back.
 //!
 //! I1. Every record is whole: its length and its bytes have a check sum each. I2. Rows that are not there any more, because a
-//! training went back or was taken up, are taken out of what was drawn: TensorBoard forgets all points at and after the step of a
-//! session's start, so what stays of those is written once more.
+//! training was taken up, are taken out of what was drawn: TensorBoard forgets all points at and after the step of a session's
+//! start, so what stays of those is written once more. It does so from the second start of a file on.
 //!
 //! Shapes: a record is its length (u64), the sum of that (u32), the bytes, their sum (u32), little-endian; sums are CRC-32C,
 //! rotated right by 15 and raised by 0xa282ead8. The bytes are a message `Event` in the wire format of protocol buffers.
@@ -35,6 +35,7 @@ impl EventLog {
             None => {
                 let Some(first) = rows.first() else { return bytes };
                 bytes.extend(record(&event(first.t_ms, None, &text(3, VERSION))));
+                bytes.extend(record(&start(first.t_ms, 0)));
                 first.t_ms
             }
         };
@@ -47,7 +48,7 @@ impl EventLog {
         let mut due: Vec<&MetricRow> = Vec::new();
         if let Some(from) = self.rows[kept..].iter().map(step).min() {
             let now = rows[..kept].iter().map(|row| row.t_ms).max().unwrap_or(begin_ms);
-            bytes.extend(record(&event(now, Some(from), &message(7, &number(1, START)))));
+            bytes.extend(record(&start(now, from)));
             due.extend(rows[..kept].iter().filter(|row| step(row) >= from));
         }
         due.extend(&rows[kept..]);
@@ -59,6 +60,11 @@ impl EventLog {
         self.rows = rows.to_vec();
         bytes
     }
+}
+
+/// The start of a session whose first figures are of a step.
+fn start(t_ms: u64, step: u64) -> Vec<u8> {
+    event(t_ms, Some(step), &message(7, &number(1, START)))
 }
 
 fn event(t_ms: u64, step: Option<u64>, what: &[u8]) -> Vec<u8> {
@@ -155,7 +161,7 @@ mod tests {
     fn each_row_is_written_once() {
         let mut log = EventLog::default();
         assert_eq!(log.bring_up(&[]), Vec::<u8>::new());
-        assert_eq!(events(&log.bring_up(&[row(1, 0.5)])), [(None, false), (Some(1), false)]);
+        assert_eq!(events(&log.bring_up(&[row(1, 0.5)])), [(None, false), (Some(0), true), (Some(1), false)]);
         let rows = [row(1, 0.5), row(2, f64::NAN)];
         assert_eq!(events(&log.bring_up(&rows)), [(Some(2), false)]);
         // What is no number equals itself here.

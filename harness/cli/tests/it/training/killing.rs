@@ -6,7 +6,7 @@ use std::fs;
 use clawrl_record::{Metric, RunEnd};
 use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, trained};
+use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, progress, trained};
 use crate::place::Place;
 
 /// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
@@ -75,6 +75,46 @@ fn killed_at_every_step_a_training_ends_with_the_same_bits() {
     // There is nothing left to do, and being asked to do so again changes nothing.
     let again = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
     assert_eq!(figures(&again), figures(&undisturbed));
+}
+
+/// Baselines that run along are part of a checkpoint.
+#[test]
+fn killed_in_mid_learning_it_remembers_what_was_earned() {
+    let train = REPRODUCIBLE
+        .replace("batch_groups: 2\n  group_size: 4", "batch_groups: 8\n  group_size: 1\n  objective: binary");
+    let place = ground(&train);
+    trained(&place, "undisturbed");
+    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
+    live.hears("update    3/4");
+    live.signal(Signal::KILL);
+    assert_eq!(live.ended().code, None);
+    place.clawrl(&["train", "--resume", "killed"]).ends(0);
+    ends_like(&place, "killed", "undisturbed");
+    let earned = |name| progress(&place, name, 4)["baselines"].clone();
+    assert_eq!(earned("killed"), earned("undisturbed"));
+    // Of both families, each with as many rewards as there are in it.
+    let families = earned("killed");
+    let families = families.as_object().unwrap();
+    assert!(
+        families.len() == 2 && families.values().all(|family| family["rewards"].as_f64() > Some(5.0)),
+        "{families:?}"
+    );
+}
+
+/// Evaluations and demonstrations are runs of their own; who follows a training waits for them.
+#[test]
+fn its_figures_are_followed_to_the_end() {
+    let place = ground(REPRODUCIBLE);
+    let mut live = place.start(&["train", "train.yaml", "--name", "watched"]);
+    live.hears("24 demonstrations in real environments");
+    let follower = place.start(&["metrics", "watched", "--tensorboard", "events", "--follow"]);
+    live.ended().ends(0);
+    follower.ended().ends(0);
+    let file = place.path().join("events/watched/events.out.tfevents.0.clawrl");
+    let bytes = fs::read(file).unwrap();
+    for name in ["train/imitation_loss_nats", "train/held_out_success_ratio", "train/reward_mean"] {
+        assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
+    }
 }
 
 #[test]

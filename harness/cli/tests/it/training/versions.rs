@@ -18,6 +18,18 @@ fn versions(place: &Place) -> Vec<Value> {
     said.json().as_array().unwrap().clone()
 }
 
+#[test]
+fn what_the_version_earned_that_was_given_up_is_forgotten() {
+    let kept = "checkpoint: { every_updates: 1, keep_weights: 9, keep_moments: 2 }\nlimits:";
+    let train = LUCKY.replace("limits:", kept).replace("updates: 4,", "updates: 4, objective: binary,");
+    let place = lucky(&train, "");
+    trained(&place, "luck");
+    place.clawrl(&["policy", "rollback", "luck", "--to", "2"]).ends(0);
+    let earned = |version| progress(&place, "luck", version)["baselines"].clone();
+    assert!(earned(2).is_object() && earned(2) != earned(4), "{}", earned(2));
+    assert_eq!(earned(5), earned(2));
+}
+
 /// I1, I2.
 #[test]
 fn going_back_is_a_new_version_that_is_trained_on() {
@@ -50,7 +62,7 @@ fn going_back_is_a_new_version_that_is_trained_on() {
     assert!(said["policy"].as_str().unwrap().ends_with("000006/model"), "{said}");
     // It is evaluated as itself: what was measured of version 4 is no figure of it.
     assert_eq!(said["held_out"].as_array().unwrap().len(), 2, "{said}");
-    assert_eq!(place.run("luck-eval-000004-v6").plan().policy, place.run("luck-eval-000004").plan().policy);
+    assert_eq!(place.run("luck-eval-v000006").plan().policy, place.run("luck-eval-000004").plan().policy);
     let listed = versions(&place);
     let own = said["held_out"][1][1]["value"].as_f64().unwrap();
     assert_eq!(listed[6]["held_out"].as_f64(), Some(own));
