@@ -137,7 +137,7 @@ have_browser() {
     return 1
 }
 
-# The browser without windows, which is half as expensive. Distributions other than Debian have none.
+# The browser without windows, in which tests take less time. Distributions other than Debian have none.
 lacks_browser_shell() {
     wants_browser && ! command -v /usr/lib/chromium/chromium-headless-shell chrome-headless-shell >/dev/null &&
         command -v apt-cache >/dev/null && can_be_root && may_download || return 1

@@ -1,7 +1,7 @@
 //! The page in which a driver turns `WebDriver` `BiDi` into the browser's own protocol, made quieter.
 //!
-//! Every message that passes it is written into its document, which nobody sees and which the browser lays out and draws: more
-//! than half of what an episode costs is that. Without the place where they are written the page writes nothing.
+//! Every message that passes it is written into its document, which nobody sees and which the browser lays out and draws: a
+//! good part of what an episode costs. Without the place where they are written the page writes nothing.
 
 use std::time::Duration;
 

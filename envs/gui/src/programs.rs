@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use clawrl_core::{Boundary, Fault};
 
-/// Names of the programs of browsers without windows, which need half as much of a machine.
+/// Names of the programs of browsers without windows, which take two thirds of the time.
 const SHELLS: &[&str] = &["/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell"];
 
 /// Names of the others, those of distributions first. The one that Debian calls `chromium` is a script, which reads settings
@@ -56,10 +56,10 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
         refuse("driver-missing", format!("GUI tasks need `{DRIVER}`, which is not in PATH; {install}"))
     })?;
     let there: Vec<PathBuf> = browsers.iter().filter_map(|name| found(name, path)).collect();
-    if there.is_empty() {
+    let Some((first, others)) = there.split_first() else {
         let message = format!("GUI tasks need Chromium or Chrome, and none is in PATH; {install}");
         return Err(refuse("browser-missing", message));
-    }
+    };
     let asked = |program: &Path, code| {
         version(program).ok_or_else(|| {
             let message =
@@ -68,26 +68,21 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
         })
     };
     let of_driver = asked(&driver, "driver-broken")?;
-    let mut first = None;
-    for browser in there {
-        let why = match asked(&browser, "browser-broken") {
-            Ok(version) if major(&of_driver) == major(&version) => {
-                return Ok(BrowserPrograms { driver, browser, version });
-            }
-            Ok(version) => {
-                let message = format!(
-                    "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install \
-                     both from one source",
-                    driver.display(),
-                    browser.display()
-                );
-                refuse("driver-version", message)
-            }
-            Err(broken) => broken,
-        };
-        first.get_or_insert(why);
-    }
-    Err(first.unwrap_or_else(|| unreachable!("there is one")))
+    let fitting = |browser: &PathBuf| {
+        let version = asked(browser, "browser-broken")?;
+        if major(&of_driver) == major(&version) {
+            return Ok(BrowserPrograms { driver: driver.clone(), browser: browser.clone(), version });
+        }
+        let message = format!(
+            "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install both \
+             from one source",
+            driver.display(),
+            browser.display()
+        );
+        Err(refuse("driver-version", message))
+    };
+    // Why the first does not do is told, if none does.
+    fitting(first).or_else(|why| others.iter().find_map(|other| fitting(other).ok()).ok_or(why))
 }
 
 fn found(name: &str, path: &str) -> Option<PathBuf> {

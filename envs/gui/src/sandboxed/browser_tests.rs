@@ -9,23 +9,27 @@ use clawrl_sandbox::{BubblewrapBackend, BubblewrapConfig, CgroupHost, probe_host
 use super::*;
 use crate::programs::{find_programs, find_windowed};
 
-fn backend(spawner: Spawner) -> Arc<dyn SandboxBackend> {
-    let config = BubblewrapConfig {
-        host: probe_host(CgroupHost::detect()).expect("a host"),
-        run: RunId::new("gui-policy").expect("a name"),
-        determinism: Determinism::default(),
-    };
-    let spawner = SpawnerClient::attach(spawner).expect("a spawner");
-    Arc::new(BubblewrapBackend::new(spawner, config).expect("a backend"))
+/// Runs a test with a backend, of which it may leave nothing.
+fn with_backend(test: impl AsyncFnOnce(&dyn SandboxBackend)) {
+    let spawner = Spawner::start().expect("a spawner");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build();
+    runtime.expect("threads").block_on(async {
+        let config = BubblewrapConfig {
+            host: probe_host(CgroupHost::detect()).expect("a host"),
+            run: RunId::new("gui-policy").expect("a name"),
+            determinism: Determinism::default(),
+        };
+        let spawner = SpawnerClient::attach(spawner).expect("a connection");
+        let backend = Arc::new(BubblewrapBackend::new(spawner, config).expect("a backend"));
+        test(backend.as_ref()).await;
+        assert_eq!(backend.shutdown().await, Vec::<String>::new());
+    });
 }
 
 /// Pages open none of these in any browser; those with windows, which read policies, open them for nobody.
 #[test]
 fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
-    let spawner = Spawner::start().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
-    runtime.block_on(async {
-        let backend = backend(spawner);
+    with_backend(async |backend| {
         let programs = match find_windowed(&std::env::var("PATH").unwrap()) {
             Err(fault) if fault.code == "browser-missing" => {
                 println!("not run: this machine has only a browser without windows");
@@ -43,7 +47,7 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             "view-source:http://app.localhost/",
         ] {
             // Each in a browser of its own: after one was refused, Chromium at times ends.
-            let started = Sandboxed::start(backend.as_ref(), &programs, 1536, "policy".to_owned()).await;
+            let started = Sandboxed::start(backend, &programs, 1536, "policy".to_owned()).await;
             let (browser, _events) = started.unwrap();
             let context = browser.new_context("127.0.0.1:1", None).await.unwrap();
             let tab = browser.new_tab(&context, (640, 480)).await.unwrap();
@@ -57,19 +61,15 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             let is_refused = refused.as_ref().is_err_and(|why| why.contains("ERR_BLOCKED_BY_ADMINISTRATOR"));
             assert!(is_refused, "{address}: {refused:?}");
         }
-        assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }
 
 /// Where the driver's page writes down what passes it is there once: after a start there is nothing left to take away.
 #[test]
 fn the_drivers_page_writes_nothing_down() {
-    let spawner = Spawner::start().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
-    runtime.block_on(async {
-        let backend = backend(spawner);
+    with_backend(async |backend| {
         let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
-        let started = Sandboxed::start(backend.as_ref(), &programs, 1536, "mapper".to_owned()).await;
+        let started = Sandboxed::start(backend, &programs, 1536, "mapper".to_owned()).await;
         let (browser, _events) = started.unwrap();
         let options = browser.client.capabilities().unwrap()["goog:chromeOptions"].clone();
         let address = options["debuggerAddress"].as_str().unwrap();
@@ -79,6 +79,5 @@ fn the_drivers_page_writes_nothing_down() {
         let nobody = mapper::quieten(&sandboxed.network, "127.0.0.1:1").await;
         assert!(nobody.is_err_and(|why| !why.contains("writes")));
         drop(browser);
-        assert_eq!(backend.shutdown().await, Vec::<String>::new());
     });
 }
