@@ -4,7 +4,7 @@
 #
 #   ci/bench/peers/install.sh          those of terminal-step; Python 3.12 or newer
 #   ci/bench/peers/install.sh browsergym    that of gui; Python 3.10 or newer
-#   ci/bench/peers/install.sh torch    those of engine and rl-loop, some 5 GB; Python 3.10 or newer
+#   ci/bench/peers/install.sh torch    those of engine, learner and rl-loop, some 5 GB; Python 3.10 or newer
 set -eu
 python=${PYTHON:-python3}
 case "${1-terminals}" in

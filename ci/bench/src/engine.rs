@@ -215,6 +215,7 @@ fn greedy(prompt: Arc<[u32]>, max_new_tokens: u32) -> GenerateRequest {
         top_k: 0,
         seed: 0,
         stop_ids: Vec::new(),
+        adapter: None,
     }
 }
 

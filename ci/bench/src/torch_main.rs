@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 mod async_gain;
 mod caches;
 mod engine;
+mod learner;
 mod python;
 mod rl_loop;
 mod rows;
@@ -39,6 +40,8 @@ struct Arguments {
 enum Area {
     /// Tokens per second of the engine with a tiny policy, against `transformers` generate with the same weights.
     Engine(engine::Arguments),
+    /// Time and memory of a step's gradients, against transformers and PyTorch's autograd with the same weights.
+    Learner(learner::Arguments),
     /// From publishing weights to the first token of them, against copying the same bytes.
     WeightSwap(weight_swap::Arguments),
     /// Completion tokens per second of the whole reinforcement learning, against TRL's GRPOTrainer.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let Arguments { area, out } = Arguments::parse();
     let done = clawrl_torch::probe().map_err(Failure::from).and_then(|_| match &area {
         Area::Engine(arguments) => engine::run(arguments, &out),
+        Area::Learner(arguments) => learner::run(arguments, &out),
         Area::WeightSwap(arguments) => weight_swap::run(arguments, &out),
         Area::RlLoop(arguments) => rl_loop::run(arguments, &out),
         Area::AsyncGain(arguments) => async_gain::run(arguments, &out),

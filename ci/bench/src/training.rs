@@ -18,8 +18,8 @@ use clawrl_core::{EnvProvider, Epoch, Policy};
 use clawrl_learn::{AdvantageKind, GroupStream, PolicyLoss, Schedule, StreamConfig, StreamSnapshot};
 use clawrl_scheduler::{Demand, Interrupt, Patience, ProviderConfig, Scheduler, SchedulerConfig};
 use clawrl_torch::{
-    Activations, Alone, Checkpoints, Engine, EngineConfig, LearnerConfig, LearnerSetup, OptimizerConfig,
-    ReplySampling, Retention, TorchLearner, TorchPolicy, configure_threads,
+    Activations, Alone, Checkpoints, Engine, EngineConfig, LearnerConfig, LearnerSetup, ModelFiles,
+    OptimizerConfig, ReplySampling, Retention, TorchLearner, TorchPolicy, configure_threads,
 };
 use serde::Serialize;
 use tokio::runtime::Builder;
@@ -151,12 +151,13 @@ fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure
     Ok(TorchLearner::new(LearnerSetup {
         config,
         params: policy.params()?,
+        base: None,
         version: 0,
         reference: None,
         publisher: Box::new(engine.handle()),
         collective: Box::new(Alone),
         checkpoints: Checkpoints::new(&policy.scratch("checkpoints"), keep),
-        model_folder: &policy.path(),
+        model: &ModelFiles::of(&policy.path()),
     })?)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clawrl_core::Policy;
 
-use crate::command::policy::{Diff, Init, Rollback, Versions};
+use crate::command::policy::{Diff, Init, Merge, Rollback, Versions};
 use crate::command::train::Arguments;
 use crate::environment::Variable;
 use crate::exit_code::Exit;
@@ -65,6 +65,14 @@ pub(crate) fn diff_versions(diff: &Diff, _log: &Log) -> Result<Exit, Failure> {
     let Diff { run, first, second, results, json } = diff;
     // The other program reads them again.
     let _ = (run, first, second, results, json);
+    Err(hand_over())
+}
+
+/// `clawrl policy merge`.
+pub(crate) fn merge_adapter(merge: &Merge, _log: &Log) -> Result<Exit, Failure> {
+    let Merge { adapter, out } = merge;
+    // The other program reads them again.
+    let _ = (adapter, out);
     Err(hand_over())
 }
 

@@ -18,6 +18,8 @@ pub(crate) const ALL_BY_DEFAULT: usize = 64;
 pub(crate) const DEFAULT_TURNS: u32 = 30;
 pub(crate) const MAX_TURNS: i64 = 10_000;
 pub(crate) const MAX_GROUP: i64 = 1_024;
+/// Rank of an adapter: beyond it the whole model is as cheap.
+pub(crate) const MAX_LORA_RANK: i64 = 1_024;
 /// A day.
 pub(crate) const MAX_TIMEOUT_SECS: f64 = 86_400.0;
 /// One call of the `wait` tool; longer waits are several turns.

@@ -19,17 +19,20 @@ pub use conversation::{
     hermes_text, segments, written_text, written_turn,
 };
 pub use engine::{
-    Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats, EngineWork,
-    GenerateRequest, Generated, PublishError,
+    AdapterName, Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats,
+    EngineWork, GenerateRequest, Generated, PublishError,
 };
 pub use error::TorchError;
 pub use learner::{
-    Activations, Alone, Branch, Checkpoint, CheckpointFacts, Checkpoints, Collective, Decay, Latest,
-    LearnerConfig, LearnerSetup, OptimizerConfig, Publisher, Retention, Teacher, TorchLearner, Unpublished,
+    Activations, AdapterPublisher, Alone, Base, Branch, Checkpoint, CheckpointFacts, Checkpoints, Collective,
+    Decay, Latest, LearnerConfig, LearnerSetup, OptimizerConfig, Publisher, Retention, Teacher, TorchLearner,
+    Unpublished,
 };
 pub use model::{
-    LayerParams, ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
-    init_params, layer_forward, load_params, rms_norm, save_params,
+    Adapted, AdapterFiles, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
+    ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
+    init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, rms_norm, save_adapter,
+    save_params, tokenizer_files,
 };
 pub use policy::{ReplySampling, TorchPolicy, described_tools};
 pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};

@@ -18,7 +18,7 @@ use clawrl_core::{
 };
 
 use crate::conversation::{Chat, Context, ConversationError, ConversationState};
-use crate::engine::{EngineError, EngineHandle, GenerateRequest, Generated};
+use crate::engine::{AdapterName, EngineError, EngineHandle, GenerateRequest, Generated};
 
 /// How replies are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +37,7 @@ pub struct TorchPolicy {
     engine: EngineHandle,
     chat: Arc<Chat>,
     sampling: ReplySampling,
+    adapter: Option<AdapterName>,
     /// Between the turns of the attempts that go on.
     conversations: Mutex<HashMap<AttemptId, ConversationState>>,
 }
@@ -45,7 +46,13 @@ impl TorchPolicy {
     /// A policy over a running engine. `name` goes into plan and record.
     #[must_use]
     pub fn new(name: String, engine: EngineHandle, chat: Arc<Chat>, sampling: ReplySampling) -> Self {
-        Self { name, engine, chat, sampling, conversations: Mutex::default() }
+        Self { name, engine, chat, sampling, adapter: None, conversations: Mutex::default() }
+    }
+
+    /// The same with an adapter that the engine has.
+    #[must_use]
+    pub fn with_adapter(self, adapter: Option<AdapterName>) -> Self {
+        Self { adapter, ..self }
     }
 
     /// Attempts that the policy keeps a conversation for.
@@ -72,6 +79,7 @@ impl TorchPolicy {
             top_k: 0,
             seed: request.seed,
             stop_ids: self.chat.stop_ids().to_vec(),
+            adapter: self.adapter.clone(),
         };
         let Generated { ids, logprobs, versions, finish, .. } =
             self.engine.generate(asked).await.map_err(engine_fault)?;
@@ -132,9 +140,10 @@ fn engine_fault(error: EngineError) -> Fault {
         EngineError::PromptTooLong { .. } | EngineError::NeverFits { .. } => "context-too-long",
         EngineError::NotFinite { .. } => "weights-not-finite",
         EngineError::Gone { .. } => "engine-gone",
-        EngineError::EmptyPrompt | EngineError::UnknownToken { .. } | EngineError::BadSampling(_) => {
-            "engine-refused"
-        }
+        EngineError::EmptyPrompt
+        | EngineError::UnknownToken { .. }
+        | EngineError::NoAdapter(_)
+        | EngineError::BadSampling(_) => "engine-refused",
     };
     Fault::permanent(Boundary::Policy, code, error.to_string())
 }

@@ -46,7 +46,9 @@ async fn round(programs: &BrowserPrograms, slots: u32, pace: Pace, page: &str) -
     drivers.at_once(page, Pace { attempts: 1, ..pace }).await?;
     let begun = Instant::now();
     let tally = drivers.at_once(page, pace).await?;
-    Ok(Seen { tally, start_s, lasted_s: begun.elapsed().as_secs_f64(), left: Vec::new() })
+    let lasted_s = begun.elapsed().as_secs_f64();
+    drivers.end().await?;
+    Ok(Seen { tally, start_s, lasted_s, left: Vec::new() })
 }
 
 struct Drivers {
@@ -82,11 +84,21 @@ impl Drivers {
             drivers._profiles.push(profile);
             let wanted = json!({
                 "browserName": "chrome",
+                // As on our side. Without it the driver does not find the first page of a headless shell.
+                "webSocketUrl": true,
                 "goog:chromeOptions": { "binary": programs.browser, "args": arguments },
             });
             drivers.clients.push(connected(port, wanted).await?);
         }
         Ok(drivers)
+    }
+
+    /// Ends the browsers: a headless shell outlives a driver that is killed.
+    async fn end(mut self) -> Result<(), Failure> {
+        for client in std::mem::take(&mut self.clients) {
+            client.close().await?;
+        }
+        Ok(())
     }
 
     async fn at_once(&self, page: &str, pace: Pace) -> Result<Tally, Failure> {
@@ -129,7 +141,7 @@ async fn slot(client: &Client, page: &str, pace: Pace) -> Result<Tally, Failure>
 impl Drop for Drivers {
     fn drop(&mut self) {
         for driver in &mut self.programs {
-            // Its browser ends with it.
+            // Of a round that failed its browser may be left.
             let _ = driver.kill();
             let _ = driver.wait();
         }

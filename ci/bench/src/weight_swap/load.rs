@@ -193,5 +193,6 @@ fn request(prompt: &[u32], max_new_tokens: u32, seed: u64) -> GenerateRequest {
         top_k: 0,
         seed,
         stop_ids: Vec::new(),
+        adapter: None,
     }
 }

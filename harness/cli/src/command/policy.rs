@@ -28,6 +28,7 @@ enum Verb {
     Versions(Versions),
     Rollback(Rollback),
     Diff(Diff),
+    Merge(Merge),
 }
 
 /// Lists the versions of a training's policy: which followed from which, what was measured, what is kept.
@@ -81,6 +82,19 @@ pub(crate) struct Diff {
     pub(crate) json: bool,
 }
 
+/// Writes an adapter and the model that it is for as one model, in fp32, for programs that serve no adapters.
+///
+/// Nothing here needs it: `clawrl run` and `clawrl train` take the adapter's folder as it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Merge {
+    /// Folder of an adapter: of a version, such as results/runs/RUN/checkpoints/000050/model, or one that PEFT saved.
+    #[arg(value_name = "ADAPTER")]
+    pub(crate) adapter: PathBuf,
+    /// A new or an empty folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
 /// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
 /// drawn from a seed. Nothing is downloaded.
 #[derive(Debug, clap::Args)]
@@ -112,5 +126,6 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         Verb::Versions(versions) => crate::training::list_versions(versions, log),
         Verb::Rollback(rollback) => crate::training::roll_back(rollback, log),
         Verb::Diff(diff) => crate::training::diff_versions(diff, log),
+        Verb::Merge(merge) => crate::training::merge_adapter(merge, log),
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use clawrl_core::{Action, AttemptId, Boundary, BoxFuture, Fault, Policy, PolicyRequest};
 use clawrl_torch::{
-    Chat, Device, Engine, EngineConfig, ModelFiles, Params, ReplySampling, TorchPolicy, load_params,
+    AdapterName, Chat, Device, Engine, EngineConfig, Params, ReplySampling, TorchPolicy, load_apart,
+    tokenizer_files,
 };
 
 use super::libtorch::check_libtorch;
@@ -16,7 +17,10 @@ use super::settings::OBSERVER;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// The policy in a folder.
+/// What the engine calls the adapter that acts, of which a run and a training have one.
+pub(super) const ADAPTER: &str = "policy";
+
+/// The policy in a folder: a model's, or an adapter's, whose model is served with it.
 ///
 /// # Errors
 /// A folder that holds no model, or one that this program cannot run.
@@ -31,8 +35,8 @@ pub(crate) fn embedded_policy(
             "name a folder in the format of Hugging Face, such as results/runs/RUN/checkpoints/000050/model";
         Failure::with_help(Exit::Refused, why, help)
     };
-    let files = ModelFiles::of(folder);
-    let params = load_params(&files, Device::Cpu).map_err(|error| refused(error.to_string()))?;
+    let params = load_apart(folder, Device::Cpu).map_err(|error| refused(error.to_string()))?;
+    let files = tokenizer_files(folder).map_err(|error| refused(error.to_string()))?;
     let chat = Chat::load(&files).map_err(|error| refused(error.to_string()))?;
     let sampling = ReplySampling { max_new_tokens, temperature: temperature_milli as f32 / 1000.0 };
     Ok(Arc::new(Embedded {
@@ -49,8 +53,8 @@ struct Embedded {
     name: String,
     chat: Arc<Chat>,
     sampling: ReplySampling,
-    /// Until the engine has them.
-    params: std::sync::Mutex<Option<Params>>,
+    /// The model, and an adapter of it, until the engine has them.
+    params: std::sync::Mutex<Option<(Params, Option<Params>)>>,
     running: OnceLock<Result<Running, Fault>>,
 }
 
@@ -68,11 +72,18 @@ impl Embedded {
     fn start(&self) -> Result<Running, Fault> {
         let gone = |why: String| Fault::permanent(Boundary::Policy, "engine-gone", why);
         let params = self.params.lock().ok().and_then(|mut params| params.take());
-        let params = params.ok_or_else(|| gone("its weights are gone".to_owned()))?;
+        let (model, adapter) = params.ok_or_else(|| gone("its weights are gone".to_owned()))?;
         let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
-        let engine = Engine::start(config, 0, &params).map_err(|error| gone(error.to_string()))?;
+        let engine = Engine::start(config, 0, &model).map_err(|error| gone(error.to_string()))?;
+        let name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
+        if let Some((name, adapter)) = name.as_ref().zip(adapter) {
+            let handed_over = engine.handle().publish_adapter(name, 0, &adapter);
+            // It is there before any request that comes later: no need to wait, which a runtime's thread must not.
+            drop(handed_over.map_err(|error| gone(error.to_string()))?);
+        }
         let policy =
-            TorchPolicy::new(self.name.clone(), engine.handle(), Arc::clone(&self.chat), self.sampling);
+            TorchPolicy::new(self.name.clone(), engine.handle(), Arc::clone(&self.chat), self.sampling)
+                .with_adapter(name);
         Ok(Running { policy, _engine: engine })
     }
 }

@@ -15,6 +15,7 @@ mod files;
 mod hints;
 mod learning;
 mod libtorch;
+mod merge;
 mod page;
 mod policy_init;
 mod samples;
@@ -26,5 +27,6 @@ mod warm_start;
 
 pub(crate) use command::run_train;
 pub(crate) use embedded::embedded_policy;
+pub(crate) use merge::merge_adapter;
 pub(crate) use policy_init::init_policy;
 pub(crate) use versions::{diff_versions, list_versions, roll_back};

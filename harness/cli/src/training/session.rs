@@ -24,14 +24,16 @@ use clawrl_record::{
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
-    Alone, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, LearnerSetup, ModelFiles, Params,
-    PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner, TorchPolicy, Unpublished,
-    configure_threads, init_policy, load_params, save_params,
+    AdapterName, AdapterPublisher, Alone, Base, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig,
+    LearnerSetup, ModelFiles, Params, PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner,
+    TorchPolicy, Unpublished, configure_threads, init_adapter, init_policy, load_merged, load_params,
+    save_params, tokenizer_files,
 };
 use tokio::sync::watch;
 
 use super::corpus::corpus;
 use super::display::Teller;
+use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::feed;
 use super::files::TrainingFiles;
@@ -53,8 +55,10 @@ use crate::wiring::{Executor, Machine, Work, refuse_unseen_pictures};
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
 
-/// Folder of the policy that the distance is taken to, in the training's own.
+/// Folder of the policy that reinforcement learning began with, in the training's own.
 const REFERENCE: &str = "reference";
+/// The same from the folder of a checkpoint's model.
+const REFERENCE_OF_CHECKPOINT: &str = "../../../reference";
 
 /// How a training begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +106,27 @@ struct Session<'a> {
     policy_folder: PathBuf,
     executor: &'a Executor,
     teller: Teller,
+}
+
+/// What a learner begins from.
+struct Beginning {
+    params: Params,
+    base: Option<Base>,
+    version: u64,
+    reference: Option<Params>,
+}
+
+impl Beginning {
+    /// A whole model that nothing was learned of.
+    fn whole(params: Params) -> Self {
+        Self { params, base: None, version: 0, reference: None }
+    }
+}
+
+/// Whether the loss or a teacher looks at the policy that reinforcement learning began with.
+fn looks_back(rl: &RlPlan) -> bool {
+    let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
+    rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen)
 }
 
 /// The number of each task's family among those of all suites, in alphabetical order.
@@ -192,13 +217,13 @@ impl Session<'_> {
         configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
         })?;
-        let model = ModelFiles::of(&self.policy_folder);
+        let model = tokenizer_files(&self.policy_folder).map_err(unusable)?;
         let chat =
             Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
         let checkpoint = match self.last_checkpoint()? {
             Some(checkpoint) => checkpoint,
             None => {
-                self.warm_start(&model, &chat, demonstrations)?;
+                self.warm_start(&chat, demonstrations)?;
                 let missing =
                     || Failure::new(Exit::Internal, "the checkpoint of the warm start is not there");
                 self.last_checkpoint()?.ok_or_else(missing)?
@@ -262,8 +287,9 @@ impl Session<'_> {
     }
 
     /// Leaves checkpoint 0.
-    fn warm_start(&self, model: &ModelFiles, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
-        let params = load_params(model, Device::Cpu).map_err(unusable)?;
+    fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
+        // An adapter that is learned on from becomes part of the model.
+        let params = load_merged(&self.policy_folder, Device::Cpu).map_err(unusable)?;
         let params = match (&self.plan.warm_start, plan) {
             (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
             _ => params,
@@ -276,7 +302,7 @@ impl Session<'_> {
         };
         let config = self.plan.warm_start.as_ref().map(settings::imitator).or_else(reinforcing);
         let config = config.ok_or_else(|| Failure::new(Exit::Internal, "the training trains nothing"))?;
-        let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
+        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
         let progress = serde_json::to_string(&StreamSnapshot::at(0))
             .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
         clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
@@ -303,7 +329,7 @@ impl Session<'_> {
             demonstrations.passed, demonstrations.attempts
         ));
         let config = settings::imitator(warm_start);
-        let mut learner = self.learner(config, params, 0, None, Box::new(Unpublished))?;
+        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
         let imitation = Imitation {
             plan: warm_start,
             chat,
@@ -319,30 +345,29 @@ impl Session<'_> {
     fn learner(
         &self,
         config: LearnerConfig,
-        params: Params,
-        version: u64,
-        reference: Option<Params>,
+        from: Beginning,
         publisher: Box<dyn Publisher>,
     ) -> Result<TorchLearner, Failure> {
+        let Beginning { params, base, version, reference } = from;
+        let model = tokenizer_files(&self.policy_folder).map_err(unusable)?;
         let setup = LearnerSetup {
             config,
             params,
+            base,
             version,
             reference,
             publisher,
             collective: Box::new(Alone),
             checkpoints: self.checkpoints(),
-            model_folder: &self.policy_folder,
+            model: &model,
         };
         TorchLearner::new(setup).map_err(unusable)
     }
 
-    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it: kept when it begins, since checkpoints of
-    /// that time go.
-    fn reference(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
-        let frozen =
-            rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Frozen);
-        if rl.loss.kl.is_none() && !frozen {
+    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
+    /// when it begins, since checkpoints of that time go.
+    fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
+        if !looks_back(rl) && rl.lora.is_none() {
             return Ok(None);
         }
         let folder = self.files.folder().join(REFERENCE);
@@ -352,7 +377,7 @@ impl Session<'_> {
         }
         if checkpoint.version > 0 {
             let message = format!("the policy that this training began with is not in {}", folder.display());
-            let help = "the loss looks at it, for `kl` or as a teacher; train anew";
+            let help = "the training needs it, for `kl`, as a teacher or for its adapter; train anew";
             return Err(Failure::with_help(Exit::Results, message, help));
         }
         let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
@@ -368,6 +393,42 @@ impl Session<'_> {
         std::fs::rename(&unfinished, &folder).map_err(failed)?;
         std::fs::File::open(self.files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
         params.copy().map(Some).map_err(unusable)
+    }
+
+    /// What acts and what learns from a checkpoint on.
+    fn take_up(&self, rl: &RlPlan, checkpoint: Checkpoint) -> Result<(Engine, TorchLearner), Failure> {
+        let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
+        let first = self.first_policy(rl, &checkpoint)?;
+        let version = checkpoint.version;
+        let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
+            let engine = self.engine(&checkpoint)?;
+            let params = checkpoint.params.share();
+            let from = Beginning { params, base: None, version, reference: first };
+            let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
+            learner.restore(checkpoint).map_err(unusable)?;
+            return Ok((engine, learner));
+        };
+        let is_adapter = checkpoint.params.layout().lora().is_some();
+        // Until its first update a training has a whole model.
+        let params = if is_adapter {
+            checkpoint.params.share()
+        } else {
+            init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, Device::Cpu)
+                .map_err(unusable)?
+        };
+        let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
+        let publisher = AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) };
+        publisher.publish(version, &params).map_err(unusable)?;
+        // An adapter of zeros changes nothing: it is the model that learning began with.
+        let unchanged = || Params::zeros(Arc::clone(params.layout()), Device::Cpu).map_err(unusable);
+        let reference = looks_back(rl).then(unchanged).transpose()?;
+        let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
+        let from = Beginning { params, base, version, reference };
+        let mut learner = self.learner(config, from, Box::new(publisher))?;
+        if is_adapter {
+            learner.restore(checkpoint).map_err(unusable)?;
+        }
+        Ok((engine, learner))
     }
 
     /// What watches the policy; of a training that is taken up, with what its updates showed.
@@ -386,13 +447,7 @@ impl Session<'_> {
     /// From a checkpoint to the last update, with evaluations where they are due.
     fn reinforce(&self, rl: &RlPlan, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
         let snapshot = progress_of(&checkpoint.progress)?;
-        let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
-        let engine = self.engine(&checkpoint)?;
-        let (params, version) = (checkpoint.params.share(), checkpoint.version);
-        let reference = self.reference(rl, &checkpoint)?;
-        let mut learner = self.learner(config, params, version, reference, Box::new(engine.handle()))?;
-        learner.restore(checkpoint).map_err(unusable)?;
-
+        let (engine, learner) = self.take_up(rl, checkpoint)?;
         let stream_config = settings::stream(rl, self.plan.seed);
         let stream = GroupStream::new(stream_config, &self.slots, &self.kinds, snapshot.clone()).map_err(|error| {
             let help =
@@ -616,7 +671,9 @@ impl Session<'_> {
 
     fn policy(&self, engine: &Engine, chat: &Arc<Chat>, sampling: ReplySampling) -> Arc<dyn Policy> {
         let name = format!("torch:{}", self.files.run());
-        Arc::new(TorchPolicy::new(name, engine.handle(), Arc::clone(chat), sampling))
+        let lora = self.plan.rl.as_ref().and_then(|rl| rl.lora.as_ref());
+        let adapter = lora.map(|_| AdapterName::from(ADAPTER));
+        Arc::new(TorchPolicy::new(name, engine.handle(), Arc::clone(chat), sampling).with_adapter(adapter))
     }
 
     fn whole(&self, plan: RunPlan, policy: Arc<dyn Policy>, cast_bytes: usize) -> WholeRun<'_> {

@@ -4,15 +4,16 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LossPlan, OptimizerPlan, RlPlan,
-    Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LoraPlan, LossPlan, OptimizerPlan,
+    RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
     AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, KlEstimator,
     KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
-    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig, Teacher,
+    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig, LoraTarget,
+    OptimizerConfig, Teacher,
 };
 
 use crate::profile::{self, Phase};
@@ -52,6 +53,21 @@ pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
         observer: Some(OBSERVER),
         ..EngineConfig::default()
     }
+}
+
+/// The adapter that is learned.
+pub(super) fn lora(plan: &LoraPlan) -> LoraConfig {
+    let target = |target: &clawrl_config::LoraTarget| match target {
+        clawrl_config::LoraTarget::QProj => LoraTarget::QProj,
+        clawrl_config::LoraTarget::KProj => LoraTarget::KProj,
+        clawrl_config::LoraTarget::VProj => LoraTarget::VProj,
+        clawrl_config::LoraTarget::OProj => LoraTarget::OProj,
+        clawrl_config::LoraTarget::GateProj => LoraTarget::GateProj,
+        clawrl_config::LoraTarget::UpProj => LoraTarget::UpProj,
+        clawrl_config::LoraTarget::DownProj => LoraTarget::DownProj,
+    };
+    let targets = plan.targets.iter().map(target).collect();
+    LoraConfig { rank: i64::from(plan.rank), alpha: plan.alpha, targets }
 }
 
 /// The stream of groups.

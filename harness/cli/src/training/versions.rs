@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clawrl_config::{CheckpointPlan, TrainPlan};
 use clawrl_core::RunId;
 use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned};
-use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError};
+use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError, load_merged};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::held_out;
@@ -347,8 +347,13 @@ pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure
         })
     };
     let (first, second) = (known(arguments.first)?, known(arguments.second)?);
-    let load = |version| training.checkpoints.load(version, Device::Cpu).map_err(results);
-    let parameters = load(second.version)?.params.distances(&load(first.version)?.params).map_err(results)?;
+    // Of adapters, what they make of the model: factors say little by themselves.
+    let load = |version| {
+        training.checkpoints.load(version, Device::Cpu)?;
+        load_merged(&training.files.model_of(version), Device::Cpu)
+    };
+    let apart = load(second.version).and_then(|second| second.distances(&load(first.version)?));
+    let parameters = apart.map_err(results)?;
     let difference = Difference { versions: [first, second], parameters };
     if arguments.json {
         print_json(&difference)?;

@@ -26,8 +26,8 @@ use crate::read::{read, suite_file};
 use crate::source::{Source, Span};
 use crate::value;
 
-/// File of a policy's folder without which it is none.
-const POLICY_FILE: &str = "config.json";
+/// Files of a policy's folder without one of which it is none: of a model, of an adapter.
+const POLICY_FILES: [&str; 2] = ["config.json", "adapter_config.json"];
 
 /// Tokens of a reply when nothing is said.
 pub(super) const NEW_TOKENS: u32 = 48;
@@ -324,13 +324,14 @@ fn suite_path(path: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
-    if path.join(POLICY_FILE).is_file() {
+    if POLICY_FILES.iter().any(|name| path.join(name).is_file()) {
         return absolute(path);
     }
     let shown = path.display();
     let help = "name the folder of a policy, or write `preset: tiny` for a new one";
     if path.is_dir() {
-        return Err(Problem::new(format!("the folder `{shown}` has no {POLICY_FILE}"), help));
+        let message = format!("the folder `{shown}` has no {}", POLICY_FILES.join(" or "));
+        return Err(Problem::new(message, help));
     }
     Err(Problem::new(format!("there is no policy at `{shown}`"), help))
 }

@@ -104,6 +104,7 @@ impl Checker {
             ),
             outcome_weight: self.outcome_weight(file, objective),
             distillation: self.distillation(file, objective),
+            lora: file.lora.as_ref().map(|lora| self.lora(lora)),
             loss: file.loss.as_ref().map_or_else(|| objective.loss(), |loss| self.loss(loss, objective)),
             optimizer: self.optimizer(
                 file.optimizer.as_ref(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::distillation::DistillationFile;
 use super::importance::ImportanceFile;
+use super::lora::LoraFile;
 use super::plan::{
     Advantage, Aggregation, Device, KlEstimator, Objective, Preset, Reward, Schedule, Surrogate,
 };
@@ -205,6 +206,9 @@ pub(crate) struct RlFile {
     /// A teacher with hints. Left out: that of the objective, if it has one. Nothing below it: the defaults.
     #[serde(default, deserialize_with = "section")]
     pub(crate) distillation: Option<DistillationFile>,
+    /// Learns an adapter in place of the whole model. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) lora: Option<LoraFile>,
     /// The clipped policy gradient.
     pub(crate) loss: Option<LossFile>,
     /// AdamW. Defaults here: `learning_rate: 0.0005`, `beta2: 0.99`, `warm_up_steps: 0`, `final_fraction: 1`.

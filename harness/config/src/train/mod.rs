@@ -12,6 +12,7 @@ mod distillation;
 mod file;
 mod importance;
 mod layout;
+mod lora;
 mod plan;
 mod rota;
 mod summary;
@@ -21,6 +22,7 @@ pub use check::load_train;
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
 pub use layout::TrainRun;
+pub use lora::{LoraPlan, LoraTarget};
 pub use plan::{
     Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, GuardPlan, IcePop,
     Importance, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward,

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distillation::DistillationPlan;
+use super::lora::LoraPlan;
 
 /// What is trained, on which tasks and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,6 +163,9 @@ pub struct RlPlan {
     /// What is learned from a teacher, if there is one.
     #[serde(default)]
     pub distillation: Option<DistillationPlan>,
+    /// The adapter that is learned; `None` where the whole model is.
+    #[serde(default)]
+    pub lora: Option<LoraPlan>,
     /// The clipped policy gradient.
     pub loss: LossPlan,
     /// AdamW.

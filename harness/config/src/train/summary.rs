@@ -91,6 +91,9 @@ impl fmt::Display for TrainSummary {
                 "rl          {} updates of {} groups of {}; at most {} groups tried",
                 rl.updates, rl.batch_groups, rl.group_size, self.groups
             )?;
+            if let Some(lora) = &rl.lora {
+                writeln!(f, "adapter     {lora}")?;
+            }
             if let Some(taught) = &rl.distillation {
                 writeln!(f, "teacher     {taught}; outcomes count {} times", rl.outcome_weight)?;
             }

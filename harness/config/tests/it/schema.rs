@@ -292,6 +292,7 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Optimizer", train("warm_start: { optimizer: { zzz: 1 } }")),
         ("Rl", train("rl: { zzz: 1 }")),
         ("Distillation", train("rl: { distillation: { zzz: 1 } }")),
+        ("Lora", train("rl: { lora: { zzz: 1 } }")),
         ("Loss", train("rl: { loss: { zzz: 1 } }")),
         ("Kl", train("rl: { loss: { kl: { zzz: 1 } } }")),
         ("Importance", train("rl: { loss: { importance: { zzz: 1 } } }")),

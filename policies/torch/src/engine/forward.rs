@@ -5,7 +5,8 @@
 //!
 //! Shapes: letters of [`crate::ModelConfig`], R rows, S rows to sample from.
 
-use super::audited::{GemmRows, Matrix, dispatch};
+use super::adapters::AdaptedRows;
+use super::audited::{GemmRows, Matrix, ROW_BLOCK, dispatch};
 use super::kernels::{AddRmsNorm, AttendRow, GatedUnit, LANES, NormRotate, RmsNorm};
 use super::kv::Slab;
 use super::weights::{LayerWeights, Weights, values};
@@ -75,6 +76,8 @@ impl Forward {
         let half = |table: &tch::Tensor| values(&table.f_narrow(1, 0, config.head_dim / 2)?);
         let (cos, sin) = rope.tables();
         let logits = Matrix::zeros((LOGITS / vocabulary).clamp(1, samples), vocabulary)?;
+        // What an adapter reads begins at any row, and has a block behind its last.
+        let read = rows + ROW_BLOCK;
         Ok(Self {
             config: config.clone(),
             gemm_rows,
@@ -82,12 +85,12 @@ impl Forward {
             sin: half(sin)?,
             ids: Vec::with_capacity(rows),
             x: Matrix::zeros(rows, d)?,
-            normed: Matrix::zeros(rows, d)?,
+            normed: Matrix::zeros(read, d)?,
             qkv: Matrix::zeros(rows, q + 2 * kv)?,
-            attended: Matrix::zeros(rows, q)?,
+            attended: Matrix::zeros(read, q)?,
             delta: Matrix::zeros(rows, d)?,
             gate_up: Matrix::zeros(rows, 2 * f)?,
-            unit: Matrix::zeros(rows, f)?,
+            unit: Matrix::zeros(read, f)?,
             hidden: Matrix::zeros(samples, d)?,
             logits_rows: logits.data().len() / vocabulary,
             logits,
@@ -100,10 +103,11 @@ impl Forward {
         self.gemm_rows.together(rows)
     }
 
-    /// Computes the rows and stores their keys and values.
+    /// Computes the rows and stores their keys and values. No row is in two of `adapted`.
     pub(super) fn run(
         &mut self,
         weights: &Weights,
+        adapted: &[AdaptedRows<'_>],
         rows: &[Row],
         slabs: &mut [&mut Slab],
     ) -> Result<(), TorchError> {
@@ -125,14 +129,26 @@ impl Forward {
                 self.add_and_norm(count, &layer.input_norm);
             }
             self.qkv.multiply(&self.normed, 0, count, &layer.qkv, how)?;
+            for rows in adapted {
+                rows.add(rows.layer(index).qkv.as_ref(), &self.normed, &mut self.qkv, how)?;
+            }
             self.attend(index, layer, rows, slabs);
             self.delta.multiply(&self.attended, 0, count, &layer.o, how)?;
+            for rows in adapted {
+                rows.add(rows.layer(index).o.as_ref(), &self.attended, &mut self.delta, how)?;
+            }
             self.add_and_norm(count, &layer.post_norm);
             self.gate_up.multiply(&self.normed, 0, count, &layer.gate_up, how)?;
+            for rows in adapted {
+                rows.add(rows.layer(index).gate_up.as_ref(), &self.normed, &mut self.gate_up, how)?;
+            }
             let width = self.unit.columns();
             let gate_up = &self.gate_up.data()[..count * 2 * width];
             dispatch(GatedUnit { gate_up, width, out: &mut self.unit.data_mut()[..count * width] });
             self.delta.multiply(&self.unit, 0, count, &layer.down, how)?;
+            for rows in adapted {
+                rows.add(rows.layer(index).down.as_ref(), &self.unit, &mut self.delta, how)?;
+            }
         }
         Ok(())
     }

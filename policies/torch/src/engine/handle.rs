@@ -1,5 +1,6 @@
 //! The engine from outside: its owner, and handles for everybody who asks.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -8,12 +9,14 @@ use clawrl_core::FinishReason;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::adapters::{AdapterName, AdapterWeights};
 use super::config::EngineConfig;
 use super::kv::{KvPool, pages_needed};
+use super::prefixes::Owner;
 use super::request::{EngineError, GenerateRequest, Generated, PublishError};
 use super::stats::{EngineStats, SharedStats};
 use super::weights::Weights;
-use super::worker::{Message, Submission, Worker};
+use super::worker::{Message, Published, Submission, Worker};
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params};
 
@@ -41,7 +44,8 @@ struct Shared {
     /// Free places of the queue. Closed when the engine is gone.
     places: Arc<Semaphore>,
     stats: SharedStats,
-    latest: Mutex<Latest>,
+    /// Of the model, and of each adapter that is resident.
+    latest: Mutex<HashMap<Owner, Latest>>,
     cause: OnceLock<String>,
 }
 
@@ -75,7 +79,7 @@ impl Engine {
             messages: sender,
             places: Arc::new(Semaphore::new(config.queue.min(Semaphore::MAX_PERMITS))),
             stats: SharedStats::default(),
-            latest: Mutex::new(Latest { version, taken: None }),
+            latest: Mutex::new(HashMap::from([(None, Latest { version, taken: None })])),
             cause: OnceLock::new(),
             config,
         });
@@ -177,6 +181,7 @@ impl EngineHandle {
         let places = Arc::clone(&shared.places);
         let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
         let (reply, answer) = oneshot::channel();
+        // Whether its adapter is there is asked where it runs: it may be taken away while the request waits.
         let message = Message::Generate(Submission { request, reply, place });
         shared.messages.send(message).map_err(|_| shared.gone())?;
         answer.await.unwrap_or_else(|_| Err(shared.gone()))
@@ -193,20 +198,63 @@ impl EngineHandle {
             return Err(PublishError::OtherShape);
         }
         let weights = Box::new(Weights::snapshot(version, params)?);
+        self.hand_over(None, version, Published::Model(weights))
+    }
+
+    /// The same for an adapter, which is resident from then on under its name: a new one, at any version, or a newer version
+    /// of one that is there. Requests that run with it go on with the newer version.
+    ///
+    /// # Errors
+    /// [`PublishError`]; the engine goes on with what it has.
+    pub fn publish_adapter(
+        &self,
+        name: &AdapterName,
+        version: u64,
+        params: &Params,
+    ) -> Result<Applied, PublishError> {
+        let (model, layout) = (&self.shared.layout, params.layout());
+        if layout.lora().is_none() || layout.config() != model.config() {
+            return Err(PublishError::OtherShape);
+        }
+        let weights = Box::new(AdapterWeights::snapshot(version, params)?);
+        self.hand_over(Some(Arc::clone(name)), version, Published::Adapter(Arc::clone(name), weights))
+    }
+
+    /// Takes an adapter away. Requests that run or wait for it end with [`EngineError::NoAdapter`]. False when it is not there.
+    pub fn remove_adapter(&self, name: &AdapterName) -> bool {
+        let mut latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_there = latest.remove(&Some(Arc::clone(name))).is_some();
+        // An engine that is gone has none.
+        was_there && self.shared.messages.send(Message::RemoveAdapter(Arc::clone(name))).is_ok()
+    }
+
+    /// Names of the adapters that are resident, ascending.
+    #[must_use]
+    pub fn adapters(&self) -> Vec<AdapterName> {
+        let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<AdapterName> = latest.keys().flatten().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn hand_over(&self, owner: Owner, version: u64, published: Published) -> Result<Applied, PublishError> {
+        let shared = &self.shared;
         // Held until it is sent, so that versions arrive in order.
         let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if version <= latest.version {
-            return Err(PublishError::NotNewer { version, latest: latest.version });
-        }
-        if let Some(taken) = latest.taken.take() {
-            // It is closed, not sent to: an error is what is waited for.
-            let _ = taken.recv();
+        if let Some(latest) = latest.get_mut(&owner) {
+            if version <= latest.version {
+                return Err(PublishError::NotNewer { version, latest: latest.version });
+            }
+            if let Some(taken) = latest.taken.take() {
+                // It is closed, not sent to: an error is what is waited for.
+                let _ = taken.recv();
+            }
         }
         let (applied_sender, applied) = oneshot::channel();
         let (taken_sender, taken) = bounded(1);
-        let message = Message::Publish { weights, taken: taken_sender, applied: applied_sender };
+        let message = Message::Publish { published, taken: taken_sender, applied: applied_sender };
         shared.messages.send(message).map_err(|_| shared.cannot_publish())?;
-        *latest = Latest { version, taken: Some(taken) };
+        latest.insert(owner, Latest { version, taken: Some(taken) });
         Ok(Applied { applied, shared: Arc::clone(shared) })
     }
 
@@ -279,6 +327,7 @@ mod tests {
             top_k: 0,
             seed,
             stop_ids: Vec::new(),
+            adapter: None,
         };
         let waiting: Vec<_> = (0..5)
             .map(|seed| {

@@ -8,10 +8,12 @@
 //! whatever else runs. I2. A request is answered, refused by name or cancelled by its caller; memory makes it wait,
 //! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights that gave
 //! its logits; a swap neither stops nor restarts a sequence. I4. Keys and values computed by one version serve new
-//! requests of that version only.
+//! requests of that version only, and those computed with an adapter, requests for that adapter only. I5. Several adapters are
+//! resident at once, each request chooses one or none, and none is ever merged into the model.
 //!
 //! Cancellation: dropping the future of [`EngineHandle::generate`] ends the sequence before the next step.
 
+mod adapters;
 pub(crate) mod audited;
 mod config;
 mod forward;
@@ -20,6 +22,7 @@ pub(crate) mod kernels;
 mod kv;
 mod philox;
 mod prefix;
+mod prefixes;
 mod request;
 mod sampling;
 mod sequence;
@@ -27,6 +30,7 @@ mod stats;
 mod weights;
 mod worker;
 
+pub use adapters::AdapterName;
 pub use config::{EngineConfig, EngineObserver, EngineWork};
 pub use handle::{Applied, Engine, EngineHandle};
 pub use request::{EngineError, GenerateRequest, Generated, PublishError};

@@ -1,7 +1,6 @@
 //! Beginnings that were computed: a tree of pages by the ids that they hold.
 //!
-//! I1. The tree belongs to one version of the weights; another version's requests find nothing in it, and a new version
-//! empties it. I2. What is found was computed from exactly the ids asked for. I3. Only leaves are given up, the one
+//! I1. The tree belongs to one version of the weights; another version's requests find nothing in it. I2. What is found was computed from exactly the ids asked for. I3. Only leaves are given up, the one
 //! first that was not used for the longest time.
 //!
 //! A node is a page, its edge the ids in it; nodes that are not full are leaves.
@@ -21,7 +20,6 @@ pub(super) struct PrefixCache {
     roots: Vec<usize>,
     /// Leaves by when they were used last.
     leaves: BTreeSet<(u64, usize)>,
-    clock: u64,
     len: usize,
 }
 
@@ -56,7 +54,6 @@ impl PrefixCache {
             vacant: Vec::new(),
             roots: Vec::new(),
             leaves: BTreeSet::new(),
-            clock: 0,
             len: 0,
         }
     }
@@ -67,16 +64,15 @@ impl PrefixCache {
     }
 
     /// The longest beginning of a prompt that is there. Without the last hidden row it is shorter than the prompt, so
-    /// that there is a row to compute it from.
-    pub(super) fn find(&mut self, version: u64, prompt: &[u32]) -> Match {
+    /// that there is a row to compute it from. `now` is later than any before.
+    pub(super) fn find(&mut self, now: u64, version: u64, prompt: &[u32]) -> Match {
         let mut found = Match::default();
         if version != self.version {
             return found;
         }
-        self.clock += 1;
         let (mut parent, mut rest) = (None, prompt);
         while let Some((node, same)) = self.closest(parent, rest) {
-            self.touch(node);
+            self.touch(now, node);
             let Some(at) = &self.nodes[node] else { break };
             found.pages.push(Rc::clone(&at.page));
             found.len += same;
@@ -99,9 +95,10 @@ impl PrefixCache {
         found
     }
 
-    /// Keeps the pages of a sequence: they hold what `version` computed from `ids`.
+    /// Keeps the pages of a sequence: they hold what `version` computed from `ids`. `now` is later than any before.
     pub(super) fn insert(
         &mut self,
+        now: u64,
         version: u64,
         ids: &[u32],
         pages: &[Rc<KvPage>],
@@ -110,7 +107,6 @@ impl PrefixCache {
         if version != self.version {
             return;
         }
-        self.clock += 1;
         let mut parent = None;
         let chunks = ids.chunks(PAGE);
         let last = chunks.len().saturating_sub(1);
@@ -119,9 +115,9 @@ impl PrefixCache {
             let mut same = present.filter(|&node| self.nodes[node].as_ref().is_some_and(|at| at.ids == ids));
             let node = match same.next() {
                 Some(node) => node,
-                None => self.add(parent, ids, page),
+                None => self.add(now, parent, ids, page),
             };
-            self.touch(node);
+            self.touch(now, node);
             if index == last
                 && hidden.is_some()
                 && let Some(at) = &mut self.nodes[node]
@@ -152,9 +148,14 @@ impl PrefixCache {
         true
     }
 
-    /// Forgets everything: from now on the tree belongs to this version (I1).
-    pub(super) fn restart(&mut self, version: u64) {
-        *self = Self::new(version);
+    /// When the leaf was used that goes first.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.leaves.first().map(|&(used, _)| used)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.version);
     }
 
     fn children(&self, parent: Option<usize>) -> &[usize] {
@@ -181,14 +182,14 @@ impl PrefixCache {
         best.map(|(child, (same, _))| (child, same))
     }
 
-    fn add(&mut self, parent: Option<usize>, ids: &[u32], page: &Rc<KvPage>) -> usize {
+    fn add(&mut self, now: u64, parent: Option<usize>, ids: &[u32], page: &Rc<KvPage>) -> usize {
         let node = Node {
             ids: ids.to_vec(),
             page: Rc::clone(page),
             hidden: None,
             parent,
             children: Vec::new(),
-            used: self.clock,
+            used: now,
         };
         let place = self.vacant.pop().unwrap_or(self.nodes.len());
         if place == self.nodes.len() {
@@ -196,7 +197,7 @@ impl PrefixCache {
         } else {
             self.nodes[place] = Some(node);
         }
-        self.leaves.insert((self.clock, place));
+        self.leaves.insert((now, place));
         self.len += 1;
         match parent.and_then(|parent| self.nodes[parent].as_mut().map(|at| (parent, at))) {
             Some((parent, at)) => {
@@ -208,13 +209,13 @@ impl PrefixCache {
         place
     }
 
-    fn touch(&mut self, node: usize) {
+    fn touch(&mut self, now: u64, node: usize) {
         if let Some(at) = &mut self.nodes[node] {
             if at.children.is_empty() {
                 self.leaves.remove(&(at.used, node));
-                self.leaves.insert((self.clock, node));
+                self.leaves.insert((now, node));
             }
-            at.used = self.clock;
+            at.used = now;
         }
     }
 }
@@ -246,11 +247,11 @@ mod tests {
         let (pool, mut cache) = (pool(), PrefixCache::new(3));
         let ids: Vec<u32> = (0..40).collect();
         let hidden: Rc<[f32]> = Rc::from([1.0f32].as_slice());
-        cache.insert(3, &ids, slab(&pool, 40).pages(), Some(hidden));
-        cache.insert(2, &[9; 20], slab(&pool, 20).pages(), None);
+        cache.insert(1, 3, &ids, slab(&pool, 40).pages(), Some(hidden));
+        cache.insert(2, 2, &[9; 20], slab(&pool, 20).pages(), None);
 
         let mut check = |version, prompt: &[u32], expected: (usize, bool)| {
-            let found = cache.find(version, prompt);
+            let found = cache.find(3, version, prompt);
             assert_eq!((found.len, found.hidden.is_some()), expected, "{prompt:?}");
             assert_eq!(found.pages.len(), found.len.div_ceil(PAGE));
         };
@@ -264,8 +265,8 @@ mod tests {
         check(3, &[5], (0, false));
         check(3, &[9; 20], (0, false));
         check(2, &ids, (0, false));
-        cache.restart(4);
-        assert_eq!(cache.find(4, &ids).len, 0);
+        cache.clear();
+        assert_eq!(cache.find(4, 3, &ids).len, 0);
         assert_eq!(pool.live(), 0);
     }
 
@@ -274,15 +275,15 @@ mod tests {
     fn the_leaf_unused_for_longest_goes_first() {
         let (pool, mut cache) = (pool(), PrefixCache::new(0));
         let ids: Vec<u32> = (0..33).collect();
-        cache.insert(0, &ids, slab(&pool, 33).pages(), None);
+        cache.insert(1, 0, &ids, slab(&pool, 33).pages(), None);
         let mut other = ids[..16].to_vec();
         other.extend([99; 10]);
-        cache.insert(0, &other, slab(&pool, 26).pages(), None);
+        cache.insert(2, 0, &other, slab(&pool, 26).pages(), None);
         // Both share the first page.
         assert_eq!((cache.len(), pool.live()), (4, 4));
-        let _ = cache.find(0, &ids);
+        let _ = cache.find(3, 0, &ids);
         assert!(cache.evict());
-        assert_eq!((cache.find(0, &other).len, cache.find(0, &ids).len), (16, 32));
+        assert_eq!((cache.find(4, 0, &other).len, cache.find(5, 0, &ids).len), (16, 32));
         for left in [2, 1, 0] {
             assert!(cache.evict());
             assert_eq!((cache.len(), pool.live()), (left, left));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clawrl_core::FinishReason;
 
+use super::adapters::AdapterName;
 use super::sampling::Sampling;
 use crate::ModelConfig;
 
@@ -24,6 +25,8 @@ pub struct GenerateRequest {
     pub seed: u64,
     /// A sampled token of these ends the reply and is its last.
     pub stop_ids: Vec<u32>,
+    /// The adapter that the model computes with; `None` for the model as it is.
+    pub adapter: Option<AdapterName>,
 }
 
 impl GenerateRequest {
@@ -72,7 +75,7 @@ pub struct Generated {
     pub logprobs: Vec<f32>,
     /// Log-probability within what top-k and top-p left, where one of them is on. Never for a ratio. T.
     pub set_logprobs: Option<Vec<f32>>,
-    /// Version of the weights that sampled each token, as (first index, version), ascending.
+    /// Version of the weights, or of the adapter, that sampled each token, as (first index, version), ascending.
     pub versions: Vec<(u32, u64)>,
     /// Why it ended.
     pub finish: FinishReason,
@@ -102,6 +105,9 @@ pub enum EngineError {
         /// Size of the vocabulary.
         vocabulary: i64,
     },
+    /// An adapter that was not published, or that was taken away.
+    #[error("there is no adapter `{0}`")]
+    NoAdapter(String),
     /// A sampling option out of range.
     #[error("{0}")]
     BadSampling(String),
@@ -118,7 +124,7 @@ pub enum EngineError {
     /// The weights give no numbers.
     #[error("version {version} of the weights gives logits that are not finite")]
     NotFinite {
-        /// Version of the weights.
+        /// Version of the weights, or of the adapter.
         version: u64,
     },
     /// The engine does not run any more.
@@ -132,7 +138,7 @@ pub enum EngineError {
 /// Why weights were not published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// Weights of another model.
+    /// Weights of another model, or an adapter for one.
     #[error("the published weights have another shape than the engine's model")]
     OtherShape,
     /// Versions only rise.
@@ -167,6 +173,7 @@ mod tests {
             top_k: 0,
             seed: 0,
             stop_ids: Vec::new(),
+            adapter: None,
         };
         change(&mut request);
         assert_eq!(request.check(&ModelConfig::tiny(64, 0)), expected);

@@ -6,6 +6,7 @@ use clawrl_core::FinishReason;
 use tokio::sync::oneshot;
 
 use super::kv::Slab;
+use super::prefixes::Owner;
 use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampling};
 
@@ -20,7 +21,9 @@ pub(super) struct Sequence {
     pub(super) ids: Vec<u32>,
     pub(super) prompt_len: usize,
     pub(super) slab: Slab,
-    /// Version that computed the whole slab; `None` when several did.
+    /// The adapter that it computes with, if any.
+    pub(super) owner: Owner,
+    /// Version, of the owner, that computed the whole slab; `None` when several did.
     pub(super) origin: Option<u64>,
     /// The last hidden row, where it was found instead of computed.
     pub(super) hidden: Option<Rc<[f32]>>,
@@ -49,6 +52,7 @@ impl Sequence {
             prompt_len: request.prompt.len(),
             ids: request.prompt.to_vec(),
             slab,
+            owner: request.adapter,
             origin: Some(origin),
             hidden,
             sampling,

@@ -6,7 +6,7 @@
 //!
 //! Errors: what libtorch refuses ends the engine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::adapters::{AdaptedRows, AdapterName, AdapterWeights};
 use super::audited::GemmRows;
 use super::config::{EngineConfig, EngineObserver, EngineWork};
 use super::forward::{Forward, Row};
 use super::kv::{KvPool, Slab, pages_needed};
-use super::prefix::{Match, PrefixCache, common};
+use super::prefix::{Match, common};
+use super::prefixes::{Owner, PrefixCaches};
 use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampler};
 use super::sequence::{Reply, Sequence};
@@ -43,17 +45,26 @@ pub(super) enum Message {
     Generate(Submission),
     /// Weights to use from the next step on.
     Publish {
-        weights: Box<Weights>,
+        published: Published,
         /// Dropped when the message was taken.
         taken: Sender<()>,
         /// Hears when the weights are in use.
         applied: oneshot::Sender<()>,
     },
+    /// An adapter that is not served any more.
+    RemoveAdapter(AdapterName),
     /// The end.
     Stop,
     /// A defect, for tests of what follows one.
     #[cfg(test)]
     Panic,
+}
+
+/// What is published.
+#[derive(Debug)]
+pub(super) enum Published {
+    Model(Box<Weights>),
+    Adapter(AdapterName, Box<AdapterWeights>),
 }
 
 /// Operations of a multiplication from which on other threads are worth waking: a thread does this many in about a
@@ -66,17 +77,21 @@ pub(super) struct Worker {
     config: EngineConfig,
     model: ModelConfig,
     weights: Weights,
+    adapters: BTreeMap<AdapterName, AdapterWeights>,
     forward: Forward,
     pool: Rc<KvPool>,
-    cache: PrefixCache,
+    caches: PrefixCaches,
     messages: Receiver<Message>,
     waiting: VecDeque<Submission>,
+    /// By adapter, so that the rows of each are adjacent.
     running: Vec<Sequence>,
     sampler: Sampler,
     answers: Vec<(Reply, Result<Generated, EngineError>)>,
     stats: EngineStats,
     shared: SharedStats,
     rows: Vec<Row>,
+    /// The first row behind those of each adapter of the step, in order.
+    spans: Vec<(Owner, usize)>,
     picks: Vec<Pick>,
     draws: Vec<Option<Draw>>,
 }
@@ -108,10 +123,14 @@ impl Worker {
         let model = weights.layout.config().clone();
         let gemm_rows = if config.reproducible { GemmRows::Blocks } else { GemmRows::All };
         let rows = config.max_batch + config.max_prefill_rows;
+        let mut caches = PrefixCaches::default();
+        caches.restart(None, weights.version);
         let worker = Self {
+            adapters: BTreeMap::new(),
+            spans: Vec::new(),
             forward: Forward::new(&model, rows, config.max_batch, gemm_rows)?,
             pool: KvPool::new(&model, config.kv_budget_bytes),
-            cache: PrefixCache::new(weights.version),
+            caches,
             messages,
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -134,6 +153,7 @@ impl Worker {
     pub(super) fn run(&mut self) -> Result<(), TorchError> {
         while self.take_messages() {
             self.drop_cancelled();
+            self.refuse_unserved();
             self.admit();
             if !self.running.is_empty() {
                 let (start, prompt_rows) = (Instant::now(), self.stats.prompt_rows);
@@ -171,11 +191,15 @@ impl Worker {
     fn obey(&mut self, message: Message) -> bool {
         match message {
             Message::Generate(submission) => self.waiting.push_back(submission),
-            Message::Publish { weights, taken, applied } => {
+            Message::Publish { published, taken, applied } => {
                 drop(taken);
-                self.swap(*weights);
+                self.swap(published);
                 // Whoever published may not want to know.
                 let _ = applied.send(());
+            }
+            Message::RemoveAdapter(name) => {
+                self.adapters.remove(&name);
+                self.caches.remove(&Some(name));
             }
             Message::Stop => return false,
             #[cfg(test)]
@@ -190,18 +214,65 @@ impl Worker {
         }
     }
 
-    fn swap(&mut self, weights: Weights) {
+    fn swap(&mut self, published: Published) {
         let start = Instant::now();
-        let version = weights.version;
-        self.weights = weights;
-        self.cache.restart(version);
-        for sequence in &mut self.running {
-            sequence.origin = (sequence.slab.len() == 0).then_some(version);
+        match published {
+            Published::Model(weights) => {
+                self.stats.version = weights.version;
+                self.weights = *weights;
+                // What adapters computed is of the model before, too.
+                self.caches.forget_pages();
+                self.caches.restart(None, self.weights.version);
+                for index in 0..self.running.len() {
+                    self.begin_anew(index);
+                }
+            }
+            Published::Adapter(name, weights) => {
+                let owner = Some(Arc::clone(&name));
+                self.caches.restart(owner.clone(), weights.version);
+                self.adapters.insert(name, *weights);
+                for index in 0..self.running.len() {
+                    if self.running[index].owner == owner {
+                        self.begin_anew(index);
+                    }
+                }
+            }
         }
         self.stats.swaps += 1;
-        self.stats.version = version;
         self.shared.write(&self.stats);
         self.tell(EngineWork::Swap, start.elapsed());
+    }
+
+    /// A sequence goes on by another version than before, unless nothing of it was computed.
+    fn begin_anew(&mut self, index: usize) {
+        let version = self.version_of(&self.running[index].owner);
+        let sequence = &mut self.running[index];
+        sequence.origin = version.filter(|_| sequence.slab.len() == 0);
+    }
+
+    /// Version that an owner computes by now; `None` of an adapter that is not there.
+    fn version_of(&self, owner: &Owner) -> Option<u64> {
+        match owner {
+            None => Some(self.weights.version),
+            Some(name) => self.adapters.get(name).map(|adapter| adapter.version),
+        }
+    }
+
+    /// Answers whoever asks for an adapter that is not there.
+    fn refuse_unserved(&mut self) {
+        let is_served = |owner: &Owner| owner.as_ref().is_none_or(|name| self.adapters.contains_key(name));
+        let refusal = |owner: Owner| EngineError::NoAdapter(owner.as_deref().unwrap_or_default().to_owned());
+        let mut refused = Vec::new();
+        if self.waiting.iter().any(|submission| !is_served(&submission.request.adapter)) {
+            let (served, unserved) = std::mem::take(&mut self.waiting)
+                .into_iter()
+                .partition::<VecDeque<_>, _>(|submission| is_served(&submission.request.adapter));
+            self.waiting = served;
+            refused.extend(unserved.into_iter().map(|sub| (sub.reply, Err(refusal(sub.request.adapter)))));
+        }
+        let running = self.running.extract_if(.., |sequence| !is_served(&sequence.owner));
+        refused.extend(running.map(|sequence| (sequence.reply, Err(refusal(sequence.owner)))));
+        self.answers.extend(refused);
     }
 
     fn drop_cancelled(&mut self) {
@@ -216,7 +287,9 @@ impl Worker {
         while self.running.len() < self.config.max_batch && index < self.waiting.len() {
             let prompt = Arc::clone(&self.waiting[index].request.prompt);
             let most_tokens = self.waiting[index].request.most_tokens(&self.model);
-            match self.admission(&prompt, most_tokens) {
+            let owner = self.waiting[index].request.adapter.clone();
+            let Some(version) = self.version_of(&owner) else { break };
+            match self.admission(&owner, version, &prompt, most_tokens) {
                 Admission::Shared => index += 1,
                 Admission::NoRoom => break,
                 Admission::Now(slab, hidden) => {
@@ -224,18 +297,18 @@ impl Worker {
                     drop(submission.place);
                     self.stats.reused_prompt_rows += slab.len() as u64;
                     let (request, reply) = (submission.request, submission.reply);
-                    let origin = self.weights.version;
-                    self.running.push(Sequence::new(request, most_tokens, reply, slab, hidden, origin));
+                    let place = self.running.partition_point(|other| other.owner <= owner);
+                    let sequence = Sequence::new(request, most_tokens, reply, slab, hidden, version);
+                    self.running.insert(place, sequence);
                 }
             }
         }
     }
 
-    fn admission(&mut self, prompt: &[u32], most_tokens: usize) -> Admission {
-        let version = self.weights.version;
+    fn admission(&mut self, owner: &Owner, version: u64, prompt: &[u32], most_tokens: usize) -> Admission {
         let shares = self.config.share_prefixes;
-        let mut found = if shares { self.cache.find(version, prompt) } else { Match::default() };
-        if shares && self.is_being_computed(prompt, found.len) {
+        let mut found = if shares { self.caches.find(owner, version, prompt) } else { Match::default() };
+        if shares && self.is_being_computed(owner, version, prompt, found.len) {
             return Admission::Shared;
         }
         // The last token of a sequence is never computed.
@@ -244,7 +317,7 @@ impl Worker {
             if let Some(reservation) = self.pool.reserve(pages_needed(positions, found.len, shares)) {
                 return Admission::Now(Slab::new(found.pages, found.len, reservation), found.hidden);
             }
-            if self.cache.evict() {
+            if self.caches.evict() {
                 continue;
             }
             if !self.running.is_empty() || found.pages.is_empty() {
@@ -256,11 +329,11 @@ impl Worker {
     }
 
     /// Whether a running sequence computes at least half of the rows that this prompt still needs.
-    fn is_being_computed(&self, prompt: &[u32], found: usize) -> bool {
+    fn is_being_computed(&self, owner: &Owner, version: u64, prompt: &[u32], found: usize) -> bool {
         let needed = prompt.len() - found;
         needed > 1
             && self.running.iter().any(|other| {
-                other.in_prompt() && other.origin == Some(self.weights.version) && {
+                other.in_prompt() && other.owner == *owner && other.origin == Some(version) && {
                     let shared = common(&other.ids[..other.prompt_len], prompt);
                     2 * shared.saturating_sub(found) >= needed
                 }
@@ -280,7 +353,15 @@ impl Worker {
         let hidden = self.model.hidden_size as usize;
         self.set_threads(self.rows.len(), 2 * hidden * self.model.intermediate_size as usize);
         let mut slabs: Vec<&mut Slab> = self.running.iter_mut().map(|sequence| &mut sequence.slab).collect();
-        self.forward.run(&self.weights, &self.rows, &mut slabs)?;
+        let mut start = 0;
+        let mut adapted = Vec::new();
+        for (owner, end) in &self.spans {
+            if let Some(adapter) = owner.as_ref().and_then(|name| self.adapters.get(name)) {
+                adapted.push(AdaptedRows { start, end: *end, adapter });
+            }
+            start = *end;
+        }
+        self.forward.run(&self.weights, &adapted, &self.rows, &mut slabs)?;
         for (place, pick) in self.picks.iter().enumerate() {
             let sequence = &mut self.running[pick.sequence];
             match (pick.row, sequence.hidden.take()) {
@@ -292,7 +373,8 @@ impl Worker {
                         && let Some(origin) = sequence.origin
                     {
                         let hidden = Some(Rc::from(hidden));
-                        self.cache.insert(origin, &sequence.ids, sequence.slab.pages(), hidden);
+                        let pages = sequence.slab.pages();
+                        self.caches.insert(&sequence.owner, origin, &sequence.ids, pages, hidden);
                     }
                 }
             }
@@ -305,7 +387,8 @@ impl Worker {
             self.draws.push(self.sampler.draw(logits, &sequence.sampling, position));
         })?;
         for (pick, &draw) in self.picks.iter().zip(&self.draws) {
-            self.running[pick.sequence].push(draw, self.weights.version);
+            let version = self.version_of(&self.running[pick.sequence].owner);
+            self.running[pick.sequence].push(draw, version.unwrap_or_default());
             self.stats.sampled_tokens += u64::from(draw.is_some());
         }
         self.stats.steps += 1;
@@ -316,6 +399,7 @@ impl Worker {
     /// Chooses the rows of a step and makes room for them.
     fn plan(&mut self) {
         self.rows.clear();
+        self.spans.clear();
         self.picks.clear();
         let mut prompt_rows = self.config.max_prefill_rows;
         for (index, sequence) in self.running.iter_mut().enumerate() {
@@ -331,6 +415,10 @@ impl Worker {
             sequence.slab.grow(count);
             let ids = sequence.ids[start..start + count].iter();
             self.rows.extend(ids.zip(start..).map(|(&id, position)| Row { slab: index, position, id }));
+            match self.spans.last_mut() {
+                Some((owner, end)) if *owner == sequence.owner => *end = self.rows.len(),
+                _ => self.spans.push((sequence.owner.clone(), self.rows.len())),
+            }
             if count == pending {
                 let row = (count > 0).then(|| self.rows.len() - 1);
                 self.picks.push(Pick { sequence: index, row });
@@ -345,7 +433,7 @@ impl Worker {
                 && let (Some(origin), Some(Ok(_))) = (sequence.origin, &sequence.end)
             {
                 let ids = &sequence.ids[..sequence.slab.len()];
-                self.cache.insert(origin, ids, sequence.slab.pages(), None);
+                self.caches.insert(&sequence.owner, origin, ids, sequence.slab.pages(), None);
             }
             self.stats.finished += 1;
             self.answers.extend(sequence.into_answer());
@@ -357,7 +445,7 @@ impl Worker {
         self.stats.running = self.running.len();
         self.stats.waiting = self.waiting.len();
         self.stats.kv_bytes = self.pool.live() as u64 * page_bytes;
-        self.stats.retained_bytes = self.cache.len() as u64 * page_bytes;
+        self.stats.retained_bytes = self.caches.len() as u64 * page_bytes;
         self.shared.write(&self.stats);
     }
 }

@@ -6,7 +6,8 @@
 //! yield.
 //!
 //! I1. Gradients are added to the given buffer; the caller zeroes it once an optimizer step. I2. With
-//! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`].
+//! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`]. I3. Of a model with an
+//! adapter, gradients are those of the adapter alone, and none of the model's own matrices are computed.
 //!
 //! Shapes: R rows, M predicted rows, D hidden size.
 
@@ -16,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
 use crate::error::TorchError;
-use crate::model::{LayerParams, PackedRows, ParamLayout, Params, layer_forward, rms_norm};
+use crate::model::{
+    Adapted, LayerAdapter, LayerParams, PackedRows, ParamLayout, Params, layer_forward, rms_norm,
+};
 
 /// What is kept between forward and backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,7 +35,7 @@ pub enum Activations {
 /// A forward pass that can be gone back.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
-    params: &'a Params,
+    adapted: Adapted<'a>,
     rows: &'a PackedRows,
     layers: Vec<LayerPass>,
     last_rd: Tensor,
@@ -45,7 +48,27 @@ pub(crate) struct Pass<'a> {
 struct LayerPass {
     input_rd: Tensor,
     /// Leaves and output with their graph, where activations are kept.
-    kept: Option<(LayerParams, Tensor)>,
+    kept: Option<(Leaves, Tensor)>,
+}
+
+/// A layer whose trained tensors are leaves (I3).
+#[derive(Debug)]
+struct Leaves {
+    layer: LayerParams,
+    adapter: LayerAdapter,
+    trains_layer: bool,
+}
+
+impl Leaves {
+    fn new(adapted: Adapted<'_>, index: i64) -> Result<Self, TorchError> {
+        let (layer, adapter) = (adapted.model.layer(index)?, adapted.layer_adapter(index)?.leaves()?);
+        let trains_layer = adapted.adapter.is_none();
+        Ok(Self { layer: if trains_layer { layer.leaves()? } else { layer }, adapter, trains_layer })
+    }
+
+    fn trained(&self) -> Vec<&Tensor> {
+        if self.trains_layer { self.layer.all().to_vec() } else { self.adapter.all() }
+    }
 }
 
 impl<'a> Pass<'a> {
@@ -54,25 +77,26 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub(crate) fn forward(
-        params: &'a Params,
+        adapted: Adapted<'a>,
         rows: &'a PackedRows,
         predicting: &Tensor,
         activations: Activations,
     ) -> Result<Self, TorchError> {
+        let params = adapted.model;
         let config = params.layout().config();
         let mut x_rd = embed(params, rows)?;
         let mut layers = Vec::new();
         for index in 0..config.num_hidden_layers {
-            let layer = params.layer(index)?;
             let (kept, output_rd) = match activations {
                 Activations::Keep => {
-                    let (leaves, input_rd) = (layer.leaves()?, leaf(&x_rd)?);
-                    let output_rd = layer_forward(config, &leaves, &input_rd, rows)?;
+                    let (leaves, input_rd) = (Leaves::new(adapted, index)?, leaf(&x_rd)?);
+                    let output_rd = layer_forward(config, &leaves.layer, &leaves.adapter, &input_rd, rows)?;
                     x_rd = input_rd;
                     (Some((leaves, output_rd.shallow_clone())), output_rd.f_detach()?)
                 }
                 Activations::Recompute => {
-                    (None, tch::no_grad(|| layer_forward(config, &layer, &x_rd, rows))?)
+                    let (layer, adapter) = (params.layer(index)?, adapted.layer_adapter(index)?);
+                    (None, tch::no_grad(|| layer_forward(config, &layer, &adapter, &x_rd, rows))?)
                 }
             };
             layers.push(LayerPass { input_rd: x_rd, kept });
@@ -80,7 +104,7 @@ impl<'a> Pass<'a> {
         }
         let (last_rd, final_norm) = (leaf(&x_rd)?, leaf(&params.final_norm()?)?);
         let hidden_md = rms_norm(&last_rd.f_index_select(0, predicting)?, &final_norm, config.rms_norm_eps)?;
-        Ok(Self { params, rows, layers, last_rd, final_norm, hidden_md })
+        Ok(Self { adapted, rows, layers, last_rd, final_norm, hidden_md })
     }
 
     /// Normed rows that predict, without their graph (M x D).
@@ -96,28 +120,33 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub(crate) fn backward(self, hidden_grad_md: &Tensor, gradients: &Gradients) -> Result<(), TorchError> {
-        let config = self.params.layout().config();
+        let config = self.adapted.model.layout().config();
+        let is_whole = self.adapted.adapter.is_none();
         let mut from_head =
             pull_back(&self.hidden_md, hidden_grad_md, &[&self.last_rd, &self.final_norm])?.into_iter();
         let mut grad_rd = next(&mut from_head)?;
-        gradients.add(&gradients.params.final_norm()?, &next(&mut from_head)?)?;
+        if is_whole {
+            gradients.add(&gradients.params.final_norm()?, &next(&mut from_head)?)?;
+        }
         for (index, pass) in self.layers.into_iter().enumerate().rev() {
             let index = index as i64;
             let (leaves, input_rd, output_rd) = match pass.kept {
                 Some((leaves, output_rd)) => (leaves, pass.input_rd, output_rd),
                 None => {
-                    let (leaves, input_rd) = (self.params.layer(index)?.leaves()?, leaf(&pass.input_rd)?);
-                    let output_rd = layer_forward(config, &leaves, &input_rd, self.rows)?;
+                    let (leaves, input_rd) = (Leaves::new(self.adapted, index)?, leaf(&pass.input_rd)?);
+                    let output_rd =
+                        layer_forward(config, &leaves.layer, &leaves.adapter, &input_rd, self.rows)?;
                     (leaves, input_rd, output_rd)
                 }
             };
             let mut inputs = vec![&input_rd];
-            inputs.extend(leaves.all());
+            inputs.extend(leaves.trained());
             let mut grads = pull_back(&output_rd, &grad_rd, &inputs)?.into_iter();
             grad_rd = next(&mut grads)?;
-            for (place, grad) in gradients.params.layer(index)?.all().into_iter().zip(grads) {
-                gradients.add(place, &grad)?;
-            }
+            gradients.add_layer(index, grads)?;
+        }
+        if !is_whole {
+            return Ok(());
         }
         let mut embedding = gradients.params.embedding()?;
         let _ = tch::no_grad(|| embedding.f_index_add_(0, self.rows.ids(), &grad_rd))?;
@@ -130,15 +159,16 @@ impl<'a> Pass<'a> {
 /// # Errors
 /// [`TorchError`] from libtorch.
 pub(crate) fn hidden_only(
-    params: &Params,
+    adapted: Adapted<'_>,
     rows: &PackedRows,
     predicting: &Tensor,
 ) -> Result<Tensor, TorchError> {
     tch::no_grad(|| {
+        let params = adapted.model;
         let config = params.layout().config();
         let mut x_rd = embed(params, rows)?;
         for index in 0..config.num_hidden_layers {
-            x_rd = layer_forward(config, &params.layer(index)?, &x_rd, rows)?;
+            x_rd = layer_forward(config, &params.layer(index)?, &adapted.layer_adapter(index)?, &x_rd, rows)?;
         }
         rms_norm(&x_rd.f_index_select(0, predicting)?, &params.final_norm()?, config.rms_norm_eps)
     })
@@ -164,7 +194,7 @@ fn next(grads: &mut impl Iterator<Item = Tensor>) -> Result<Tensor, TorchError> 
         .ok_or_else(|| TorchError::Model("libtorch gave fewer gradients than were asked for".to_owned()))
 }
 
-/// Gradients of all parameters, in the layout of the parameters.
+/// Gradients of all parameters that are trained, in their layout.
 #[derive(Debug)]
 pub(crate) struct Gradients {
     pub(crate) params: Params,
@@ -178,6 +208,16 @@ impl Gradients {
     pub(crate) fn zero(&self) -> Result<(), TorchError> {
         let _ = self.params.flat().shallow_clone().f_zero_()?;
         Ok(())
+    }
+
+    /// Adds those of a layer's trained tensors, in their order.
+    fn add_layer(&self, index: i64, grads: impl Iterator<Item = Tensor>) -> Result<(), TorchError> {
+        if self.params.layout().lora().is_some() {
+            let places = self.params.layer_adapter(index)?;
+            return places.all().into_iter().zip(grads).try_for_each(|(place, grad)| self.add(place, &grad));
+        }
+        let places = self.params.layer(index)?;
+        places.all().into_iter().zip(grads).try_for_each(|(place, grad)| self.add(place, &grad))
     }
 
     /// Adds to a view into this buffer.

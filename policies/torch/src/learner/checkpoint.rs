@@ -8,7 +8,7 @@
 //! moments (and what a teacher averages) of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
 //! about what was consumed: it carries the caller's progress.
 //!
-//! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder that other programs can load),
+//! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder, or an adapter's, that other programs can load),
 //! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`, and `<version>/teacher.safetensors` where one
 //! is averaged.
 
@@ -23,7 +23,10 @@ use sha2::{Digest, Sha256};
 use tch::{Device, Kind};
 
 use crate::error::TorchError;
-use crate::model::{ModelFiles, ParamLayout, Params, load_params, load_tensors, save_params, save_tensors};
+use crate::model::{
+    AdapterFiles, ModelFiles, ParamLayout, Params, load_adapter, load_params, load_tensors, save_adapter,
+    save_params, save_tensors,
+};
 
 /// Version of the manifest's schema.
 const FORMAT: u32 = 1;
@@ -81,7 +84,7 @@ pub struct Checkpoint {
     pub branch: Option<Branch>,
     /// What the caller gave when it was written.
     pub progress: String,
-    /// Weights.
+    /// Weights; of a training that learns an adapter, those of the adapter.
     pub params: Params,
     /// First and second moment; `None` for one that is so old that they were dropped.
     pub moments: Option<(Params, Params)>,
@@ -138,6 +141,8 @@ pub(crate) struct State<'a> {
     pub(crate) first: &'a Params,
     pub(crate) second: &'a Params,
     pub(crate) teacher: Option<&'a Params>,
+    /// Of an adapter: where the model that it is for is found from the folder `model`.
+    pub(crate) base: Option<&'a str>,
     pub(crate) progress: &'a str,
 }
 
@@ -277,7 +282,10 @@ impl Checkpoints {
             .map_err(|error| failed(folder, &error))?;
         let copied = ModelFiles::of(&model_folder);
         copied.write_config(params.layout().config())?;
-        save_params(&copied, params)?;
+        match state.base {
+            Some(base) => save_adapter(&AdapterFiles::of(&model_folder), params, base)?,
+            None => save_params(&copied, params)?,
+        }
         for (from, to) in [
             (model.tokenizer(), copied.tokenizer()),
             (model.tokenizer_config(), copied.tokenizer_config()),
@@ -403,7 +411,12 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
     let mut manifest = manifest_of(folder)?;
     drop_lost_moments(folder, &mut manifest);
     check_files(folder, &manifest)?;
-    let params = load_params(&ModelFiles::of(&folder.join(MODEL)), device)?;
+    let (model, adapter) = (ModelFiles::of(&folder.join(MODEL)), AdapterFiles::of(&folder.join(MODEL)));
+    let params = if adapter.exist() {
+        load_adapter(&adapter, &model.read_config()?, device)?
+    } else {
+        load_params(&model, device)?
+    };
     let moment =
         |name: &str, layout: &Arc<ParamLayout>| load_tensors(&folder.join(name), Arc::clone(layout), device);
     let moments = if has_moments(folder) {

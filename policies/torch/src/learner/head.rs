@@ -98,7 +98,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Given the loss's derivative by each log-probability (M, and M x K of the candidates): adds the gradient of the weight,
+    /// Given the loss's derivative by each log-probability (M, and M x K of the candidates): adds the gradient of the weight where it is trained,
     /// returns that of the hidden rows (M x D).
     ///
     /// # Errors
@@ -118,7 +118,9 @@ impl<'a> Head<'a> {
             }
             None => None,
         };
-        let mut weight_grad = gradients.params.head()?;
+        // A head that no adapter changes has no gradient.
+        let is_whole = gradients.params.layout().lora().is_none();
+        let mut weight_grad = is_whole.then(|| gradients.params.head()).transpose()?;
         tch::no_grad(|| {
             let mut grads = Vec::new();
             for rows in self.chunks() {
@@ -148,8 +150,10 @@ impl<'a> Head<'a> {
                 if let Some((candidates_ck, scale_ck)) = of_candidates {
                     let _ = grad_cv.f_scatter_add_(1, &candidates_ck, &scale_ck)?;
                 }
-                let hidden_cd = rows_of(self.hidden_md, &rows)?;
-                let _ = weight_grad.f_addmm_(&grad_cv.f_tr()?, &hidden_cd)?;
+                if let Some(weight_grad) = &mut weight_grad {
+                    let hidden_cd = rows_of(self.hidden_md, &rows)?;
+                    let _ = weight_grad.f_addmm_(&grad_cv.f_tr()?, &hidden_cd)?;
+                }
                 grads.push(grad_cv.f_mm(self.weight_vd)?);
             }
             Ok(if grads.len() == 1 { grads.swap_remove(0) } else { Tensor::f_cat(&grads, 0)? })

@@ -13,7 +13,7 @@ use tch::{Device, Tensor};
 use super::backward::{Activations, Gradients, Pass, hidden_only};
 use super::head::{Asked, Head, Keep, most_probable};
 use crate::error::TorchError;
-use crate::model::{PackedRows, Params, Rope};
+use crate::model::{Adapted, ModelConfig, PackedRows, Rope};
 
 /// Packed samples with what is predicted.
 #[derive(Debug)]
@@ -118,13 +118,13 @@ impl CandidateRows {
 impl<'a> MicroBatch<'a> {
     /// Packs samples; `None` when nothing in them is trained.
     pub(crate) fn pack(
-        params: &Params,
+        config: &ModelConfig,
         rope: &Rope,
         samples: &[&'a TrainSample],
         device: Device,
     ) -> Result<Option<Self>, TorchError> {
         let segments: Vec<&[u32]> = samples.iter().map(|sample| sample.segment.ids.as_slice()).collect();
-        let rows = PackedRows::new(params.layout().config(), rope, &segments, device)?;
+        let rows = PackedRows::new(config, rope, &segments, device)?;
         let (mut predicting, mut targets, mut temperatures) = (Vec::new(), Vec::new(), Vec::new());
         let mut candidates = Vec::new();
         let mut parts = Vec::with_capacity(samples.len());
@@ -159,9 +159,9 @@ impl<'a> MicroBatch<'a> {
     }
 
     /// What there is to score, nothing to go back.
-    pub(crate) fn score(&self, params: &Params) -> Result<Scores, TorchError> {
-        let hidden_md = hidden_only(params, &self.rows, &self.predicting)?;
-        let weight_vd = params.head()?;
+    pub(crate) fn score(&self, adapted: Adapted<'_>) -> Result<Scores, TorchError> {
+        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting)?;
+        let weight_vd = adapted.model.head()?;
         let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::Nothing)?;
         Ok(by_sample(&self.parts, &self.found(&head)))
     }
@@ -169,11 +169,11 @@ impl<'a> MicroBatch<'a> {
     /// The `most` most probable tokens at each position, by sample (T rows; none where nothing is trained).
     pub(crate) fn most_probable(
         &self,
-        params: &Params,
+        adapted: Adapted<'_>,
         most: usize,
     ) -> Result<Vec<Vec<Vec<u32>>>, TorchError> {
-        let hidden_md = hidden_only(params, &self.rows, &self.predicting)?;
-        let rows = most_probable(&params.head()?, &hidden_md, most)?;
+        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting)?;
+        let rows = most_probable(&adapted.model.head()?, &hidden_md, most)?;
         Ok(self.parts.iter().map(|part| spread(part, &rows)).collect())
     }
 
@@ -181,13 +181,13 @@ impl<'a> MicroBatch<'a> {
     /// gives the derivatives of each sample.
     pub(crate) fn descend(
         &self,
-        params: &Params,
+        adapted: Adapted<'_>,
         activations: Activations,
         gradients: &Gradients,
         derive: impl FnOnce(Scores) -> Vec<Derivatives>,
     ) -> Result<(), TorchError> {
-        let pass = Pass::forward(params, &self.rows, &self.predicting, activations)?;
-        let (hidden_md, weight_vd) = (pass.hidden()?, params.head()?);
+        let pass = Pass::forward(adapted, &self.rows, &self.predicting, activations)?;
+        let (hidden_md, weight_vd) = (pass.hidden()?, adapted.model.head()?);
         let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::LogSoftmax)?;
         let derivatives = of_predictions(&self.parts, &derive(by_sample(&self.parts, &self.found(&head))));
         let by_candidates = self.candidates.columns(&derivatives.by_candidates);

@@ -17,6 +17,6 @@ pub use backward::Activations;
 pub use checkpoint::{Branch, Checkpoint, CheckpointFacts, Checkpoints, Latest, Retention};
 pub use collective::{Alone, Collective};
 pub use optimizer::{Decay, OptimizerConfig};
-pub use publisher::{Publisher, Unpublished};
+pub use publisher::{AdapterPublisher, Publisher, Unpublished};
 pub use targets::Teacher;
-pub use torch_learner::{LearnerConfig, LearnerSetup, TorchLearner};
+pub use torch_learner::{Base, LearnerConfig, LearnerSetup, TorchLearner};

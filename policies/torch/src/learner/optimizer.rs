@@ -1,7 +1,7 @@
 //! The optimizer: gradient norm, clipping, learning-rate schedule, AdamW over the flat buffer.
 //!
 //! I1. Weight decay applies to matrices, not to norms. I2. A step is made on finite gradients only; the caller asks
-//! [`Optimizer::norm`] first.
+//! [`Params::norm`] first.
 //!
 //! Source: AdamW as in [`clawrl_torch_shim`]; clipping as `torch.nn.utils.clip_grad_norm_` does it.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clawrl_torch_shim::{AdamwParameter, AdamwSettings, fused_adamw};
 use serde::{Deserialize, Serialize};
-use tch::{Device, Kind};
+use tch::Device;
 
 use super::backward::Gradients;
 use crate::error::TorchError;
@@ -102,13 +102,6 @@ impl Optimizer {
         }
         let since = self.steps + 1 - self.moments_since;
         planned * (since as f64 / REWARM_STEPS as f64).min(1.0)
-    }
-
-    /// L2 norm of all gradients; not finite as soon as one of them is not.
-    pub(crate) fn norm(gradients: &Gradients) -> Result<f64, TorchError> {
-        // In fp64: the squares of a large model's gradients span more than fp32 adds well.
-        let squares = gradients.params.flat().f_square()?.f_sum(Kind::Double)?;
-        Ok(f64::try_from(squares)?.sqrt())
     }
 
     /// One step on gradients of this norm. Scales the gradients in place.

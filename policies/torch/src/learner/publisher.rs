@@ -1,6 +1,6 @@
 //! Where published weights go.
 
-use crate::engine::EngineHandle;
+use crate::engine::{AdapterName, Applied, EngineHandle, PublishError};
 use crate::error::TorchError;
 use crate::model::Params;
 
@@ -16,10 +16,29 @@ pub trait Publisher: Send {
 
 impl Publisher for EngineHandle {
     fn publish(&self, version: u64, params: &Params) -> Result<(), TorchError> {
-        let applied = Self::publish(self, version, params);
-        let applied = applied.and_then(|applied| applied.wait_blocking());
-        applied.map_err(|error| TorchError::Model(format!("version {version} cannot be published: {error}")))
+        in_use(version, Self::publish(self, version, params))
     }
+}
+
+/// Publishes an adapter, under its name.
+#[derive(Debug, Clone)]
+pub struct AdapterPublisher {
+    /// Whoever serves it.
+    pub engine: EngineHandle,
+    /// Its name there.
+    pub name: AdapterName,
+}
+
+impl Publisher for AdapterPublisher {
+    fn publish(&self, version: u64, params: &Params) -> Result<(), TorchError> {
+        in_use(version, self.engine.publish_adapter(&self.name, version, params))
+    }
+}
+
+/// Waits until what was handed over is in use.
+fn in_use(version: u64, handed_over: Result<Applied, PublishError>) -> Result<(), TorchError> {
+    let applied = handed_over.and_then(Applied::wait_blocking);
+    applied.map_err(|error| TorchError::Model(format!("version {version} cannot be published: {error}")))
 }
 
 /// Nobody acts with what is learned.

@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_learn::{
@@ -29,7 +28,7 @@ use super::publisher::Publisher;
 use super::step::{Deriving, Step, Sums};
 use super::targets::{TargetPolicies, Teacher};
 use crate::error::TorchError;
-use crate::model::{ModelFiles, Params, Rope};
+use crate::model::{Adapted, ModelFiles, Params, Rope};
 
 /// Bounds of a piece's rows, for a crew. With fewer, products of matrices are slow, and a group's prompt is computed more
 /// than once; with more, a core's caches overflow. Bits depend on the pieces, so they are a function of the samples alone.
@@ -60,15 +59,26 @@ pub struct LearnerConfig {
     pub teacher: Option<Teacher>,
 }
 
+/// A model that an adapter is for. It stays as it is.
+#[derive(Debug)]
+pub struct Base {
+    /// Its parameters.
+    pub params: Params,
+    /// Where it is found from the folder of a checkpoint's adapter.
+    pub found: String,
+}
+
 /// What a learner is made from.
 pub struct LearnerSetup<'a> {
     /// Settings.
     pub config: LearnerConfig,
-    /// Parameters to start from; they become the learner's own.
+    /// Parameters to start from; they become the learner's own. Those of an adapter, where there is a base.
     pub params: Params,
+    /// The model that an adapter is for.
+    pub base: Option<Base>,
     /// Version of these parameters.
     pub version: u64,
-    /// Parameters of the reference, where [`PolicyLoss::kl`] or a frozen teacher needs one.
+    /// Parameters of the reference, where [`PolicyLoss::kl`] or a frozen teacher needs one; of an adapter, as `params` are.
     pub reference: Option<Params>,
     /// Where published weights go.
     pub publisher: Box<dyn Publisher>,
@@ -76,14 +86,15 @@ pub struct LearnerSetup<'a> {
     pub collective: Box<dyn Collective>,
     /// Where checkpoints go.
     pub checkpoints: Checkpoints,
-    /// The folder whose tokenizer and template go into checkpoints.
-    pub model_folder: &'a Path,
+    /// The files whose tokenizer and template go into checkpoints.
+    pub model: &'a ModelFiles,
 }
 
 /// See the module.
 pub struct TorchLearner {
     pub(super) config: LearnerConfig,
     pub(super) params: Params,
+    base: Option<Base>,
     version: u64,
     publisher: Box<dyn Publisher>,
     collective: Box<dyn Collective>,
@@ -109,7 +120,7 @@ impl TorchLearner {
     /// A learner with fresh moments.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for gradients and moments, or a reference or teacher is missing.
+    /// [`TorchError`] when there is no memory for gradients and moments, or a base, a reference or a teacher is missing.
     pub fn new(setup: LearnerSetup<'_>) -> Result<Self, TorchError> {
         let layout = setup.params.layout();
         let device = setup.params.flat().device();
@@ -123,20 +134,33 @@ impl TorchLearner {
         if loss.distillation.is_some() != teacher.is_some() {
             return missing("a teacher and what is learned from it go together");
         }
+        match (&setup.base, layout.lora()) {
+            (None, None) => {}
+            (Some(Base { params, .. }), Some(_))
+                if params.layout().lora().is_none() && params.layout().config() == layout.config() => {}
+            (None, Some(_)) => return missing("an adapter needs the model that it is for"),
+            _ => return missing("the base is no model that these parameters are an adapter for"),
+        }
+        // The crew has the gradients of a whole model.
+        let crew = match setup.base {
+            None => Crew::of(&setup.params, &rope, setup.config.activations)?,
+            Some(_) => None,
+        };
         let targets = TargetPolicies::new(*teacher, setup.reference, &setup.params)?;
         Ok(Self {
             targets,
             optimizer: Optimizer::new(setup.config.optimizer, layout, device)?,
             gradients: Gradients::zeros(Arc::clone(layout), device)?,
-            crew: Crew::of(&setup.params, &rope, setup.config.activations)?,
+            crew,
             rope,
             config: setup.config,
             params: setup.params,
+            base: setup.base,
             version: setup.version,
             publisher: setup.publisher,
             collective: setup.collective,
             checkpoints: setup.checkpoints,
-            model: ModelFiles::of(setup.model_folder),
+            model: setup.model.clone(),
             device,
             skipped_in_a_row: 0,
         })
@@ -171,6 +195,14 @@ impl TorchLearner {
         &self.params
     }
 
+    /// Trained parameters as a model that computes.
+    fn adapted<'a>(&'a self, params: &'a Params) -> Adapted<'a> {
+        match &self.base {
+            Some(base) => Adapted { model: &base.params, adapter: Some(params) },
+            None => Adapted::whole(params),
+        }
+    }
+
     /// The settings.
     #[must_use]
     pub fn config(&self) -> &LearnerConfig {
@@ -196,7 +228,7 @@ impl TorchLearner {
     /// [`TorchError`] from libtorch.
     pub fn step_on(&mut self, gradients: &Params) -> Result<(), TorchError> {
         self.gradients.params.flat().shallow_clone().f_copy_(gradients.flat())?;
-        let norm = Optimizer::norm(&self.gradients)?;
+        let norm = self.gradients.params.norm()?;
         self.optimizer.step(&self.params, &self.gradients, norm)
     }
 
@@ -227,7 +259,12 @@ impl TorchLearner {
                     sums.add(&of_batch);
                     derivatives
                 };
-                batch.descend(&self.params, self.config.activations, &self.gradients, derive)?;
+                batch.descend(
+                    self.adapted(&self.params),
+                    self.config.activations,
+                    &self.gradients,
+                    derive,
+                )?;
             }
         }
         self.collective.sum(&mut self.gradients.params.flat().shallow_clone())?;
@@ -250,7 +287,7 @@ impl TorchLearner {
         indices: &[usize],
     ) -> Result<Option<MicroBatch<'s>>, TorchError> {
         let members: Vec<&TrainSample> = indices.iter().map(|&index| &samples[index]).collect();
-        MicroBatch::pack(&self.params, &self.rope, &members, self.device)
+        MicroBatch::pack(self.params.layout().config(), &self.rope, &members, self.device)
     }
 
     fn pieces<'s>(&self, samples: &'s [TrainSample], chosen: &[usize]) -> Vec<Piece<'s>> {
@@ -287,7 +324,7 @@ impl TorchLearner {
         } else {
             for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
                 if let Some(batch) = self.pack(samples, &indices)? {
-                    keep(&indices, batch.score(params)?);
+                    keep(&indices, batch.score(self.adapted(params))?);
                 }
             }
         }
@@ -317,7 +354,7 @@ impl TorchLearner {
         } else {
             for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
                 if let Some(batch) = self.pack(samples, &indices)? {
-                    keep(&indices, batch.most_probable(params, most)?);
+                    keep(&indices, batch.most_probable(self.adapted(params), most)?);
                 }
             }
         }
@@ -329,7 +366,7 @@ impl TorchLearner {
         let mut names = Vec::new();
         for index in step.chosen {
             let sums = self.accumulate(Step { chosen: std::slice::from_ref(index), ..step })?;
-            if !(sums.loss.is_finite() && Optimizer::norm(&self.gradients)?.is_finite()) {
+            if !(sums.loss.is_finite() && self.gradients.params.norm()?.is_finite()) {
                 names.push(step.samples[*index].attempt.to_string());
                 if names.len() == NAMED_CULPRITS {
                     break;
@@ -352,7 +389,7 @@ impl TorchLearner {
             let (objective, samples) = (batch.objective, beforehand.samples(batch));
             let step = Step { objective, samples, chosen, beforehand: &beforehand };
             let sums = self.accumulate(step)?;
-            let norm = Optimizer::norm(&self.gradients)?;
+            let norm = self.gradients.params.norm()?;
             if sums.loss.is_finite() && norm.is_finite() {
                 self.optimizer.step(&self.params, &self.gradients, norm)?;
                 self.skipped_in_a_row = 0;
@@ -425,6 +462,7 @@ impl Learner for TorchLearner {
             first: &self.optimizer.first,
             second: &self.optimizer.second,
             teacher: self.targets.following(),
+            base: self.base.as_ref().map(|base| base.found.as_str()),
             progress,
         };
         let written = self.checkpoints.write(&self.model, &self.params, &state);

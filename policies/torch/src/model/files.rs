@@ -194,11 +194,11 @@ pub(crate) fn write_atomically(
     placed
 }
 
-fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
+pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
     TorchError::Model(format!("cannot read {}: {error}", path.display()))
 }
 
-fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
+pub(super) fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> TorchError {
     TorchError::Model(format!("cannot write {}: {error}", path.display()))
 }
 

@@ -9,6 +9,7 @@
 use tch::{Device, Kind, Tensor};
 
 use super::config::ModelConfig;
+use super::lora::{LayerAdapter, LoraTarget};
 use super::packed::PackedRows;
 use super::params::LayerParams;
 use crate::error::TorchError;
@@ -69,31 +70,43 @@ fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor, TorchError> 
     Ok(x.f_mul(cos)?.f_add(&turned.f_mul(sin)?)?)
 }
 
-/// One layer: (R x D) to (R x D).
+/// One layer: (R x D) to (R x D). An adapter that changes nothing is its default.
 ///
 /// # Errors
 /// [`TorchError`] from libtorch.
 pub fn layer_forward(
     config: &ModelConfig,
     layer: &LayerParams,
+    adapter: &LayerAdapter,
     x_rd: &Tensor,
     rows: &PackedRows,
 ) -> Result<Tensor, TorchError> {
     let eps = config.rms_norm_eps;
+    let changed = |product: &Tensor, target: LoraTarget, input: &Tensor| match adapter.of(target) {
+        Some(part) => Ok(product.f_add(&part.product(input)?)?),
+        None => Ok::<_, TorchError>(product.shallow_clone()),
+    };
     let normed_rd = rms_norm(x_rd, &layer.input_norm, eps)?;
     let qkv = normed_rd.f_linear(&layer.qkv, None::<&Tensor>)?;
     let (q_size, kv_size) = (config.query_size(), config.key_value_size());
     let parts = qkv.f_split_with_sizes([q_size, kv_size, kv_size], 1)?;
+    let query = changed(&parts[0], LoraTarget::QProj, &normed_rd)?;
+    let key = changed(&parts[1], LoraTarget::KProj, &normed_rd)?;
+    let value = changed(&parts[2], LoraTarget::VProj, &normed_rd)?;
     let heads = |part: &Tensor, heads: i64| part.f_reshape([-1, heads, config.head_dim]);
-    let q_rhe = rms_norm(&heads(&parts[0], config.num_attention_heads)?, &layer.q_norm, eps)?;
-    let k_rke = rms_norm(&heads(&parts[1], config.num_key_value_heads)?, &layer.k_norm, eps)?;
-    let v_rke = heads(&parts[2], config.num_key_value_heads)?;
+    let q_rhe = rms_norm(&heads(&query, config.num_attention_heads)?, &layer.q_norm, eps)?;
+    let k_rke = rms_norm(&heads(&key, config.num_key_value_heads)?, &layer.k_norm, eps)?;
+    let v_rke = heads(&value, config.num_key_value_heads)?;
     let (cos, sin) = rows.rope();
     let attended = rows.attend(&rotate(&q_rhe, cos, sin)?, &rotate(&k_rke, cos, sin)?, &v_rke)?;
-    let x_rd = x_rd.f_add(&attended.f_linear(&layer.o, None::<&Tensor>)?)?;
+    let left = attended.f_linear(&layer.o, None::<&Tensor>)?;
+    let x_rd = x_rd.f_add(&changed(&left, LoraTarget::OProj, &attended)?)?;
 
     let normed_rd = rms_norm(&x_rd, &layer.post_norm, eps)?;
     let gate_up = normed_rd.f_linear(&layer.gate_up, None::<&Tensor>)?.f_chunk(2, 1)?;
-    let unit_rf = gate_up[0].f_silu()?.f_mul(&gate_up[1])?;
-    Ok(x_rd.f_add(&unit_rf.f_linear(&layer.down, None::<&Tensor>)?)?)
+    let gate = changed(&gate_up[0], LoraTarget::GateProj, &normed_rd)?;
+    let up = changed(&gate_up[1], LoraTarget::UpProj, &normed_rd)?;
+    let unit_rf = gate.f_silu()?.f_mul(&up)?;
+    let left = unit_rf.f_linear(&layer.down, None::<&Tensor>)?;
+    Ok(x_rd.f_add(&changed(&left, LoraTarget::DownProj, &unit_rf)?)?)
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
 use super::config::ModelConfig;
+use super::lora::{LoraConfig, PEFT_PREFIX};
 use crate::error::TorchError;
 
 /// Elements to which the beginning of a parameter is aligned: one cache line of fp32.
@@ -43,6 +44,7 @@ impl ParamSpec {
 #[derive(Debug, PartialEq)]
 pub struct ParamLayout {
     config: ModelConfig,
+    lora: Option<LoraConfig>,
     specs: Vec<ParamSpec>,
     by_name: HashMap<String, usize>,
     decayed: i64,
@@ -79,7 +81,24 @@ impl ParamLayout {
             matrices.push(("lm_head.weight".to_owned(), vec![config.vocab_size, d]));
         }
         vectors.push(("model.norm.weight".to_owned(), vec![d]));
+        Self::placed(config, None, matrices, vectors)
+    }
 
+    /// Lays out an adapter of a model: the two factors of every matrix that it changes, under the names of PEFT. All of them
+    /// are matrices.
+    #[must_use]
+    pub fn adapter(config: ModelConfig, lora: LoraConfig) -> Self {
+        let factors = lora.factors(&config);
+        Self::placed(config, Some(lora), factors, Vec::new())
+    }
+
+    /// I1 and I3.
+    fn placed(
+        config: ModelConfig,
+        lora: Option<LoraConfig>,
+        matrices: Vec<(String, Vec<i64>)>,
+        vectors: Vec<(String, Vec<i64>)>,
+    ) -> Self {
         let mut specs: Vec<ParamSpec> = Vec::new();
         let mut offset = 0;
         let mut place = |(name, shape): (String, Vec<i64>)| {
@@ -91,13 +110,19 @@ impl ParamLayout {
         let decayed = matrices.into_iter().map(&mut place).last().unwrap_or(0);
         let numel = vectors.into_iter().map(&mut place).last().unwrap_or(decayed);
         let by_name = specs.iter().enumerate().map(|(index, spec)| (spec.name.clone(), index)).collect();
-        Self { config, specs, by_name, decayed, numel }
+        Self { config, lora, specs, by_name, decayed, numel }
     }
 
-    /// Shape of the model.
+    /// Shape of the model; of an adapter, of the model that it is for.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// What an adapter changes; `None` of a whole model.
+    #[must_use]
+    pub fn lora(&self) -> Option<&LoraConfig> {
+        self.lora.as_ref()
     }
 
     /// Every parameter in order of offset.
@@ -329,6 +354,15 @@ impl Params {
         Ok(parts.into_iter().map(ratio).collect())
     }
 
+    /// L2 norm of all elements; not finite as soon as one of them is not.
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub fn norm(&self) -> Result<f64, TorchError> {
+        // In fp64: the squares of a large model's gradients span more than fp32 adds well.
+        Ok(f64::try_from(self.flat.f_square()?.f_sum(Kind::Double)?)?.sqrt())
+    }
+
     fn span(&self, offset: i64, shape: &[i64]) -> Result<Tensor, TorchError> {
         Ok(self.flat.f_narrow(0, offset, shape.iter().product())?.f_view(shape)?)
     }
@@ -337,6 +371,7 @@ impl Params {
 /// A parameter's name without that of its layer: `self_attn.q_proj` of `model.layers.3.self_attn.q_proj.weight`.
 fn part_name(name: &str) -> String {
     let short = name.strip_suffix(".weight").unwrap_or(name);
+    let short = short.strip_prefix(PEFT_PREFIX).unwrap_or(short);
     let short = short.strip_prefix("model.").unwrap_or(short);
     let in_layer = short.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
     in_layer.map_or(short, |(_, part)| part).to_owned()

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use clawrl_core::{FinishReason, SplitMix64};
 use clawrl_torch::{
-    Engine, EngineConfig, EngineError, EngineHandle, GenerateRequest, Generated, ModelConfig, PackedRows,
-    ParamLayout, Params, PublishError, Rope, init_params, layer_forward, rms_norm,
+    Engine, EngineConfig, EngineError, EngineHandle, GenerateRequest, Generated, LayerAdapter, ModelConfig,
+    PackedRows, ParamLayout, Params, PublishError, Rope, init_params, layer_forward, rms_norm,
 };
 use tch::{Device, Kind, Tensor};
 
 /// A small model whose weights are large enough for its logits to differ.
-fn small_model(change: impl FnOnce(&mut ModelConfig)) -> ModelConfig {
+pub(crate) fn small_model(change: impl FnOnce(&mut ModelConfig)) -> ModelConfig {
     let mut config = ModelConfig::tiny(67, 0);
     config.hidden_size = 32;
     config.intermediate_size = 48;
@@ -26,11 +26,11 @@ fn small_model(change: impl FnOnce(&mut ModelConfig)) -> ModelConfig {
     config
 }
 
-fn params(config: &ModelConfig, seed: u64) -> Params {
+pub(crate) fn params(config: &ModelConfig, seed: u64) -> Params {
     init_params(Arc::new(ParamLayout::new(config.clone())), seed, Device::Cpu).unwrap()
 }
 
-fn reproducible() -> EngineConfig {
+pub(crate) fn reproducible() -> EngineConfig {
     EngineConfig {
         max_batch: 16,
         max_prefill_rows: 40,
@@ -41,11 +41,11 @@ fn reproducible() -> EngineConfig {
 }
 
 /// One sequence at a time, nothing shared, other chunks.
-fn alone() -> EngineConfig {
+pub(crate) fn alone() -> EngineConfig {
     EngineConfig { max_batch: 1, max_prefill_rows: 100, share_prefixes: false, ..reproducible() }
 }
 
-fn request(prompt: &[u32], max_new_tokens: u32, seed: u64) -> GenerateRequest {
+pub(crate) fn request(prompt: &[u32], max_new_tokens: u32, seed: u64) -> GenerateRequest {
     GenerateRequest {
         prompt: Arc::from(prompt),
         max_new_tokens,
@@ -54,23 +54,26 @@ fn request(prompt: &[u32], max_new_tokens: u32, seed: u64) -> GenerateRequest {
         top_k: 0,
         seed,
         stop_ids: Vec::new(),
+        adapter: None,
     }
 }
 
-fn random_ids(count: usize, seed: u64) -> Vec<u32> {
+pub(crate) fn random_ids(count: usize, seed: u64) -> Vec<u32> {
     let mut bits = SplitMix64::new(seed);
     (0..count).map(|_| bits.below(67) as u32).collect()
 }
 
 /// Log-probabilities of all but the first token, by the learner's layers.
-fn truth(params: &Params, ids: &[u32], temperature: f64) -> Vec<f64> {
+pub(crate) fn truth(params: &Params, ids: &[u32], temperature: f64) -> Vec<f64> {
     let config = params.layout().config().clone();
     tch::no_grad(|| {
         let rope = Rope::new(&config, Device::Cpu).unwrap();
         let rows = PackedRows::new(&config, &rope, &[ids], Device::Cpu).unwrap();
         let mut x_rd = params.embedding().unwrap().f_index_select(0, rows.ids()).unwrap();
         for layer in 0..config.num_hidden_layers {
-            x_rd = layer_forward(&config, &params.layer(layer).unwrap(), &x_rd, &rows).unwrap();
+            x_rd =
+                layer_forward(&config, &params.layer(layer).unwrap(), &LayerAdapter::default(), &x_rd, &rows)
+                    .unwrap();
         }
         let x_rd = rms_norm(&x_rd, &params.final_norm().unwrap(), config.rms_norm_eps).unwrap();
         let logits_rv = x_rd.f_linear(&params.head().unwrap(), None::<&Tensor>).unwrap();

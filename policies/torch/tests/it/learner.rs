@@ -124,12 +124,13 @@ pub(crate) fn try_learner(
     TorchLearner::new(LearnerSetup {
         config,
         params,
+        base: None,
         version: 0,
         reference,
         publisher: Box::new(Unpublished),
         collective: Box::new(Alone),
         checkpoints: Checkpoints::new(&folder.join("checkpoints"), Retention { weights: 3, moments: 2 }),
-        model_folder: &golden_folder(),
+        model: &ModelFiles::of(&golden_folder()),
     })
 }
 

@@ -3,6 +3,7 @@
 // What is not as it should be ends the test, in its fixtures too.
 #![allow(clippy::unwrap_used)]
 
+mod adapters;
 mod engine;
 mod learner;
 mod objectives;

@@ -12,21 +12,21 @@ use tch::{Device, Kind, Tensor};
 use crate::learner::{config, golden, golden_batch, golden_folder, golden_params, learner_with, try_learner};
 
 #[derive(Deserialize)]
-struct File {
+pub(crate) struct File {
     views: Vec<Vec<View>>,
-    cases: Vec<Case>,
+    pub(crate) cases: Vec<Case>,
 }
 
 #[derive(Deserialize)]
-struct View {
+pub(crate) struct View {
     ids: Vec<u32>,
     places: Vec<(usize, usize)>,
 }
 
 #[derive(Deserialize)]
-struct Case {
-    name: String,
-    objective: Written,
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) objective: Written,
     loss: f64,
     /// Norm, and product with a wave, by parameter.
     gradients: std::collections::BTreeMap<String, (f64, f64)>,
@@ -34,7 +34,7 @@ struct Case {
 
 /// As the script writes it.
 #[derive(Deserialize)]
-struct Written {
+pub(crate) struct Written {
     surrogate: String,
     weighting: Option<String>,
     aggregation: Aggregation,
@@ -48,7 +48,7 @@ struct Written {
 }
 
 impl Written {
-    fn loss(&self) -> PolicyLoss {
+    pub(crate) fn loss(&self) -> PolicyLoss {
         PolicyLoss {
             surrogate: match self.surrogate.as_str() {
                 "sequence" => Surrogate::Sequence { clip: Clip::SEQUENCE },
@@ -70,7 +70,7 @@ impl Written {
         }
     }
 
-    fn teacher(&self) -> Option<Teacher> {
+    pub(crate) fn teacher(&self) -> Option<Teacher> {
         self.teacher.as_ref().map(|teacher| match teacher.as_str() {
             "frozen" => Teacher::Frozen,
             _ => Teacher::Current,
@@ -78,12 +78,12 @@ impl Written {
     }
 }
 
-fn file() -> File {
+pub(crate) fn file() -> File {
     let text = std::fs::read_to_string(golden_folder().join("objectives.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-fn batch(file: &File) -> TrainBatch {
+pub(crate) fn batch(file: &File) -> TrainBatch {
     let mut batch = golden_batch(&golden(), Objective::PolicyGradient);
     for (sample, views) in batch.samples.iter_mut().zip(&file.views) {
         let view = |View { ids, places }: &View| TeacherView {

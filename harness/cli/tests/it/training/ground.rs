@@ -128,9 +128,12 @@ pub(super) fn checkpoint(place: &Place, name: &str, version: u64) -> PathBuf {
     place.run(name).checkpoints_dir().join(format!("{version:06}"))
 }
 
-/// The bytes of a checkpoint's weights.
+/// The bytes of a checkpoint's weights, or of its adapter.
 pub(super) fn weights(place: &Place, name: &str, version: u64) -> Vec<u8> {
-    fs::read(checkpoint(place, name, version).join("model/model.safetensors")).unwrap()
+    let model = checkpoint(place, name, version).join("model");
+    fs::read(model.join("model.safetensors"))
+        .or_else(|_| fs::read(model.join("adapter_model.safetensors")))
+        .unwrap()
 }
 
 /// What a checkpoint says that it consumed.

@@ -1,5 +1,6 @@
 //! `clawrl train` and `clawrl policy init`: real environments, real weights, at a scale of seconds.
 
+mod adapting;
 mod failing;
 mod faulting;
 mod ground;

@@ -13,12 +13,18 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use tch::{Device, Kind, Tensor};
 
 use crate::error::TorchError;
 
 /// Rows of one multiplication under [`GemmRows::Blocks`].
-const ROW_BLOCK: usize = 32;
+pub(crate) const ROW_BLOCK: usize = 32;
+
+/// What the rank of factors is filled up to a multiple of, with zeros. With fewer columns than a register holds, MKL sums some
+/// rows of a block in another order than others (measured: 6).
+pub(crate) const RANK_BLOCK: i64 = 16;
 
 /// How many rows one multiplication takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +138,25 @@ impl Matrix {
         Ok(())
     }
 
+    /// Adds to these rows of `self` those rows of `input` times `a` (columns of `input` x r) times `b` (r x columns of `self`).
+    /// Under [`GemmRows::Blocks`] `input` has [`ROW_BLOCK`] rows behind them, of any values, and r is a multiple of [`RANK_BLOCK`].
+    pub(crate) fn add_low_rank(
+        &mut self,
+        input: &Matrix,
+        rows: Range<usize>,
+        a: &Tensor,
+        b: &Tensor,
+        how: GemmRows,
+    ) -> Result<(), TorchError> {
+        let step = how.together(rows.len());
+        for start in rows.clone().step_by(step.max(1)) {
+            let product = input.view(start, step)?.f_mm(a)?.f_mm(b)?;
+            let count = step.min(rows.end - start);
+            let _ = self.view(start, count)?.f_add_(&product.f_narrow(0, 0, count as i64)?)?;
+        }
+        Ok(())
+    }
+
     /// Rows of `self` from row `into` on become the first `rows` rows of `input` times `weight`.
     pub(crate) fn multiply_into(
         &mut self,
@@ -202,6 +227,51 @@ mod tests {
                 assert_eq!(alone.row(0), together.row(row), "inner {inner}, row {row}");
                 for (a, b) in alone.row(0).iter().zip(whole.row(row)) {
                     assert!((a - b).abs() < 1e-3);
+                }
+            }
+        }
+    }
+
+    /// I2, from any row on.
+    #[test]
+    fn low_rank_products_are_added_to_the_rows_meant() {
+        for (inner, rank, columns) in
+            [(48, 16, 32), (128, 16, 352), (352, 32, 128), (128, 48, 256), (1024, 112, 96)]
+        {
+            let tensor = |rows: usize, columns: usize, seed| {
+                let values = Tensor::f_from_slice(filled(rows, columns, seed).data()).unwrap();
+                let values = values.f_narrow(0, 0, (rows * columns) as i64).unwrap();
+                values.f_view([rows as i64, columns as i64]).unwrap()
+            };
+            let (a, b) = (tensor(inner, rank, 0.3), tensor(rank, columns, 0.5));
+            let input = filled(100 + ROW_BLOCK, inner, 0.7);
+            for (how, rows) in [
+                (GemmRows::All, 0..100),
+                (GemmRows::Blocks, 0..100),
+                (GemmRows::Blocks, 3..4),
+                (GemmRows::Blocks, 7..71),
+            ] {
+                let before = filled(100, columns, 0.9);
+                let mut sum = filled(100, columns, 0.9);
+                sum.add_low_rank(&input, rows.clone(), &a, &b, how).unwrap();
+                for row in 0..100 {
+                    if !rows.contains(&row) {
+                        assert_eq!(sum.row(row), before.row(row));
+                        continue;
+                    }
+                    let mut alone_in = filled(1 + ROW_BLOCK, inner, 0.1);
+                    alone_in.row_mut(0).copy_from_slice(input.row(row));
+                    let mut alone = filled(1, columns, 0.0);
+                    alone.row_mut(0).copy_from_slice(before.row(row));
+                    alone.add_low_rank(&alone_in, 0..1, &a, &b, how).unwrap();
+                    let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-2;
+                    assert!(alone.row(0).iter().zip(sum.row(row)).all(near), "{how:?}, row {row}");
+                    let same = alone.row(0) == sum.row(row);
+                    assert!(
+                        how == GemmRows::All || same,
+                        "{inner}, {rank}, {columns}: row {row} of {rows:?}"
+                    );
+                    assert_ne!(sum.row(row), before.row(row));
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::{Crew, pieces};
 use crate::configure_threads;
 use crate::learner::backward::{Activations, Gradients};
 use crate::learner::micro_batch::{Derivatives, MicroBatch, Scores};
-use crate::model::{ModelConfig, ParamLayout, Params, Rope, init_params};
+use crate::model::{Adapted, ModelConfig, ParamLayout, Params, Rope, init_params};
 
 const VOCABULARY: u64 = 96;
 
@@ -154,9 +154,11 @@ fn by_autograd(params: &Params, samples: &[TrainSample], activations: Activation
     let indices: Vec<usize> =
         (0..samples.len()).filter(|&index| samples[index].segment.mask[1..].contains(&true)).collect();
     let members: Vec<&TrainSample> = indices.iter().map(|&index| &samples[index]).collect();
-    let batch = MicroBatch::pack(params, &rope, &members, Device::Cpu).unwrap().unwrap();
-    batch.descend(params, activations, &gradients, |scores| derive(&indices, &scores)).unwrap();
-    let scores = tch::no_grad(|| batch.score(params)).unwrap();
+    let batch = MicroBatch::pack(params.layout().config(), &rope, &members, Device::Cpu).unwrap().unwrap();
+    batch
+        .descend(Adapted::whole(params), activations, &gradients, |scores| derive(&indices, &scores))
+        .unwrap();
+    let scores = tch::no_grad(|| batch.score(Adapted::whole(params))).unwrap();
     (in_order(vec![(indices, scores)]), gradients.params)
 }
 
@@ -201,8 +203,8 @@ fn the_most_probable_are_those_of_autograd() {
     let crew = Crew::of(&params, &rope, Activations::Keep).unwrap().unwrap();
     let chosen: Vec<usize> = (0..samples.len()).filter(|&index| index != 2).collect();
     let members: Vec<&TrainSample> = chosen.iter().map(|&index| &samples[index]).collect();
-    let batch = MicroBatch::pack(&params, &rope, &members, Device::Cpu).unwrap().unwrap();
-    let expected = batch.most_probable(&params, 5).unwrap();
+    let batch = MicroBatch::pack(params.layout().config(), &rope, &members, Device::Cpu).unwrap().unwrap();
+    let expected = batch.most_probable(Adapted::whole(&params), 5).unwrap();
     let pieces = pieces(&samples, &chosen, 60);
     let found = crew.most_probable(&params, &pieces, 5).unwrap();
     let mut seen = 0;

@@ -1,0 +1,70 @@
+"""Loss and gradients of a policy-gradient step with transformers and PyTorch's autograd, eager.
+
+Prints the versions. Then one JSON object a line: `folder` of the model, `threads`, and `samples`, each with its `ids`, the number
+of the `first` trained token and an `advantage`. Answers with `wall_s`, the `loss`, the norm of the gradient, and how many MiB
+of memory the step took at its highest.
+
+The samples are one batch, padded on the right; the loss is the mean over trained tokens of -A times the log-probability's
+ratio, which is 1 at the first step.
+"""
+
+import json
+import sys
+import time
+
+import torch
+import transformers
+
+MODELS = {}
+
+
+def status(key):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key + ":"))
+
+
+def model_of(folder):
+    if folder not in MODELS:
+        MODELS.clear()
+        MODELS[folder] = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
+    return MODELS[folder]
+
+
+def step(model, samples):
+    longest = max(len(sample["ids"]) for sample in samples)
+    ids = torch.zeros((len(samples), longest), dtype=torch.long)
+    attention, trained = torch.zeros_like(ids), torch.zeros((len(samples), longest))
+    advantages = torch.tensor([sample["advantage"] for sample in samples])
+    for row, sample in enumerate(samples):
+        length = len(sample["ids"])
+        ids[row, :length] = torch.tensor(sample["ids"])
+        attention[row, :length] = 1
+        trained[row, sample["first"] : length] = 1
+    logits = model(input_ids=ids, attention_mask=attention).logits[:, :-1]
+    new = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0]
+    ratio = torch.exp(new - new.detach())
+    gain = torch.minimum(ratio * advantages[:, None], ratio.clamp(0.8, 1.28) * advantages[:, None])
+    loss = -(gain * trained[:, 1:]).sum() / trained[:, 1:].sum()
+    loss.backward()
+    return loss.item()
+
+
+def main():
+    print(json.dumps(f"transformers {transformers.__version__}, torch {torch.__version__}"), flush=True)
+    for line in sys.stdin:
+        work = json.loads(line)
+        torch.set_num_threads(work["threads"])
+        model = model_of(work["folder"])
+        model.zero_grad(set_to_none=True)
+        with open("/proc/self/clear_refs", "w") as clear:
+            clear.write("5")
+        before = status("VmRSS")
+        begun = time.perf_counter()
+        loss = step(model, work["samples"])
+        wall = time.perf_counter() - begun
+        squares = sum(parameter.grad.double().square().sum().item() for parameter in model.parameters())
+        done = {"wall_s": wall, "loss": loss, "grad_norm": squares**0.5, "peak_mib": status("VmHWM") - before}
+        print(json.dumps(done), flush=True)
+
+
+main()

@@ -1,0 +1,51 @@
+//! `clawrl policy merge`: an adapter and the model that it is for, as one model that any program serves.
+
+use std::fs;
+
+use clawrl_torch::{AdapterFiles, Device, ModelFiles, load_merged, save_params, tokenizer_files};
+
+use super::libtorch::check_libtorch;
+use crate::command::policy::Merge;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+
+/// Does it.
+pub(crate) fn merge_adapter(arguments: &Merge, log: &Log) -> Result<Exit, Failure> {
+    check_libtorch()?;
+    let Merge { adapter, out } = arguments;
+    if !AdapterFiles::of(adapter).exist() {
+        let message = format!("{} is no adapter: it has no adapter_config.json", adapter.display());
+        let help =
+            "name the folder `model` of a version that a training with `lora` keeps, or one that PEFT saved";
+        return Err(Failure::with_help(Exit::Refused, message, help));
+    }
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Results, format!("cannot write {}: {error}", out.display()))
+    };
+    fs::create_dir_all(out).map_err(failed)?;
+    if fs::read_dir(out).map_err(failed)?.next().is_some() {
+        let message = format!("{} is not empty", out.display());
+        return Err(Failure::with_help(Exit::Refused, message, "name a new folder"));
+    }
+    let refused = |error: clawrl_torch::TorchError| Failure::new(Exit::Refused, error.to_string());
+    let merged = load_merged(adapter, Device::Cpu).map_err(refused)?;
+    let (texts, written) = (tokenizer_files(adapter).map_err(refused)?, ModelFiles::of(out));
+    for (from, to) in [
+        (texts.tokenizer(), written.tokenizer()),
+        (texts.tokenizer_config(), written.tokenizer_config()),
+        (texts.generation_config(), written.generation_config()),
+        (texts.chat_template(), written.chat_template()),
+    ] {
+        if from.exists() {
+            fs::copy(&from, &to).map_err(failed)?;
+        }
+    }
+    // The change of an adapter can be smaller than what bf16 tells apart: in fp32 nothing is rounded away.
+    let mut config = merged.layout().config().clone();
+    "float32".clone_into(&mut config.dtype);
+    let saved = written.write_config(&config).and_then(|()| save_params(&written, &merged));
+    saved.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+    log.note(format_args!("{}: {} parameters, in fp32", out.display(), merged.layout().parameters()));
+    Ok(Exit::Success)
+}

@@ -1,0 +1,108 @@
+//! Trainings of an adapter in place of the whole model.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, ground, trained, weights};
+use crate::place::Place;
+
+/// The same with an adapter.
+fn adapting() -> String {
+    let learned = "minibatches: 1\n  lora: { rank: 4 }\n  loss: { kl: { coefficient: 0.05 } }\n";
+    REPRODUCIBLE
+        .replace("minibatches: 1\n", learned)
+        .replace("every_updates: 2 }", "every_updates: 1, keep_weights: 9 }")
+}
+
+fn model(place: &Place, name: &str, version: u64) -> String {
+    checkpoint(place, name, version).join("model").display().to_string()
+}
+
+/// How many held-out tasks a policy's folder passes, greedily.
+fn passed(place: &Place, folder: &str, name: &str) -> Vec<bool> {
+    let policy = format!("torch:{folder}");
+    place
+        .clawrl(&["run", "signs", "--split", "held-out", "--policy", &policy, "--name", name, "--seed", "4"]);
+    let run = place.run(name);
+    let mut attempts: Vec<_> = run.attempts().filter(|attempt| attempt.closes_slot).collect();
+    attempts.sort_by_key(|attempt| attempt.attempt);
+    attempts.iter().map(|attempt| attempt.passed()).collect()
+}
+
+#[test]
+fn an_adapter_is_learned_kept_served_and_merged() {
+    let place = ground(&adapting());
+    let said = trained(&place, "whole");
+    assert_eq!(said.json()["updates"], 4);
+    let files = |version: u64| {
+        let has = |name: &str| checkpoint(&place, "whole", version).join("model").join(name).exists();
+        ["model.safetensors", "adapter_model.safetensors", "adapter_config.json", "tokenizer.json"].map(has)
+    };
+    assert_eq!(files(0), [true, false, false, true], "the warm start is of the whole model");
+    assert_eq!(files(4), [false, true, true, true]);
+    let config =
+        fs::read_to_string(checkpoint(&place, "whole", 4).join("model/adapter_config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    assert_eq!((&config["r"], &config["lora_alpha"]), (&4.into(), &8.0.into()));
+    assert_ne!(weights(&place, "whole", 4), weights(&place, "whole", 1), "it learned");
+
+    // A version is compared by what it makes of the model.
+    let said = place.clawrl(&["policy", "diff", "whole", "0", "4", "--json"]).ends(0).json();
+    let parts = said["parameters"].as_array().unwrap();
+    let of = |name: &str| parts.iter().find(|part| part[0] == name).unwrap()[1].as_f64().unwrap();
+    assert!(of("self_attn.q_proj") > 0.0 && of("mlp.down_proj") > 0.0, "{said}");
+    assert_eq!((of("embed_tokens"), of("norm")), (0.0, 0.0), "the model's own stay as they are");
+
+    // Served with its model, and merged with it, it acts alike.
+    let adapter = model(&place, "whole", 4);
+    place.clawrl(&["policy", "merge", &adapter, "--out", "merged"]).ends(0);
+    assert!(place.path().join("merged/model.safetensors").exists());
+    let served = passed(&place, &adapter, "served");
+    assert_eq!(served, passed(&place, "merged", "merged-run"));
+    assert!(!served.is_empty());
+    // A training goes on from an adapter as from the model that it makes.
+    let onward = REPRODUCIBLE.replace("{ preset: tiny }", &format!("{{ path: {adapter} }}"));
+    let cut = onward.find("warm_start:").unwrap()..onward.find("rl:").unwrap();
+    fs::write(place.path().join("train.yaml"), onward.replace(&onward[cut], "")).unwrap();
+    trained(&place, "onward");
+    let merged = fs::read(place.path().join("merged/model.safetensors")).unwrap();
+    assert!(weights(&place, "onward", 0) == merged);
+}
+
+#[test]
+fn killed_while_it_learns_an_adapter_it_ends_with_the_same_bits() {
+    let place = ground(&adapting());
+    trained(&place, "undisturbed");
+    let begin = ["train", "train.yaml", "--name", "killed"];
+    let resume = ["train", "--resume", "killed"];
+    for (number, moment) in ["held-out, greedy, after 0 updates", "update    3/4"].iter().enumerate() {
+        let mut live = place.start(if number == 0 { &begin } else { &resume });
+        live.hears(moment);
+        live.signal(Signal::KILL);
+        assert_eq!(live.ended().code, None);
+    }
+    place.clawrl(&resume).ends(0);
+    assert_alike(&place, "killed", "undisturbed");
+    // And it goes back, to a version with an adapter and to the one without.
+    for (to, version) in [(2, 5), (0, 6)] {
+        place.clawrl(&["policy", "rollback", "killed", "--to", &to.to_string()]).ends(0);
+        assert!(weights(&place, "killed", version) == weights(&place, "killed", to));
+        place.clawrl(&resume).ends(0);
+    }
+}
+
+#[test]
+fn what_is_no_adapter_is_not_merged() {
+    let place = ground(&adapting());
+    place.clawrl(&["policy", "init", "--preset", "tiny", "--out", "fresh", "signs"]).ends(0);
+    let said = place.clawrl(&["policy", "merge", "fresh", "--out", "merged"]).ends(2);
+    assert!(said.err.contains("fresh is no adapter"), "{}", said.err);
+    fs::create_dir(place.path().join("lost")).unwrap();
+    let config = r#"{"peft_type":"LORA","base_model_name_or_path":"gone","r":1,"lora_alpha":1,"target_modules":["q_proj"]}"#;
+    fs::write(place.path().join("lost/adapter_config.json"), config).unwrap();
+    let said = place.clawrl(&["policy", "merge", "lost", "--out", "merged"]).ends(2);
+    assert!(said.err.contains("the model that it is for is not here: `gone`"), "{}", said.err);
+    let said = place.clawrl(&["policy", "merge", "lost", "--out", "fresh"]).ends(2);
+    assert!(said.err.contains("fresh is not empty"), "{}", said.err);
+}
