@@ -4,12 +4,12 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LossPlan, OptimizerPlan, RlPlan,
-    Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LossPlan, OptimizerPlan, OverlongPlan,
+    RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
-    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, KlEstimator,
-    KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
+    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, EntropyBonus,
+    KlEstimator, KlPenalty, Overlong, PolicyLoss, StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
     Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, OptimizerConfig, Teacher,
@@ -76,6 +76,15 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
         resample_budget: positive(rl.resample_budget),
         updates: rl.updates,
         seed,
+    }
+}
+
+/// What is done about what a limit cut.
+pub(super) fn overlong(plan: OverlongPlan) -> Overlong {
+    match plan {
+        OverlongPlan::Train => Overlong::Train,
+        OverlongPlan::Mask => Overlong::Mask,
+        OverlongPlan::Soft { soft_tokens } => Overlong::Soft { tokens: soft_tokens },
     }
 }
 
@@ -181,6 +190,9 @@ fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
                 clawrl_config::KlEstimator::K2 => KlEstimator::K2,
             },
         }),
+        entropy: plan
+            .entropy
+            .map(|entropy| EntropyBonus { coefficient: entropy.coefficient, floor: entropy.floor }),
         ..PolicyLoss::default()
     }
 }

@@ -18,6 +18,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_learn::EntropyControl;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind};
@@ -62,6 +63,8 @@ struct Manifest {
     moments_since: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     branch: Option<Branch>,
+    #[serde(default, skip_serializing_if = "EntropyControl::is_new")]
+    entropy: EntropyControl,
     /// The caller's own state, as it gave it.
     progress: String,
     /// By path within the folder.
@@ -79,6 +82,8 @@ pub struct Checkpoint {
     pub moments_since: u64,
     /// Where it comes from, if a training went back to it.
     pub branch: Option<Branch>,
+    /// Where the bonus for being undecided stood.
+    pub entropy: EntropyControl,
     /// What the caller gave when it was written.
     pub progress: String,
     /// Weights.
@@ -138,6 +143,7 @@ pub(crate) struct State<'a> {
     pub(crate) first: &'a Params,
     pub(crate) second: &'a Params,
     pub(crate) teacher: Option<&'a Params>,
+    pub(crate) entropy: EntropyControl,
     pub(crate) progress: &'a str,
 }
 
@@ -303,6 +309,7 @@ impl Checkpoints {
             optimizer_steps: state.optimizer_steps,
             moments_since: state.moments_since,
             branch: None,
+            entropy: state.entropy,
             progress: state.progress.to_owned(),
             files,
         };
@@ -418,6 +425,7 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
         optimizer_steps: manifest.optimizer_steps,
         moments_since: manifest.moments_since,
         branch: manifest.branch,
+        entropy: manifest.entropy,
         progress: manifest.progress,
         params,
         moments,

@@ -2,6 +2,7 @@
 
 mod failing;
 mod faulting;
+mod gating;
 mod ground;
 mod imitating;
 mod killing;
