@@ -443,6 +443,8 @@ fn a_divergence_is_that_from_the_accepted_version() {
 fn a_bonus_for_being_undecided_is_descended_on() {
     let folder = tempfile::tempdir().unwrap();
     let (params, mut batch) = small();
+    // Undecided to begin with, as one that knows nothing should be.
+    tch::no_grad(|| params.flat().shallow_clone().f_mul_scalar_(0.2).map(|_| ())).unwrap();
     let plain = small_config();
     let config = LearnerConfig {
         loss: PolicyLoss { entropy: Some(EntropyBonus { coefficient: 0.5, floor: 1.0 }), ..plain.loss },

@@ -98,10 +98,10 @@ fn a_policy_that_would_be_destroyed_is_kept() {
     assert_eq!((rejected(&place, "wild"), acted(&place, "wild")), (vec![1, 2, 3], BTreeSet::from([0])));
 }
 
-/// The same, seen by held-out tasks alone.
+/// The same, seen by held-out tasks alone. By the running baseline every update steps.
 #[test]
 fn a_version_that_solves_less_is_evaluated_and_never_acts() {
-    let gate = "optimizer: { learning_rate: 1 }\n  gate:\n    max_kl: 1000\n    failures: 2\n    \
+    let gate = "optimizer: { learning_rate: 1 }\n  objective: binary\n  gate:\n    max_kl: 1000\n    failures: 2\n    \
                 held_out: { every_updates: 1, max_drop_points: 1 }";
     let train = REPRODUCIBLE
         .replace("optimizer: { learning_rate: 1e-3 }", gate)
