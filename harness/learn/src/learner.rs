@@ -19,6 +19,9 @@ pub struct UpdateReport {
     pub grad_norm: f64,
     /// Mean entropy of the policy at trained tokens, nats.
     pub entropy: f64,
+    /// What the entropy of a token was multiplied by, as a bonus; 0 without one.
+    #[serde(default)]
+    pub entropy_coefficient: f64,
     /// Mean of |o - b|: how far the recomputed log-probabilities are from the recorded ones.
     pub behaviour_gap: f64,
     /// Share of tokens whose ratio was clipped, or whose weight was.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
 use crate::distillation::{Distillation, DistillationForm};
+use crate::entropy::EntropyBonus;
 
 /// Settings of [`crate::policy_gradient`] and of how its terms are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,8 @@ pub struct PolicyLoss {
     pub aggregation: Aggregation,
     /// What the distance to a reference policy costs, if anything.
     pub kl: Option<KlPenalty>,
+    /// What being undecided is worth, if anything.
+    pub entropy: Option<EntropyBonus>,
     /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
     pub outcome_weight: f64,
     /// What is learned from a teacher, if there is one.
@@ -30,6 +33,7 @@ impl Default for PolicyLoss {
             weighting: Weighting::default(),
             aggregation: Aggregation::default(),
             kl: None,
+            entropy: None,
             outcome_weight: 1.0,
             distillation: None,
         }
@@ -222,6 +226,10 @@ impl PolicyLoss {
         if let Some(KlPenalty { coefficient, .. }) = self.kl {
             require("kl", coefficient, coefficient > 0.0, "it is over 0")?;
         }
+        if let Some(EntropyBonus { coefficient, floor }) = self.entropy {
+            require("entropy", coefficient, coefficient > 0.0, "it is over 0")?;
+            require("floor", floor, floor > 0.0 && floor <= 1.0, "it is over 0, and 1 at most")?;
+        }
         match self.weighting {
             Weighting::None => Ok(()),
             Weighting::Token { cap } | Weighting::Sequence { cap } | Weighting::Geometric { cap } => {
@@ -295,6 +303,11 @@ mod tests {
         check(r#"{"weighting": {"icepop": {"low": 2, "high": 1}}}"#, Err("high is 1; it is over `low`"));
         check(r#"{"aggregation": {"constant": {"max_tokens": 0}}}"#, Err("nonzero"));
         check(r#"{"kl": {"coefficient": 0}}"#, Err("kl is 0; it is over 0"));
+        check(r#"{"entropy": {"coefficient": 0, "floor": 0.3}}"#, Err("entropy is 0; it is over 0"));
+        check(
+            r#"{"entropy": {"coefficient": 1, "floor": 2}}"#,
+            Err("floor is 2; it is over 0, and 1 at most"),
+        );
         check(r#"{"outcome_weight": -1}"#, Err("outcome_weight is -1; it is at least 0"));
         check(r#"{"distillation": {"weight": 0}}"#, Err("distillation is 0; it is over 0"));
         check(r#"{"distillation": {"bound": 0}}"#, Err("bound is 0; it is over 0"));

@@ -4,12 +4,11 @@
 //! episode's reward stays in the baseline of its group, which is made before this point. I3. Every masked token is
 //! counted.
 //!
-//! Units: versions. Staleness is the learner's version less the version that sampled the token; a token of a later
-//! version, as after a rollback, counts as fresh. Pure; nothing to cancel.
+//! Units: versions. Staleness is the age of the version that sampled the token, as [`Lineage`] has it. Pure; nothing to cancel.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Segment;
+use crate::{Lineage, Segment};
 
 /// How old the tokens of a batch are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,11 +41,11 @@ impl std::ops::AddAssign for TokenAges {
 }
 
 /// Takes tokens older than `max_staleness` out of training.
-pub fn mask_stale(segment: &mut Segment, learner_version: u64, max_staleness: u64) -> TokenAges {
+pub fn mask_stale(segment: &mut Segment, lineage: &Lineage, max_staleness: u64) -> TokenAges {
     let mut ages = TokenAges::default();
     for (trained, &version) in segment.mask.iter_mut().zip(&segment.versions).filter(|(trained, _)| **trained)
     {
-        let age = learner_version.saturating_sub(version);
+        let age = lineage.age(version);
         if age > max_staleness {
             *trained = false;
             ages.masked += 1;
@@ -74,7 +73,7 @@ mod tests {
 
     fn check(versions: &[u64], max_staleness: u64, mask: &[bool], expected: TokenAges) {
         let mut segment = segment(versions);
-        assert_eq!(mask_stale(&mut segment, 5, max_staleness), expected);
+        assert_eq!(mask_stale(&mut segment, &Lineage::at(5, 5), max_staleness), expected);
         assert_eq!(segment.mask[1..], *mask);
         assert!(!segment.mask[0]);
     }
@@ -97,7 +96,7 @@ mod tests {
         ) {
             let mut segment = segment(&versions);
             let before = segment.trained() as u64;
-            let ages = mask_stale(&mut segment, learner, bound);
+            let ages = mask_stale(&mut segment, &Lineage::at(learner, learner), bound);
             for (token, &trained) in segment.mask.iter().enumerate().skip(1) {
                 prop_assert_eq!(trained, learner.saturating_sub(segment.versions[token]) <= bound);
             }

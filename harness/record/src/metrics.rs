@@ -62,6 +62,8 @@ pub enum Metric {
     TrainImitationLossNats,
     /// Entropy of the policy at trained tokens, mean.
     TrainEntropyNats,
+    /// What the entropy was multiplied by, as a bonus; of a training that has one.
+    TrainEntropyBonusCoefficient,
     /// Norm of the gradient before clipping, mean over steps.
     TrainGradientNorm,
     /// Distance of recomputed and recorded log-probabilities, mean over tokens.
@@ -70,6 +72,12 @@ pub enum Metric {
     TrainClippedRatio,
     /// Estimated divergence from the reference policy, mean over tokens; 0 where it costs nothing.
     TrainReferenceKlNats,
+    /// Estimated divergence of the version from the last accepted one, mean over tokens; of a training with a gate.
+    TrainGateKlNats,
+    /// Share of the held-out tasks passed, greedily, by the version before it acted, where the gate looks at that.
+    TrainGateSuccessRatio,
+    /// 1 of a version that the gate rejected, else 0.
+    TrainVersionsRejectedCount,
     /// What outcomes add to the advantage of a token, root of the mean square.
     TrainOutcomeRms,
     /// What a teacher adds to it, root of the mean square; 0 without one, and for one that is asked about candidates.
@@ -92,6 +100,12 @@ pub enum Metric {
     TrainGroupsSmallCount,
     /// Groups dropped because outcomes do not count and a teacher had no hint.
     TrainGroupsUntaughtCount,
+    /// Episodes since the last update that a limit on turns or time cut, or with a reply that its limit cut.
+    TrainEpisodesOverlongCount,
+    /// Tokens since the last update that are not trained on because of that.
+    TrainTokensOverlongCount,
+    /// Episodes left out because their reward was no number, or outside of what it can be.
+    TrainRewardsRefusedCount,
     /// Tokens left out because they were too old.
     TrainTokensStaleCount,
     /// Segments dropped because a log-probability had moved too far.
@@ -126,7 +140,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 59] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -149,10 +163,14 @@ impl Metric {
         Self::TrainLossMean,
         Self::TrainImitationLossNats,
         Self::TrainEntropyNats,
+        Self::TrainEntropyBonusCoefficient,
         Self::TrainGradientNorm,
         Self::TrainBehaviourGapNats,
         Self::TrainClippedRatio,
         Self::TrainReferenceKlNats,
+        Self::TrainGateKlNats,
+        Self::TrainGateSuccessRatio,
+        Self::TrainVersionsRejectedCount,
         Self::TrainOutcomeRms,
         Self::TrainTeacherRms,
         Self::TrainHintedEpisodesCount,
@@ -164,6 +182,9 @@ impl Metric {
         Self::TrainGroupsConstantCount,
         Self::TrainGroupsSmallCount,
         Self::TrainGroupsUntaughtCount,
+        Self::TrainEpisodesOverlongCount,
+        Self::TrainTokensOverlongCount,
+        Self::TrainRewardsRefusedCount,
         Self::TrainTokensStaleCount,
         Self::TrainSegmentsDroppedCount,
         Self::TrainTokensTrainedCount,
@@ -311,10 +332,14 @@ mod tests {
         train_loss_mean
         train_imitation_loss_nats
         train_entropy_nats
+        train_entropy_bonus_coefficient
         train_gradient_norm
         train_behaviour_gap_nats
         train_clipped_ratio
         train_reference_kl_nats
+        train_gate_kl_nats
+        train_gate_success_ratio
+        train_versions_rejected_count
         train_outcome_rms
         train_teacher_rms
         train_hinted_episodes_count
@@ -326,6 +351,9 @@ mod tests {
         train_groups_constant_count
         train_groups_small_count
         train_groups_untaught_count
+        train_episodes_overlong_count
+        train_tokens_overlong_count
+        train_rewards_refused_count
         train_tokens_stale_count
         train_segments_dropped_count
         train_tokens_trained_count

@@ -33,6 +33,7 @@ use crate::guard::{Ended, Guard, OnCancel, catch_panic, drop_caught};
 use crate::limits::{Bound, MALFORMED_IN_A_ROW};
 use crate::progress::{Phase, Progress};
 use crate::shared::Shared;
+use crate::soundness::{sound_grade, sound_process_reward};
 use crate::state::Grant;
 use crate::vital::{Sign, Vital};
 
@@ -322,10 +323,18 @@ impl<'a> Attempt<'a> {
         match self.operate(operation, async { env.step(calls, ctx).await }).await {
             Ok((StepResult { observation, end, process_reward }, took)) => {
                 turn.observation = observation;
-                turn.process_reward = process_reward;
                 turn.step_time = took;
                 self.times.step += took;
-                Ok(end)
+                match sound_process_reward(process_reward) {
+                    Ok(reward) => {
+                        turn.process_reward = reward;
+                        Ok(end)
+                    }
+                    Err(fault) => {
+                        self.trajectory.turns.push(turn.clone());
+                        Err(Halt::Fault(fault))
+                    }
+                }
             }
             Err(halt) => {
                 turn.step_time = started.elapsed();
@@ -347,7 +356,7 @@ impl<'a> Attempt<'a> {
         let ctx = self.ctx(seq, bound);
         let (grade, took) = self.operate(operation, async { env.grade(ctx).await }).await?;
         self.times.grade = took;
-        Ok(grade)
+        sound_grade(grade).map_err(Halt::Fault)
     }
 
     async fn close(&mut self, mut env: Box<dyn Env>) {

@@ -35,6 +35,7 @@ mod report;
 mod scheduler;
 mod share;
 mod shared;
+mod soundness;
 mod state;
 mod trim;
 mod vital;

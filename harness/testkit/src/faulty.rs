@@ -49,6 +49,8 @@ pub enum Mishap {
     Slow(Duration),
     /// It would take for ever, and keeps to deadline and cancellation as the contract demands.
     Endless,
+    /// It answers with a score, or a process reward, that is no number.
+    Unsound,
 }
 
 /// The mishaps of one attempt; at most one a site.
@@ -183,7 +185,7 @@ fn find(script: &Script, site: Site) -> Option<Mishap> {
 /// Lets a mishap happen. Without one, gives way once.
 async fn play(mishap: Option<Mishap>, boundary: Boundary, limit: Limit, ctx: &StepCtx) -> Result<(), Fault> {
     match mishap {
-        None => {
+        None | Some(Mishap::Unsound) => {
             tokio::task::yield_now().await;
             Ok(())
         }
@@ -304,7 +306,8 @@ impl Env for FaultyEnv {
             let at = (Boundary::Env, Limit::Step);
             self.operate((Stage::Ready, Stage::Ready), site, at, &ctx).await?;
             let end = calls.iter().any(|call| call.name == "submit").then_some(StopReason::Submitted);
-            Ok(StepResult { observation: Observation::from_text("ok"), end, process_reward: None })
+            let process_reward = (find(&self.script, site) == Some(Mishap::Unsound)).then_some(f64::NAN);
+            Ok(StepResult { observation: Observation::from_text("ok"), end, process_reward })
         })
     }
 
@@ -314,7 +317,11 @@ impl Env for FaultyEnv {
             self.operate((Stage::Ready, Stage::Graded), Site::Grade, at, &ctx).await?;
             let check =
                 CheckReport { label: "always".to_owned(), score: 1.0, weight: 1.0, message: String::new() };
-            Ok(Grade::from_checks(vec![check], Vec::new()))
+            let mut grade = Grade::from_checks(vec![check], Vec::new());
+            if find(&self.script, Site::Grade) == Some(Mishap::Unsound) {
+                grade.score = f64::NAN;
+            }
+            Ok(grade)
         })
     }
 

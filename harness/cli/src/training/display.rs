@@ -27,6 +27,10 @@ pub(super) struct Sampled {
     pub(super) repetition: f64,
     /// Hints that were left out.
     pub(super) hints_too_long: u64,
+    /// Episodes that a limit cut, or one of whose replies.
+    pub(super) overlong: u64,
+    /// Tokens that are not trained on because of that.
+    pub(super) overlong_tokens: u64,
 }
 
 /// Tells of phases and updates, unless it is to be quiet.

@@ -57,6 +57,11 @@ impl TrainingFiles {
         }
     }
 
+    /// The run of the evaluation of a version before it acts, after this many updates.
+    pub(crate) fn gate_evaluation(&self, updates: u32) -> Result<RunId, Failure> {
+        self.part(&format!("gate-{updates:06}"))
+    }
+
     fn part(&self, part: &str) -> Result<RunId, Failure> {
         let name = format!("{}-{part}", self.run);
         RunId::new(&name).ok_or_else(|| Failure::new(Exit::Internal, format!("{name} is no name of a run")))

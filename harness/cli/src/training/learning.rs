@@ -2,7 +2,7 @@
 //!
 //! I1. An update is made as soon as there is a batch; generation goes on meanwhile as far as the demand allows.
 //! I2. A checkpoint is written before anything that was consumed can be forgotten: after every so many updates and
-//! whenever the thread comes to its end in order. I3. When it ends, in order or not, the demand is closed, so that the
+//! whenever the thread comes to its end in order; not while a version waits for its evaluation. I3. When it ends, in order or not, the demand is closed, so that the
 //! scheduler finishes what runs and ends, too.
 //!
 //! Cancellation: the channel of records ends with the scheduler's run, and this thread with it.
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use clawrl_config::RlPlan;
 use clawrl_core::{AttemptRecord, GroupId, RunPlan, TaskSpec};
 use clawrl_learn::{
-    Collapse, CollapseGuard, FormedBatch, GroupStream, LearnError, Learner, MemberResult, StreamEnd,
-    StreamError, StreamSnapshot, Vitals, repetition,
+    Collapse, CollapseGuard, EpisodeLength, FormedBatch, GroupStream, LearnError, Learner, MemberResult,
+    StreamEnd, StreamError, StreamSnapshot, Vitals, repetition,
 };
 use clawrl_record::{Metric, MetricRow, RunSink};
 use clawrl_scheduler::Demand;
@@ -25,8 +25,10 @@ use tokio::sync::watch;
 
 use super::display::{Sampled, Teller, UpdateTimes};
 use super::feed::Resolved;
+use super::gate::{Fate, Gate};
 use super::hints::{Hint, hints};
-use super::samples::Reading;
+use super::samples::{Reading, lengths};
+use super::settings::overlong;
 use super::silence::Silence;
 use super::versions::{Made, VersionLog};
 use crate::exit_code::Exit;
@@ -43,6 +45,8 @@ pub(super) struct Learning {
     pub(super) teller: Teller,
     /// Version of the last checkpoint.
     pub(super) checkpointed: u64,
+    /// The last accepted version of which there is a checkpoint.
+    pub(super) parent: u64,
     pub(super) versions: VersionLog,
     /// With a teacher: members of groups that are not whole.
     pub(super) unsettled: BTreeMap<GroupId, Vec<AttemptRecord>>,
@@ -51,6 +55,8 @@ pub(super) struct Learning {
     pub(super) silence: Silence,
     /// Where the training watches its policy.
     pub(super) guard: Option<CollapseGuard>,
+    /// What a version has to pass before it acts, if anything.
+    pub(super) gate: Option<Gate>,
 }
 
 /// What one stretch is joined to the rest by.
@@ -81,7 +87,7 @@ impl Learning {
         self.stream.snapshot().updates
     }
 
-    /// Learns until so many updates are made, nothing more can come, or the run is over.
+    /// Learns until so many updates are made, a version waits for its evaluation, nothing more can come, or the run is over.
     ///
     /// # Errors
     /// The learner gave up, or a checkpoint could not be written.
@@ -92,18 +98,23 @@ impl Learning {
         loop {
             while open {
                 self.publish_if_due()?;
-                open = self.updates() < target && self.stream.end().is_none();
+                open = self.updates() < target && self.candidate().is_none() && self.stream.end().is_none();
                 // A batch that is formed has to be trained: not before it is known that there is to be one more update.
                 let Some(formed) = open.then(|| self.stream.next_batch()).flatten() else { break };
+                // Whoever is killed during the evaluation of the next version makes that one again, and no other.
+                if self.next_is_evaluated() && self.learner.version() > self.checkpointed {
+                    self.checkpoint()?;
+                }
                 let counts = formed.stats.counts;
-                let rows = self.update(formed, &mut interval)?;
+                let (rows, fate) = self.update(formed, &mut interval)?;
                 let figure = |name| rows.iter().find(|row| row.name == name).map(|row| row.value);
                 let collapse =
                     self.guard.as_mut().zip(vitals(figure)).and_then(|(guard, now)| guard.after(now));
                 // Losing a figure is no reason to stop.
                 let _ = runtime.block_on(metrics.metrics(rows));
                 // After the figures: those of an update that no checkpoint holds are taken back by whoever resumes.
-                if self.updates().is_multiple_of(self.checkpoint_every.max(1)) {
+                let is_due = self.updates().is_multiple_of(self.checkpoint_every.max(1));
+                if is_due && self.candidate().is_none() {
                     let seconds = timed(|| self.checkpoint())?.as_secs_f64();
                     let figures = [(Metric::TrainCheckpointSeconds, seconds)];
                     let rows = MetricRow::of_update(now_ms(), u64::from(self.updates()), &figures);
@@ -111,11 +122,12 @@ impl Learning {
                 }
                 self.silence.after(&counts)?;
                 if let Some(collapse) = collapse {
-                    if self.learner.version() > self.checkpointed {
+                    if self.learner.version() > self.checkpointed && self.candidate().is_none() {
                         self.checkpoint()?;
                     }
                     return Err(halted(&collapse));
                 }
+                self.halt_if_hopeless(fate)?;
             }
             let groups = self.stream.demand();
             demand.send_if_modified(|wanted| {
@@ -128,7 +140,7 @@ impl Learning {
                 None => break,
             }
         }
-        if self.learner.version() > self.checkpointed {
+        if self.learner.version() > self.checkpointed && self.candidate().is_none() {
             self.checkpoint()?;
         }
         Ok(())
@@ -180,6 +192,7 @@ impl Learning {
             chat: &self.chat,
             format: task.action_format,
             reward: self.rl.reward,
+            map: task.reward,
             temperature: self.rl.sampling.temperature_milli as f32 / 1000.0,
         };
         let mut result = reading.member(record).unwrap_or_else(|why| {
@@ -187,6 +200,12 @@ impl Learning {
             self.teller.log().warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
             MemberResult::Faulted
         });
+        if result == MemberResult::Unsound {
+            self.teller.log().warn(format_args!(
+                "attempt {} teaches nothing: its reward is no number, or outside of what it can be",
+                record.attempt
+            ));
+        }
         if let MemberResult::Finished { segments, views, .. } = &mut result {
             let most_tokens = self.learner.params().layout().config().max_position_embeddings;
             let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
@@ -203,16 +222,28 @@ impl Learning {
                 }
             }
         }
+        // Behind the views, which ask about every token that was sampled.
+        if let MemberResult::Finished { reward, segments, .. } = &mut result {
+            let (replies, is_cut) = lengths(record);
+            let limit = self.rl.sampling.max_new_tokens;
+            let length = EpisodeLength { replies: &replies, limit, is_cut };
+            interval.sampled.overlong += u64::from(length.is_overlong());
+            interval.sampled.overlong_tokens += overlong(self.rl.overlong).apply(&length, reward, segments);
+        }
         self.stream.resolved(record.attempt, result).map_err(|error| broken(&error))
     }
 
-    fn update(&mut self, formed: FormedBatch, interval: &mut Interval) -> Result<Vec<MetricRow>, Failure> {
+    fn update(
+        &mut self,
+        formed: FormedBatch,
+        interval: &mut Interval,
+    ) -> Result<(Vec<MetricRow>, Fate), Failure> {
         let FormedBatch { batch, stats } = formed;
         let began = Instant::now();
         let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
         let report = self.learner.update(&batch).map_err(|error| gave_up(&error))?;
+        let (fate, of_gate) = self.judge(&batch, &stats, &report)?;
         times.update = began.elapsed();
-        self.stream.updated(report.version).map_err(|error| broken(&error))?;
         times.publish = timed(|| self.publish_if_due())?;
         profile::took(Phase::Wait, times.wait);
         profile::took(Phase::Learn, times.update);
@@ -225,7 +256,7 @@ impl Learning {
         let over = |count: u64| if count == 0 { f64::NAN } else { count as f64 };
         let per_turn = sampled.tokens as f64 / over(sampled.turns);
         let constant = counts.constant_passed + counts.constant_failed + counts.constant_mixed;
-        let figures = [
+        let mut figures = vec![
             (Metric::TrainRewardMean, counts.reward_mean().unwrap_or(f64::NAN)),
             (Metric::TrainSuccessRatio, counts.success_rate().unwrap_or(f64::NAN)),
             (Metric::TrainLossMean, report.loss),
@@ -245,6 +276,9 @@ impl Learning {
             (Metric::TrainGroupsConstantCount, constant as f64),
             (Metric::TrainGroupsSmallCount, counts.too_few as f64),
             (Metric::TrainGroupsUntaughtCount, counts.untaught as f64),
+            (Metric::TrainEpisodesOverlongCount, sampled.overlong as f64),
+            (Metric::TrainTokensOverlongCount, sampled.overlong_tokens as f64),
+            (Metric::TrainRewardsRefusedCount, counts.unsound as f64),
             (Metric::TrainTokensStaleCount, counts.tokens.masked as f64),
             (Metric::TrainSegmentsDroppedCount, report.dropped_segments as f64),
             (Metric::TrainTokensTrainedCount, report.trained_tokens as f64),
@@ -259,7 +293,11 @@ impl Learning {
             (Metric::TrainUpdateSeconds, times.update.as_secs_f64()),
             (Metric::TrainPublishSeconds, times.publish.as_secs_f64()),
         ];
-        Ok(MetricRow::of_update(now_ms(), u64::from(stats.update) + 1, &figures))
+        figures.extend(of_gate);
+        figures.extend(
+            self.rl.loss.entropy.map(|_| (Metric::TrainEntropyBonusCoefficient, report.entropy_coefficient)),
+        );
+        Ok((MetricRow::of_update(now_ms(), u64::from(stats.update) + 1, &figures), fate))
     }
 
     fn publish_if_due(&mut self) -> Result<(), Failure> {
@@ -267,7 +305,8 @@ impl Learning {
             let began = Instant::now();
             self.learner.publish().map_err(|error| gave_up(&error))?;
             profile::took(Phase::Publish, began.elapsed());
-            self.stream.published(self.learner.version()).map_err(|error| broken(&error))?;
+            let acting = self.stream.snapshot().accepted();
+            self.stream.published(acting).map_err(|error| broken(&error))?;
         }
         Ok(())
     }
@@ -282,10 +321,22 @@ impl Learning {
         let began = Instant::now();
         self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
         profile::took(Phase::Checkpoint, began.elapsed());
-        let (version, parent) = (self.learner.version(), Some(self.checkpointed));
+        let (version, parent) = (self.learner.version(), Some(self.parent));
         self.checkpointed = version;
-        let updates = self.updates();
-        self.versions.add(&Made { version, parent, updates, t_ms: now_ms(), instead_of: None })
+        let (updates, accepted) = (self.updates(), self.stream.snapshot().accepted());
+        if accepted < version {
+            // It has what the accepted version has, and was noted when it was rejected.
+            return Ok(());
+        }
+        self.parent = version;
+        self.versions.add(&Made {
+            version,
+            parent,
+            updates,
+            t_ms: now_ms(),
+            instead_of: None,
+            rejected: None,
+        })
     }
 }
 
@@ -348,7 +399,7 @@ pub(super) fn gave_up(error: &LearnError) -> Failure {
     }
 }
 
-fn broken(error: &StreamError) -> Failure {
+pub(super) fn broken(error: &StreamError) -> Failure {
     Failure::with_help(Exit::Internal, error.to_string(), "this is a bug in ClawRL: please report it")
 }
 

@@ -12,6 +12,7 @@ mod evaluation;
 mod exchange;
 mod feed;
 mod files;
+mod gate;
 mod hints;
 mod learning;
 mod libtorch;

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use clawrl_config::Reward;
 use clawrl_core::{
-    ActionFormat, AttemptRecord, Message, Outcome, SampledTokens, TaskSpec, ToolSpec, Trajectory, Turn,
+    ActionFormat, AttemptRecord, Message, Outcome, RewardMap, SampledTokens, StopReason, TaskSpec, ToolSpec,
+    Trajectory, Turn,
 };
 use clawrl_learn::{MemberResult, Segment, TeacherView, teacher_views};
 use clawrl_scheduler::context;
@@ -21,6 +22,8 @@ pub(super) struct Reading<'a> {
     /// That of the task.
     pub(super) format: ActionFormat,
     pub(super) reward: Reward,
+    /// That of the task.
+    pub(super) map: RewardMap,
     pub(super) temperature: f32,
 }
 
@@ -35,6 +38,9 @@ impl Reading<'_> {
             (Outcome::Cancelled(_), _) => return Ok(MemberResult::Cancelled),
             _ => return Ok(MemberResult::Faulted),
         };
+        if !can_be(reward, self.reward, self.map) {
+            return Ok(MemberResult::Unsound);
+        }
         let trajectory = &record.trajectory;
         let segments = self.segments(trajectory, None)?;
         let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
@@ -83,6 +89,30 @@ pub(super) fn worth(outcome: &Outcome, reward: Reward) -> Option<f64> {
         }),
         Outcome::Faulted(_) | Outcome::Cancelled(_) => None,
     }
+}
+
+/// Tokens of each reply of an attempt, with whether its limit cut it, and whether its turns or its time cut the attempt. Three
+/// malformed replies in a row do not: how long they are is not what is wrong with them.
+pub(super) fn lengths(record: &AttemptRecord) -> (Vec<(u32, bool)>, bool) {
+    let reply = |turn: &Turn| {
+        let tokens = turn.tokens.as_ref().map_or(0, |tokens| tokens.ids.len());
+        (u32::try_from(tokens).unwrap_or(u32::MAX), turn.flags.reply_truncated)
+    };
+    let is_cut = matches!(
+        &record.outcome,
+        Outcome::Finished { stop: StopReason::MaxTurns | StopReason::TimeLimit(_), .. }
+    );
+    (record.trajectory.turns.iter().map(reply).collect(), is_cut)
+}
+
+/// Whether an episode can be worth that: rounding apart, no less than the least and no more than the most that scores from 0 to 1 become.
+fn can_be(reward: f64, kind: Reward, map: RewardMap) -> bool {
+    let (one, other) = match kind {
+        Reward::Passed => (0.0, 1.0),
+        Reward::Score => (map.apply(0.0), map.apply(1.0)),
+    };
+    let slack = 1e-9 * (1.0 + one.abs().max(other.abs()));
+    (one.min(other) - slack..=one.max(other) + slack).contains(&reward)
 }
 
 /// What a demonstration is shown under.
@@ -251,8 +281,13 @@ mod tests {
                 .into(),
             cast: None,
         };
-        let reading =
-            Reading { chat: &chat, format: ActionFormat::Raw, reward: Reward::Passed, temperature: 1.0 };
+        let reading = Reading {
+            chat: &chat,
+            format: ActionFormat::Raw,
+            reward: Reward::Passed,
+            map: RewardMap::default(),
+            temperature: 1.0,
+        };
         let segments = reading.segments(&trajectory, None).unwrap();
         let views = |most| reading.views(&trajectory, &segments, "peel", most).unwrap();
         let found = views(usize::MAX).unwrap();
@@ -264,6 +299,24 @@ mod tests {
         assert!(view.is_of(&segments[0]));
         assert_eq!(view.places.len(), segments[0].trained());
         assert!(views(view.ids.len()).is_some() && views(view.ids.len() - 1).is_none());
+    }
+
+    #[test]
+    fn rewards_are_what_scores_become() {
+        let check = |reward: f64, kind, map: RewardMap, expected: bool| {
+            assert_eq!(can_be(reward, kind, map), expected, "{reward} {kind:?} {map:?}");
+        };
+        let usual = RewardMap::default();
+        for (reward, expected) in [(-1.0, true), (0.3, true), (1.0, true), (1.01, false), (f64::NAN, false)] {
+            check(reward, Reward::Score, usual, expected);
+        }
+        check(f64::INFINITY, Reward::Score, usual, false);
+        check(-0.5, Reward::Passed, usual, false);
+        let third = RewardMap { scale: 1.0 / 3.0, offset: 0.1 };
+        check(third.apply(1.0), Reward::Score, third, true);
+        check(0.0, Reward::Score, third, false);
+        let falling = RewardMap { scale: -2.0, offset: 1.0 };
+        check(-1.0, Reward::Score, falling, true);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use clawrl_config::{
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
-    HeldOut, LockFile, Metric, MetricRow, PassRate, ResumeMode, RunEnd, RunStore, RunWriter,
+    HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
 };
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
@@ -37,6 +37,7 @@ use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::feed;
 use super::files::TrainingFiles;
+use super::gate::{Gate, accepted_success};
 use super::hints::HINT_MARK;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::silence::Silence;
@@ -121,6 +122,14 @@ impl Beginning {
     fn whole(params: Params) -> Self {
         Self { params, base: None, version: 0, reference: None }
     }
+}
+
+/// With a gate, what a learner begins from is accepted.
+fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Failure> {
+    if rl.gate.is_some() {
+        learner.accept().map_err(unusable)?;
+    }
+    Ok(learner)
 }
 
 /// Whether the loss or a teacher looks at the policy that reinforcement learning began with.
@@ -239,7 +248,7 @@ impl Session<'_> {
 
     /// A training without reinforcement learning: what imitation came to.
     fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
-        let engine = self.engine(checkpoint)?;
+        let engine = self.engine(checkpoint.version, &checkpoint.params)?;
         let mut evaluated = self.earlier_evaluations(0, 0)?;
         if evaluated.is_empty() {
             evaluated.push(self.evaluate(0, &engine, chat)?);
@@ -247,8 +256,9 @@ impl Session<'_> {
         self.end(0, checkpoint.version, &evaluated)
     }
 
-    fn engine(&self, checkpoint: &Checkpoint) -> Result<Engine, Failure> {
-        Engine::start(settings::engine(&self.plan), checkpoint.version, &checkpoint.params).map_err(unusable)
+    /// An engine that serves a version of these parameters.
+    fn engine(&self, version: u64, params: &Params) -> Result<Engine, Failure> {
+        Engine::start(settings::engine(&self.plan), version, params).map_err(unusable)
     }
 
     /// The preset's folder, unless it is there.
@@ -396,17 +406,27 @@ impl Session<'_> {
     }
 
     /// What acts and what learns from a checkpoint on.
-    fn take_up(&self, rl: &RlPlan, checkpoint: Checkpoint) -> Result<(Engine, TorchLearner), Failure> {
+    ///
+    /// `accepted`: the version that has the checkpoint's parameters, which is an earlier one where those after it were rejected.
+    ///
+    /// # Errors
+    /// What cannot be served or learned.
+    fn take_up(
+        &self,
+        rl: &RlPlan,
+        checkpoint: Checkpoint,
+        accepted: u64,
+    ) -> Result<(Engine, TorchLearner), Failure> {
         let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
         let first = self.first_policy(rl, &checkpoint)?;
         let version = checkpoint.version;
         let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
-            let engine = self.engine(&checkpoint)?;
+            let engine = self.engine(accepted, &checkpoint.params)?;
             let params = checkpoint.params.share();
             let from = Beginning { params, base: None, version, reference: first };
             let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
             learner.restore(checkpoint).map_err(unusable)?;
-            return Ok((engine, learner));
+            return Ok((engine, accepting(rl, learner)?));
         };
         let is_adapter = checkpoint.params.layout().lora().is_some();
         // Until its first update a training has a whole model.
@@ -418,7 +438,7 @@ impl Session<'_> {
         };
         let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
         let publisher = AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) };
-        publisher.publish(version, &params).map_err(unusable)?;
+        publisher.publish(accepted, &params).map_err(unusable)?;
         // An adapter of zeros changes nothing: it is the model that learning began with.
         let unchanged = || Params::zeros(Arc::clone(params.layout()), Device::Cpu).map_err(unusable);
         let reference = looks_back(rl).then(unchanged).transpose()?;
@@ -428,7 +448,7 @@ impl Session<'_> {
         if is_adapter {
             learner.restore(checkpoint).map_err(unusable)?;
         }
-        Ok((engine, learner))
+        Ok((engine, accepting(rl, learner)?))
     }
 
     /// What watches the policy; of a training that is taken up, with what its updates showed.
@@ -447,7 +467,8 @@ impl Session<'_> {
     /// From a checkpoint to the last update, with evaluations where they are due.
     fn reinforce(&self, rl: &RlPlan, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
         let snapshot = progress_of(&checkpoint.progress)?;
-        let (engine, learner) = self.take_up(rl, checkpoint)?;
+        let (engine, learner) = self.take_up(rl, checkpoint, snapshot.accepted())?;
+
         let stream_config = settings::stream(rl, self.plan.seed);
         let stream = GroupStream::new(stream_config, &self.slots, &self.kinds, snapshot.clone()).map_err(|error| {
             let help =
@@ -457,6 +478,7 @@ impl Session<'_> {
         let mut learning = Learning {
             rl: rl.clone(),
             checkpointed: snapshot.version,
+            parent: snapshot.accepted(),
             versions: VersionLog::of(&self.files),
             learner,
             stream,
@@ -467,7 +489,9 @@ impl Session<'_> {
             unreadable: 0,
             silence: Silence::default(),
             guard: self.guard(rl, snapshot.updates)?,
+            gate: rl.gate.map(Gate::new),
         };
+        learning.versions.forget_rejected_after(snapshot.version)?;
         // After a kill: groups that the checkpoint had not consumed run again as a whole.
         let mut mode = ResumeMode::RollBack {
             update: u64::from(snapshot.updates),
@@ -488,8 +512,11 @@ impl Session<'_> {
             if self.executor.interrupt() != Interrupt::None {
                 return Err(interrupted());
             }
-            let target =
-                (at + 1..=rl.updates).find(|&update| self.plan.evaluation.is_due(update, rl.updates));
+            let stops = |update: u32| {
+                let is_gated = rl.gate.is_some_and(|gate| gate.evaluates(update));
+                is_gated || self.plan.evaluation.is_due(update, rl.updates)
+            };
+            let target = (at + 1..=rl.updates).find(|&update| stops(update));
             self.stretch(
                 &mut learning,
                 target.unwrap_or(rl.updates),
@@ -497,6 +524,7 @@ impl Session<'_> {
                 &chat,
                 std::mem::take(&mut mode),
             )?;
+            self.try_candidate(&mut learning, &chat)?;
             match learning.end() {
                 Some(StreamEnd::PlanExhausted) => {
                     let (why, help) = match rl.advantage {
@@ -591,7 +619,8 @@ impl Session<'_> {
         learned?;
         account(ended?, self.teller.log())?;
         writer.close()?;
-        if learning.updates() < target && self.executor.interrupt() != Interrupt::None {
+        let waiting = u32::from(learning.candidate().is_some());
+        if learning.updates() + waiting < target && self.executor.interrupt() != Interrupt::None {
             return Err(interrupted());
         }
         Ok(())
@@ -631,16 +660,55 @@ impl Session<'_> {
         Ok(evaluated)
     }
 
+    /// Evaluates the version that waits for it, by an engine of its own, and tells whether it may act.
+    fn try_candidate(&self, learning: &mut Learning, chat: &Arc<Chat>) -> Result<(), Failure> {
+        let Some(candidate) = learning.candidate() else { return Ok(()) };
+        let began = std::time::Instant::now();
+        let run = self.files.gate_evaluation(candidate.updates)?;
+        let store = RunStore::open(self.files.results())?;
+        // Of a process that was killed: what it evaluated may have had other bits.
+        match store.remove_run(&run) {
+            Ok(()) | Err(RecordError::NoSuchRun { .. }) => {}
+            Err(other) => return Err(other.into()),
+        }
+        let engine = self.engine(candidate.version, learning.learner.params())?;
+        let held_out = self.measure(run, u64::from(candidate.updates), &engine, chat)?;
+        drop(engine);
+        let ((passed, tried), success) = (held_out.total(), held_out.rate().value);
+        self.teller.say(&format!(
+            "held-out, greedy, of version {} before it acts: {:.1} % ({passed} of {tried})",
+            candidate.version,
+            100.0 * success
+        ));
+        let before = accepted_success(&store.run(self.files.run())?.updates()?);
+        let (fate, mut figures) = learning.decide(success, before)?;
+        figures.push((Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()));
+        self.keep_metrics(MetricRow::of_update(now_ms(), u64::from(candidate.updates), &figures))?;
+        learning.checkpoint()?;
+        learning.halt_if_hopeless(fate)
+    }
+
+    /// A greedy run of the policy of an engine over the held-out tasks.
+    fn measure(
+        &self,
+        run: RunId,
+        version: u64,
+        engine: &Engine,
+        chat: &Arc<Chat>,
+    ) -> Result<HeldOut, Failure> {
+        let plan =
+            self.tasks.evaluation_plan(&self.policy_folder, &TrainRun { run, host: capacity::probe() })?;
+        let max_new_tokens = self.plan.evaluation.max_new_tokens;
+        let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
+        let run = self.whole(plan, policy, EVALUATION_CAST_BYTES).fill()?;
+        Ok(held_out(&run, version))
+    }
+
     /// Greedy success of the acting version.
     fn evaluate(&self, at: u32, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
         let began = std::time::Instant::now();
         let branch = VersionLog::of(&self.files).branches().get(&at).copied();
-        let part = TrainRun { run: self.files.evaluation(at, branch)?, host: capacity::probe() };
-        let plan = self.tasks.evaluation_plan(&self.policy_folder, &part)?;
-        let max_new_tokens = self.plan.evaluation.max_new_tokens;
-        let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
-        let run = self.whole(plan, policy, EVALUATION_CAST_BYTES).fill()?;
-        let held_out = held_out(&run, u64::from(at));
+        let held_out = self.measure(self.files.evaluation(at, branch)?, u64::from(at), engine, chat)?;
         let ((passed, tried), PassRate { value, low, high }) = (held_out.total(), held_out.rate());
         self.teller.say(&format!(
             "held-out, greedy, after {at} updates: {:.1} % ({passed} of {tried}; 95 % interval {:.1} to {:.1} %)",

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clawrl_config::{
     Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LoraPlan, LossPlan, OptimizerPlan,
-    RlPlan, Schedule, TrainPlan, WarmStartPlan,
+    OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
-    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, KlEstimator,
-    KlPenalty, PolicyLoss, StreamConfig, Surrogate, Weighting,
+    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, EntropyBonus,
+    KlEstimator, KlPenalty, Overlong, PolicyLoss, StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
     Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig, LoraTarget,
@@ -92,6 +92,15 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
         resample_budget: positive(rl.resample_budget),
         updates: rl.updates,
         seed,
+    }
+}
+
+/// What is done about what a limit cut.
+pub(super) fn overlong(plan: OverlongPlan) -> Overlong {
+    match plan {
+        OverlongPlan::Train => Overlong::Train,
+        OverlongPlan::Mask => Overlong::Mask,
+        OverlongPlan::Soft { soft_tokens } => Overlong::Soft { tokens: soft_tokens },
     }
 }
 
@@ -197,6 +206,9 @@ fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
                 clawrl_config::KlEstimator::K2 => KlEstimator::K2,
             },
         }),
+        entropy: plan
+            .entropy
+            .map(|entropy| EntropyBonus { coefficient: entropy.coefficient, floor: entropy.floor }),
         ..PolicyLoss::default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! I1. What a training goes back to is a new version of what an older one has, with a number that no checkpoint had. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
 //! told about versions is in `versions.jsonl` of the training's folder, a line for each checkpoint, also of those
-//! whose files went since.
+//! whose files went since, and one for each version that was rejected.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -37,6 +37,9 @@ pub(super) struct Made {
     /// The version that was given up for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) instead_of: Option<u64>,
+    /// Why it never acted. A checkpoint of this number, if there is one, has what its parent has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rejected: Option<String>,
 }
 
 /// I3.
@@ -69,7 +72,8 @@ impl VersionLog {
     /// # Errors
     /// When that cannot be written.
     pub(super) fn add(&self, made: &Made) -> Result<(), Failure> {
-        let same = |known: &Made| (known.parent, known.instead_of) == (made.parent, made.instead_of);
+        let told = |made: &Made| (made.parent, made.instead_of, made.rejected.clone());
+        let same = |known: &Made| told(known) == told(made);
         if self.read().get(&made.version).is_some_and(same) {
             return Ok(());
         }
@@ -81,6 +85,27 @@ impl VersionLog {
         let line = format!("{}{line}\n", if torn { "\n" } else { "" });
         let file = OpenOptions::new().create(true).append(true).open(&self.path);
         file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| failed(&error))
+    }
+
+    /// Forgets versions that were rejected after this one: whoever goes on from it makes them again, and maybe others.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn forget_rejected_after(&self, version: u64) -> Result<(), Failure> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let is_stale = |line: &str| {
+            let made = serde_json::from_str::<Made>(line);
+            made.is_ok_and(|made| made.rejected.is_some() && made.version > version)
+        };
+        if !text.lines().any(is_stale) {
+            return Ok(());
+        }
+        let kept: String =
+            text.lines().filter(|line| !is_stale(line)).map(|line| format!("{line}\n")).collect();
+        let beside = self.path.with_extension("part");
+        fs::write(&beside, kept).and_then(|()| fs::rename(&beside, &self.path)).map_err(|error| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
+        })
     }
 
     /// Notes the version of a checkpoint that is taken up, which a kill may have left without a note.
@@ -105,7 +130,8 @@ impl VersionLog {
 fn found(version: u64, branch: Option<Branch>, updates: u32, known: &BTreeMap<u64, Made>) -> Made {
     let before = known.range(..version).next_back().map(|(&version, _)| version);
     let parent = branch.map_or(before, |branch| Some(branch.from));
-    Made { version, parent, updates, t_ms: now_ms(), instead_of: branch.map(|branch| branch.instead_of) }
+    let instead_of = branch.map(|branch| branch.instead_of);
+    Made { version, parent, updates, t_ms: now_ms(), instead_of, rejected: None }
 }
 
 /// The checkpoints of a training, kept as its plan says.
@@ -179,6 +205,7 @@ impl Training {
             parent: this.parent,
             updates: this.updates,
             instead_of: this.instead_of,
+            rejected: this.rejected.clone(),
             held_out: again.or(figure(Metric::TrainHeldOutSuccessRatio)),
             entropy_nats: figure(Metric::TrainEntropyNats),
             reply_tokens: figure(Metric::TrainReplyTokensMean),
@@ -204,6 +231,8 @@ struct Version {
     parent: Option<u64>,
     updates: u32,
     instead_of: Option<u64>,
+    /// Why it never acted, if it was rejected.
+    rejected: Option<String>,
     /// Greedy success on held-out tasks, if it was measured.
     held_out: Option<f64>,
     entropy_nats: Option<f64>,
@@ -238,6 +267,7 @@ pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Fai
     let mut rows = vec![header.map(str::to_owned)];
     for version in &versions {
         let follows = match (version.parent, version.instead_of) {
+            (Some(parent), None) if version.rejected.is_some() => format!("{parent}, rejected"),
             (Some(parent), Some(given_up)) => format!("{parent}, instead of {given_up}"),
             (Some(parent), None) => parent.to_string(),
             (None, _) => "-".to_owned(),
@@ -257,6 +287,10 @@ pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Fai
         ]);
     }
     print(&aligned(&rows))?;
+    let rejected = versions.iter().filter_map(|version| Some((version.version, version.rejected.as_ref()?)));
+    for (version, why) in rejected {
+        print(&format!("version {version} was rejected: {why}\n"))?;
+    }
     Ok(Exit::Success)
 }
 
@@ -297,6 +331,7 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     let version = numbers.last().map_or(0, |newest| newest + 1);
     let mut progress = progress_of(&newest.progress)?;
     progress.version = version;
+    progress.accepted = None;
     // What the version that is given up earned says nothing of the one that is gone back to.
     progress.baselines = progress_of(&target.progress)?.baselines;
     let text = serde_json::to_string(&progress)

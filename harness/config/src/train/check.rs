@@ -179,7 +179,9 @@ impl Checker {
             let instances = file.instances.as_ref();
             let bounds = 1..=bounds::MAX_INSTANCES;
             let instances = instances.map(|number| self.findings.whole("instances", Some(number), bounds, 1));
-            let weight = self.findings.whole("weight", file.weight.as_ref(), 1..=bounds::MAX_WEIGHT, 1);
+            let weight = file.weight.as_ref();
+            let weight =
+                weight.map(|given| self.findings.whole("weight", Some(given), 1..=bounds::MAX_WEIGHT, 1));
             let path = match suite_path(&folder.join(&file.path.value)) {
                 Ok(path) => path,
                 Err(problem) => {
@@ -189,8 +191,10 @@ impl Checker {
             };
             if let Some((_, first)) = suites.iter().find(|(suite, _)| suite.path == path) {
                 let message = "the same suite is given twice";
-                let problem =
-                    Problem::new(message, "name it once; `weight: 2` makes its tasks come up more often");
+                let problem = Problem::new(
+                    message,
+                    "name it once; a larger `weight` makes its tasks come up more often",
+                );
                 let first = Some((*first, "the first one"));
                 self.contradiction(problem, (file.path.span, "the second one"), first);
             }

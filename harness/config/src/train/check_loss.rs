@@ -4,13 +4,14 @@ use super::check::Checker;
 use super::check_rl::ABOVE_0;
 use super::file::LossFile;
 use super::importance::importance;
-use super::plan::{Importance, KlPlan, LossPlan, Objective, Surrogate};
+use super::plan::{EntropyPlan, Importance, KlPlan, LossPlan, Objective, Surrogate};
 use crate::file::Located;
 use crate::numbers::Reals;
 use crate::problem::Problem;
 
 const CLIP_LOW: Reals = Reals { accepts: |clip| clip > 0.0 && clip < 1.0, words: "above 0 and below 1" };
 const DUAL_CLIP: Reals = Reals { accepts: |clip| clip > 1.0, words: "above 1, or null for no bound" };
+const FLOOR: Reals = Reals { accepts: |floor| floor > 0.0 && floor <= 1.0, words: "above 0 and up to 1" };
 const CISPO_CAP: Reals = Reals { accepts: |cap| cap >= 1.0, words: "of 1 or more" };
 
 /// A key, what is written, the surrogates that use it, and why others do not.
@@ -47,6 +48,10 @@ impl Checker {
             kl: file.kl.as_ref().map(|kl| KlPlan {
                 coefficient: findings.real("coefficient", Some(&kl.coefficient), &ABOVE_0, 0.01),
                 estimator: kl.estimator.unwrap_or_default(),
+            }),
+            entropy: file.entropy.as_ref().map(|entropy| EntropyPlan {
+                coefficient: findings.real("coefficient", Some(&entropy.coefficient), &ABOVE_0, 0.01),
+                floor: findings.real("floor", entropy.floor.as_ref(), &FLOOR, 0.3),
             }),
         };
         if let Some(given) = &file.importance {

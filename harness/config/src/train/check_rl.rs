@@ -86,6 +86,7 @@ impl Checker {
             findings.whole("max_skipped_steps", file.max_skipped_steps.as_ref(), skipped, 3);
         let minibatches = self.minibatches(file, batch_groups);
         let (schedule, max_staleness) = self.schedule(file);
+        let sampling = self.sampling(file.sampling.as_ref());
         let plan = RlPlan {
             updates,
             batch_groups,
@@ -111,11 +112,14 @@ impl Checker {
                 RL_OPTIMIZER,
                 u64::from(updates) * u64::from(minibatches),
             ),
-            sampling: self.sampling(file.sampling.as_ref()),
+            sampling,
             max_skipped_steps,
             guards: self.guards(file.guards.as_ref()),
+            overlong: self.overlong(file, sampling.max_new_tokens),
+            gate: file.gate.as_ref().map(|gate| self.gate(gate, updates)),
         };
         self.terms_fit(file, &plan, name);
+        self.overlong_fits(file, &plan);
         let slots = plan.groups().saturating_mul(u64::from(group_size));
         if slots > bounds::MAX_SLOTS {
             let given = [&file.updates, &file.batch_groups, &file.group_size, &file.resample_budget];

@@ -5,8 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::distillation::DistillationFile;
+use super::gate::GateFile;
 use super::importance::ImportanceFile;
 use super::lora::LoraFile;
+use super::overlong::OverlongKind;
 use super::plan::{
     Advantage, Aggregation, Device, KlEstimator, Objective, Preset, Reward, Schedule, Surrogate,
 };
@@ -57,7 +59,7 @@ pub(crate) struct TrainFile {
     pub(crate) limits: Option<LimitsFile>,
 }
 
-fn section<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(super) fn section<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -87,7 +89,8 @@ pub(crate) struct TrainSuiteFile {
     /// are not as many. Default: as the suite says.
     #[schemars(range(min = 1, max = bounds::MAX_INSTANCES))]
     pub(crate) instances: Option<Located<i64>>,
-    /// How often the families of this suite come up, compared with those of the others. Default: 1.
+    /// Its share of the groups, compared with the weights of the others, however many families it has. Default: as many as it
+    /// has families to train on.
     #[schemars(range(min = 1, max = bounds::MAX_WEIGHT))]
     pub(crate) weight: Option<Located<i64>>,
 }
@@ -219,8 +222,17 @@ pub(crate) struct RlFile {
     /// given up. Default: 3.
     #[schemars(range(min = 0, max = bounds::MAX_SKIPPED))]
     pub(crate) max_skipped_steps: Option<Located<i64>>,
+    /// What becomes of replies that were cut at `max_new_tokens`, and of attempts that their number of turns or their time cut. Default: train.
+    pub(crate) overlong: Option<Located<OverlongKind>>,
+    /// Of `overlong: soft`: tokens before the limit of a reply in which its reward falls, by 1 at the limit. Default: a fifth of
+    /// `max_new_tokens`.
+    #[schemars(range(min = 1, max = bounds::MAX_NEW_TOKENS))]
+    pub(crate) soft_tokens: Option<Located<i64>>,
     /// When the training is halted because the policy collapses.
     pub(crate) guards: Option<GuardsFile>,
+    /// What a new version has to pass before it acts. Left out: nothing. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) gate: Option<GateFile>,
 }
 
 /// Signs that a policy collapses. After as many updates in a row as `updates` says, a checkpoint is written and the training halts.
@@ -273,6 +285,21 @@ pub(crate) struct LossFile {
     /// What the distance to the policy that reinforcement learning began with costs; null or left out for nothing, and
     /// then no such policy is kept.
     pub(crate) kl: Option<KlFile>,
+    /// What being undecided is worth, once the policy has become too sure; null or left out for nothing.
+    pub(crate) entropy: Option<EntropyFile>,
+}
+
+/// A bonus for the entropy of trained tokens, which rises while the entropy is below its floor, and falls to 0 above it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Entropy")]
+pub(crate) struct EntropyFile {
+    /// The most that the entropy is multiplied by, reached within ten updates below the floor.
+    #[schemars(range(min = 0.0))]
+    pub(crate) coefficient: Located<f64>,
+    /// Share of the first update's entropy below which the bonus rises. Default: 0.3.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) floor: Option<Located<f64>>,
 }
 
 /// The cost of a distance.

@@ -17,7 +17,7 @@ use clawrl_core::{
 };
 
 use super::plan::{RlPlan, WarmStartPlan};
-use super::rota::{Rota, RotaFamily, Turn, shuffled};
+use super::rota::{Mixture, RotaFamily, RotaSuite, Turn, shuffled};
 use super::tasks::{FamilyTasks, TrainTasks};
 use crate::capacity::HostCapacity;
 use crate::problem::{ConfigError, Problem};
@@ -100,7 +100,15 @@ impl TrainTasks {
         format!("{}/{}", self.suites[family.suite].name(), family.id)
     }
 
-    /// Groups of tasks of the training part, whose families take turns.
+    /// Share of a suite, compared with those of the others.
+    fn weight(&self, position: usize) -> u32 {
+        let families =
+            self.families.iter().filter(|family| family.suite == position && !family.train.is_empty());
+        // There are not more families than tasks, whose numbers are 32 bits wide.
+        self.train.suites[position].weight.unwrap_or(families.count().max(1) as u32)
+    }
+
+    /// Groups of tasks of the training part. Suites come up as often as their weights say, and families of a suite take turns.
     fn in_turns(
         &self,
         purpose: &str,
@@ -111,12 +119,17 @@ impl TrainTasks {
     ) -> Result<RunPlan, ConfigError> {
         let seed = derive_seed(self.train.seed, purpose, &[]);
         let mut tasks: Vec<(usize, &Arc<TaskSpec>)> = Vec::new();
-        let mut families = Vec::new();
+        let suite = |(position, suite): (usize, &crate::Suite)| RotaSuite {
+            name: suite.name().to_owned(),
+            weight: self.train.suites[position].weight.map(|_| self.weight(position)),
+            families: Vec::new(),
+        };
+        let mut suites: Vec<RotaSuite> = self.suites.iter().enumerate().map(suite).collect();
         for family in &self.families {
             let first = tasks.len();
             tasks.extend(family.train.iter().map(|task| (family.suite, task)));
-            let (name, weight) = (self.name(family), family.weight);
-            families.push(RotaFamily { name, weight, tasks: (first..tasks.len()).collect() });
+            let (name, tasks) = (self.name(family), (first..tasks.len()).collect());
+            suites[family.suite].families.push(RotaFamily { name, weight: 1, tasks });
         }
         if tasks.is_empty() {
             let help = "name suites with more tasks, or raise their `instances`";
@@ -124,7 +137,7 @@ impl TrainTasks {
         }
         let mut slots = Slots::new(seed, group_size);
         let turns = usize::try_from(groups).unwrap_or(usize::MAX);
-        for Turn { task, visit } in Rota::new(families, seed).take(turns) {
+        for Turn { task, visit } in Mixture::new(suites, seed).take(turns) {
             let (suite, task) = tasks[task];
             slots.add(suite, task, visit);
         }
@@ -138,17 +151,17 @@ impl TrainTasks {
         let help = "name the policy file of a model in the train file: `judge: judge.yaml`";
         let judge = judge_of(&tasks, &self.suites, self.train.judge.as_deref(), help)?;
         let attempts = concurrency(&tasks, list.len(), wish, &run.host)?.attempts;
-        let suite = |(suite, wish): (&crate::Suite, &super::TrainSuite)| SuiteRef {
+        let suite = |(position, suite): (usize, &crate::Suite)| SuiteRef {
             name: suite.name().to_owned(),
             path: suite.path().to_owned(),
             sha256: suite.sha256().to_owned(),
-            weight: wish.weight,
+            weight: self.weight(position),
         };
         Ok(RunPlan {
             format: FORMAT_VERSION,
             run: run.run.clone(),
             seed: self.train.seed,
-            suites: self.suites.iter().zip(&self.train.suites).map(suite).collect(),
+            suites: self.suites.iter().enumerate().map(suite).collect(),
             policy,
             judge,
             tasks,

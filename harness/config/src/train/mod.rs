@@ -10,9 +10,11 @@ mod check_loss;
 mod check_rl;
 mod distillation;
 mod file;
+mod gate;
 mod importance;
 mod layout;
 mod lora;
+mod overlong;
 mod plan;
 mod rota;
 mod summary;
@@ -21,12 +23,14 @@ mod tasks;
 pub use check::load_train;
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
+pub use gate::{GatePlan, HeldOutGatePlan};
 pub use layout::TrainRun;
 pub use lora::{LoraPlan, LoraTarget};
+pub use overlong::{OverlongKind, OverlongPlan};
 pub use plan::{
-    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, GuardPlan, IcePop,
-    Importance, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward,
-    RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
+    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EntropyPlan, EvaluationPlan, GuardPlan,
+    IcePop, Importance, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset,
+    Reward, RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};

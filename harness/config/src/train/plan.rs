@@ -13,7 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distillation::DistillationPlan;
+use super::gate::GatePlan;
 use super::lora::LoraPlan;
+use super::overlong::OverlongPlan;
 
 /// What is trained, on which tasks and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,8 +77,9 @@ pub struct TrainSuite {
     pub path: PathBuf,
     /// Different tasks of each template, as far as there are as many; `None` for what the suite says.
     pub instances: Option<u32>,
-    /// How often its families come up.
-    pub weight: u32,
+    /// Its share of the groups, compared with those of the others; `None` for as many as it has families to train on.
+    #[serde(default)]
+    pub weight: Option<u32>,
 }
 
 /// Imitation of demonstrations.
@@ -177,6 +180,12 @@ pub struct RlPlan {
     /// When the training is halted because the policy collapses.
     #[serde(default = "GuardPlan::none")]
     pub guards: GuardPlan,
+    /// What becomes of what a limit cut.
+    #[serde(default)]
+    pub overlong: OverlongPlan,
+    /// What a version has to pass before it acts, if anything.
+    #[serde(default)]
+    pub gate: Option<GatePlan>,
 }
 
 /// Signs that a policy collapses, compared with the first update.
@@ -324,6 +333,15 @@ pub struct KlPlan {
     pub estimator: KlEstimator,
 }
 
+/// A bonus for being undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EntropyPlan {
+    /// The most that the entropy is multiplied by.
+    pub coefficient: f64,
+    /// Share of the first update's entropy below which it rises.
+    pub floor: f64,
+}
+
 /// The policy gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPlan {
@@ -346,6 +364,9 @@ pub struct LossPlan {
     /// What a distance costs, if anything.
     #[serde(default)]
     pub kl: Option<KlPlan>,
+    /// What being undecided is worth, if anything.
+    #[serde(default)]
+    pub entropy: Option<EntropyPlan>,
 }
 
 impl LossPlan {
@@ -392,6 +413,7 @@ impl Objective {
             importance: Importance::default(),
             aggregation: Aggregation::TokenMean,
             kl: None,
+            entropy: None,
         };
         match self {
             Self::Grpo => LossPlan { clip_high: clip_low, aggregation: Aggregation::EpisodeMean, ..dapo },

@@ -1,7 +1,8 @@
 //! Whose turn it is: an endless order over the tasks of all families, in which every window is mixed.
 //!
 //! I1. The order is a function of families, weights and seed; taking more of it never changes what came before.
-//! I2. It goes in rounds. In each, every family comes up as often as its weight says. I3. Within a family every task
+//! I2. It goes in rounds. In each, every family comes up as often as its weight says; and of a mixture of suites, every suite as often as its
+//! weight says, whose families take turns. I3. Within a family every task
 //! comes up once before any comes up again, in a new order each time.
 //!
 //! Pure; nothing to cancel.
@@ -56,6 +57,75 @@ impl Rota {
             families.into_iter().filter(|family| !family.tasks.is_empty()).map(cursor).collect();
         Self { seed, families, round: 0, left: Vec::new() }
     }
+}
+
+/// A suite of a mixture.
+#[derive(Debug, Clone)]
+pub(super) struct RotaSuite {
+    /// What its order depends on besides the seed.
+    pub(super) name: String,
+    /// Its share; `None` for as many as it has families with tasks.
+    pub(super) weight: Option<u32>,
+    pub(super) families: Vec<RotaFamily>,
+}
+
+/// The order over several suites. Where no share is given, all families take turns, whatever suite they are of.
+#[derive(Debug)]
+pub(super) enum Mixture {
+    Alike(Rota),
+    Shares {
+        /// Positions of suites.
+        suites: Rota,
+        each: Vec<Rota>,
+    },
+}
+
+impl Mixture {
+    pub(super) fn new(suites: Vec<RotaSuite>, seed: u64) -> Self {
+        if suites.iter().all(|suite| suite.weight.is_none()) {
+            return Self::Alike(Rota::new(
+                suites.into_iter().flat_map(|suite| suite.families).collect(),
+                seed,
+            ));
+        }
+        let filled =
+            |suite: &RotaSuite| suite.families.iter().filter(|family| !family.tasks.is_empty()).count();
+        let weights: Vec<u32> = suites
+            .iter()
+            .map(|suite| match filled(suite) {
+                0 => 0,
+                families => suite.weight.unwrap_or(families as u32),
+            })
+            .collect();
+        // Short rounds are mixed better.
+        let common = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
+        let share = |(position, (suite, weight)): (usize, (&RotaSuite, &u32))| RotaFamily {
+            name: suite.name.clone(),
+            weight: weight / common,
+            tasks: if *weight == 0 { Vec::new() } else { vec![position] },
+        };
+        let shares = suites.iter().zip(&weights).enumerate().map(share).collect();
+        let each = suites.into_iter().map(|suite| {
+            let seed = derive_seed(seed, "suite", &[stable_hash(suite.name.as_bytes())]);
+            Rota::new(suite.families, seed)
+        });
+        Self::Shares { suites: Rota::new(shares, derive_seed(seed, "suites", &[])), each: each.collect() }
+    }
+}
+
+impl Iterator for Mixture {
+    type Item = Turn;
+
+    fn next(&mut self) -> Option<Turn> {
+        match self {
+            Self::Alike(rota) => rota.next(),
+            Self::Shares { suites, each } => each.get_mut(suites.next()?.task)?.next(),
+        }
+    }
+}
+
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 impl Iterator for Rota {
@@ -123,6 +193,60 @@ mod tests {
     fn without_tasks_there_is_no_turn() {
         assert_eq!(Rota::new(Vec::new(), 1).next(), None);
         assert_eq!(Rota::new(families(&[(0, 1), (0, 2)]), 1).next(), None);
+    }
+
+    /// Suites with these weights, each with as many families of three tasks; tasks are numbered through.
+    fn suites(shape: &[(Option<u32>, usize)]) -> Vec<RotaSuite> {
+        let all: usize = shape.iter().map(|&(_, families)| families).sum();
+        let mut families = families(&vec![(3, 1); all]).into_iter();
+        let suite = |(at, &(weight, count)): (usize, &(Option<u32>, usize))| RotaSuite {
+            name: format!("suite-{at}"),
+            weight,
+            families: families.by_ref().take(count).collect(),
+        };
+        shape.iter().enumerate().map(suite).collect()
+    }
+
+    /// How often each suite comes up in so many turns.
+    fn shares(shape: &[(Option<u32>, usize)], turns: usize) -> Vec<usize> {
+        let all = suites(shape);
+        let mut counts = vec![0; shape.len()];
+        for turn in Mixture::new(all.clone(), 7).take(turns) {
+            let has =
+                |suite: &RotaSuite| suite.families.iter().any(|family| family.tasks.contains(&turn.task));
+            counts[all.iter().position(has).unwrap()] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn suites_have_their_shares() {
+        // Without weights, a suite has as many turns as it has families.
+        assert_eq!(shares(&[(None, 4), (None, 1)], 50), [40, 10]);
+        assert_eq!(shares(&[(Some(1), 4), (Some(1), 1)], 50), [25, 25]);
+        assert_eq!(shares(&[(Some(300), 1), (Some(100), 6)], 40), [30, 10]);
+        assert_eq!(shares(&[(Some(4), 2), (None, 1)], 50), [40, 10]);
+        assert_eq!(shares(&[(Some(9), 0), (Some(1), 1)], 5), [0, 5]);
+        // In every round of four, not only in the whole.
+        let mixture = Mixture::new(suites(&[(Some(30), 1), (Some(10), 1)]), 1);
+        let turns: Vec<Turn> = mixture.take(40).collect();
+        assert!(turns.chunks(4).all(|round| round.iter().filter(|turn| turn.task >= 3).count() == 1));
+    }
+
+    #[test]
+    fn a_mixture_follows_from_its_seed_and_longer_ones_begin_alike() {
+        let turns = |seed, count| {
+            Mixture::new(suites(&[(Some(2), 3), (Some(1), 2)]), seed).take(count).collect::<Vec<_>>()
+        };
+        assert_eq!(turns(1, 60)[..30], turns(1, 30));
+        assert_ne!(turns(1, 30), turns(2, 30));
+        // Families of a suite take turns, each task once before any comes again.
+        let mut first: Vec<usize> =
+            turns(1, 30).iter().map(|turn| turn.task).filter(|&task| task < 9).collect();
+        assert_eq!(first.len(), 20);
+        first.truncate(9);
+        first.sort_unstable();
+        assert_eq!(first, (0..9).collect::<Vec<_>>());
     }
 
     #[test]

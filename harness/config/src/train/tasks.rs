@@ -40,7 +40,6 @@ pub struct TrainTasks {
 pub(super) struct FamilyTasks {
     /// Position of the suite.
     pub(super) suite: usize,
-    pub(super) weight: u32,
     pub(super) id: String,
     /// How many were asked for.
     pub(super) wanted: usize,
@@ -230,7 +229,6 @@ fn suite_families(
         let (held_out, for_training) = tasks.into_iter().map(Arc::new).partition(|task| is_held_out(task));
         families.push(FamilyTasks {
             suite: position,
-            weight: wish.weight,
             id: row.id.value.clone(),
             wanted,
             train: for_training,

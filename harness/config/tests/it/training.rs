@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{
-    Advantage, ConfigError, Importance, PolicySource, Schedule, Surrogate, TrainPlan, TrainRun, TrainTasks,
-    load_train,
+    Advantage, ConfigError, GatePlan, HeldOutGatePlan, Importance, OverlongPlan, PolicySource, Schedule,
+    Surrogate, TrainPlan, TrainRun, TrainTasks, load_train,
 };
 use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
 use proptest::prelude::*;
@@ -245,6 +245,34 @@ fn defaults_follow_from_what_is_written() {
 }
 
 #[test]
+fn what_controls_a_learner_is_off_unless_asked_for() {
+    let suite = "{ path: ../../good/minimal }";
+    let rl = |inside: &str| with(suite, &format!("rl: {{ updates: 10, {inside} }}")).rl.unwrap();
+    let plain = rl("");
+    assert_eq!((plain.gate, plain.overlong, plain.loss.entropy), (None, OverlongPlan::Train, None));
+    let usual = GatePlan { max_kl: 0.1, failures: 3, held_out: None };
+    assert_eq!(rl("gate: {}").gate, Some(usual));
+    let held_out = Some(HeldOutGatePlan { every_updates: 10, max_drop_points: 5.0 });
+    let gate = rl("gate: { held_out: {} }").gate.unwrap();
+    assert_eq!(gate, GatePlan { held_out, ..usual });
+    assert_eq!((0..=20).filter(|&update| gate.evaluates(update)).collect::<Vec<_>>(), [10, 20]);
+    assert_eq!(rl("overlong: soft").overlong, OverlongPlan::Soft { soft_tokens: 9 });
+    assert_eq!(rl("loss: { entropy: { coefficient: 1 } }").loss.entropy.unwrap().floor, 0.3);
+}
+
+/// As stored before there was any of it.
+#[test]
+fn plans_of_earlier_trainings_are_read() {
+    let plan = with("{ path: ../../good/minimal, weight: 1 }", "rl: {}");
+    let mut stored = serde_json::to_value(&plan).unwrap();
+    assert_eq!(stored["suites"][0]["weight"], 1);
+    let rl = stored["rl"].as_object_mut().unwrap();
+    assert!(rl.remove("gate").is_some() && rl.remove("overlong").is_some());
+    assert!(rl["loss"].as_object_mut().unwrap().remove("entropy").is_some());
+    assert_eq!(serde_json::from_value::<TrainPlan>(stored).unwrap(), plan);
+}
+
+#[test]
 fn evaluations_are_due_before_after_and_between() {
     let mut evaluation = good("minimal").evaluation;
     let due = |evaluation: clawrl_config::EvaluationPlan| {
@@ -346,6 +374,24 @@ fn groups_of_reinforcement_learning() {
     assert_eq!(tasks.max_episode_tokens(), Some(48 * 12));
 }
 
+/// However many families a suite has, its share is what is written; left out, families of all suites take turns.
+#[test]
+fn groups_are_shared_by_the_weights_of_suites() {
+    let shares = |weights: [&str; 2]| {
+        let suites = format!(
+            "{{ path: ../../good/oracles{} }}, {{ path: ../../good/oracles-too{} }}",
+            weights[0], weights[1]
+        );
+        let train = with(&suites, "rl: { updates: 3, batch_groups: 5, group_size: 2, resample_budget: 2 }");
+        let plan = tasks(&train).rl_plan(Path::new("model"), &run()).unwrap();
+        let of_first = plan.slots.iter().filter(|slot| slot.suite == 0).count() / 2;
+        (of_first, plan.slots.len() / 2 - of_first)
+    };
+    assert_eq!(shares(["", ""]), (20, 10));
+    assert_eq!(shares([", weight: 1", ", weight: 1"]), (15, 15));
+    assert_eq!(shares([", weight: 1", ", weight: 9"]), (3, 27));
+}
+
 #[test]
 fn imitation_alone_has_no_groups() {
     let tasks = tasks(&with("{ path: ../../good/oracles }", "warm_start:"));
@@ -355,8 +401,8 @@ fn imitation_alone_has_no_groups() {
 }
 
 #[test]
-fn demonstrations_cover_families_by_weight() {
-    let suites = "{ path: ../../good/oracles, weight: 2 }, { path: ../../good/oracles-too }";
+fn demonstrations_cover_suites_by_weight() {
+    let suites = "{ path: ../../good/oracles, weight: 4 }, { path: ../../good/oracles-too }";
     let train = with(suites, "warm_start: { demonstrations: 50, oracle_percent: 40 }");
     let plan = tasks(&train).demonstration_plan(&run()).unwrap();
     assert_eq!(plan.policy, PolicySpec::Demonstrator { oracle_percent: 40 });
@@ -366,7 +412,7 @@ fn demonstrations_cover_families_by_weight() {
     for round in ids(&plan).chunks(5) {
         assert_eq!(round.iter().filter(|id| id.starts_with("oracles-too/")).count(), 1);
     }
-    assert_eq!(plan.suites.iter().map(|suite| suite.weight).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(plan.suites.iter().map(|suite| suite.weight).collect::<Vec<_>>(), [4, 1]);
 }
 
 #[test]

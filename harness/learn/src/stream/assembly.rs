@@ -1,7 +1,7 @@
 //! Members become groups, and groups are admitted or discarded.
 //!
 //! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
-//! slot. I2. A faulted member, or one with a reward that is no number, is not a member: it enters no baseline. I3. A group
+//! slot. I2. A faulted member, or one with a reward that is no number or outside of what it can be, is not a member: it enters no baseline. I3. A group
 //! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
 //! are all worth the same is trained on if process rewards tell their steps apart, and those count. I5. So is one of which a
 //! teacher has something to say; and where outcomes do not count, only such a one.
@@ -13,7 +13,7 @@ use clawrl_core::{AttemptId, GroupId};
 use super::figures::Discard;
 use super::roster::Place;
 use super::weighing::{EpisodeAdvantage, Weighing};
-use crate::{Admission, Episode, Group, Segment, TeacherView, admit};
+use crate::{Admission, Episode, Group, Lineage, Segment, TeacherView, admit};
 
 /// How the attempt that closed a slot ended, as far as learning cares.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub enum MemberResult {
         /// What a teacher reads about each segment; empty without one. See [`crate::teacher_views`].
         views: Vec<Vec<TeacherView>>,
     },
+    /// It ran, and what it was given cannot be its reward.
+    Unsound,
     /// Something broke, and no retry is due.
     Faulted,
     /// We chose to stop it.
@@ -78,8 +80,8 @@ pub(crate) struct Settled {
     pub(crate) group: Group,
     /// Members that passed.
     pub(crate) passed: u32,
-    /// Members with a reward that is no number.
-    pub(crate) not_finite: u32,
+    /// Members with a reward that cannot be right.
+    pub(crate) unsound: u32,
     pub(crate) verdict: Verdict,
     /// The latest version among its trained tokens.
     newest: u64,
@@ -101,7 +103,7 @@ impl Settled {
         members: Vec<(AttemptId, MemberResult)>,
     ) -> Self {
         let mut group = Group { id, episodes: Vec::with_capacity(members.len()), faulted: 0 };
-        let (mut passes, mut not_finite, mut cancelled) = (0, 0, false);
+        let (mut passes, mut unsound, mut cancelled) = (0, 0, false);
         for (attempt, result) in members {
             match result {
                 MemberResult::Finished { reward, process, passed, segments, views }
@@ -110,7 +112,7 @@ impl Settled {
                     passes += u32::from(passed);
                     group.episodes.push(Episode { attempt, reward, process, segments, views });
                 }
-                MemberResult::Finished { .. } => not_finite += 1,
+                MemberResult::Finished { .. } | MemberResult::Unsound => unsound += 1,
                 MemberResult::Faulted => group.faulted += 1,
                 MemberResult::Cancelled => cancelled = true,
             }
@@ -128,15 +130,7 @@ impl Settled {
         } else {
             verdict(weighing, &group, passes, newest.is_some())
         };
-        Self {
-            position,
-            kind,
-            group,
-            passed: passes,
-            not_finite,
-            verdict,
-            newest: newest.unwrap_or_default(),
-        }
+        Self { position, kind, group, passed: passes, unsound, verdict, newest: newest.unwrap_or_default() }
     }
 
     pub(crate) fn is_informative(&self) -> bool {
@@ -144,8 +138,8 @@ impl Settled {
     }
 
     /// Discards an informative group none of whose tokens is young enough.
-    pub(crate) fn expire(&mut self, learner_version: u64, max_staleness: u64) {
-        if self.is_informative() && learner_version.saturating_sub(self.newest) > max_staleness {
+    pub(crate) fn expire(&mut self, lineage: &Lineage, max_staleness: u64) {
+        if self.is_informative() && lineage.age(self.newest) > max_staleness {
             self.verdict = Verdict::Discarded(Discard::Stale);
         }
     }
@@ -252,7 +246,11 @@ mod tests {
         let (pass, fail) = (finished(1.0, true), finished(0.0, false));
         let expected = || informative(&[0.5, -0.5]);
         check(&[MemberResult::Faulted, pass.clone(), fail.clone()], expected());
-        check(&[pass, finished(f64::INFINITY, true), fail, MemberResult::Faulted], expected());
+        check(
+            &[pass.clone(), finished(f64::INFINITY, true), fail.clone(), MemberResult::Faulted],
+            expected(),
+        );
+        check(&[pass, MemberResult::Unsound, fail], expected());
     }
 
     #[test]
@@ -314,9 +312,11 @@ mod tests {
         let members =
             [1.0, 0.0].map(|reward| (AttemptId { slot: SlotId(0), number: 0 }, finished(reward, true)));
         let mut settled = Settled::new(weighing(0.0), (0, 0), GroupId(0), members.into());
-        settled.expire(5, 2);
+        settled.expire(&Lineage::at(5, 5), 2);
         assert!(settled.is_informative());
-        settled.expire(6, 2);
+        settled.expire(&Lineage::at(6, 5), 2);
+        assert!(settled.is_informative(), "nobody acted by version 6");
+        settled.expire(&Lineage::at(6, 6), 2);
         assert_eq!(settled.verdict, Verdict::Discarded(Discard::Stale));
     }
 }

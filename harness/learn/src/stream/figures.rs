@@ -59,10 +59,13 @@ pub struct StreamCounts {
     pub taught: u64,
     /// Sum of their rewards.
     pub reward: f64,
+    /// Groups whose version was rejected; each is counted as what it was besides.
+    pub rejected: u64,
     /// Members that faulted.
     pub faulted: u64,
-    /// Members whose reward was infinite or not a number.
-    pub not_finite: u64,
+    /// Members whose reward was infinite, no number, or outside of what it can be.
+    #[serde(alias = "not_finite")]
+    pub unsound: u64,
     /// Tokens of the informative groups.
     pub tokens: TokenAges,
 }
@@ -127,8 +130,9 @@ impl std::ops::AddAssign for StreamCounts {
         self.passed += other.passed;
         self.taught += other.taught;
         self.reward += other.reward;
+        self.rejected += other.rejected;
         self.faulted += other.faulted;
-        self.not_finite += other.not_finite;
+        self.unsound += other.unsound;
         self.tokens += other.tokens;
     }
 }

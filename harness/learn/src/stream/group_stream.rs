@@ -5,10 +5,11 @@
 //! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot goes on with the
 //! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
 //! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
-//! or parameters are due to be published. I6. Demand only rises.
+//! or parameters are due to be published. I6. Demand only rises. I7. A version that is rejected uses up its batch and is never
+//! due to be published: what acts goes on and is as old as before, and baselines are those before the batch.
 //!
 //! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
-//! learner is idle, then [`GroupStream::updated`]; [`GroupStream::published`] once the engine acts with what
+//! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine acts with what
 //! [`GroupStream::publish_due`] announced; [`GroupStream::demand`] after any of them.
 //!
 //! Errors: [`StreamError`], faults of the caller; the state is as before. Pure; nothing to cancel.
@@ -24,7 +25,7 @@ use super::ranges::GroupRanges;
 use super::roster::Roster;
 use super::streaming::{BatchSize, Streaming};
 use super::train_batch::{BatchPlace, train_batch};
-use crate::{Baselines, TrainBatch};
+use crate::{Baselines, Lineage, TrainBatch};
 
 /// A batch to train.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +85,10 @@ pub enum StreamError {
 pub struct StreamSnapshot {
     /// The learner's version.
     pub version: u64,
-    /// Updates made.
+    /// The version whose parameters it has, where those since were rejected; else it has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<u64>,
+    /// Updates made, rejected ones among them.
     pub updates: u32,
     /// Groups used up by them.
     pub consumed: GroupRanges,
@@ -101,11 +105,24 @@ impl StreamSnapshot {
     pub fn at(version: u64) -> Self {
         Self {
             version,
+            accepted: None,
             updates: 0,
             consumed: GroupRanges::default(),
             counts: StreamCounts::default(),
             baselines: Baselines::default(),
         }
+    }
+
+    /// The version whose parameters the learner has: the last that was not rejected.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.unwrap_or(self.version)
+    }
+
+    /// Versions since then, all of which were rejected.
+    #[must_use]
+    pub fn rejected_in_a_row(&self) -> u64 {
+        self.version.saturating_sub(self.accepted())
     }
 }
 
@@ -118,6 +135,7 @@ pub struct GroupStream {
     gathering: Gathering,
     /// As of the last update.
     done: StreamSnapshot,
+    lineage: Lineage,
     /// The version that acts.
     acting: u64,
     training: Option<Training>,
@@ -144,7 +162,7 @@ struct Training {
 
 impl GroupStream {
     /// A stream over a plan's slots. `kinds` says of which kind each task of the plan is: what runs along as a baseline is
-    /// kept for each, and tasks that it does not name are of one kind. The parameters of the snapshot's version must act by now, and no slot of an
+    /// kept for each, and tasks that it does not name are of one kind. The version that the snapshot says is accepted must act by now, and no slot of an
     /// unconsumed group may be left out when the plan is run: an incomplete group is dispatched anew as a whole.
     ///
     /// # Errors
@@ -165,7 +183,8 @@ impl GroupStream {
             roster,
             assembly: Assembly::default(),
             gathering,
-            acting: snapshot.version,
+            lineage: Lineage::at(snapshot.version, snapshot.accepted()),
+            acting: snapshot.accepted(),
             done: snapshot,
             training: None,
             cancelled: 0,
@@ -221,11 +240,12 @@ impl GroupStream {
         let more = self.roster.has_more();
         let groups = match &mut self.gathering {
             Gathering::Ordered(filling) => {
-                let is_due = self.acting == version && filling.as_ref().is_some_and(Filling::is_whole);
+                let is_due =
+                    self.lineage.age(self.acting) == 0 && filling.as_ref().is_some_and(Filling::is_whole);
                 filling.take_if(|_| is_due)?.into_groups()
             }
             Gathering::Streaming(streaming) => {
-                streaming.expire(version, max_staleness);
+                streaming.expire(&self.lineage, max_staleness);
                 let groups = streaming.take(size, more);
                 if groups.is_none() {
                     // What expired has made room.
@@ -235,7 +255,7 @@ impl GroupStream {
             }
         };
         let update = self.done.updates;
-        let place = BatchPlace { seed: self.config.seed, update, version, max_staleness };
+        let place = BatchPlace { seed: self.config.seed, update, lineage: &self.lineage, max_staleness };
         let mut baselines = self.done.baselines.clone();
         let running = (!self.config.advantage.is_relative()).then_some(&mut baselines);
         let (batch, mut counts) = train_batch(groups, place, running);
@@ -250,19 +270,43 @@ impl GroupStream {
     /// # Errors
     /// [`StreamError::NoBatch`], or [`StreamError::Version`] where it did not rise.
     pub fn updated(&mut self, version: u64) -> Result<(), StreamError> {
+        let training = self.use_up(version)?;
+        self.done.counts += training.counts;
+        self.done.baselines = training.baselines;
+        self.done.accepted = None;
+        self.lineage.rise(version);
+        self.replenish();
+        Ok(())
+    }
+
+    /// The batch in training has become a version that is not to act: the learner has the parameters of the last accepted one
+    /// again, under the number of the rejected one (I7).
+    ///
+    /// # Errors
+    /// As [`Self::updated`].
+    pub fn rejected(&mut self, version: u64) -> Result<(), StreamError> {
+        let accepted = self.done.accepted();
+        let training = self.use_up(version)?;
+        let rejected = training.groups.len() as u64;
+        self.done.counts += StreamCounts { rejected, ..training.counts };
+        self.done.accepted = Some(accepted);
+        self.lineage.reject(version);
+        self.replenish();
+        Ok(())
+    }
+
+    /// The batch in training is no more.
+    fn use_up(&mut self, version: u64) -> Result<Training, StreamError> {
         if version <= self.done.version {
             return Err(StreamError::Version { got: version, learner: self.done.version });
         }
         let training = self.training.take().ok_or(StreamError::NoBatch(version))?;
-        for group in training.groups {
+        for &group in &training.groups {
             self.done.consumed.insert(group);
         }
-        self.done.counts += training.counts;
-        self.done.baselines = training.baselines;
         self.done.updates += 1;
         self.done.version = version;
-        self.replenish();
-        Ok(())
+        Ok(training)
     }
 
     /// Whether the learner's parameters are to act from now on. One step off, not before the batch that is being
@@ -273,15 +317,15 @@ impl GroupStream {
             (Gathering::Ordered(Some(filling)), Schedule::OneStepOff) => !filling.is_whole(),
             _ => false,
         };
-        self.done.version > self.acting && !is_held
+        self.lineage.age(self.acting) > 0 && !is_held
     }
 
     /// The parameters of this version act: every token sampled from now on is of it.
     ///
     /// # Errors
-    /// [`StreamError::Version`] for one that the learner has not made.
+    /// [`StreamError::Version`] for one that the learner has not made, or that was rejected.
     pub fn published(&mut self, version: u64) -> Result<(), StreamError> {
-        if version > self.done.version {
+        if version > self.done.version || self.lineage.is_rejected(version) {
             return Err(StreamError::Version { got: version, learner: self.done.version });
         }
         self.acting = self.acting.max(version);
@@ -380,14 +424,13 @@ impl GroupStream {
     /// Whether the groups of another batch may be dispatched, in a schedule that fills one batch at a time.
     fn may_begin_filling(&self) -> bool {
         let is_turn = self.training.is_none() || self.config.schedule == Schedule::OneStepOff;
-        self.batches_left() > 0 && self.acting == self.done.version && is_turn
+        self.batches_left() > 0 && self.lineage.age(self.acting) == 0 && is_turn
     }
 
     /// The number of batches from now in which a group that is dispatched now would be young enough.
     fn batches_within_age(&self) -> u64 {
-        // The next batch starts at this version.
-        let next = self.done.version + u64::from(self.training.is_some());
-        let behind = next - self.acting;
+        // As old as what acts will be when the next batch starts, if the version in training is accepted.
+        let behind = self.lineage.age(self.acting) + u64::from(self.training.is_some());
         let by_age = self.config.schedule.max_staleness().saturating_add(1).saturating_sub(behind);
         by_age.min(u64::from(self.batches_left()))
     }

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use super::assembly::Settled;
+use crate::Lineage;
 
 #[derive(Debug, Default)]
 pub(crate) struct Streaming {
@@ -73,9 +74,9 @@ impl Streaming {
     }
 
     /// Discards what waited for too long.
-    pub(crate) fn expire(&mut self, learner_version: u64, max_staleness: u64) {
+    pub(crate) fn expire(&mut self, lineage: &Lineage, max_staleness: u64) {
         for mut settled in std::mem::take(&mut self.waiting) {
-            settled.expire(learner_version, max_staleness);
+            settled.expire(lineage, max_staleness);
             if settled.is_informative() {
                 self.waiting.push_back(settled);
             } else {

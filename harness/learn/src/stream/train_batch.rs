@@ -8,21 +8,21 @@ use clawrl_core::derive_seed;
 
 use super::assembly::{Settled, Verdict};
 use super::figures::{Discard, StreamCounts};
-use crate::{Baselines, Objective, TrainBatch, TrainSample, mask_stale};
+use crate::{Baselines, Lineage, Objective, TrainBatch, TrainSample, mask_stale};
 
 /// Which batch, and how old its tokens may be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BatchPlace {
+pub(crate) struct BatchPlace<'a> {
     pub(crate) seed: u64,
     pub(crate) update: u32,
-    pub(crate) version: u64,
+    pub(crate) lineage: &'a Lineage,
     pub(crate) max_staleness: u64,
 }
 
 /// `baselines`: those that run along, if any do.
 pub(crate) fn train_batch(
     groups: Vec<Settled>,
-    place: BatchPlace,
+    place: BatchPlace<'_>,
     mut baselines: Option<&mut Baselines>,
 ) -> (TrainBatch, StreamCounts) {
     let before = baselines.as_deref().cloned().unwrap_or_default();
@@ -35,7 +35,7 @@ pub(crate) fn train_batch(
     };
     let mut episodes = 0;
     for mut settled in groups {
-        settled.expire(place.version, place.max_staleness);
+        settled.expire(place.lineage, place.max_staleness);
         counts.episodes += settled.group.episodes.len() as u64;
         counts.passed += u64::from(settled.passed);
         counts.reward += settled.group.episodes.iter().map(|episode| episode.reward).sum::<f64>();
@@ -45,7 +45,7 @@ pub(crate) fn train_batch(
         // Of those that are relative to their group there is none.
         let baseline = before.of(settled.kind);
         counts.faulted += u64::from(settled.group.faulted);
-        counts.not_finite += u64::from(settled.not_finite);
+        counts.unsound += u64::from(settled.unsound);
         let advantages = match settled.verdict {
             Verdict::Informative(advantages) => advantages,
             Verdict::Discarded(reason) => {
@@ -61,7 +61,7 @@ pub(crate) fn train_batch(
         for (episode, advantage) in settled.group.episodes.into_iter().zip(advantages) {
             let mut views = episode.views.into_iter();
             for mut segment in episode.segments {
-                counts.tokens += mask_stale(&mut segment, place.version, place.max_staleness);
+                counts.tokens += mask_stale(&mut segment, place.lineage, place.max_staleness);
                 let of_token = |(&trained, &turn): (&bool, &u32)| {
                     if trained { (advantage.of_turn(turn) - baseline) as f32 } else { 0.0 }
                 };
@@ -115,7 +115,8 @@ mod tests {
     }
 
     fn check(versions: &[u64], expected: &[(u32, &[f32])], ages: TokenAges) {
-        let place = BatchPlace { seed: 0, update: 0, version: 5, max_staleness: 1 };
+        let lineage = Lineage::at(5, 5);
+        let place = BatchPlace { seed: 0, update: 0, lineage: &lineage, max_staleness: 1 };
         let (batch, counts) = train_batch(vec![settled(versions)], place, None);
         let samples: Vec<(u32, &[f32])> =
             batch.samples.iter().map(|sample| (sample.episode, sample.advantages.as_slice())).collect();
@@ -132,6 +133,32 @@ mod tests {
         let (good, bad) = ([0.0, 0.0, 0.5, 0.5], [0.0, 0.0, -0.5, -0.5]);
         let ages = TokenAges { trained: 6, masked: 3, sum: 3, max: 1 };
         check(&[3, 4, 5], &[(0, &good), (0, &good), (1, &bad)], ages);
+    }
+
+    /// What cannot be a reward is counted, and is in no mean.
+    #[test]
+    fn unsound_rewards_are_counted_and_nothing_else() {
+        let attempt = AttemptId { slot: SlotId(0), number: 0 };
+        let finished = |reward: f64| MemberResult::Finished {
+            reward,
+            process: Vec::new(),
+            passed: true,
+            segments: Vec::new(),
+            views: Vec::new(),
+        };
+        let members = [finished(1.0), MemberResult::Unsound, finished(f64::NAN), finished(f64::INFINITY)];
+        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true };
+        let settled =
+            Settled::new(weighing, (0, 0), GroupId(0), members.map(|member| (attempt, member)).into());
+        let lineage = Lineage::at(5, 5);
+        let place = BatchPlace { seed: 0, update: 0, lineage: &lineage, max_staleness: 1 };
+        let mut baselines = Baselines::default();
+        let (batch, counts) = train_batch(vec![settled], place, Some(&mut baselines));
+        assert!(batch.samples.is_empty());
+        assert_eq!((counts.unsound, counts.episodes, counts.too_few), (3, 1, 1));
+        let mut known = Baselines::default();
+        known.add(0, 1.0);
+        assert_eq!((counts.reward_mean(), &baselines), (Some(1.0), &known));
     }
 
     #[test]

@@ -72,7 +72,15 @@ fn small() -> (World, GroupStream) {
         updates: 2,
         seed: 0,
     };
-    let world = World { config, groups: 2, members: 2, fault_percent: 0, constant_percent: 0, seed: 0 };
+    let world = World {
+        config,
+        groups: 2,
+        members: 2,
+        fault_percent: 0,
+        constant_percent: 0,
+        rejected_percent: 0,
+        seed: 0,
+    };
     let stream = GroupStream::new(world.config, &world.slots(), &[], StreamSnapshot::at(5)).unwrap();
     (world, stream)
 }
@@ -122,10 +130,12 @@ fn faults_of_the_caller_change_nothing() {
         assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
     }
     assert_eq!(stream.updated(6), Err(StreamError::NoBatch(6)));
+    assert_eq!(stream.rejected(6), Err(StreamError::NoBatch(6)));
     assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 5 }));
     stream.resolved(attempt(1), MemberResult::Faulted).unwrap();
     assert!(stream.next_batch().is_some_and(|formed| formed.batch.samples.is_empty()));
     assert_eq!(stream.updated(5), Err(StreamError::Version { got: 5, learner: 5 }));
+    assert_eq!(stream.rejected(5), Err(StreamError::Version { got: 5, learner: 5 }));
     stream.updated(6).unwrap();
     assert!(stream.publish_due() && stream.demand() == 1);
     stream.published(6).unwrap();
@@ -135,4 +145,40 @@ fn faults_of_the_caller_change_nothing() {
     foreign.consumed.insert(GroupId(9));
     let error = GroupStream::new(world.config, &world.slots(), &[], foreign).err();
     assert_eq!(error, Some(StreamError::UnknownGroup(GroupId(9))));
+}
+
+/// I7: what was sampled before a version was rejected is as young after it, and its number stays used.
+#[test]
+fn a_rejected_version_uses_up_its_groups_and_never_acts() {
+    let (world, mut stream) = small();
+    let attempt = |slot| AttemptId { slot: SlotId(slot), number: 0 };
+    let fault = |stream: &mut GroupStream, slots: [u32; 2]| {
+        slots.iter().for_each(|&slot| stream.resolved(attempt(slot), MemberResult::Faulted).unwrap());
+    };
+    fault(&mut stream, [0, 1]);
+    assert!(stream.next_batch().is_some());
+    stream.rejected(6).unwrap();
+    let snapshot = stream.snapshot().clone();
+    assert_eq!((snapshot.version, snapshot.accepted(), snapshot.updates), (6, 5, 1));
+    assert_eq!((snapshot.counts.rejected, snapshot.rejected_in_a_row()), (1, 1));
+    assert!(snapshot.consumed.contains(GroupId(0)));
+    // Generation goes on at once, by what acted before.
+    assert!(!stream.publish_due() && stream.demand() == 2);
+    assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 6 }));
+    let text = serde_json::to_string(&snapshot).unwrap();
+    let mut resumed =
+        GroupStream::new(world.config, &world.slots(), &[], serde_json::from_str(&text).unwrap()).unwrap();
+    for stream in [&mut stream, &mut resumed] {
+        assert!(!stream.publish_due() && stream.demand() == 2);
+        fault(stream, [2, 3]);
+        assert_eq!(stream.next_batch().map(|formed| formed.stats.version), Some(6));
+        stream.updated(7).unwrap();
+        assert_eq!((stream.snapshot().accepted(), stream.publish_due()), (7, true));
+        stream.published(7).unwrap();
+        assert_eq!(stream.end(), Some(StreamEnd::Updates));
+    }
+    assert_eq!(stream.snapshot(), resumed.snapshot());
+    // Progress of before there was a gate is read as it was meant.
+    let before: StreamSnapshot = serde_json::from_str(&text.replace(r#""accepted":5,"#, "")).unwrap();
+    assert_eq!(before.accepted(), 6);
 }

@@ -46,8 +46,8 @@ fn slots() -> Vec<SlotSpec> {
     (0..12).map(slot).collect()
 }
 
-/// Goes on from a snapshot for so many updates; the advantages of their episodes, and the counts of discards.
-fn learn(from: StreamSnapshot, updates: u64) -> (Vec<Vec<f32>>, u64, StreamSnapshot) {
+/// Goes on from a snapshot for so many updates, of which these versions are rejected; the advantages of their episodes, and the counts of discards.
+fn learn(from: StreamSnapshot, updates: u64, rejected: &[u64]) -> (Vec<Vec<f32>>, u64, StreamSnapshot) {
     let mut stream = GroupStream::new(config(), &slots(), &KINDS, from).unwrap();
     let (mut advantages, mut too_few) = (Vec::new(), 0);
     for _ in 0..updates {
@@ -56,7 +56,7 @@ fn learn(from: StreamSnapshot, updates: u64) -> (Vec<Vec<f32>>, u64, StreamSnaps
             for member in 0..2 {
                 let mut segment = Segment::default();
                 segment.push_context(&[1]);
-                segment.push_sampled(0, 2, -1.0, stream.snapshot().version, 1.0);
+                segment.push_sampled(0, 2, -1.0, stream.snapshot().accepted(), 1.0);
                 let result = match REWARDS[group as usize][member as usize] {
                     Some(reward) => MemberResult::Finished {
                         reward,
@@ -75,6 +75,10 @@ fn learn(from: StreamSnapshot, updates: u64) -> (Vec<Vec<f32>>, u64, StreamSnaps
         advantages.push(formed.batch.samples.iter().map(|sample| sample.advantages[1]).collect());
         too_few += formed.stats.counts.discarded(Discard::TooFew);
         let version = stream.snapshot().version + 1;
+        if rejected.contains(&version) {
+            stream.rejected(version).unwrap();
+            continue;
+        }
         stream.updated(version).unwrap();
         stream.published(version).unwrap();
     }
@@ -83,7 +87,7 @@ fn learn(from: StreamSnapshot, updates: u64) -> (Vec<Vec<f32>>, u64, StreamSnaps
 
 #[test]
 fn a_baseline_is_that_of_the_batches_before_and_of_its_kind() {
-    let (advantages, too_few, snapshot) = learn(StreamSnapshot::at(0), 3);
+    let (advantages, too_few, snapshot) = learn(StreamSnapshot::at(0), 3, &[]);
     // Nothing is known before the first batch, of which each group has one reward.
     assert_eq!(advantages[0], [1.0, 1.0, 0.0]);
     let mut known = Baselines::default();
@@ -101,10 +105,24 @@ fn a_baseline_is_that_of_the_batches_before_and_of_its_kind() {
 
 #[test]
 fn a_stream_that_is_taken_up_knows_what_was_earned() {
-    let (whole, _, end) = learn(StreamSnapshot::at(0), 3);
-    let (first, _, halfway) = learn(StreamSnapshot::at(0), 1);
+    let (whole, _, end) = learn(StreamSnapshot::at(0), 3, &[]);
+    let (first, _, halfway) = learn(StreamSnapshot::at(0), 1, &[]);
     let kept = serde_json::to_string(&halfway).unwrap();
-    let (rest, _, resumed) = learn(serde_json::from_str(&kept).unwrap(), 2);
+    let (rest, _, resumed) = learn(serde_json::from_str(&kept).unwrap(), 2, &[]);
     assert_eq!([first, rest].concat(), whole);
     assert_eq!(resumed, end);
+}
+
+/// What a rejected version earned may be what was wrong with it.
+#[test]
+fn what_a_rejected_batch_earned_is_forgotten() {
+    let (whole, _, _) = learn(StreamSnapshot::at(0), 3, &[]);
+    let (advantages, _, snapshot) = learn(StreamSnapshot::at(0), 3, &[1]);
+    assert_eq!(advantages[0], whole[0]);
+    // As if nothing had been known before the second batch.
+    assert_eq!(advantages[1], [1.0, 0.0, 0.0, 0.0]);
+    let mut known = Baselines::default();
+    let earned = [(1, 1.0), (1, 0.0), (0, 0.0), (0, 0.0), (1, 1.0), (1, 0.5)];
+    earned.iter().for_each(|&(kind, reward)| known.add(kind, reward));
+    assert_eq!(snapshot.baselines, known);
 }

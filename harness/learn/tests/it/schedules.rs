@@ -80,13 +80,22 @@ fn check_staleness(world: &World, run: &Run) -> Result<(), TestCaseError> {
         let tokens = segments.flat_map(|segment| segment.mask.iter().zip(&segment.versions));
         let ages: Vec<u64> = tokens
             .filter(|(trained, _)| **trained)
-            .map(|(_, version)| formed.stats.version - version)
+            .map(|(_, version)| world.age(formed.stats.version, *version))
             .collect();
         let figures = formed.stats.counts.tokens;
         prop_assert_eq!((figures.trained, figures.sum), (ages.len() as u64, ages.iter().sum::<u64>()));
         prop_assert_eq!(figures.max, ages.iter().copied().max().unwrap_or_default());
         prop_assert!(figures.max <= world.config.schedule.max_staleness());
     }
+    Ok(())
+}
+
+/// I7: no token is of a version that was rejected.
+fn check_rejected_never_act(world: &World, run: &Run) -> Result<(), TestCaseError> {
+    let samples = run.batches.iter().flat_map(|formed| &formed.batch.samples);
+    prop_assert!(
+        !samples.flat_map(|sample| &sample.segment.versions).any(|&version| world.is_rejected(version))
+    );
     Ok(())
 }
 
@@ -101,7 +110,9 @@ fn check_end(world: &World, run: &Run) -> Result<(), TestCaseError> {
         other => return Err(TestCaseError::fail(format!("ended with {other:?}"))),
     }
     prop_assert_eq!(run.snapshot.updates as usize, run.batches.len());
-    prop_assert_eq!(run.snapshot.counts, total(run));
+    let rejected = run.batches.iter().zip(1u64..).filter(|(_, version)| world.is_rejected(*version));
+    let rejected: u64 = rejected.map(|(formed, _)| formed.batch.groups.len() as u64).sum();
+    prop_assert_eq!(run.snapshot.counts, StreamCounts { rejected, ..total(run) });
     prop_assert_eq!(run.snapshot.consumed.len() as u64, total(run).groups());
     Ok(())
 }
@@ -110,12 +121,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn i1_i2_i4_i5_hold_in_any_order(world in worlds(schedules()), order: u64) {
+    fn i1_i2_i4_i5_i7_hold_in_any_order(world in worlds(schedules()), order: u64) {
         let run = world.run(Order::Any(order));
         check_every_group_once(&world, &run)?;
         check_baselines(&world, &run)?;
         check_staleness(&world, &run)?;
         check_end(&world, &run)?;
+        check_rejected_never_act(&world, &run)?;
     }
 
     #[test]
@@ -135,7 +147,7 @@ proptest! {
         prop_assert_eq!(total(&run).tokens.masked, 0);
         for (number, formed) in run.batches.iter().enumerate() {
             let tokens = formed.stats.counts.tokens;
-            let expected = u64::from(number > 0);
+            let expected = u64::from(number > 0 && !world.is_rejected(number as u64));
             prop_assert_eq!(tokens.sum, tokens.trained * expected, "batch {}", number);
         }
     }

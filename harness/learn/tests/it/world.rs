@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) fault_percent: u64,
     /// Of 100 groups, how many have equal rewards.
     pub(crate) constant_percent: u64,
+    /// Of 100 versions, how many are rejected.
+    pub(crate) rejected_percent: u64,
     pub(crate) seed: u64,
 }
 
@@ -57,25 +59,26 @@ pub(crate) enum Stop {
 /// Worlds of any shape, with a fifth of the members faulting.
 pub(crate) fn worlds(schedule: impl Strategy<Value = Schedule>) -> impl Strategy<Value = World> {
     let shape = (1u32..4, 1u32..4, 0u32..7, 0u32..40, 1u32..5);
-    (schedule, shape, prop_oneof![Just(0u64), Just(30), Just(70), Just(100)], any::<u64>()).prop_map(
-        |(schedule, (batch_groups, resample_budget, updates, groups, members), constant_percent, seed)| {
-            World {
-                config: StreamConfig {
-                    advantage: AdvantageKind::Grpo,
-                    process_weight: 0.0,
-                    outcome_counts: true,
-                    schedule,
-                    batch_groups: NonZeroU32::new(batch_groups).unwrap(),
-                    resample_budget: NonZeroU32::new(resample_budget).unwrap(),
-                    updates,
-                    seed,
-                },
-                groups,
-                members,
-                fault_percent: 20,
-                constant_percent,
+    let rejected = prop_oneof![2 => Just(0u64), 1 => Just(50), 1 => Just(100)];
+    let percents = (prop_oneof![Just(0u64), Just(30), Just(70), Just(100)], rejected);
+    (schedule, shape, percents, any::<u64>()).prop_map(
+        |(schedule, (batch_groups, resample_budget, updates, groups, members), percents, seed)| World {
+            config: StreamConfig {
+                advantage: AdvantageKind::Grpo,
+                process_weight: 0.0,
+                outcome_counts: true,
+                schedule,
+                batch_groups: NonZeroU32::new(batch_groups).unwrap(),
+                resample_budget: NonZeroU32::new(resample_budget).unwrap(),
+                updates,
                 seed,
-            }
+            },
+            groups,
+            members,
+            fault_percent: 20,
+            constant_percent: percents.0,
+            rejected_percent: percents.1,
+            seed,
         },
     )
 }
@@ -108,6 +111,16 @@ impl World {
     pub(crate) fn rewards(&self, group: GroupId) -> Vec<f64> {
         let slots = group.0 * self.members..(group.0 + 1) * self.members;
         slots.filter_map(|slot| self.reward(SlotId(slot))).collect()
+    }
+
+    /// Whether a version is rejected, whoever makes it.
+    pub(crate) fn is_rejected(&self, version: u64) -> bool {
+        version > 0 && derive_seed(self.seed, "reject", &[version]) % 100 < self.rejected_percent
+    }
+
+    /// How old a token of one version is to a learner of another: versions between that acted.
+    pub(crate) fn age(&self, learner: u64, version: u64) -> u64 {
+        (version + 1..=learner).filter(|&later| !self.is_rejected(later)).count() as u64
     }
 
     /// Whether all tokens of a group are sampled when it is dispatched, and the time after that goes elsewhere.
@@ -169,6 +182,8 @@ struct Engine<'a> {
     dispatched: u32,
     acting: u64,
     learner: u64,
+    /// The version whose parameters the learner has.
+    accepted: u64,
     is_training: bool,
     batches: Vec<FormedBatch>,
     settled: Vec<GroupId>,
@@ -185,7 +200,7 @@ enum Event {
 impl<'a> Engine<'a> {
     fn new(world: &'a World, snapshot: StreamSnapshot, order: Order) -> Self {
         let (Order::Any(seed) | Order::InOrder(seed)) = order;
-        let version = snapshot.version;
+        let (version, accepted) = (snapshot.version, snapshot.accepted());
         let stream = GroupStream::new(world.config, &world.slots(), &[], snapshot).unwrap();
         let mut engine = Self {
             world,
@@ -194,8 +209,9 @@ impl<'a> Engine<'a> {
             draws: SplitMix64::new(seed),
             in_flight: BTreeMap::new(),
             dispatched: 0,
-            acting: version,
+            acting: accepted,
             learner: version,
+            accepted,
             is_training: false,
             batches: Vec::new(),
             settled: Vec::new(),
@@ -275,11 +291,18 @@ impl<'a> Engine<'a> {
     fn update(&mut self) {
         self.learner += 1;
         self.is_training = false;
-        self.stream.updated(self.learner).unwrap();
+        if self.world.is_rejected(self.learner) {
+            self.stream.rejected(self.learner).unwrap();
+        } else {
+            self.stream.updated(self.learner).unwrap();
+            self.accepted = self.learner;
+        }
+        assert_eq!(self.stream.snapshot().accepted(), self.accepted);
     }
 
     fn publish(&mut self) {
-        self.acting = self.learner;
+        assert!(self.acting < self.accepted, "what acts already is published");
+        self.acting = self.accepted;
         self.stream.published(self.acting).unwrap();
     }
 

@@ -38,6 +38,18 @@ async fn only_what_may_help_is_retried() {
     check(|number| if number < 2 { vec![(Site::Grade, Mishap::Panic)] } else { Vec::new() }, 3, false).await;
 }
 
+/// I2 of the architecture: what cannot be a reward is a fault, not one.
+#[tokio::test(start_paused = true)]
+async fn a_score_that_is_no_number_is_a_fault() {
+    for (site, boundary) in [(Site::Grade, Boundary::Grader), (Site::Step(1), Boundary::Env)] {
+        let stage = Stage::new(&PlanShape::flat(1, 1), move |_| vec![(site, Mishap::Unsound)]);
+        let report = stage.run().await.unwrap();
+        stage.check_invariants(&report).unwrap();
+        let Outcome::Faulted(fault) = stage.only_outcome() else { panic!("{site:?} gave a reward") };
+        assert_eq!((fault.code.as_str(), fault.boundary), ("bad-reward", boundary));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_retry_rests_and_others_go_on() {
     let mut shape = PlanShape::flat(2, 1);

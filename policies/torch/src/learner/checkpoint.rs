@@ -18,6 +18,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_learn::EntropyControl;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind};
@@ -65,6 +66,8 @@ struct Manifest {
     moments_since: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     branch: Option<Branch>,
+    #[serde(default, skip_serializing_if = "EntropyControl::is_new")]
+    entropy: EntropyControl,
     /// The caller's own state, as it gave it.
     progress: String,
     /// By path within the folder.
@@ -82,6 +85,8 @@ pub struct Checkpoint {
     pub moments_since: u64,
     /// Where it comes from, if a training went back to it.
     pub branch: Option<Branch>,
+    /// Where the bonus for being undecided stood.
+    pub entropy: EntropyControl,
     /// What the caller gave when it was written.
     pub progress: String,
     /// Weights; of a training that learns an adapter, those of the adapter.
@@ -143,6 +148,7 @@ pub(crate) struct State<'a> {
     pub(crate) teacher: Option<&'a Params>,
     /// Of an adapter: where the model that it is for is found from the folder `model`.
     pub(crate) base: Option<&'a str>,
+    pub(crate) entropy: EntropyControl,
     pub(crate) progress: &'a str,
 }
 
@@ -311,6 +317,7 @@ impl Checkpoints {
             optimizer_steps: state.optimizer_steps,
             moments_since: state.moments_since,
             branch: None,
+            entropy: state.entropy,
             progress: state.progress.to_owned(),
             files,
         };
@@ -431,6 +438,7 @@ fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
         optimizer_steps: manifest.optimizer_steps,
         moments_since: manifest.moments_since,
         branch: manifest.branch,
+        entropy: manifest.entropy,
         progress: manifest.progress,
         params,
         moments,

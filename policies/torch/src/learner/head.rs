@@ -2,7 +2,8 @@
 //!
 //! The derivative of a chosen log-probability by the logits is known: `(onehot - softmax) / T`. So no autograd sees a
 //! matrix of rows by vocabulary; rows go through in chunks, and logits that do not fit are computed twice. Of a row several
-//! log-probabilities can be chosen: that of the token that follows, and those of candidates.
+//! log-probabilities can be chosen: that of the token that follows, and those of candidates. So is that of its entropy H:
+//! `-softmax (log softmax + H) / T`.
 //!
 //! I1. Log-probabilities are over the full vocabulary, of `logits / T`, in fp32.
 //!
@@ -98,8 +99,8 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Given the loss's derivative by each log-probability (M, and M x K of the candidates): adds the gradient of the weight where it is trained,
-    /// returns that of the hidden rows (M x D).
+    /// Given the loss's derivative by each log-probability (M, and M x K of the candidates), and by each entropy (M, or none at
+    /// all): adds the gradient of the weight where it is trained, returns that of the hidden rows (M x D).
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -107,6 +108,7 @@ impl<'a> Head<'a> {
         mut self,
         by_target: &[f32],
         by_candidate: &[f32],
+        by_entropy: &[f32],
         gradients: &Gradients,
     ) -> Result<Tensor, TorchError> {
         let device = self.hidden_md.device();
@@ -117,6 +119,13 @@ impl<'a> Head<'a> {
                 Some(values.f_view_as(candidates_mk)?)
             }
             None => None,
+        };
+        let of_entropies = if by_entropy.is_empty() {
+            None
+        } else {
+            let on_device =
+                |values: &[f32]| Ok::<_, TorchError>(Tensor::f_from_slice(values)?.f_to_device(device)?);
+            Some((on_device(by_entropy)?, on_device(&self.entropies)?))
         };
         // A head that no adapter changes has no gradient.
         let is_whole = gradients.params.layout().lora().is_none();
@@ -144,7 +153,17 @@ impl<'a> Head<'a> {
                     }
                     None => target_c1.shallow_clone(),
                 };
-                let mut grad_cv = log_softmax_cv.f_exp()?.f_mul(&total_c1.f_neg()?)?;
+                let factor = match &of_entropies {
+                    // The derivative of an entropy by a logit is -p (log p + H) / T.
+                    Some((by_entropy_m, entropies_m)) => {
+                        let scale_c1 =
+                            rows_of(by_entropy_m, &rows)?.f_unsqueeze(1)?.f_div(&temperatures_c1)?;
+                        let entropy_c1 = rows_of(entropies_m, &rows)?.f_unsqueeze(1)?;
+                        log_softmax_cv.f_add(&entropy_c1)?.f_mul(&scale_c1)?.f_add(&total_c1)?.f_neg()?
+                    }
+                    None => total_c1.f_neg()?,
+                };
+                let mut grad_cv = log_softmax_cv.f_exp()?.f_mul(&factor)?;
                 let targets_c1 = rows_of(self.asked.targets_m, &rows)?.f_unsqueeze(1)?;
                 let _ = grad_cv.f_scatter_add_(1, &targets_c1, &target_c1)?;
                 if let Some((candidates_ck, scale_ck)) = of_candidates {
@@ -218,4 +237,73 @@ fn append(values: &mut Vec<f32>, tensor: &Tensor) -> Result<(), TorchError> {
     values.resize(start + tensor.numel(), 0.0);
     tensor.f_copy_data(&mut values[start..], tensor.numel())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tch::Device;
+
+    use super::*;
+    use crate::model::{ModelConfig, ParamLayout, init_params};
+
+    /// Any derivatives by log-probabilities, candidates and entropies, against autograd of PyTorch.
+    fn check(with_entropies: bool, keep: Keep) {
+        const VOCABULARY: i64 = 23;
+        let config = ModelConfig::tiny(VOCABULARY, 1);
+        let width = config.hidden_size;
+        let layout = Arc::new(ParamLayout::new(config));
+        let params = init_params(Arc::clone(&layout), 3, Device::Cpu).unwrap();
+        let gradients = Gradients::zeros(layout, Device::Cpu).unwrap();
+        let wave =
+            |count: i64, salt: f64| ((Tensor::arange(count, (Kind::Float, Device::Cpu)) + salt) * 1.7).sin();
+        let rows = 6;
+        let hidden_md = wave(rows * width, 0.5).view([rows, width]);
+        // Larger than those of a fresh model, or every row is nearly uniform.
+        let weight_vd =
+            params.head().unwrap() * 20.0 + wave(VOCABULARY * width, 9.0).view([VOCABULARY, width]) * 0.1;
+        let targets_m = Tensor::from_slice(&[3i64, 0, 22, 7, 7, 1]);
+        let temperatures_m = Tensor::from_slice(&[1.0f32, 0.7, 1.0, 1.3, 0.5, 1.0]);
+        let candidates_mk = Tensor::from_slice(&[1i64, 2, 0, 5, 22, 3, 7, 8, 9, 10, 1, 1]).view([rows, 2]);
+        let values = |salt: f64, count: i64| -> Vec<f32> { Vec::try_from(wave(count, salt)).unwrap() };
+        let (by_target, by_candidate) = (values(1.0, rows), values(2.0, 2 * rows));
+        let by_entropy = if with_entropies { values(3.0, rows) } else { Vec::new() };
+
+        let asked = Asked {
+            targets_m: &targets_m,
+            temperatures_m: &temperatures_m,
+            candidates_mk: Some(&candidates_mk),
+        };
+        let head = Head::forward(&weight_vd, &hidden_md, asked, keep).unwrap();
+        let hidden_grad = head.backward(&by_target, &by_candidate, &by_entropy, &gradients).unwrap();
+
+        let leaf = |tensor: &Tensor| tensor.copy().set_requires_grad(true);
+        let (hidden, weight) = (leaf(&hidden_md), leaf(&weight_vd));
+        let log_softmax = (hidden.mm(&weight.tr()) / temperatures_m.unsqueeze(1)).log_softmax(1, Kind::Float);
+        let chosen = log_softmax.gather(1, &targets_m.unsqueeze(1), false).squeeze_dim(1);
+        let of_candidates = log_softmax.gather(1, &candidates_mk, false);
+        let entropies =
+            -(log_softmax.exp() * &log_softmax).sum_dim_intlist([1i64].as_slice(), false, Kind::Float);
+        let mut loss = (chosen * Tensor::from_slice(&by_target)).sum(Kind::Float)
+            + (of_candidates * Tensor::from_slice(&by_candidate).view([rows, 2])).sum(Kind::Float);
+        if with_entropies {
+            loss += (entropies * Tensor::from_slice(&by_entropy)).sum(Kind::Float);
+        }
+        loss.backward();
+        for (got, expected) in
+            [(hidden_grad, hidden.grad()), (gradients.params.head().unwrap(), weight.grad())]
+        {
+            let distance = f64::try_from((&got - &expected).norm() / expected.norm()).unwrap();
+            assert!(distance < 1e-5, "entropies {with_entropies}, {keep:?}: {distance:e}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_is_the_one_of_autograd() {
+        for keep in [Keep::Nothing, Keep::LogSoftmax] {
+            check(false, keep);
+            check(true, keep);
+        }
+    }
 }

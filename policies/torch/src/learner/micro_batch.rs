@@ -68,13 +68,15 @@ pub(crate) struct Scores {
     pub(crate) candidates: Vec<Vec<Vec<f32>>>,
 }
 
-/// The loss's derivatives by the log-probabilities of a sample (T) or of predictions (M).
+/// The loss's derivatives by the log-probabilities and entropies of a sample (T) or of predictions (M).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Derivatives {
     /// Of the sampled tokens.
     pub(crate) by_sampled: Vec<f32>,
     /// Of the candidates; empty where there are none at all.
     pub(crate) by_candidates: Vec<Vec<f32>>,
+    /// Of the entropies; empty where there is no bonus.
+    pub(crate) by_entropies: Vec<f32>,
 }
 
 impl CandidateRows {
@@ -191,7 +193,8 @@ impl<'a> MicroBatch<'a> {
         let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::LogSoftmax)?;
         let derivatives = of_predictions(&self.parts, &derive(by_sample(&self.parts, &self.found(&head))));
         let by_candidates = self.candidates.columns(&derivatives.by_candidates);
-        let hidden_grad_md = head.backward(&derivatives.by_sampled, &by_candidates, gradients)?;
+        let Derivatives { by_sampled, by_entropies, .. } = &derivatives;
+        let hidden_grad_md = head.backward(by_sampled, &by_candidates, by_entropies, gradients)?;
         pass.backward(&hidden_grad_md, gradients)
     }
 
@@ -235,8 +238,12 @@ pub(super) fn spread<T: Clone + Default>(part: &Part<'_>, values: &[T]) -> Vec<T
 pub(super) fn of_predictions(parts: &[Part<'_>], by_sample: &[Derivatives]) -> Derivatives {
     let mut packed = Derivatives::default();
     let with_candidates = by_sample.iter().any(|derivatives| !derivatives.by_candidates.is_empty());
+    let with_entropies = by_sample.iter().any(|derivatives| !derivatives.by_entropies.is_empty());
     for (part, derivatives) in parts.iter().zip(by_sample) {
         for &at in &part.positions {
+            if with_entropies {
+                packed.by_entropies.push(derivatives.by_entropies.get(at).copied().unwrap_or_default());
+            }
             packed.by_sampled.push(derivatives.by_sampled[at]);
             if with_candidates {
                 packed.by_candidates.push(derivatives.by_candidates.get(at).cloned().unwrap_or_default());

@@ -1,5 +1,6 @@
 //! The learner: batches in, parameters out.
 
+mod accepted;
 mod backward;
 mod beforehand;
 mod checkpoint;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clawrl_learn::{
     CandidateLoss, Candidates, DistillationForm, LossFigures, Objective, PolicyLoss, SegmentLoss, Surrogate,
-    Terms, TrainSample, imitation, policy_gradient, top_k,
+    Terms, TrainSample, entropy_loss, imitation, policy_gradient, top_k,
 };
 
 use super::beforehand::Beforehand;
@@ -46,6 +46,8 @@ pub(super) struct Deriving<'a> {
     pub(super) loss: &'a PolicyLoss,
     /// Weights of the tokens of each sample.
     pub(super) weights_of: &'a HashMap<usize, Vec<f64>>,
+    /// What entropies are multiplied by, as a bonus.
+    pub(super) entropy: f64,
 }
 
 impl Deriving<'_> {
@@ -70,13 +72,19 @@ impl Deriving<'_> {
                     loss.loss += of_candidates.loss;
                     by_candidates = of_candidates.d_current;
                 }
+                let mut by_entropies = Vec::new();
+                if self.entropy > 0.0 && loss.figures.dropped_segments == 0 {
+                    let bonus = entropy_loss(self.entropy, &scores.entropies[at], mask, self.weights(index));
+                    loss.loss += bonus.loss;
+                    by_entropies = bonus.by_entropy;
+                }
                 let trained = masked(mask, current);
                 // A segment without numbers is dropped from the loss, which must not hide it.
                 sums.loss += if trained.clone().all(f32::is_finite) { loss.loss } else { f64::NAN };
                 sums.trained += trained.count() as u64;
                 sums.entropy += masked(mask, &scores.entropies[at]).map(f64::from).sum::<f64>();
                 sums.figures += loss.figures;
-                Derivatives { by_sampled: loss.d_current, by_candidates }
+                Derivatives { by_sampled: loss.d_current, by_candidates, by_entropies }
             })
             .collect();
         (derivatives, sums)

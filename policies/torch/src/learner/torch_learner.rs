@@ -13,11 +13,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clawrl_learn::{
-    Aggregation, Balance, LearnError, Learner, Objective, PolicyLoss, StepTotals, TrainBatch, TrainSample,
-    UpdateReport, micro_batches, split_minibatches, token_weights,
+    Aggregation, Balance, EntropyControl, LearnError, Learner, Objective, PolicyLoss, StepTotals, TrainBatch,
+    TrainSample, UpdateReport, micro_batches, split_minibatches, token_weights,
 };
 use tch::Device;
 
+use super::accepted::Accepted;
 use super::backward::{Activations, Gradients};
 use super::checkpoint::{Checkpoint, Checkpoints, State};
 use super::collective::Collective;
@@ -96,11 +97,16 @@ pub struct TorchLearner {
     pub(super) params: Params,
     base: Option<Base>,
     version: u64,
+    /// The version that has these parameters: an earlier one, where what came after it was rejected.
+    pub(super) parameters_of: u64,
+    pub(super) accepted: Option<Accepted>,
+    /// Where the bonus for being undecided stands.
+    pub(super) entropy: EntropyControl,
     publisher: Box<dyn Publisher>,
     collective: Box<dyn Collective>,
     checkpoints: Checkpoints,
     model: ModelFiles,
-    optimizer: Optimizer,
+    pub(super) optimizer: Optimizer,
     gradients: Gradients,
     rope: Rope,
     /// For a small model on the CPU, whose passes it makes.
@@ -157,6 +163,9 @@ impl TorchLearner {
             params: setup.params,
             base: setup.base,
             version: setup.version,
+            parameters_of: setup.version,
+            accepted: None,
+            entropy: EntropyControl::default(),
             publisher: setup.publisher,
             collective: setup.collective,
             checkpoints: setup.checkpoints,
@@ -186,6 +195,8 @@ impl TorchLearner {
         self.targets.restore(checkpoint.teacher, &checkpoint.params)?;
         self.params = checkpoint.params;
         self.version = checkpoint.version;
+        self.parameters_of = checkpoint.version;
+        self.entropy = checkpoint.entropy;
         Ok(())
     }
 
@@ -243,7 +254,11 @@ impl TorchLearner {
         };
         let weights = token_weights(aggregation, totals, &chosen);
         let weights_of: HashMap<usize, Vec<f64>> = step.chosen.iter().copied().zip(weights).collect();
-        let deriving = Deriving { step, loss: &self.config.loss, weights_of: &weights_of };
+        let entropy = match step.objective {
+            Objective::PolicyGradient => self.entropy_coefficient(),
+            Objective::Imitation => 0.0,
+        };
+        let deriving = Deriving { step, loss: &self.config.loss, weights_of: &weights_of, entropy };
         let mut sums = Sums::default();
         if let Some(crew) = &self.crew {
             let pieces = self.pieces(step.samples, step.chosen);
@@ -272,6 +287,11 @@ impl TorchLearner {
         self.collective.sum_numbers(&mut loss)?;
         sums.loss = loss[0];
         Ok(sums)
+    }
+
+    /// What entropies are multiplied by now.
+    fn entropy_coefficient(&self) -> f64 {
+        self.config.loss.entropy.map_or(0.0, |bonus| self.entropy.coefficient(bonus))
     }
 
     fn over_all_ranks(&self, totals: StepTotals) -> Result<StepTotals, TorchError> {
@@ -419,7 +439,12 @@ impl TorchLearner {
         report.dropped_segments = total.figures.dropped_segments;
         report.trained_tokens = total.trained;
         report.forward_tokens = total.forward;
+        report.entropy_coefficient = self.entropy_coefficient();
+        if let Some(bonus) = self.config.loss.entropy.filter(|_| total.trained > 0) {
+            self.entropy.after(bonus, report.entropy);
+        }
         self.version += 1;
+        self.parameters_of = self.version;
         // Each version is published, if not at once: here, a checkpoint before that has the average of all.
         self.targets.follow(&self.params)?;
         Ok(report)
@@ -450,7 +475,7 @@ impl Learner for TorchLearner {
     }
 
     fn publish(&mut self) -> Result<(), LearnError> {
-        let published = self.publisher.publish(self.version, &self.params);
+        let published = self.publisher.publish(self.parameters_of, &self.params);
         published.map_err(|error| LearnError::Backend(error.to_string()))
     }
 
@@ -463,6 +488,7 @@ impl Learner for TorchLearner {
             second: &self.optimizer.second,
             teacher: self.targets.following(),
             base: self.base.as_ref().map(|base| base.found.as_str()),
+            entropy: self.entropy,
             progress,
         };
         let written = self.checkpoints.write(&self.model, &self.params, &state);

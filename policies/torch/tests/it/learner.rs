@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clawrl_core::{AttemptId, SlotId};
-use clawrl_learn::{LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
+use clawrl_learn::{
+    EntropyBonus, LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting,
+};
 use clawrl_torch::{
     Activations, Alone, Checkpoints, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, OptimizerConfig,
     ParamLayout, Params, Retention, TorchError, TorchLearner, Unpublished, configure_threads, init_params,
@@ -369,4 +371,122 @@ fn a_checkpoint_is_a_models_folder() {
     let read = load_params(&model, Device::Cpu).unwrap();
     assert!(read.flat().equal(learner.params().flat()));
     save_params(&model, &read).unwrap();
+}
+
+/// I1, I2 of what a learner goes back to: parameters, moments, the number of steps and a following teacher.
+#[test]
+fn a_rejected_version_leaves_no_trace_but_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let seeded = |seed| TrainBatch { seed, ..batch.clone() };
+    let distillation = Some(clawrl_learn::Distillation::default());
+    let config = LearnerConfig {
+        loss: PolicyLoss { distillation, ..small_config().loss },
+        teacher: Some(clawrl_torch::Teacher::Ema { decay: 0.5 }),
+        ..small_config()
+    };
+    let learner = || learner_in(folder.path(), config.clone(), params.copy().unwrap());
+    let (mut straight, mut gated) = (learner(), learner());
+    assert!(gated.reject().is_err(), "there is nothing to go back to");
+    straight.update(&seeded(1)).unwrap();
+    gated.update(&seeded(1)).unwrap();
+    gated.accept().unwrap();
+    let accepted = gated.params().copy().unwrap();
+    for seed in [2, 3] {
+        gated.update(&seeded(seed)).unwrap();
+        assert!(!gated.params().flat().equal(accepted.flat()));
+        gated.reject().unwrap();
+        assert!(gated.params().flat().equal(accepted.flat()));
+    }
+    assert_eq!((gated.version(), straight.version()), (3, 1));
+    // What a checkpoint holds says that moments, their number and the teacher's average are back, too.
+    let checkpoints =
+        Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+    let kept = |learner: &mut TorchLearner| {
+        learner.checkpoint("").unwrap();
+        let version = learner.version();
+        let found = checkpoints.load(version, Device::Cpu).unwrap();
+        let (first, second) = found.moments.unwrap();
+        let all = [&found.params, &first, &second, &found.teacher.unwrap()];
+        (all.map(|params| params.flat().copy()), found.optimizer_steps)
+    };
+    let ((straight_state, straight_steps), (gated_state, gated_steps)) =
+        (kept(&mut straight), kept(&mut gated));
+    assert_eq!(straight_steps, gated_steps);
+    assert!(straight_state.iter().zip(&gated_state).all(|(straight, gated)| straight.equal(gated)));
+    straight.update(&seeded(4)).unwrap();
+    gated.update(&seeded(4)).unwrap();
+    assert!(gated.params().flat().equal(straight.params().flat()));
+    assert_eq!(gated.version(), 4);
+}
+
+/// I4.
+#[test]
+fn a_divergence_is_that_from_the_accepted_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    assert!(learner.divergence(&batch.samples).is_err());
+    learner.accept().unwrap();
+    assert_eq!(learner.divergence(&batch.samples).unwrap(), 0.0);
+    learner.update(&batch).unwrap();
+    let one = learner.divergence(&batch.samples).unwrap();
+    learner.update(&batch).unwrap();
+    let two = learner.divergence(&batch.samples).unwrap();
+    assert!(one > 0.0 && two > one, "{one} {two}");
+    learner.accept().unwrap();
+    assert_eq!(learner.divergence(&batch.samples).unwrap(), 0.0);
+    assert_eq!(learner.divergence(&[]).unwrap(), 0.0);
+}
+
+/// Against finite differences along the gradient; and as a part of what a learner goes on from.
+#[test]
+fn a_bonus_for_being_undecided_is_descended_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, mut batch) = small();
+    // Undecided to begin with, as one that knows nothing should be.
+    tch::no_grad(|| params.flat().shallow_clone().f_mul_scalar_(0.2).map(|_| ())).unwrap();
+    let plain = small_config();
+    let config = LearnerConfig {
+        loss: PolicyLoss { entropy: Some(EntropyBonus { coefficient: 0.5, floor: 1.0 }), ..plain.loss },
+        optimizer: OptimizerConfig { learning_rate: 3e-3, ..plain.optimizer },
+        ..plain
+    };
+    let mut learner = learner_in(folder.path(), config.clone(), params.copy().unwrap());
+    batch.samples.iter_mut().for_each(|sample| sample.advantages.fill(1.0));
+    let reports: Vec<_> = (0..3).map(|_| learner.update(&batch).unwrap()).collect();
+    assert!(reports.windows(2).all(|pair| pair[1].entropy < pair[0].entropy), "{reports:?}");
+    let coefficients: Vec<f64> = reports.iter().map(|report| report.entropy_coefficient).collect();
+    assert_eq!(coefficients, [0.0, 0.0, 0.05]);
+
+    // Nothing else is left to descend on.
+    let mut silent = batch.clone();
+    silent.samples.iter_mut().for_each(|sample| sample.advantages.fill(0.0));
+    let (loss, gradients) = learner.gradients_of(&silent).unwrap();
+    assert!((loss + 0.1 * reports[2].entropy).abs() < 0.05, "{loss}: minus two tenths of the coefficient");
+    let norm = f64::try_from(gradients.flat().norm()).unwrap();
+    let direction = gradients.flat() / norm;
+    let before = learner.params().copy().unwrap();
+    let moved = |by: f64| {
+        let mut flat = learner.params().flat().shallow_clone();
+        tch::no_grad(|| flat.copy_(&(before.flat() + &direction * by)));
+        learner.gradients_of(&silent).unwrap().0
+    };
+    let (above, below) = (moved(0.02), moved(-0.02));
+    moved(0.0);
+    let numeric = (above - below) / 0.04;
+    assert!((numeric - norm).abs() < 0.02 * norm, "{numeric} by differences, {norm} exactly");
+
+    learner.checkpoint("three").unwrap();
+    let checkpoints =
+        Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+    let mut resumed = learner_in(folder.path(), config, params);
+    resumed.restore(checkpoints.latest(Device::Cpu).unwrap().checkpoint.unwrap()).unwrap();
+    // What is rejected takes its word about the entropy along.
+    resumed.accept().unwrap();
+    resumed.update(&batch).unwrap();
+    resumed.reject().unwrap();
+    let (expected, got) = (learner.update(&batch).unwrap(), resumed.update(&batch).unwrap());
+    assert_eq!(got.entropy_coefficient, expected.entropy_coefficient);
+    assert!(resumed.params().flat().equal(learner.params().flat()));
 }

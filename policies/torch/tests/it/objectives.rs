@@ -58,6 +58,7 @@ impl Written {
             weighting: if self.weighting.is_some() { Weighting::Token { cap: 2.0 } } else { Weighting::None },
             aggregation: self.aggregation,
             kl: self.kl.map(|estimator| KlPenalty { coefficient: 0.3, estimator }),
+            entropy: None,
             outcome_weight: self.outcome_weight,
             distillation: self.form.as_ref().map(|form| Distillation {
                 weight: self.weight.unwrap(),

@@ -3,6 +3,7 @@
 mod adapting;
 mod failing;
 mod faulting;
+mod gating;
 mod ground;
 mod imitating;
 mod killing;

@@ -72,8 +72,8 @@ impl Kernel for Predict<'_> {
     }
 }
 
-/// Exponentials of one prediction become the loss's derivative by its logits, as far as the target goes:
-/// `(derivative * onehot - total * softmax) / T`.
+/// Exponentials of one prediction become the loss's derivative by its logits, as far as target and entropy go:
+/// `(derivative * onehot - total * softmax - by_entropy * softmax (log softmax + H)) / T`.
 pub(super) struct PredictBack<'a> {
     /// V.
     pub(super) exponentials: &'a mut [f32],
@@ -87,6 +87,8 @@ pub(super) struct PredictBack<'a> {
     pub(super) derivative: f32,
     /// Sum of the loss's derivatives by all log-probabilities of the prediction, that of the target among them.
     pub(super) total: f32,
+    /// The loss's derivative by the entropy, and the entropy; `None` where nothing depends on it.
+    pub(super) entropy: Option<(f32, f32)>,
 }
 
 impl Kernel for PredictBack<'_> {
@@ -96,8 +98,17 @@ impl Kernel for PredictBack<'_> {
     fn run<A: Arithmetic>(self) {
         let scale = self.derivative / self.temperature;
         let factor = -self.total / self.temperature / self.sum;
-        for value in self.exponentials.iter_mut() {
-            *value *= factor;
+        if let Some((by_entropy, entropy)) = self.entropy {
+            let (scale, shift) = (by_entropy / self.temperature / self.sum, entropy - self.sum.ln());
+            for value in self.exponentials.iter_mut() {
+                // Of what is too improbable for a number, nothing depends on it.
+                let log = if *value > 0.0 { value.ln() } else { 0.0 };
+                *value *= factor - scale * (log + shift);
+            }
+        } else {
+            for value in self.exponentials.iter_mut() {
+                *value *= factor;
+            }
         }
         self.exponentials[self.target] += scale;
     }
@@ -134,6 +145,11 @@ mod tests {
 
     #[test]
     fn a_prediction_is_the_formula_and_its_derivative() {
+        check_derivative(0.0);
+        check_derivative(0.8);
+    }
+
+    fn check_derivative(by_entropy: f64) {
         let logits: Vec<f32> = (0..700).map(|index| (index as f32 * 0.7).sin() * 5.0).collect();
         let (target, temperature, derivative) = (123, 0.7f64, -1.5f64);
         let scaled: Vec<f64> = logits.iter().map(|&logit| f64::from(logit) / temperature).collect();
@@ -151,10 +167,13 @@ mod tests {
             sum: got.sum,
             derivative: derivative as f32,
             total: derivative as f32,
+            entropy: (by_entropy > 0.0).then_some((by_entropy as f32, got.entropy)),
         });
         for (index, (&got, z)) in row.iter().zip(&scaled).enumerate() {
             let hot = f64::from(u8::from(index == target));
-            let expected = (hot - (z - log_sum).exp()) * derivative / temperature;
+            let (log, share) = (z - log_sum, (z - log_sum).exp());
+            let of_entropy = -by_entropy * share * (log + entropy);
+            let expected = ((hot - share) * derivative + of_entropy) / temperature;
             assert!((f64::from(got) - expected).abs() < 1e-6, "{index}: {got} {expected}");
         }
     }

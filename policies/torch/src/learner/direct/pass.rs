@@ -339,6 +339,8 @@ impl Pass {
                 let (sum, derivative) = (self.predicted[at].sum, derivatives.by_sampled[at]);
                 let of_candidates = derivatives.by_candidates.get(at).map_or(&[][..], Vec::as_slice);
                 let total = derivative + of_candidates.iter().sum::<f32>();
+                let by_entropy = derivatives.by_entropies.get(at);
+                let entropy = by_entropy.map(|&by_entropy| (by_entropy, self.predicted[at].entropy));
                 dispatch(PredictBack {
                     exponentials: &mut *exponentials,
                     target,
@@ -346,6 +348,7 @@ impl Pass {
                     sum,
                     derivative,
                     total,
+                    entropy,
                 });
                 for (&candidate, derivative) in piece.candidates[at].iter().zip(of_candidates) {
                     exponentials[candidate as usize] += derivative / temperature;

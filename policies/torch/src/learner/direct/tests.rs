@@ -104,6 +104,7 @@ fn derive(indices: &[usize], scores: &Scores) -> Vec<Derivatives> {
                 .enumerate()
                 .map(|(at, values)| row(values, 3 * at + 1))
                 .collect(),
+            by_entropies: row(&scores.entropies[at], 5),
         }
     };
     indices.iter().enumerate().map(of).collect()
