@@ -32,7 +32,7 @@ pub use model::{
     Adapted, AdapterFiles, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
     ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
     init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, rms_norm, save_adapter,
-    save_params, tokenizer_files,
+    save_params, policy_files,
 };
 pub use policy::{ReplySampling, TorchPolicy, described_tools};
 pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};

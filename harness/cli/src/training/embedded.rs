@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use clawrl_core::{Action, AttemptId, Boundary, BoxFuture, Fault, Policy, PolicyRequest};
 use clawrl_torch::{
     AdapterName, Chat, Device, Engine, EngineConfig, Params, ReplySampling, TorchPolicy, load_apart,
-    tokenizer_files,
+    policy_files,
 };
 
 use super::libtorch::check_libtorch;
@@ -36,7 +36,7 @@ pub(crate) fn embedded_policy(
         Failure::with_help(Exit::Refused, why, help)
     };
     let params = load_apart(folder, Device::Cpu).map_err(|error| refused(error.to_string()))?;
-    let files = tokenizer_files(folder).map_err(|error| refused(error.to_string()))?;
+    let files = policy_files(folder).map_err(|error| refused(error.to_string()))?;
     let chat = Chat::load(&files).map_err(|error| refused(error.to_string()))?;
     let sampling = ReplySampling { max_new_tokens, temperature: temperature_milli as f32 / 1000.0 };
     Ok(Arc::new(Embedded {

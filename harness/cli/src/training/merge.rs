@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use clawrl_torch::{AdapterFiles, Device, ModelFiles, load_merged, save_params, tokenizer_files};
+use clawrl_torch::{AdapterFiles, Device, ModelFiles, load_merged, save_params, policy_files};
 
 use super::libtorch::check_libtorch;
 use crate::command::policy::Merge;
@@ -30,21 +30,10 @@ pub(crate) fn merge_adapter(arguments: &Merge, log: &Log) -> Result<Exit, Failur
     }
     let refused = |error: clawrl_torch::TorchError| Failure::new(Exit::Refused, error.to_string());
     let merged = load_merged(adapter, Device::Cpu).map_err(refused)?;
-    let (texts, written) = (tokenizer_files(adapter).map_err(refused)?, ModelFiles::of(out));
-    for (from, to) in [
-        (texts.tokenizer(), written.tokenizer()),
-        (texts.tokenizer_config(), written.tokenizer_config()),
-        (texts.generation_config(), written.generation_config()),
-        (texts.chat_template(), written.chat_template()),
-    ] {
-        if from.exists() {
-            fs::copy(&from, &to).map_err(failed)?;
-        }
-    }
-    // The change of an adapter can be smaller than what bf16 tells apart: in fp32 nothing is rounded away.
-    let mut config = merged.layout().config().clone();
-    "float32".clone_into(&mut config.dtype);
-    let saved = written.write_config(&config).and_then(|()| save_params(&written, &merged));
+    let written = ModelFiles::of(out);
+    policy_files(adapter).map_err(refused)?.copy_texts(&written).map_err(failed)?;
+    let saved =
+        written.write_config(merged.layout().config()).and_then(|()| save_params(&written, &merged));
     saved.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
     log.note(format_args!("{}: {} parameters, in fp32", out.display(), merged.layout().parameters()));
     Ok(Exit::Success)

@@ -27,7 +27,7 @@ use clawrl_torch::{
     AdapterName, AdapterPublisher, Alone, Base, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig,
     LearnerSetup, ModelFiles, Params, PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner,
     TorchPolicy, Unpublished, configure_threads, init_adapter, init_policy, load_merged, load_params,
-    save_params, tokenizer_files,
+    save_params, policy_files,
 };
 use tokio::sync::watch;
 
@@ -122,6 +122,11 @@ impl Beginning {
     fn whole(params: Params) -> Self {
         Self { params, base: None, version: 0, reference: None }
     }
+}
+
+/// Publishes the adapter of a training.
+fn adapter_of(engine: &Engine) -> AdapterPublisher {
+    AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) }
 }
 
 /// With a gate, what a learner begins from is accepted.
@@ -226,7 +231,7 @@ impl Session<'_> {
         configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
             Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
         })?;
-        let model = tokenizer_files(&self.policy_folder).map_err(unusable)?;
+        let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let chat =
             Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
         let checkpoint = match self.last_checkpoint()? {
@@ -248,7 +253,7 @@ impl Session<'_> {
 
     /// A training without reinforcement learning: what imitation came to.
     fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
-        let engine = self.engine(checkpoint.version, &checkpoint.params)?;
+        let engine = self.engine(checkpoint.version, &checkpoint.params, None)?;
         let mut evaluated = self.earlier_evaluations(0, 0)?;
         if evaluated.is_empty() {
             evaluated.push(self.evaluate(0, &engine, chat)?);
@@ -257,8 +262,14 @@ impl Session<'_> {
     }
 
     /// An engine that serves a version of these parameters.
-    fn engine(&self, version: u64, params: &Params) -> Result<Engine, Failure> {
-        Engine::start(settings::engine(&self.plan), version, params).map_err(unusable)
+    /// An engine that acts by these parameters; those of an adapter, with the model that it is for.
+    fn engine(&self, version: u64, params: &Params, model: Option<&Params>) -> Result<Engine, Failure> {
+        let Some(model) = model else {
+            return Engine::start(settings::engine(&self.plan), version, params).map_err(unusable);
+        };
+        let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
+        adapter_of(&engine).publish(version, params).map_err(unusable)?;
+        Ok(engine)
     }
 
     /// The preset's folder, unless it is there.
@@ -359,7 +370,7 @@ impl Session<'_> {
         publisher: Box<dyn Publisher>,
     ) -> Result<TorchLearner, Failure> {
         let Beginning { params, base, version, reference } = from;
-        let model = tokenizer_files(&self.policy_folder).map_err(unusable)?;
+        let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let setup = LearnerSetup {
             config,
             params,
@@ -421,7 +432,7 @@ impl Session<'_> {
         let first = self.first_policy(rl, &checkpoint)?;
         let version = checkpoint.version;
         let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
-            let engine = self.engine(accepted, &checkpoint.params)?;
+            let engine = self.engine(accepted, &checkpoint.params, None)?;
             let params = checkpoint.params.share();
             let from = Beginning { params, base: None, version, reference: first };
             let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
@@ -436,15 +447,13 @@ impl Session<'_> {
             init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, Device::Cpu)
                 .map_err(unusable)?
         };
-        let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
-        let publisher = AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) };
-        publisher.publish(accepted, &params).map_err(unusable)?;
+        let engine = self.engine(accepted, &params, Some(model))?;
         // An adapter of zeros changes nothing: it is the model that learning began with.
         let unchanged = || Params::zeros(Arc::clone(params.layout()), Device::Cpu).map_err(unusable);
         let reference = looks_back(rl).then(unchanged).transpose()?;
         let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
         let from = Beginning { params, base, version, reference };
-        let mut learner = self.learner(config, from, Box::new(publisher))?;
+        let mut learner = self.learner(config, from, Box::new(adapter_of(&engine)))?;
         if is_adapter {
             learner.restore(checkpoint).map_err(unusable)?;
         }
@@ -671,7 +680,8 @@ impl Session<'_> {
             Ok(()) | Err(RecordError::NoSuchRun { .. }) => {}
             Err(other) => return Err(other.into()),
         }
-        let engine = self.engine(candidate.version, learning.learner.params())?;
+        let learner = &learning.learner;
+        let engine = self.engine(candidate.version, learner.params(), learner.base())?;
         let held_out = self.measure(run, u64::from(candidate.updates), &engine, chat)?;
         drop(engine);
         let ((passed, tried), success) = (held_out.total(), held_out.rate().value);

@@ -6,7 +6,7 @@
 //! Shapes: letters of [`crate::ModelConfig`], R rows, S rows to sample from.
 
 use super::adapters::AdaptedRows;
-use super::audited::{GemmRows, Matrix, ROW_BLOCK, dispatch};
+use super::audited::{GemmRows, Matrix, dispatch};
 use super::kernels::{AddRmsNorm, AttendRow, GatedUnit, LANES, NormRotate, RmsNorm};
 use super::kv::Slab;
 use super::weights::{LayerWeights, Weights, values};
@@ -76,8 +76,6 @@ impl Forward {
         let half = |table: &tch::Tensor| values(&table.f_narrow(1, 0, config.head_dim / 2)?);
         let (cos, sin) = rope.tables();
         let logits = Matrix::zeros((LOGITS / vocabulary).clamp(1, samples), vocabulary)?;
-        // What an adapter reads begins at any row, and has a block behind its last.
-        let read = rows + ROW_BLOCK;
         Ok(Self {
             config: config.clone(),
             gemm_rows,
@@ -85,12 +83,12 @@ impl Forward {
             sin: half(sin)?,
             ids: Vec::with_capacity(rows),
             x: Matrix::zeros(rows, d)?,
-            normed: Matrix::zeros(read, d)?,
+            normed: Matrix::zeros(rows, d)?,
             qkv: Matrix::zeros(rows, q + 2 * kv)?,
-            attended: Matrix::zeros(read, q)?,
+            attended: Matrix::zeros(rows, q)?,
             delta: Matrix::zeros(rows, d)?,
             gate_up: Matrix::zeros(rows, 2 * f)?,
-            unit: Matrix::zeros(read, f)?,
+            unit: Matrix::zeros(rows, f)?,
             hidden: Matrix::zeros(samples, d)?,
             logits_rows: logits.data().len() / vocabulary,
             logits,

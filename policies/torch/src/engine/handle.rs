@@ -191,7 +191,7 @@ impl EngineHandle {
     /// with the tokens they have. Blocks while it copies, and until the version before is in use: a step at most.
     ///
     /// # Errors
-    /// [`PublishError`]; the engine goes on with what it has.
+    /// [`PublishError`]; the engine goes on with what it has. While adapters are resident the model stays what they are for.
     pub fn publish(&self, version: u64, params: &Params) -> Result<Applied, PublishError> {
         let shared = &self.shared;
         if params.layout() != &shared.layout {
@@ -223,9 +223,13 @@ impl EngineHandle {
     /// Takes an adapter away. Requests that run or wait for it end with [`EngineError::NoAdapter`]. False when it is not there.
     pub fn remove_adapter(&self, name: &AdapterName) -> bool {
         let mut latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_there = latest.remove(&Some(Arc::clone(name))).is_some();
+        let Some(removed) = latest.remove(&Some(Arc::clone(name))) else { return false };
+        if let Some(taken) = removed.taken {
+            // As where one is published: at most one copy of it is on its way.
+            let _ = taken.recv();
+        }
         // An engine that is gone has none.
-        was_there && self.shared.messages.send(Message::RemoveAdapter(Arc::clone(name))).is_ok()
+        self.shared.messages.send(Message::RemoveAdapter(Arc::clone(name))).is_ok()
     }
 
     /// Names of the adapters that are resident, ascending.
@@ -241,6 +245,9 @@ impl EngineHandle {
         let shared = &self.shared;
         // Held until it is sent, so that versions arrive in order.
         let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if owner.is_none() && latest.len() > 1 {
+            return Err(PublishError::HasAdapters { adapters: latest.len() - 1 });
+        }
         if let Some(latest) = latest.get_mut(&owner) {
             if version <= latest.version {
                 return Err(PublishError::NotNewer { version, latest: latest.version });

@@ -6,7 +6,7 @@
 //!
 //! I1. With [`EngineConfig::reproducible`] a reply is a function of the request and the weights, to the last bit,
 //! whatever else runs. I2. A request is answered, refused by name or cancelled by its caller; memory makes it wait,
-//! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights that gave
+//! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights, or of the adapter, that gave
 //! its logits; a swap neither stops nor restarts a sequence. I4. Keys and values computed by one version serve new
 //! requests of that version only, and those computed with an adapter, requests for that adapter only. I5. Several adapters are
 //! resident at once, each request chooses one or none, and none is ever merged into the model.

@@ -1,6 +1,7 @@
 //! Beginnings that were computed: a tree of pages by the ids that they hold.
 //!
-//! I1. The tree belongs to one version of the weights; another version's requests find nothing in it. I2. What is found was computed from exactly the ids asked for. I3. Only leaves are given up, the one
+//! I1. The tree belongs to one version of the weights; another version's requests find nothing in it. I2. What is found
+//! was computed from exactly the ids asked for. I3. Only leaves are given up, the one
 //! first that was not used for the longest time.
 //!
 //! A node is a page, its edge the ids in it; nodes that are not full are leaves.
@@ -153,10 +154,6 @@ impl PrefixCache {
         self.leaves.first().map(|&(used, _)| used)
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        *self = Self::new(self.version);
-    }
 
     fn children(&self, parent: Option<usize>) -> &[usize] {
         match parent.and_then(|parent| self.nodes[parent].as_ref()) {
@@ -265,8 +262,7 @@ mod tests {
         check(3, &[5], (0, false));
         check(3, &[9; 20], (0, false));
         check(2, &ids, (0, false));
-        cache.clear();
-        assert_eq!(cache.find(4, 3, &ids).len, 0);
+        drop(cache);
         assert_eq!(pool.live(), 0);
     }
 

@@ -59,11 +59,6 @@ impl PrefixCaches {
         self.trees.insert(owner, PrefixCache::new(version));
     }
 
-    /// Forgets what all have computed, since what they have in common changes.
-    pub(super) fn forget_pages(&mut self) {
-        self.trees.values_mut().for_each(PrefixCache::clear);
-    }
-
     /// This owner computes no more.
     pub(super) fn remove(&mut self, owner: &Owner) {
         self.trees.remove(owner);
@@ -101,9 +96,6 @@ mod tests {
         assert_eq!((caches.find(&model, 3, &ids).len, caches.find(&one, 3, &[7; 9]).len), (0, 8));
         caches.restart(one.clone(), 4);
         assert_eq!((caches.len(), caches.evict()), (0, false));
-        caches.insert(&one, 4, &ids, slab().pages(), None);
-        caches.forget_pages();
-        assert_eq!((caches.find(&one, 4, &ids).len, pool.live()), (0, 0));
         caches.insert(&one, 4, &ids, slab().pages(), None);
         caches.remove(&one);
         assert_eq!((caches.find(&one, 4, &ids).len, pool.live()), (0, 0));

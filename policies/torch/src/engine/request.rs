@@ -75,7 +75,7 @@ pub struct Generated {
     pub logprobs: Vec<f32>,
     /// Log-probability within what top-k and top-p left, where one of them is on. Never for a ratio. T.
     pub set_logprobs: Option<Vec<f32>>,
-    /// Version of the weights, or of the adapter, that sampled each token, as (first index, version), ascending.
+    /// Version of the weights, or of the adapter where one is used, that sampled each token, as (first index, version), ascending.
     pub versions: Vec<(u32, u64)>,
     /// Why it ended.
     pub finish: FinishReason,
@@ -141,6 +141,12 @@ pub enum PublishError {
     /// Weights of another model, or an adapter for one.
     #[error("the published weights have another shape than the engine's model")]
     OtherShape,
+    /// Adapters are for the model as it is.
+    #[error("the model cannot change while {adapters} adapters of it are served")]
+    HasAdapters {
+        /// How many are resident.
+        adapters: usize,
+    },
     /// Versions only rise.
     #[error("version {version} is not newer than version {latest}, which is published")]
     NotNewer {

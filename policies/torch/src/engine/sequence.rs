@@ -21,6 +21,8 @@ pub(super) struct Sequence {
     pub(super) ids: Vec<u32>,
     pub(super) prompt_len: usize,
     pub(super) slab: Slab,
+    /// Sequences that were admitted before it.
+    pub(super) number: u64,
     /// The adapter that it computes with, if any.
     pub(super) owner: Owner,
     /// Version, of the owner, that computed the whole slab; `None` when several did.
@@ -45,6 +47,7 @@ impl Sequence {
         slab: Slab,
         hidden: Option<Rc<[f32]>>,
         origin: u64,
+        number: u64,
     ) -> Self {
         let sampling = request.sampling();
         Self {
@@ -52,6 +55,7 @@ impl Sequence {
             prompt_len: request.prompt.len(),
             ids: request.prompt.to_vec(),
             slab,
+            number,
             owner: request.adapter,
             origin: Some(origin),
             hidden,

@@ -94,6 +94,10 @@ pub(super) struct Worker {
     spans: Vec<(Owner, usize)>,
     picks: Vec<Pick>,
     draws: Vec<Option<Draw>>,
+    /// Sequences admitted so far.
+    admitted: u64,
+    /// Rows of each running sequence in a step.
+    shares: Vec<usize>,
 }
 
 /// A sequence to draw a token for.
@@ -128,6 +132,8 @@ impl Worker {
         let worker = Self {
             adapters: BTreeMap::new(),
             spans: Vec::new(),
+            admitted: 0,
+            shares: Vec::new(),
             forward: Forward::new(&model, rows, config.max_batch, gemm_rows)?,
             pool: KvPool::new(&model, config.kv_budget_bytes),
             caches,
@@ -200,6 +206,8 @@ impl Worker {
             Message::RemoveAdapter(name) => {
                 self.adapters.remove(&name);
                 self.caches.remove(&Some(name));
+                // Now: another adapter may come under this name before the next step.
+                self.refuse_unserved();
             }
             Message::Stop => return false,
             #[cfg(test)]
@@ -220,8 +228,6 @@ impl Worker {
             Published::Model(weights) => {
                 self.stats.version = weights.version;
                 self.weights = *weights;
-                // What adapters computed is of the model before, too.
-                self.caches.forget_pages();
                 self.caches.restart(None, self.weights.version);
                 for index in 0..self.running.len() {
                     self.begin_anew(index);
@@ -298,7 +304,8 @@ impl Worker {
                     self.stats.reused_prompt_rows += slab.len() as u64;
                     let (request, reply) = (submission.request, submission.reply);
                     let place = self.running.partition_point(|other| other.owner <= owner);
-                    let sequence = Sequence::new(request, most_tokens, reply, slab, hidden, version);
+                    let sequence = Sequence::new(request, most_tokens, reply, slab, hidden, version, self.admitted);
+                    self.admitted += 1;
                     self.running.insert(place, sequence);
                 }
             }
@@ -396,19 +403,32 @@ impl Worker {
         Ok(())
     }
 
-    /// Chooses the rows of a step and makes room for them.
-    fn plan(&mut self) {
-        self.rows.clear();
-        self.spans.clear();
-        self.picks.clear();
+    /// How many rows each sequence gets: those of prompts by who came first, wherever it stands.
+    fn share(&mut self) {
         let mut prompt_rows = self.config.max_prefill_rows;
-        for (index, sequence) in self.running.iter_mut().enumerate() {
-            let (pending, start) = (sequence.pending(), sequence.slab.len());
+        let mut served: Vec<usize> = (0..self.running.len()).collect();
+        served.sort_by_key(|&index| self.running[index].number);
+        self.shares.clear();
+        self.shares.resize(served.len(), 0);
+        for index in served {
+            let pending = self.running[index].pending();
             // A single row is never put off: it is as much as any running sequence gets.
             let count = if pending == 1 { 1 } else { pending.min(prompt_rows) };
             if pending > 1 {
                 prompt_rows -= count;
             }
+            self.shares[index] = count;
+        }
+    }
+
+    /// Chooses the rows of a step and makes room for them.
+    fn plan(&mut self) {
+        self.rows.clear();
+        self.spans.clear();
+        self.picks.clear();
+        self.share();
+        for (index, (sequence, &count)) in self.running.iter_mut().zip(&self.shares).enumerate() {
+            let (pending, start) = (sequence.pending(), sequence.slab.len());
             if start < sequence.prompt_len {
                 self.stats.prompt_rows += count as u64;
             }

@@ -292,18 +292,7 @@ impl Checkpoints {
             Some(base) => save_adapter(&AdapterFiles::of(&model_folder), params, base)?,
             None => save_params(&copied, params)?,
         }
-        for (from, to) in [
-            (model.tokenizer(), copied.tokenizer()),
-            (model.tokenizer_config(), copied.tokenizer_config()),
-            (model.generation_config(), copied.generation_config()),
-            (model.chat_template(), copied.chat_template()),
-        ] {
-            if from.exists() {
-                fs::copy(&from, &to)
-                    .and_then(|_| File::open(&to)?.sync_all())
-                    .map_err(|error| failed(&to, &error))?;
-            }
-        }
+        model.copy_texts(&copied).map_err(|error| failed(&model_folder, &error))?;
         save_tensors(&folder.join(FIRST_MOMENT), state.first, Kind::Float)?;
         save_tensors(&folder.join(SECOND_MOMENT), state.second, Kind::Float)?;
         if let Some(teacher) = state.teacher {

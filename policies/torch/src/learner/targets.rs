@@ -3,7 +3,8 @@
 //! I1. The reference never changes. I2. A teacher that follows does so once for each version, in fp32:
 //! theta_T <- decay theta_T + (1 - decay) theta. I3. Whoever is asked sees no gradient.
 //!
-//! Source: learning with an exponential moving average as teacher: SDFT, arXiv 2601.19897, section 4. Deviations: none.
+//! Source: learning with an exponential moving average as teacher: SDFT, arXiv 2601.19897, section 4. Deviations: of an adapter
+//! the factors are averaged, not their product, which no adapter of the rank could hold.
 
 use serde::{Deserialize, Serialize};
 

@@ -206,6 +206,12 @@ impl TorchLearner {
         &self.params
     }
 
+    /// The model that an adapter is learned for.
+    #[must_use]
+    pub fn base(&self) -> Option<&Params> {
+        self.base.as_ref().map(|base| &base.params)
+    }
+
     /// Trained parameters as a model that computes.
     fn adapted<'a>(&'a self, params: &'a Params) -> Adapted<'a> {
         match &self.base {

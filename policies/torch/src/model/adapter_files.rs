@@ -3,7 +3,7 @@
 //! I1. As of a model's files, and: what a configuration asks for beyond low-rank factors of the matrices that we know is
 //! refused by name, never ignored.
 //!
-//! Source: `LoraConfig` and `save_pretrained` of PEFT 0.18. Deviations: the path of the base model may be relative to the
+//! Source: `LoraConfig` and `save_pretrained` of PEFT 0.21. Deviations: the path of the base model may be relative to the
 //! adapter's folder, so that both can be moved together; PEFT takes a relative one from where it runs.
 
 use std::fs;
@@ -28,7 +28,7 @@ pub struct AdapterFiles {
     folder: PathBuf,
 }
 
-/// `adapter_config.json`. Entries that are not here and that have a value that asks for something are refused.
+/// `adapter_config.json`. Entries that are not here and ask for something are refused, but for [`HARMLESS`] ones.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     peft_type: String,
@@ -50,20 +50,21 @@ struct Written {
     more: serde_json::Map<String, Value>,
 }
 
-/// Entries that change what an adapter computes.
-const REFUSED: [&str; 11] = [
-    "use_dora",
-    "use_rslora",
-    "modules_to_save",
-    "rank_pattern",
-    "alpha_pattern",
-    "layers_to_transform",
-    "exclude_modules",
-    "target_parameters",
-    "trainable_token_indices",
-    "use_qalora",
-    "alora_invocation_tokens",
+/// Entries that change nothing of what an adapter computes, whatever they say.
+const HARMLESS: [&str; 8] = [
+    "auto_mapping",
+    "ensure_weight_tying",
+    "layers_pattern",
+    "megatron_config",
+    "megatron_core",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
 ];
+/// How the factors began, where the model's matrices stayed as they were. Others (`pissa`, `olora`, `corda`) take from the
+/// matrices what they put into the factors.
+const INIT: &str = "init_lora_weights";
+const HARMLESS_INITS: [&str; 3] = ["gaussian", "eva", "orthogonal"];
 
 fn none() -> String {
     "none".to_owned()
@@ -129,14 +130,17 @@ impl AdapterFiles {
         if written.fan_in_fan_out {
             return refused("fan_in_fan_out".to_owned());
         }
-        let asks = |value: &Value| match value {
+        let asks = |(name, value): &(&String, &Value)| match value {
+            _ if HARMLESS.contains(&name.as_str()) => false,
+            Value::Bool(true) if *name == INIT => false,
+            Value::String(init) if *name == INIT => !HARMLESS_INITS.contains(&init.as_str()),
             Value::Null | Value::Bool(false) => false,
             Value::Array(items) => !items.is_empty(),
             Value::Object(items) => !items.is_empty(),
             _ => true,
         };
-        if let Some(name) = REFUSED.into_iter().find(|&name| written.more.get(name).is_some_and(asks)) {
-            return refused(name.to_owned());
+        if let Some((name, value)) = written.more.iter().find(asks) {
+            return refused(format!("{name}: {value}"));
         }
         let mut targets = written.target_modules;
         targets.sort_unstable();
@@ -190,16 +194,13 @@ pub fn save_adapter(files: &AdapterFiles, params: &Params, base: &str) -> Result
     save_tensors(&files.weights(), params, Kind::Float)
 }
 
-/// The files of the tokenizer that goes with a folder: its own, or, of an adapter without any, those of the model that it is for.
+/// The files of a policy's folder; of an adapter's, each that is not there is that of the model that it is for.
 ///
 /// # Errors
 /// [`TorchError::Model`].
-pub fn tokenizer_files(folder: &Path) -> Result<ModelFiles, TorchError> {
+pub fn policy_files(folder: &Path) -> Result<ModelFiles, TorchError> {
     let (own, adapter) = (ModelFiles::of(folder), AdapterFiles::of(folder));
-    if own.tokenizer().exists() || !adapter.exist() {
-        return Ok(own);
-    }
-    Ok(ModelFiles::of(&adapter.base()?))
+    if adapter.exist() { Ok(own.or_else(adapter.base()?)) } else { Ok(own) }
 }
 
 /// The model of a folder; of an adapter's folder, the model that it is for, with the adapter's change in it.
@@ -286,6 +287,10 @@ mod tests {
         check("use_rslora", Value::Bool(true), Some("use_rslora"));
         check("rank_pattern", serde_json::json!({"q_proj": 2}), Some("rank_pattern"));
         check("modules_to_save", serde_json::json!(["lm_head"]), Some("modules_to_save"));
+        check("init_lora_weights", Value::Bool(true), None);
+        check("init_lora_weights", Value::String("gaussian".to_owned()), None);
+        check("init_lora_weights", Value::String("pissa".to_owned()), Some("init_lora_weights: \"pissa\""));
+        check("a_later_invention", Value::from(3), Some("a_later_invention: 3"));
         check("peft_type", Value::String("IA3".to_owned()), Some("IA3"));
         check("bias", Value::String("all".to_owned()), Some("bias `all`"));
         check("target_modules", serde_json::json!(["lm_head"]), Some("lm_head"));
@@ -296,6 +301,22 @@ mod tests {
             serde_json::json!(["q_proj", "k_proj", "down_proj"]),
             Some("there is no tensor"),
         );
+    }
+
+    #[test]
+    fn each_file_that_an_adapter_lacks_is_its_models() {
+        let (folder, ..) = folder();
+        let (own, base) = (folder.path().join("adapter"), folder.path().join("base"));
+        fs::write(own.join("tokenizer.json"), "{}").unwrap();
+        fs::write(base.join("tokenizer.json"), "[]").unwrap();
+        fs::write(base.join("generation_config.json"), "{}").unwrap();
+        let files = policy_files(&own).unwrap();
+        assert_eq!(files.tokenizer(), own.join("tokenizer.json"));
+        for of_base in [files.generation_config(), files.config()] {
+            assert_eq!(of_base.parent().unwrap(), own.join("../base"));
+        }
+        assert_eq!(files.read_config().unwrap(), ModelConfig::tiny(512, 0));
+        assert_eq!(policy_files(&base).unwrap().tokenizer(), base.join("tokenizer.json"));
     }
 
     #[test]

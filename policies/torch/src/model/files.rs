@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,49 +22,81 @@ use crate::error::TorchError;
 #[derive(Debug, Clone)]
 pub struct ModelFiles {
     folder: PathBuf,
+    /// Where a file is that the folder lacks.
+    fallback: Option<PathBuf>,
 }
 
 impl ModelFiles {
     /// The files of this folder, which may not exist yet.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+        Self { folder: folder.to_owned(), fallback: None }
+    }
+
+    /// The same, with another folder for each file that this one lacks.
+    #[must_use]
+    pub(super) fn or_else(self, fallback: PathBuf) -> Self {
+        Self { fallback: Some(fallback), ..self }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        let own = self.folder.join(name);
+        match &self.fallback {
+            Some(fallback) if !own.exists() => fallback.join(name),
+            _ => own,
+        }
+    }
+
+    /// Copies what a policy's text needs, as far as it is there: tokenizer, templates, tokens that end a reply.
+    ///
+    /// # Errors
+    /// What could not be read or written.
+    pub fn copy_texts(&self, to: &Self) -> io::Result<()> {
+        let parts: [fn(&Self) -> PathBuf; 4] =
+            [Self::tokenizer, Self::tokenizer_config, Self::generation_config, Self::chat_template];
+        for part in parts {
+            let (from, to) = (part(self), part(to));
+            if from.exists() {
+                fs::copy(&from, &to).and_then(|_| File::open(&to)?.sync_all())?;
+            }
+        }
+        Ok(())
     }
 
     /// `config.json`.
     #[must_use]
     pub fn config(&self) -> PathBuf {
-        self.folder.join("config.json")
+        self.at("config.json")
     }
 
     /// `model.safetensors`.
     #[must_use]
     pub fn weights(&self) -> PathBuf {
-        self.folder.join("model.safetensors")
+        self.at("model.safetensors")
     }
 
     /// `tokenizer.json`.
     #[must_use]
     pub fn tokenizer(&self) -> PathBuf {
-        self.folder.join("tokenizer.json")
+        self.at("tokenizer.json")
     }
 
     /// `chat_template.jinja`, where some keep the chat template.
     #[must_use]
     pub fn chat_template(&self) -> PathBuf {
-        self.folder.join("chat_template.jinja")
+        self.at("chat_template.jinja")
     }
 
     /// `generation_config.json`.
     #[must_use]
     pub fn generation_config(&self) -> PathBuf {
-        self.folder.join("generation_config.json")
+        self.at("generation_config.json")
     }
 
     /// `tokenizer_config.json`, which holds the chat template.
     #[must_use]
     pub fn tokenizer_config(&self) -> PathBuf {
-        self.folder.join("tokenizer_config.json")
+        self.at("tokenizer_config.json")
     }
 
     /// Reads and checks the shape of the model.

@@ -200,7 +200,7 @@ impl Params {
         Ok(adapter)
     }
 
-    /// A copy of these parameters, of a whole model, with an adapter's change in them, in fp32.
+    /// A copy of these parameters, of a whole model, with an adapter's change in them; it is kept in fp32.
     ///
     /// # Errors
     /// [`TorchError::Model`] when the adapter is for a model of another shape.
@@ -208,7 +208,10 @@ impl Params {
         if self.layout().lora().is_some() || adapter.layout().config() != self.layout().config() {
             return Err(TorchError::Model("the adapter is for a model of another shape".to_owned()));
         }
-        let merged = self.copy()?;
+        // The change can be smaller than what bf16 tells apart: whoever writes it down loses it otherwise.
+        let config = ModelConfig { dtype: "float32".to_owned(), ..self.layout().config().clone() };
+        let merged = Params::zeros(Arc::new(ParamLayout::new(config)), self.flat().device())?;
+        merged.flat().shallow_clone().f_copy_(self.flat())?;
         for index in 0..self.layout().config().num_hidden_layers {
             let (layer, change) = (merged.layer(index)?, adapter.layer_adapter(index)?);
             for target in LoraTarget::ALL {
@@ -248,6 +251,14 @@ pub fn init_adapter(
     device: Device,
 ) -> Result<Params, TorchError> {
     lora.check()?;
+    for &target in &lora.targets {
+        let (columns, rows) = target.sizes(config);
+        if lora.rank > columns.min(rows) {
+            let part = target.part();
+            let message = format!("a rank of {} is more than {part} has, of {rows} x {columns}", lora.rank);
+            return Err(TorchError::Model(message));
+        }
+    }
     let layout = Arc::new(ParamLayout::adapter(config.clone(), lora.clone()));
     let params = Params::zeros(Arc::clone(&layout), device)?;
     for layer in 0..config.num_hidden_layers {
@@ -290,6 +301,9 @@ mod tests {
         check(|config| config.alpha = 0.0, "alpha");
         check(|config| config.targets.clear(), "targets");
         check(|config| config.targets.push(LoraTarget::QProj), "targets");
+        let wide = LoraConfig { rank: 65, alpha: 1.0, targets: LoraTarget::ALL.to_vec() };
+        let error = init_adapter(&ModelConfig::tiny(64, 3), &wide, 1, Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains("a rank of 65 is more than self_attn.k_proj has, of 64 x 128"), "{error}");
     }
 
     /// Every target is of the matrix that its name says.

@@ -139,7 +139,7 @@ fn a_step_of_every_objective_is_that_of_pytorch() {
 }
 
 /// Settings with which several steps of a batch need all that is known beforehand.
-fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
+pub(crate) fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
     let loss = PolicyLoss {
         kl: Some(KlPenalty { coefficient: 0.1, estimator: KlEstimator::K3 }),
         distillation: Some(Distillation { weight: 0.5, bound: 1.0, form }),

@@ -1,10 +1,14 @@
 //! Trainings of an adapter in place of the whole model.
 
+use std::collections::BTreeMap;
 use std::fs;
 
+use clawrl_core::SlotId;
 use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, ground, trained, weights};
+use super::ground::{
+    REPRODUCIBLE, Sampled, assert_alike, checkpoint, ground, sampled, trained, weights,
+};
 use crate::place::Place;
 
 /// The same with an adapter.
@@ -19,15 +23,15 @@ fn model(place: &Place, name: &str, version: u64) -> String {
     checkpoint(place, name, version).join("model").display().to_string()
 }
 
-/// How many held-out tasks a policy's folder passes, greedily.
-fn passed(place: &Place, folder: &str, name: &str) -> Vec<bool> {
+/// What a policy's folder says to the held-out tasks, greedily: tokens, and log-probabilities by their bits.
+fn said(place: &Place, folder: &str, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
     let policy = format!("torch:{folder}");
-    place
-        .clawrl(&["run", "signs", "--split", "held-out", "--policy", &policy, "--name", name, "--seed", "4"]);
-    let run = place.run(name);
-    let mut attempts: Vec<_> = run.attempts().filter(|attempt| attempt.closes_slot).collect();
-    attempts.sort_by_key(|attempt| attempt.attempt);
-    attempts.iter().map(|attempt| attempt.passed()).collect()
+    place.clawrl(&["run", "signs", "--split", "held-out", "--policy", &policy, "--name", name, "--seed", "4"]);
+    sampled(place, name)
+}
+
+fn ids(said: &BTreeMap<SlotId, Vec<Sampled>>) -> Vec<&Vec<u32>> {
+    said.values().flatten().map(|(ids, _)| ids).collect()
 }
 
 #[test]
@@ -58,9 +62,9 @@ fn an_adapter_is_learned_kept_served_and_merged() {
     let adapter = model(&place, "whole", 4);
     place.clawrl(&["policy", "merge", &adapter, "--out", "merged"]).ends(0);
     assert!(place.path().join("merged/model.safetensors").exists());
-    let served = passed(&place, &adapter, "served");
-    assert_eq!(served, passed(&place, "merged", "merged-run"));
-    assert!(!served.is_empty());
+    let served = said(&place, &adapter, "served");
+    assert_eq!(ids(&served), ids(&said(&place, "merged", "merged-run")));
+    assert_ne!(served, said(&place, &model(&place, "whole", 0), "plain"), "the adapter says something");
     // A training goes on from an adapter as from the model that it makes.
     let onward = REPRODUCIBLE.replace("{ preset: tiny }", &format!("{{ path: {adapter} }}"));
     let cut = onward.find("warm_start:").unwrap()..onward.find("rl:").unwrap();
@@ -84,12 +88,38 @@ fn killed_while_it_learns_an_adapter_it_ends_with_the_same_bits() {
     }
     place.clawrl(&resume).ends(0);
     assert_alike(&place, "killed", "undisturbed");
-    // And it goes back, to a version with an adapter and to the one without.
-    for (to, version) in [(2, 5), (0, 6)] {
-        place.clawrl(&["policy", "rollback", "killed", "--to", &to.to_string()]).ends(0);
-        assert!(weights(&place, "killed", version) == weights(&place, "killed", to));
-        place.clawrl(&resume).ends(0);
+}
+
+/// To a version with an adapter, and to the one without: it learns on from there.
+#[test]
+fn an_adapter_goes_back_and_learns_on() {
+    let place = ground(&adapting());
+    for to in [2, 0] {
+        let name = format!("back-to-{to}");
+        let mut live = place.start(&["train", "train.yaml", "--name", &name]);
+        live.hears("update    3/4");
+        live.signal(Signal::KILL);
+        assert_eq!(live.ended().code, None);
+        let back = place.clawrl(&["policy", "rollback", &name, "--to", &to.to_string(), "--json"]).ends(0).json();
+        let back = back["version"].as_u64().unwrap();
+        assert!(weights(&place, &name, back) == weights(&place, &name, to));
+        place.clawrl(&["train", "--resume", &name]).ends(0);
+        let listed = place.clawrl(&["policy", "versions", &name, "--json"]).ends(0).json();
+        let last = listed.as_array().unwrap().last().unwrap()["version"].as_u64().unwrap();
+        assert!(last > back, "{listed}");
+        assert!(checkpoint(&place, &name, last).join("model/adapter_model.safetensors").exists());
+        assert!(weights(&place, &name, last) != weights(&place, &name, back));
     }
+}
+
+/// A version that is evaluated before it acts is served with its model, by an engine of its own.
+#[test]
+fn an_adapter_passes_a_gate() {
+    let gate = "minibatches: 1\n  gate: { held_out: { every_updates: 2, max_drop_points: 100 } }\n";
+    let place = ground(&adapting().replace("minibatches: 1\n", gate));
+    trained(&place, "gated");
+    let listed = place.clawrl(&["policy", "versions", "gated", "--json"]).ends(0).json();
+    assert_eq!(listed.as_array().unwrap().len(), 5, "{listed}");
 }
 
 #[test]

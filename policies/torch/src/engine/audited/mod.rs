@@ -6,5 +6,5 @@ mod matrix;
 mod transpose;
 
 pub(crate) use dispatch::{Arithmetic, Kernel, dispatch};
-pub(crate) use matrix::{GemmRows, Matrix, RANK_BLOCK, ROW_BLOCK};
+pub(crate) use matrix::{GemmRows, Matrix, RANK_BLOCK};
 pub(super) use transpose::transposed;
