@@ -61,8 +61,8 @@ pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
 pub use train::{
     Advantage, Aggregation, CandidateWeight, CheckpointPlan, Device, DistillationPlan, EnginePlan,
-    EvaluationPlan, GuardPlan, HintSource, HintedEpisodes, IcePop, Importance, KlEstimator, KlPlan, LossPlan,
-    Objective, OptimizerPlan, PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, Surrogate, Teacher,
-    TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan,
-    is_word_char, load_train,
+    EvaluationPlan, GuardPlan, HintSource, HintedEpisodes, IcePop, Importance, JudgingPlan, KlEstimator,
+    KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset, Reward, RlPlan, RulePlace, RulePlan,
+    Sampling, Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite,
+    TrainSummary, TrainTasks, WarmStartPlan, is_word_char, load_train,
 };

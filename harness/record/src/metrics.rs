@@ -78,6 +78,14 @@ pub enum Metric {
     TrainHintedEpisodesCount,
     /// Hints left out since the last update because they were too long.
     TrainHintsTooLongCount,
+    /// Turns that a verdict of a judge was heard of since the last update.
+    TrainTurnsJudgedCount,
+    /// Turns that a judge was asked about and of which too few votes came.
+    TrainTurnsUnjudgedCount,
+    /// Votes of judges that did not come, or said nothing.
+    TrainVotesMissingCount,
+    /// Share of the votes on a turn that say what most of them say; mean over turns with two votes at least.
+    TrainVoteAgreementRatio,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
@@ -126,7 +134,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 56] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -157,6 +165,10 @@ impl Metric {
         Self::TrainTeacherRms,
         Self::TrainHintedEpisodesCount,
         Self::TrainHintsTooLongCount,
+        Self::TrainTurnsJudgedCount,
+        Self::TrainTurnsUnjudgedCount,
+        Self::TrainVotesMissingCount,
+        Self::TrainVoteAgreementRatio,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
         Self::TrainGroupsTriedCount,
@@ -319,6 +331,10 @@ mod tests {
         train_teacher_rms
         train_hinted_episodes_count
         train_hints_too_long_count
+        train_turns_judged_count
+        train_turns_unjudged_count
+        train_votes_missing_count
+        train_vote_agreement_ratio
         train_staleness_mean_versions
         train_staleness_max_versions
         train_groups_tried_count

@@ -13,6 +13,7 @@ mod exchange;
 mod feed;
 mod files;
 mod hints;
+mod judging;
 mod learning;
 mod libtorch;
 mod page;

@@ -11,6 +11,7 @@ mod check_rl;
 mod distillation;
 mod file;
 mod importance;
+mod judging;
 mod layout;
 mod plan;
 mod rota;
@@ -20,6 +21,7 @@ mod tasks;
 pub use check::load_train;
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
+pub use judging::{JudgingPlan, RulePlace, RulePlan};
 pub use layout::TrainRun;
 pub use plan::{
     Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EvaluationPlan, GuardPlan, IcePop,

@@ -4,6 +4,7 @@ mod failing;
 mod faulting;
 mod ground;
 mod imitating;
+mod judging;
 mod killing;
 mod policy_init;
 mod profiling;
