@@ -53,6 +53,10 @@ pub(crate) const MAX_UID: i64 = 65_534;
 pub(crate) const MAX_CALLS: i64 = 10_000;
 /// Votes of a judge on one answer.
 pub(crate) const MAX_VOTES: i64 = 15;
+/// Seconds that the turns of an attempt wait for their votes.
+pub(crate) const MAX_JUDGING_SECS: i64 = 3_600;
+/// Questions that a judge is asked at once: each is some kilobytes and several requests.
+pub(crate) const MAX_QUESTIONS: i64 = 4_096;
 /// Calls of one action: each may hold a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
 /// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.

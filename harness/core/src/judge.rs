@@ -1,21 +1,19 @@
-//! Judges: whatever says if an answer meets a rubric, where no rule can.
+//! Judges: whatever says if an answer meets a rubric, where no check can, or what a single turn was worth.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{AttemptId, Boundary, BoxFuture, CancelToken, Fault, Retry, TaskSpec, UsageTotal};
+use crate::{AttemptId, Boundary, BoxFuture, CancelToken, Fault, Retry, Role, TaskSpec, UsageTotal};
 
 /// What a judge is asked. Borrowed: the caller keeps the texts.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
-    /// Whose answer it is.
+    /// Whose answer or turn it is.
     pub attempt: AttemptId,
     /// The task; its instruction is shown to the judge.
     pub task: &'a Arc<TaskSpec>,
-    /// What the answer has to meet.
-    pub rubric: &'a str,
-    /// The answer: the agent's text, and not to be trusted.
-    pub answer: &'a str,
+    /// What is to be judged.
+    pub matter: Matter<'a>,
     /// Votes to be cast. At least 1.
     pub votes: u32,
     /// Root of the seeds of the votes.
@@ -26,15 +24,55 @@ pub struct Question<'a> {
     pub cancel: &'a CancelToken,
 }
 
+/// What a judge is asked about. All texts but rubric and role come from agent and environment, and are not to be trusted.
+#[derive(Debug, Clone, Copy)]
+pub enum Matter<'a> {
+    /// Whether an answer meets a rubric.
+    Answer {
+        /// What the answer has to meet.
+        rubric: &'a str,
+        /// The answer.
+        answer: &'a str,
+    },
+    /// What a turn was worth, by what followed it: [`Verdict::Met`] if it brought the task forward, [`Verdict::NotMet`]
+    /// if it was a mistake, [`Verdict::Undecided`] if neither shows. A tool call that merely did not fail is undecided.
+    Turn(SeenTurn<'a>),
+    /// What should have been known before a turn, by what followed it: [`Verdict::Met`] with a hint, or [`Verdict::NotMet`].
+    Hint(SeenTurn<'a>),
+}
+
+/// A turn with what stood before it and what followed.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenTurn<'a> {
+    /// The conversation up to the turn, behind the instruction; may be empty.
+    pub before: &'a str,
+    /// What the policy replied.
+    pub reply: &'a str,
+    /// The next state and who speaks there; `None` where the attempt ended with the turn.
+    pub next: Option<(Role, &'a str)>,
+}
+
 /// What one vote says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The answer meets the rubric.
+    /// The answer meets the rubric; the turn was good; there is a hint.
     Met,
-    /// It does not.
+    /// It does not; it was not; there is none.
     NotMet,
     /// It cannot be told.
     Undecided,
+}
+
+impl Verdict {
+    /// As judges write it: 1, -1 or 0.
+    #[must_use]
+    pub fn sign(self) -> i8 {
+        match self {
+            Self::Met => 1,
+            Self::NotMet => -1,
+            Self::Undecided => 0,
+        }
+    }
 }
 
 /// A vote that was cast.
@@ -44,6 +82,8 @@ pub struct Vote {
     pub verdict: Verdict,
     /// Why, in the judge's own words; may be empty. Not to be trusted: the judge has read the answer.
     pub reason: String,
+    /// Of [`Matter::Hint`] and [`Verdict::Met`]: the hint. Not to be trusted either.
+    pub hint: Option<String>,
 }
 
 /// All that came of a question.
@@ -87,11 +127,25 @@ impl Ballot {
         }
         Ok(majority.unwrap_or(Verdict::Undecided))
     }
+
+    /// What became of a turn: the strict majority of the votes that were cast, [`Verdict::Undecided`] where there is none;
+    /// nothing where fewer than half of those that were asked for were cast. No fault comes of it, unlike of
+    /// [`Ballot::outcome`]: a turn that is not judged still counts by its outcome.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        let cast = self.votes.len();
+        if cast < (cast + self.missing.len()).div_ceil(2).max(1) {
+            return None;
+        }
+        let majority = [Verdict::Met, Verdict::NotMet].into_iter().find(|of| 2 * self.count(*of) > cast);
+        Some(majority.unwrap_or(Verdict::Undecided))
+    }
 }
 
 /// Answers questions, many at once.
 ///
-/// Called by environments while they grade, several times for one attempt where it has several rubrics. It must return by the question's deadline, with the votes that are there.
+/// Called by environments while they grade, several times for one attempt where it has several rubrics, and by trainings, for
+/// each turn of an attempt that has ended. It must return by the question's deadline, with the votes that are there.
 /// Dropping the future cancels all work on the question. It must not block the thread.
 pub trait Judge: Send + Sync {
     /// The votes.
@@ -103,7 +157,7 @@ mod tests {
     use super::*;
 
     fn ballot(met: usize, not_met: usize, undecided: usize, missing: &[Retry]) -> Ballot {
-        let vote = |verdict| Vote { verdict, reason: String::new() };
+        let vote = |verdict| Vote { verdict, reason: String::new(), hint: None };
         let of = |count, verdict| std::iter::repeat_n(vote(verdict), count);
         let fault = |retry: &Retry| match retry {
             Retry::Never => Fault::permanent(Boundary::Policy, "refused", "the key is refused"),
@@ -148,5 +202,21 @@ mod tests {
         let none = "0 of 3 votes of the judge came, 2 are needed; the key is refused";
         check(0, &[Retry::Never; 3], (Retry::Never, none));
         check(0, &[], (Retry::Never, "0 of 0 votes of the judge came, 1 are needed; nobody was asked"));
+    }
+
+    #[test]
+    fn a_turn_has_the_verdict_of_those_who_voted() {
+        let check = |met, not_met, undecided, missing: usize, expected| {
+            let ballot = ballot(met, not_met, undecided, &vec![Retry::Sound; missing]);
+            assert_eq!(ballot.verdict(), expected, "{ballot:?}");
+        };
+        check(2, 1, 0, 0, Some(Verdict::Met));
+        check(1, 1, 0, 1, Some(Verdict::Undecided));
+        check(1, 0, 1, 1, Some(Verdict::Undecided));
+        check(0, 2, 0, 1, Some(Verdict::NotMet));
+        check(1, 0, 0, 2, None);
+        check(1, 0, 0, 1, Some(Verdict::Met));
+        check(0, 0, 0, 0, None);
+        check(0, 0, 0, 3, None);
     }
 }

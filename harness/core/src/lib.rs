@@ -57,7 +57,7 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
-pub use judge::{Ballot, Judge, Question, Verdict, Vote};
+pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
 pub use mcp::{McpDecl, McpShare, McpTransport};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{

@@ -50,4 +50,4 @@ pub use stream::{
     BatchStats, Discard, FormedBatch, GroupRanges, GroupStream, MemberResult, RangeError, Schedule,
     StreamConfig, StreamCounts, StreamEnd, StreamError, StreamSnapshot,
 };
-pub use views::{ViewError, teacher_views};
+pub use views::{ViewError, teacher_views, turn_view};

@@ -57,6 +57,37 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
     Ok(asked.into_iter().map(|of_segment| of_segment.into_iter().map(view).collect()).collect())
 }
 
+/// What is asked about one turn of an episode, by a reading of the episode up to that turn; and which segment its tokens are of.
+/// Nothing where none of them is trained on.
+///
+/// # Errors
+/// [`ViewError`]: it is not the same turn.
+pub fn turn_view(
+    plain: &[Segment],
+    turn: u32,
+    hinted: &[Segment],
+) -> Result<Option<(usize, TeacherView)>, ViewError> {
+    let of_turn = |segments: &[Segment]| -> Vec<(usize, usize)> {
+        sampled(segments).into_iter().filter(|&(of, at)| segments[of].turns[at] == turn).collect()
+    };
+    let (ours, theirs) = (of_turn(plain), of_turn(hinted));
+    let Some(&(segment, _)) = ours.first() else { return Ok(None) };
+    if ours.len() != theirs.len() {
+        return Err(ViewError::Count { plain: ours.len(), hinted: theirs.len() });
+    }
+    let reading = theirs.first().map_or(0, |&(by, _)| by);
+    let mut places = Vec::with_capacity(ours.len());
+    for (place, (&(of, at), &(by, view))) in ours.iter().zip(&theirs).enumerate() {
+        // Segments are runs of whole turns.
+        if of != segment || by != reading || plain[of].ids[at] != hinted[by].ids[view] {
+            return Err(ViewError::Token { place });
+        }
+        places.push(ViewPlace { view, segment: at });
+    }
+    let end = places.last().map_or(0, |last| last.view + 1);
+    Ok(Some((segment, TeacherView { ids: hinted[reading].ids[..end].to_vec(), places })))
+}
+
 /// Segment and position of every token that is trained on.
 fn sampled(segments: &[Segment]) -> Vec<(usize, usize)> {
     let of = |(index, segment): (usize, &Segment)| {
@@ -132,6 +163,37 @@ mod tests {
         assert_eq!(found, [vec![vec![(2, 1)], vec![(2, 3)]], vec![vec![(4, 3)]]]);
         assert_eq!(views[0][1].ids, [7, 2, 11]);
         assert_eq!(views[1][0].ids, [7, 2, 11, 3, 12]);
+    }
+
+    #[test]
+    fn a_turn_is_asked_about_alone() {
+        let mut plain = segment(&[1, 2]);
+        plain.push_sampled(0, 10, -1.0, 0, 1.0);
+        plain.push_context(&[3]);
+        plain.push_sampled(1, 11, -1.0, 0, 1.0);
+        plain.push_sampled(1, 12, -1.0, 0, 1.0);
+        let plain = [segment(&[1]), plain];
+        let mut reading = segment(&[1, 2]);
+        reading.push_sampled(0, 10, -1.0, 0, 1.0);
+        reading.push_context(&[3, 7]);
+        reading.push_sampled(1, 11, -1.0, 0, 1.0);
+        reading.push_sampled(1, 12, -1.0, 0, 1.0);
+        reading.push_context(&[4]);
+        let hinted = [reading];
+        let (of, view) = turn_view(&plain, 1, &hinted).unwrap().unwrap();
+        let places: Vec<(usize, usize)> =
+            view.places.iter().map(|place| (place.view, place.segment)).collect();
+        assert_eq!(
+            (of, places, view.ids.as_slice()),
+            (1, vec![(5, 4), (6, 5)], &[1, 2, 10, 3, 7, 11, 12][..])
+        );
+        assert!(view.is_of(&plain[1]));
+        assert_eq!(turn_view(&plain, 2, &hinted), Ok(None));
+        assert_eq!(turn_view(&plain, 1, &[segment(&[1, 10])]), Err(ViewError::Count { plain: 2, hinted: 0 }));
+        let mut other = segment(&[1]);
+        other.push_sampled(1, 12, -1.0, 0, 1.0);
+        other.push_sampled(1, 11, -1.0, 0, 1.0);
+        assert_eq!(turn_view(&plain, 1, &[other]), Err(ViewError::Token { place: 0 }));
     }
 
     #[test]

@@ -20,8 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::frame::FrameEncoder;
 use crate::logs::{LogError, LogFile, Logs};
-use crate::{AttemptSummary, Entry, Finished, FrameRef, JournalState, Line, MetricRow, RecordError, RunEnd};
-use crate::{Violation, line};
+use crate::{
+    AttemptSummary, Entry, Finished, FrameRef, JournalState, JudgedTurn, Line, MetricRow, RecordError, RunEnd,
+};
+use crate::{Violation, files, line};
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Leased(LeaseRecord, Ack),
     Resolved(Box<AttemptRecord>, Ack),
     Metrics(Vec<MetricRow>, Ack),
+    Judgements(Vec<JudgedTurn>, Ack),
     /// Writes `finished` and ends.
     Finish(RunEnd),
     /// Ends; the run stays open for a resume.
@@ -86,6 +89,10 @@ pub(crate) struct Committer<F> {
     metric_rows: Vec<u8>,
     written: Vec<Ack>,
     measured: Vec<Ack>,
+    judgement_rows: Vec<u8>,
+    judged: Vec<Ack>,
+    /// Opened with the first row.
+    judgements: Option<File>,
     unsynced_since: Option<Instant>,
     failed: Option<SinkError>,
 }
@@ -107,6 +114,9 @@ impl<F: LogFile> Committer<F> {
             metric_rows: Vec::new(),
             written: Vec::new(),
             measured: Vec::new(),
+            judgement_rows: Vec::new(),
+            judged: Vec::new(),
+            judgements: None,
             unsynced_since: None,
             failed: None,
         })
@@ -158,6 +168,7 @@ impl<F: LogFile> Committer<F> {
                     self.after_add(added, ack);
                 }
                 Command::Metrics(rows, ack) => self.add_metrics(&rows, ack),
+                Command::Judgements(rows, ack) => self.add_judgements(&rows, ack),
                 Command::Finish(end) => {
                     let (closed, open) = self.target.state.counts();
                     if let Err(violation) = self.add(now_ms, Entry::Finished(Finished { end, closed, open }))
@@ -220,6 +231,15 @@ impl<F: LogFile> Committer<F> {
         self.measured.push(ack);
     }
 
+    fn add_judgements(&mut self, rows: &[JudgedTurn], ack: Ack) {
+        for row in rows {
+            // Writing texts and numbers into memory does not fail.
+            let _ = serde_json::to_writer(&mut self.judgement_rows, row);
+            self.judgement_rows.push(b'\n');
+        }
+        self.judged.push(ack);
+    }
+
     /// Writes the group and acknowledges it.
     fn write(&mut self) {
         if self.failed.is_none() && !self.lines.is_empty() {
@@ -232,6 +252,7 @@ impl<F: LogFile> Committer<F> {
             ack.send(self.failed.clone().map_or(Ok(()), Err));
         }
         self.write_metrics();
+        self.write_judgements();
         self.frames.clear();
         self.lines.clear();
         self.frames.shrink_to(GROUP_BYTES);
@@ -252,6 +273,31 @@ impl<F: LogFile> Committer<F> {
         for ack in self.measured.drain(..) {
             ack.send(result.clone());
         }
+    }
+
+    fn write_judgements(&mut self) {
+        if self.judged.is_empty() {
+            return;
+        }
+        let mut result = self.failed.clone().map_or(Ok(()), Err);
+        if result.is_ok()
+            && let Err(error) = self.append_judgements()
+        {
+            result = Err(sink_error(&error));
+        }
+        self.judgement_rows.clear();
+        for ack in self.judged.drain(..) {
+            ack.send(result.clone());
+        }
+    }
+
+    fn append_judgements(&mut self) -> Result<(), RecordError> {
+        let path = self.target.dir.join(crate::files::JUDGEMENTS);
+        let file = match &mut self.judgements {
+            Some(file) => file,
+            closed => closed.insert(files::open_lines(&path)?),
+        };
+        file.write_all(&self.judgement_rows).map_err(|error| RecordError::io("write", path, error))
     }
 
     fn sync(&mut self) {

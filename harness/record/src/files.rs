@@ -2,7 +2,7 @@
 //!
 //! I1. [`write_atomic`] leaves the old content or the new, also after a loss of power.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub(crate) const BLOBS: &str = "blobs";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 pub(crate) const TRAJECTORIES: &str = "trajectories.zst";
 pub(crate) const METRICS: &str = "metrics.jsonl";
+pub(crate) const JUDGEMENTS: &str = "judgements.jsonl";
 pub(crate) const SUMMARY: &str = "summary.json";
 pub(crate) const OWNER: &str = "owner.lock";
 
@@ -41,6 +42,16 @@ pub(crate) fn write_atomic(path: &Path, content: &[u8]) -> Result<(), RecordErro
         return Err(RecordError::io("write", path, source));
     }
     sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Opens a file of lines behind its last whole one, and makes it if it is not there.
+pub(crate) fn open_lines(path: &Path) -> Result<File, RecordError> {
+    let bytes = read_optional(path)?.unwrap_or_default();
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at as u64 + 1);
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let cut =
+        |file: File| if (bytes.len() as u64) > whole { file.set_len(whole).map(|()| file) } else { Ok(file) };
+    file.and_then(cut).map_err(|source| RecordError::io("write", path, source))
 }
 
 /// Removes a file that may not be there.

@@ -28,6 +28,7 @@ mod error;
 mod files;
 mod frame;
 mod journal;
+mod judgements;
 mod line;
 mod lock_file;
 mod logs;
@@ -54,6 +55,7 @@ pub use entry::{
 };
 pub use error::RecordError;
 pub use journal::TailCut;
+pub use judgements::{CastVote, JudgedTurn, Judgement};
 pub use lock_file::{LimitNotSet, LockFile};
 pub use metrics::{Metric, MetricRow, UpdateFigures};
 pub use page::{PAGE_STYLE, escape_html};

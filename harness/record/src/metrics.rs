@@ -86,6 +86,14 @@ pub enum Metric {
     TrainHintedEpisodesCount,
     /// Hints left out since the last update because they were too long.
     TrainHintsTooLongCount,
+    /// Turns that a verdict of a judge was heard of since the last update.
+    TrainTurnsJudgedCount,
+    /// Turns that a judge was asked about and of which too few votes came.
+    TrainTurnsUnjudgedCount,
+    /// Votes of judges that did not come, or said nothing.
+    TrainVotesMissingCount,
+    /// Share of the votes on a turn that say what most of them say; mean over turns with two votes at least.
+    TrainVoteAgreementRatio,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
@@ -140,7 +148,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 63] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -175,6 +183,10 @@ impl Metric {
         Self::TrainTeacherRms,
         Self::TrainHintedEpisodesCount,
         Self::TrainHintsTooLongCount,
+        Self::TrainTurnsJudgedCount,
+        Self::TrainTurnsUnjudgedCount,
+        Self::TrainVotesMissingCount,
+        Self::TrainVoteAgreementRatio,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
         Self::TrainGroupsTriedCount,
@@ -344,6 +356,10 @@ mod tests {
         train_teacher_rms
         train_hinted_episodes_count
         train_hints_too_long_count
+        train_turns_judged_count
+        train_turns_unjudged_count
+        train_votes_missing_count
+        train_vote_agreement_ratio
         train_staleness_mean_versions
         train_staleness_max_versions
         train_groups_tried_count

@@ -12,9 +12,10 @@ use clawrl_core::{AttemptId, AttemptRecord, BlobRef, RunPlan};
 
 use crate::owner::Owner;
 use crate::{
-    AttemptSummary, JournalState, LockFile, MetricRow, RecordError, RunSummary, TailCut, UpdateFigures,
+    AttemptSummary, JournalState, JudgedTurn, LockFile, MetricRow, RecordError, RunSummary, TailCut,
+    UpdateFigures,
 };
-use crate::{blobs, files, frame, journal, metrics, migrate, resume};
+use crate::{blobs, files, frame, journal, judgements, metrics, migrate, resume};
 
 /// A run as it stands.
 #[derive(Debug)]
@@ -182,6 +183,17 @@ impl Run {
         let path = self.dir.join(files::METRICS);
         let bytes = files::read_optional(&path)?.unwrap_or_default();
         metrics::parse(&bytes).map_err(|(line, error)| metrics::unreadable(path, line, &error))
+    }
+
+    /// What judges said of an attempt's turns, in their order; nothing where none was asked.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`].
+    pub fn judgements(&self, attempt: AttemptId) -> Result<Vec<JudgedTurn>, RecordError> {
+        let path = self.dir.join(files::JUDGEMENTS);
+        let bytes = files::read_optional(&path)?.unwrap_or_default();
+        judgements::of_attempt(&bytes, attempt)
+            .map_err(|(line, error)| metrics::unreadable(path, line, &error))
     }
 
     fn open_trajectories(&self) -> Result<File, RecordError> {

@@ -13,7 +13,7 @@ use crossbeam::channel::Sender;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::committer::{Ack, Command};
-use crate::{MetricRow, Redactor, RunBlobs};
+use crate::{JudgedTurn, MetricRow, Redactor, RunBlobs};
 
 /// Commands under way. Four groups' worth: the thread never starves, and what waits here is less than what
 /// the attempts themselves hold, since each waits for its own record.
@@ -45,6 +45,18 @@ impl RunSink {
     /// [`SinkError`] when the file cannot be written.
     pub async fn metrics(&self, rows: Vec<MetricRow>) -> Result<(), SinkError> {
         self.submit(|ack| Command::Metrics(rows, ack)).await
+    }
+
+    /// Appends rows to `judgements.jsonl`, which is there from the first of them on. Unlike a record, a row may be lost in a crash after
+    /// this returned.
+    ///
+    /// # Errors
+    /// [`SinkError`] when the file cannot be written.
+    pub async fn judgements(&self, mut rows: Vec<JudgedTurn>) -> Result<(), SinkError> {
+        if let Some(redactor) = &self.redactor {
+            rows.iter_mut().for_each(|row| redactor.judged(row));
+        }
+        self.submit(|ack| Command::Judgements(rows, ack)).await
     }
 
     async fn submit(&self, command: impl FnOnce(Ack) -> Command) -> Result<(), SinkError> {

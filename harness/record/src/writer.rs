@@ -7,7 +7,7 @@
 //!
 //! Everything here blocks and belongs on an OS thread; only [`RunSink`] is for asynchronous code.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl RunWriter {
         logs: Logs<File>,
         owner: Owner,
     ) -> Result<Self, RecordError> {
-        let metrics = open_metrics(&dir)?;
+        let metrics = files::open_lines(&dir.join(files::METRICS))?;
         let run = plan.run.clone();
         let target = Target {
             run: run.clone(),
@@ -316,17 +316,6 @@ fn forget_updates(dir: &Path, update: u64) -> Result<(), RecordError> {
     let unreadable = |(line, error)| metrics::unreadable(path.clone(), line, &error);
     let kept = metrics::up_to(&bytes, update).map_err(unreadable)?;
     if kept.len() < bytes.len() { files::write_atomic(&path, &kept) } else { Ok(()) }
-}
-
-/// Opens `metrics.jsonl` behind its last whole row.
-fn open_metrics(dir: &Path) -> Result<File, RecordError> {
-    let path = dir.join(files::METRICS);
-    let bytes = files::read_optional(&path)?.unwrap_or_default();
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at as u64 + 1);
-    let file = OpenOptions::new().append(true).create(true).open(&path);
-    let cut =
-        |file: File| if (bytes.len() as u64) > whole { file.set_len(whole).map(|()| file) } else { Ok(file) };
-    file.and_then(cut).map_err(|source| RecordError::io("write", path, source))
 }
 
 /// On one line: a plan of many slots is for programs.

@@ -4,18 +4,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, MemoryBlobs,
-    Message, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote, derive_seed,
+    Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Matter,
+    MemoryBlobs, Message, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote,
+    derive_seed,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use crate::prompt::question;
-use crate::verdict::read;
+use crate::verdict::{read, read_hint};
 
 /// What is left of the time for a question after its votes, so that those that came in time still count: one part in this.
 const REST: u32 = 20;
+
+/// Code of the fault of a vote whose reply came and says nothing: the judge is there, and babbles.
+pub(crate) const BABBLE: &str = "vote-missing";
 
 /// Notes on replies that were broken off for what they are about.
 const REFUSALS: [&str; 2] = ["content-filter", "refusal"];
@@ -37,7 +41,7 @@ impl ModelJudge {
 impl Judge for ModelJudge {
     fn ask<'a>(&'a self, asked: Question<'a>) -> BoxFuture<'a, Ballot> {
         Box::pin(async move {
-            let text = question(&asked.task.instruction, asked.rubric, asked.answer);
+            let text = question(&asked.task.instruction, asked.matter);
             let conversation = [Message::text(Role::User, text)];
             // No calls are wanted, so nothing has to be said about them.
             let task = Arc::new(TaskSpec { action_format: ActionFormat::Raw, ..TaskSpec::clone(asked.task) });
@@ -59,9 +63,10 @@ impl Judge for ModelJudge {
                     blobs: &blobs,
                 });
                 // A policy that does not look at the clock must not take the other votes with it.
-                timeout_at(deadline.into(), reply).map(|reply| reply.unwrap_or_else(|_| Err(late())))
+                timeout_at(deadline.into(), reply)
+                    .map(|reply| reply.unwrap_or_else(|_| Err(late(asked.matter))))
             };
-            counted(join_all((0..asked.votes).map(vote)).await)
+            counted(join_all((0..asked.votes).map(vote)).await, asked.matter)
         })
     }
 }
@@ -70,13 +75,13 @@ fn rest(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()) / REST
 }
 
-fn counted(replies: Vec<Result<Action, Fault>>) -> Ballot {
+fn counted(replies: Vec<Result<Action, Fault>>, matter: Matter<'_>) -> Ballot {
     let mut ballot = Ballot::default();
     for reply in replies {
         if let Ok(Action { usage: Some(usage), .. }) = &reply {
             ballot.usage.get_or_insert_default().merge(&UsageTotal::from(usage));
         }
-        match reply.and_then(|action| vote(&action)) {
+        match reply.and_then(|action| vote(&action, matter)) {
             Ok(vote) => ballot.votes.push(vote),
             Err(fault) => ballot.missing.push(fault),
         }
@@ -84,15 +89,19 @@ fn counted(replies: Vec<Result<Action, Fault>>) -> Ballot {
     ballot
 }
 
-fn late() -> Fault {
-    let message =
-        format!("the judge did not answer in time; raise `{}` if it needs longer", Limit::Grade.key());
+fn late(matter: Matter<'_>) -> Fault {
+    let message = match matter {
+        Matter::Answer { .. } => {
+            format!("the judge did not answer in time; raise `{}` if it needs longer", Limit::Grade.key())
+        }
+        Matter::Turn(_) | Matter::Hint(_) => "the judge did not answer in time".to_owned(),
+    };
     Fault { limit: Some(Limit::Grade), ..Fault::transient(Boundary::Policy, "limit", message) }
 }
 
 /// I1.
-fn vote(action: &Action) -> Result<Vote, Fault> {
-    let missing = |message: &str| Err(Fault::transient(Boundary::Policy, "vote-missing", message));
+fn vote(action: &Action, matter: Matter<'_>) -> Result<Vote, Fault> {
+    let missing = |message: &str| Err(Fault::transient(Boundary::Policy, BABBLE, message));
     if action.finish == FinishReason::Length {
         return missing("the judge's reply was cut at its limit of tokens before it came to a verdict");
     }
@@ -100,8 +109,16 @@ fn vote(action: &Action) -> Result<Vote, Fault> {
     if action.usage.as_ref().is_some_and(refused) {
         return missing("the judge, or its server, refused to speak of this");
     }
-    match read(&action.text) {
-        Some(vote) => Ok(vote),
-        None => missing(r"the judge's reply does not end with \boxed{1}, \boxed{-1} or \boxed{0}"),
+    match matter {
+        Matter::Hint(_) => match read_hint(&action.text) {
+            Some(vote) => Ok(vote),
+            None => missing(
+                r"the judge's reply is not a hint of a few sentences with \boxed{1} at its end, nor \boxed{-1}",
+            ),
+        },
+        Matter::Answer { .. } | Matter::Turn(_) => match read(&action.text) {
+            Some(vote) => Ok(vote),
+            None => missing(r"the judge's reply does not end with \boxed{1}, \boxed{-1} or \boxed{0}"),
+        },
     }
 }

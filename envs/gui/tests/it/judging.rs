@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AnswerCheck, Ballot, Boundary, Check, ElementPattern, EnvProvider, Fault, Grade, Judge, PageCheck, Retry,
-    StorageArea, TextPattern, ToolCall, Verdict, Vote,
+    AnswerCheck, Ballot, Boundary, Check, ElementPattern, EnvProvider, Fault, Grade, Judge, Matter,
+    PageCheck, Retry, StorageArea, TextPattern, ToolCall, Verdict, Vote,
 };
 use clawrl_testkit::ScriptedJudge;
 use serde_json::json;
@@ -18,8 +18,9 @@ use Verdict::{Met, NotMet};
 /// Votes; the others of three are missing.
 fn voting(votes: Vec<Verdict>) -> Arc<dyn Judge> {
     Arc::new(ScriptedJudge::new(move |question| {
-        assert_eq!((question.rubric, question.answer, question.votes), ("It says thanks.", "Ta!", 3));
-        let vote = |verdict: &Verdict| Vote { verdict: *verdict, reason: "So it is.".to_owned() };
+        let Matter::Answer { rubric, answer } = question.matter else { panic!("{question:?}") };
+        assert_eq!((rubric, answer, question.votes), ("It says thanks.", "Ta!", 3));
+        let vote = |verdict: &Verdict| Vote { verdict: *verdict, reason: "So it is.".to_owned(), hint: None };
         let silent = Fault::transient(Boundary::Policy, "silent", "no answer");
         let missing = vec![silent; 3 - votes.len()];
         Some(Ballot { votes: votes.iter().map(vote).collect(), missing, usage: None })

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AnswerCheck, Ballot, Boundary, Check, EnvProvider, Fault, Grade, Judge, Retry, ToolKind, Verdict, Vote,
+    AnswerCheck, Ballot, Boundary, Check, EnvProvider, Fault, Grade, Judge, Matter, Retry, ToolKind, Verdict,
+    Vote,
 };
 use clawrl_testkit::{ScriptedJudge, file_equals, ready, step_ctx};
 
@@ -20,9 +21,13 @@ fn rubric() -> Check {
 /// Votes with reasons; the others of three are missing.
 fn voting(votes: &'static [(Verdict, &'static str)], fault: Fault) -> Arc<dyn Judge> {
     Arc::new(ScriptedJudge::new(move |question| {
-        assert_eq!((question.rubric, question.votes), ("It says thanks.", 3));
-        let vote =
-            |(verdict, reason): &(Verdict, &str)| Vote { verdict: *verdict, reason: (*reason).to_owned() };
+        let Matter::Answer { rubric, .. } = question.matter else { panic!("{question:?}") };
+        assert_eq!((rubric, question.votes), ("It says thanks.", 3));
+        let vote = |(verdict, reason): &(Verdict, &str)| Vote {
+            verdict: *verdict,
+            reason: (*reason).to_owned(),
+            hint: None,
+        };
         let missing = vec![fault.clone(); 3 - votes.len()];
         Some(Ballot { votes: votes.iter().map(vote).collect(), missing, usage: None })
     }))

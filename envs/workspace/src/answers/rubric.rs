@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, Fault, Judge, Question, TaskSpec,
+    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, Fault, Judge, Matter, Question, TaskSpec,
     UsageTotal, Verdict, derive_seed,
 };
 use futures_util::future::try_join_all;
@@ -83,8 +83,7 @@ impl Asking<'_> {
         let question = Question {
             attempt: self.attempt,
             task: self.task,
-            rubric,
-            answer,
+            matter: Matter::Answer { rubric, answer },
             votes,
             seed: derive_seed(self.seed, "rubric", &[place as u64]),
             deadline: self.deadline,
@@ -120,7 +119,8 @@ mod tests {
     #[test]
     fn votes_in_words() {
         let check = |verdicts: &[Verdict], missing: usize, outcome, expected: &str| {
-            let vote = |verdict: &Verdict| Vote { verdict: *verdict, reason: format!("{verdict:?}.") };
+            let vote =
+                |verdict: &Verdict| Vote { verdict: *verdict, reason: format!("{verdict:?}."), hint: None };
             let fault = Fault::transient(Boundary::Policy, "x", "y");
             let ballot = Ballot {
                 votes: verdicts.iter().map(vote).collect(),

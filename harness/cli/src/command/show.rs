@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, SlotId, ToolCall};
-use clawrl_record::{AttemptSummary, Ending, Run, blob_path, render_summary};
+use clawrl_record::{AttemptSummary, Ending, JudgedTurn, Run, blob_path, render_summary};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -163,15 +163,25 @@ fn task_name(run: &Run, slot: SlotId) -> &str {
 
 fn one(run: &Run, attempt: AttemptId, arguments: &Arguments) -> Result<Exit, Failure> {
     let record = run.trajectory(attempt)?;
+    let judged = run.judgements(attempt)?;
     if let Some(path) = &arguments.cast {
         write_cast(&record, path)?;
     }
     if arguments.json {
-        print_json(&record)?;
+        print_json(&Shown { record: &record, judged: &judged })?;
     } else {
-        print(&told(run, &record))?;
+        print(&told(run, &record, &judged))?;
     }
     Ok(Exit::Success)
+}
+
+/// An attempt, and what judges said of its turns.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    record: &'a AttemptRecord,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    judged: &'a [JudgedTurn],
 }
 
 fn write_cast(record: &AttemptRecord, path: &Path) -> Result<(), Failure> {
@@ -184,7 +194,7 @@ fn write_cast(record: &AttemptRecord, path: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::new(Exit::Results, format!("cannot write {}: {error}", path.display())))
 }
 
-fn told(run: &Run, record: &AttemptRecord) -> String {
+fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     let mut text = format!("attempt {} at {}\n", record.attempt, task_name(run, record.attempt.slot));
     for message in &record.trajectory.prompt {
         text += &indented(&format!("{:?}", message.role).to_lowercase(), &message.joined_text());
@@ -198,6 +208,8 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
         text += &indented(&format!("turn {}", number + 1), &said);
         text += &indented("saw", &turn.observation.joined_text());
         text += &pictures(&turn.observation);
+        let of_turn = judged.iter().filter(|judged| usize::try_from(judged.turn) == Ok(number));
+        text += &of_turn.map(said_of).collect::<String>();
     }
     match &record.outcome {
         Outcome::Finished { stop, grade, reward } => {
@@ -211,6 +223,16 @@ fn told(run: &Run, record: &AttemptRecord) -> String {
         Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
     }
     text
+}
+
+/// What judges said of a turn.
+fn said_of(judged: &JudgedTurn) -> String {
+    let process = judged.process.as_ref().map(|judgement| indented("judged", &judgement.words()));
+    let hint = judged.hint.as_ref().map(|judgement| match judgement.hints().as_slice() {
+        [] => indented("no hint", &judgement.words()),
+        hints => indented("hint", &hints.join("\n")),
+    });
+    process.into_iter().chain(hint).collect()
 }
 
 /// Files of pictures, a line each.

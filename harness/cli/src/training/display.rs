@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clawrl_learn::{BatchStats, UpdateReport};
+use clawrl_record::JudgedTurn;
 
 use crate::log::Log;
 
@@ -31,6 +32,42 @@ pub(super) struct Sampled {
     pub(super) overlong: u64,
     /// Tokens that are not trained on because of that.
     pub(super) overlong_tokens: u64,
+    pub(super) judging: JudgingFigures,
+}
+
+/// What came of questions about turns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct JudgingFigures {
+    /// Questions with a verdict.
+    pub(super) judged: u64,
+    /// Questions of which too few votes came.
+    pub(super) unjudged: u64,
+    pub(super) missing_votes: u64,
+    /// Questions with two votes or more, and the sum of how far those agree.
+    pub(super) compared: u64,
+    pub(super) agreement: f64,
+}
+
+impl JudgingFigures {
+    /// Takes in what was said of a turn.
+    pub(super) fn add(&mut self, turn: &JudgedTurn) {
+        for judgement in turn.process.iter().chain(&turn.hint) {
+            match judgement.verdict {
+                Some(_) => self.judged += 1,
+                None => self.unjudged += 1,
+            }
+            self.missing_votes += judgement.missing.len() as u64;
+            if let Some(agreement) = judgement.agreement() {
+                self.compared += 1;
+                self.agreement += agreement;
+            }
+        }
+    }
+
+    /// Mean; not a number where there is nothing to compare.
+    pub(super) fn mean_agreement(&self) -> f64 {
+        if self.compared == 0 { f64::NAN } else { self.agreement / self.compared as f64 }
+    }
 }
 
 /// Tells of phases and updates, unless it is to be quiet.

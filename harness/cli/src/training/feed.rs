@@ -7,21 +7,41 @@
 use std::sync::Arc;
 
 use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
+use clawrl_record::JudgedTurn;
 use tokio::sync::mpsc;
 
 /// Where the learner hears of attempts.
-pub(super) type Resolved = mpsc::Receiver<AttemptRecord>;
+pub(super) type Resolved = mpsc::Receiver<Judged>;
+
+/// An attempt that is kept, and what was said of its turns.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    pub(super) record: AttemptRecord,
+    /// In order; nothing of turns that nobody was asked about.
+    pub(super) turns: Vec<JudgedTurn>,
+}
+
+impl From<AttemptRecord> for Judged {
+    fn from(record: AttemptRecord) -> Self {
+        Self { record, turns: Vec::new() }
+    }
+}
 
 /// Keeps records in another sink, then passes on those that close their slot and those of cancelled attempts.
 pub(super) struct Feed {
     kept: Arc<dyn EpisodeSink>,
-    learner: mpsc::Sender<AttemptRecord>,
+    learner: mpsc::Sender<Judged>,
 }
 
 /// A feed for a run with this many attempts under way.
 pub(super) fn feed(kept: Arc<dyn EpisodeSink>, concurrency: u32) -> (Feed, Resolved) {
-    let (learner, resolved) = mpsc::channel(2 * concurrency.max(1) as usize);
+    let (learner, resolved) = mpsc::channel(channel_size(concurrency));
     (Feed { kept, learner }, resolved)
+}
+
+/// Attempts that a channel on the way to the learner holds.
+pub(super) fn channel_size(concurrency: u32) -> usize {
+    2 * concurrency.max(1) as usize
 }
 
 impl EpisodeSink for Feed {
@@ -40,7 +60,7 @@ impl EpisodeSink for Feed {
             self.kept.resolved(record).await?;
             if let Some(copy) = copy {
                 // Gone is what it is once it has given up (I2).
-                let _ = self.learner.send(copy).await;
+                let _ = self.learner.send(copy.into()).await;
             }
             Ok(())
         })

@@ -1,17 +1,21 @@
 //! Hints: what a teacher reads behind the instruction, and the policy does not.
 //!
-//! I1. A hint says what somebody else did that passed, in the words in which the policy would do it, or what the checks said.
+//! I1. A hint says what somebody else did that passed, in the words in which the policy would do it, what the checks said, or what
+//! judges said of single turns.
 //! Nobody is shown what it did itself, whoever else did the same. I2. Two readings of an episode differ by the hint alone. I3. Hints are a function
-//! of the group's records and the plan.
+//! of the group's records, of what judges said, and of the plan.
 //!
 //! Pure; nothing to cancel.
 
 use clawrl_config::{DistillationPlan, HintSource, HintedEpisodes, Reward};
-use clawrl_core::{AttemptRecord, CheckReport, Grade, Message, Part, Role, TaskSpec, ToolSpec, Turn};
+use clawrl_core::{CheckReport, Grade, Message, Part, Role, TaskSpec, ToolSpec, Turn};
+use clawrl_judge::MOST_HINTS;
 use clawrl_learn::CONSTANT_SPREAD;
+use clawrl_record::{JudgedTurn, Judgement};
 use clawrl_scripted::script_actions;
 use clawrl_torch::{Chat, written_text};
 
+use super::feed::Judged;
 use super::samples::worth;
 
 /// What stands between an instruction and a hint.
@@ -22,10 +26,27 @@ pub(super) const HINT_MARK: &str = "\n\n[hint]\n";
 pub(super) enum Hint {
     /// There is none.
     None,
-    /// It is longer than the plan allows.
-    TooLong,
+    /// So many are longer than the plan allows.
+    TooLong(u64),
     /// It goes behind the instruction.
     Given(String),
+    /// They go behind what stands before single turns.
+    OfTurns {
+        /// At least one, of different turns.
+        turns: Vec<TurnHints>,
+        /// Others that are longer than the plan allows.
+        too_long: u64,
+    },
+}
+
+/// Hints of one turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TurnHints {
+    /// From 0.
+    pub(super) turn: usize,
+    /// At least one, the shortest first: one where a teacher is asked about sampled tokens, [`MOST_HINTS`] at most where it is asked about
+    /// candidates.
+    pub(super) hints: Vec<String>,
 }
 
 /// The hints of a group's members, all of which tried this task.
@@ -34,11 +55,11 @@ pub(super) fn hints(
     chat: &Chat,
     reward: Reward,
     task: &TaskSpec,
-    members: &[AttemptRecord],
+    members: &[Judged],
 ) -> Vec<Hint> {
     let constant = is_constant(members, reward);
     let successes = successes(members);
-    let of = |member: &AttemptRecord| {
+    let of = |Judged { record: member, turns: judged }: &Judged| {
         let Some(grade) = member.outcome.grade() else { return Hint::None };
         let hinted = match plan.episodes {
             HintedEpisodes::All => true,
@@ -46,22 +67,54 @@ pub(super) fn hints(
             HintedEpisodes::Constant => constant,
         };
         let own = deeds(&member.trajectory.turns);
-        let mut found = Hint::None;
+        let mut all_too_long = 0;
         for source in plan.hints.iter().filter(|_| hinted) {
             let text = match source {
                 HintSource::Sibling => successes.iter().find(|deeds| **deeds != own).cloned(),
                 HintSource::Demonstration => demonstration(task, &member.trajectory.reset.tools),
                 HintSource::Feedback => feedback(grade),
+                HintSource::Judge => {
+                    let (turns, too_long) = of_turns(plan, chat, judged);
+                    if !turns.is_empty() {
+                        return Hint::OfTurns { turns, too_long };
+                    }
+                    all_too_long += too_long;
+                    continue;
+                }
             };
             let Some(text) = text else { continue };
-            match chat.tokenizer().encode_content(&text) {
-                Ok(ids) if ids.len() <= plan.max_hint_tokens as usize => return Hint::Given(text),
-                _ => found = Hint::TooLong,
+            match tokens(chat, &text) {
+                count if count <= plan.max_hint_tokens as usize => return Hint::Given(text),
+                _ => all_too_long += 1,
             }
         }
-        found
+        if all_too_long == 0 { Hint::None } else { Hint::TooLong(all_too_long) }
     };
     members.iter().map(of).collect()
+}
+
+/// What judges say of turns, as far as the plan allows; and how many of their hints are too long.
+fn of_turns(plan: &DistillationPlan, chat: &Chat, judged: &[JudgedTurn]) -> (Vec<TurnHints>, u64) {
+    let most = if plan.top_k.is_some() { MOST_HINTS } else { 1 };
+    let (mut turns, mut too_long) = (Vec::new(), 0);
+    for judged in judged {
+        let said = judged.hint.iter().flat_map(Judgement::hints);
+        let mut hints: Vec<(usize, &str)> = said.map(|hint| (tokens(chat, hint), hint)).collect();
+        let all = hints.len();
+        hints.retain(|(count, _)| *count <= plan.max_hint_tokens as usize);
+        too_long += (all - hints.len()) as u64;
+        hints.sort();
+        let hints: Vec<String> = hints.into_iter().take(most).map(|(_, hint)| hint.to_owned()).collect();
+        if !hints.is_empty() {
+            turns.push(TurnHints { turn: judged.turn as usize, hints });
+        }
+    }
+    (turns, too_long)
+}
+
+/// What cannot be encoded is longer than anything.
+fn tokens(chat: &Chat, hint: &str) -> usize {
+    chat.tokenizer().encode_content(hint).map_or(usize::MAX, |ids| ids.len())
 }
 
 /// What these turns did, one after the other: what could not be read as an action did nothing.
@@ -86,14 +139,15 @@ pub(super) fn with_hint(prompt: &[Message], mut conversation: Vec<Message>, hint
     conversation
 }
 
-fn is_constant(members: &[AttemptRecord], reward: Reward) -> bool {
-    let worths = || members.iter().filter_map(|member| worth(&member.outcome, reward));
+fn is_constant(members: &[Judged], reward: Reward) -> bool {
+    let worths = || members.iter().filter_map(|member| worth(&member.record.outcome, reward));
     worths().fold(f64::NEG_INFINITY, f64::max) - worths().fold(f64::INFINITY, f64::min) <= CONSTANT_SPREAD
 }
 
 /// What members did that passed, the shortest first.
-fn successes(members: &[AttemptRecord]) -> Vec<String> {
-    let passed = members.iter().filter(|member| member.outcome.grade().is_some_and(|grade| grade.passed));
+fn successes(members: &[Judged]) -> Vec<String> {
+    let records = members.iter().map(|member| &member.record);
+    let passed = records.filter(|member| member.outcome.grade().is_some_and(|grade| grade.passed));
     let mut found: Vec<String> = passed.map(|member| deeds(&member.trajectory.turns)).collect();
     found.retain(|deeds| !deeds.is_empty());
     found.sort_by_key(String::len);
@@ -123,9 +177,10 @@ mod tests {
     use std::time::Duration;
 
     use clawrl_core::{
-        ActionFormat, AttemptId, Boundary, Epoch, Fault, Observation, Outcome, PhaseTimes, Script, SlotId,
-        StopReason, ToolCall, Trajectory, TurnFlags,
+        ActionFormat, AttemptId, AttemptRecord, Boundary, Epoch, Fault, Observation, Outcome, PhaseTimes,
+        Script, SlotId, StopReason, ToolCall, Trajectory, TurnFlags,
     };
+    use clawrl_record::CastVote;
     use clawrl_torch::{DEFAULT_TEMPLATE, END, Training, train_tokenizer};
     use serde_json::json;
 
@@ -188,6 +243,12 @@ mod tests {
         record(Outcome::Faulted(Fault::permanent(Boundary::Env, "gone", "gone")), &["rm"])
     }
 
+    /// Of members whose turns nobody judged.
+    fn unjudged(plan: &DistillationPlan, task: &TaskSpec, members: &[AttemptRecord]) -> Vec<Hint> {
+        let members: Vec<Judged> = members.iter().cloned().map(Judged::from).collect();
+        hints(plan, &chat(), Reward::Passed, task, &members)
+    }
+
     fn check(plan: DistillationPlan, members: &[AttemptRecord], expected: &[Option<&str>]) {
         let oracle = Script::Calls(vec![ToolCall::new("run", json!({ "command": "cp apple melon" }))]);
         let task = TaskSpec {
@@ -195,7 +256,7 @@ mod tests {
             action_format: ActionFormat::Raw,
             ..clawrl_testkit::task("copy")
         };
-        let found = hints(&plan, &chat(), Reward::Passed, &task, members);
+        let found = unjudged(&plan, &task, members);
         let expected: Vec<Hint> = expected
             .iter()
             .map(|hint| hint.map_or(Hint::None, |hint| Hint::Given(hint.to_owned())))
@@ -258,7 +319,7 @@ mod tests {
         check(plan.clone(), &members, &[None, Some("cp apple melon")]);
         let longer = [finished(1.0, &["cp apple melon melon"]), finished(0.0, &["rm"])];
         let task = clawrl_testkit::task("copy");
-        assert_eq!(hints(&plan, &chat(), Reward::Passed, &task, &longer), [Hint::None, Hint::TooLong]);
+        assert_eq!(unjudged(&plan, &task, &longer), [Hint::None, Hint::TooLong(1)]);
         // One that fits comes before none at all.
         let said = chat().tokenizer().encode_content("a is missing").unwrap().len() as u32;
         let hints = vec![HintSource::Sibling, HintSource::Feedback];
@@ -266,6 +327,54 @@ mod tests {
         let far_too_long = "cp apple melon apple melon apple melon apple melon apple melon apple melon";
         let members = [finished(1.0, &[far_too_long]), finished(0.0, &["rm"])];
         check(both, &members, &[None, Some("a is missing")]);
+    }
+
+    #[test]
+    fn what_judges_say_stands_at_its_turn_the_shortest_first() {
+        let vote = |hint: &str| CastVote { verdict: 1, reason: String::new(), hint: Some(hint.to_owned()) };
+        let judged = |turn: u32, verdict: i8, said: &[&str]| JudgedTurn {
+            attempt: AttemptId { slot: SlotId(0), number: 0 },
+            turn,
+            process: None,
+            hint: Some(Judgement {
+                verdict: Some(verdict),
+                votes: said.iter().map(|hint| vote(hint)).collect(),
+                missing: Vec::new(),
+                usage: None,
+            }),
+        };
+        let long = "cp apple melon apple melon apple melon apple melon";
+        let turns = vec![
+            judged(0, 1, &["cp apple melon", "cp", "cp"]),
+            judged(1, 0, &["cp"]),
+            judged(2, 1, &[long]),
+            judged(3, 1, &[long, "cp apple"]),
+        ];
+        let most = tokens(&chat(), "cp apple melon") as u32;
+        let member = Judged { record: finished(0.0, &["a", "b", "c", "d"]), turns };
+        let found = |plan: DistillationPlan, member: &Judged| {
+            let plan = DistillationPlan { max_hint_tokens: most, ..plan };
+            let task = clawrl_testkit::task("copy");
+            hints(&plan, &chat(), Reward::Passed, &task, std::slice::from_ref(member)).remove(0)
+        };
+        let at = |turn, hints: &[&str]| TurnHints {
+            turn,
+            hints: hints.iter().map(|&hint| hint.to_owned()).collect(),
+        };
+        let expected = Hint::OfTurns { turns: vec![at(0, &["cp"]), at(3, &["cp apple"])], too_long: 2 };
+        assert_eq!(found(from(&[HintSource::Judge, HintSource::Feedback]), &member), expected);
+        let candidates = DistillationPlan { top_k: Some(4), ..from(&[HintSource::Judge]) };
+        let expected = Hint::OfTurns {
+            turns: vec![at(0, &["cp", "cp apple melon"]), at(3, &["cp apple"])],
+            too_long: 2,
+        };
+        assert_eq!(found(candidates, &member), expected);
+        // Where nothing fits, whoever is named next is asked.
+        let only_long = Judged { turns: vec![judged(2, 1, &[long])], ..member.clone() };
+        assert_eq!(found(from(&[HintSource::Judge]), &only_long), Hint::TooLong(1));
+        let plan = from(&[HintSource::Judge, HintSource::Feedback]);
+        assert_eq!(found(plan, &only_long), Hint::Given("a is missing".to_owned()));
+        assert_eq!(found(from(&[HintSource::Judge]), &Judged { turns: Vec::new(), ..member }), Hint::None);
     }
 
     #[test]

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_config::RlPlan;
-use clawrl_core::{AttemptRecord, GroupId, RunPlan, TaskSpec};
+use clawrl_core::{GroupId, RunPlan, TaskSpec};
 use clawrl_learn::{
     Collapse, CollapseGuard, EpisodeLength, FormedBatch, GroupStream, LearnError, Learner, MemberResult,
     StreamEnd, StreamError, StreamSnapshot, Vitals, repetition,
 };
-use clawrl_record::{Metric, MetricRow, RunSink};
+use clawrl_record::{JudgedTurn, Metric, MetricRow, RunSink};
 use clawrl_scheduler::Demand;
 use clawrl_torch::{Chat, TorchLearner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::display::{Sampled, Teller, UpdateTimes};
-use super::feed::Resolved;
+use super::feed::{Judged, Resolved};
 use super::gate::{Fate, Gate};
 use super::hints::{Hint, hints};
 use super::samples::{Reading, lengths};
@@ -48,8 +48,8 @@ pub(super) struct Learning {
     /// The last accepted version of which there is a checkpoint.
     pub(super) parent: u64,
     pub(super) versions: VersionLog,
-    /// With a teacher: members of groups that are not whole.
-    pub(super) unsettled: BTreeMap<GroupId, Vec<AttemptRecord>>,
+    /// With a teacher or a judge: members of groups that are not whole.
+    pub(super) unsettled: BTreeMap<GroupId, Vec<Judged>>,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
     pub(super) silence: Silence,
@@ -135,8 +135,12 @@ impl Learning {
                 *wanted = Demand { groups: wanted.groups.max(groups), closed: wanted.closed || !open };
                 changed
             });
+            if self.updates() >= self.rl.updates {
+                // Nothing is learned from what still runs, nor waited for what judges say of it.
+                break;
+            }
             match resolved.blocking_recv() {
-                Some(record) => self.take(&plan, record, &mut interval)?,
+                Some(judged) => self.take(&plan, judged, &mut interval)?,
                 None => break,
             }
         }
@@ -151,12 +155,9 @@ impl Learning {
         self.stream.end()
     }
 
-    fn take(
-        &mut self,
-        plan: &RunPlan,
-        record: AttemptRecord,
-        interval: &mut Interval,
-    ) -> Result<(), Failure> {
+    fn take(&mut self, plan: &RunPlan, judged: Judged, interval: &mut Interval) -> Result<(), Failure> {
+        let Judged { record, turns } = &judged;
+        turns.iter().for_each(|turn| interval.sampled.judging.add(turn));
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
         interval.sampled.turns += record.trajectory.turns.len() as u64;
@@ -165,26 +166,33 @@ impl Learning {
         interval.sampled.episodes += 1;
         let slot = &plan.slots[record.attempt.slot.0 as usize];
         let task = plan.task_of(slot);
-        let Some(distillation) = &self.rl.distillation else {
-            return self.resolve(task, &record, Hint::None, interval);
-        };
-        // What is hinted at a member may be what another one did.
+        if self.rl.distillation.is_none() && !self.rl.judges_turns() {
+            return self.resolve(task, &judged, false, Hint::None, interval);
+        }
+        // What is hinted at a member may be what another one did, and verdicts are compared with nothing else.
         let group = self.unsettled.entry(slot.group).or_default();
-        group.push(record);
+        group.push(judged);
         if group.len() < self.rl.group_size as usize {
             return Ok(());
         }
         let mut members = self.unsettled.remove(&slot.group).unwrap_or_default();
-        members.sort_by_key(|member| member.attempt);
-        let hints = hints(distillation, &self.chat, self.rl.reward, task, &members);
+        members.sort_by_key(|member| member.record.attempt);
+        let hints = match &self.rl.distillation {
+            Some(distillation) => hints(distillation, &self.chat, self.rl.reward, task, &members),
+            None => vec![Hint::None; members.len()],
+        };
+        let mut turns = members.iter().flat_map(|member| &member.record.trajectory.turns);
+        let by_verdicts = self.rl.judges_turns() && turns.all(|turn| turn.process_reward.is_none());
         let mut each = members.iter().zip(hints);
-        each.try_for_each(|(member, hint)| self.resolve(task, member, hint, interval))
+        each.try_for_each(|(member, hint)| self.resolve(task, member, by_verdicts, hint, interval))
     }
 
+    /// `by_verdicts`: whether process rewards are the verdicts on its turns.
     fn resolve(
         &mut self,
         task: &TaskSpec,
-        record: &AttemptRecord,
+        Judged { record, turns }: &Judged,
+        by_verdicts: bool,
         hint: Hint,
         interval: &mut Interval,
     ) -> Result<(), Failure> {
@@ -206,17 +214,27 @@ impl Learning {
                 record.attempt
             ));
         }
+        if let (true, MemberResult::Finished { process, .. }) = (by_verdicts, &mut result) {
+            *process = verdicts(turns, process.len());
+        }
         if let MemberResult::Finished { segments, views, .. } = &mut result {
             let most_tokens = self.learner.params().layout().config().max_position_embeddings;
             let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
             let found = match &hint {
-                Hint::None => Ok(Some(Vec::new())),
-                Hint::TooLong => Ok(None),
-                Hint::Given(hint) => reading.views(&record.trajectory, segments, hint, most_tokens),
+                Hint::None => Ok((Vec::new(), 0)),
+                Hint::TooLong(count) => Ok((Vec::new(), *count)),
+                Hint::Given(hint) => reading
+                    .views(&record.trajectory, segments, hint, most_tokens)
+                    .map(|found| found.map_or_else(|| (Vec::new(), 1), |found| (found, 0))),
+                Hint::OfTurns { turns, too_long } => reading
+                    .views_of_turns(&record.trajectory, segments, turns, most_tokens)
+                    .map(|(found, more)| (found, too_long + more)),
             };
             match found {
-                Ok(Some(found)) => *views = found,
-                Ok(None) => interval.sampled.hints_too_long += 1,
+                Ok((found, too_long)) => {
+                    *views = found;
+                    interval.sampled.hints_too_long += too_long;
+                }
                 Err(why) => {
                     self.teller.log().warn(format_args!("attempt {} has no hint: {why}", record.attempt));
                 }
@@ -297,7 +315,19 @@ impl Learning {
         figures.extend(
             self.rl.loss.entropy.map(|_| (Metric::TrainEntropyBonusCoefficient, report.entropy_coefficient)),
         );
-        Ok((MetricRow::of_update(now_ms(), u64::from(stats.update) + 1, &figures), fate))
+        let (now, update) = (now_ms(), u64::from(stats.update) + 1);
+        let mut rows = MetricRow::of_update(now, update, &figures);
+        if self.rl.judging.is_some() {
+            let judging = sampled.judging;
+            let figures = [
+                (Metric::TrainTurnsJudgedCount, judging.judged as f64),
+                (Metric::TrainTurnsUnjudgedCount, judging.unjudged as f64),
+                (Metric::TrainVotesMissingCount, judging.missing_votes as f64),
+                (Metric::TrainVoteAgreementRatio, judging.mean_agreement()),
+            ];
+            rows.extend(MetricRow::of_update(now, update, &figures));
+        }
+        Ok((rows, fate))
     }
 
     fn publish_if_due(&mut self) -> Result<(), Failure> {
@@ -338,6 +368,17 @@ impl Learning {
             rejected: None,
         })
     }
+}
+
+/// The verdicts on so many turns, as process rewards.
+fn verdicts(judged: &[JudgedTurn], turns: usize) -> Vec<Option<f64>> {
+    let mut rewards = vec![None; turns];
+    for turn in judged {
+        if let Some(reward) = rewards.get_mut(turn.turn as usize) {
+            *reward = turn.process.as_ref().and_then(|judgement| judgement.verdict).map(f64::from);
+        }
+    }
+    rewards
 }
 
 /// What a guard looks at in the figures of an update; nothing where no token was trained, or no reply came since the update
@@ -405,7 +446,23 @@ pub(super) fn broken(error: &StreamError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use clawrl_core::{AttemptId, SlotId};
+    use clawrl_record::Judgement;
+
     use super::*;
+
+    #[test]
+    fn what_is_not_judged_is_not_0() {
+        let judged = |turn: u32, verdict: Option<i8>| JudgedTurn {
+            attempt: AttemptId { slot: SlotId(0), number: 0 },
+            turn,
+            process: Some(Judgement { verdict, votes: Vec::new(), missing: Vec::new(), usage: None }),
+            hint: None,
+        };
+        let found =
+            verdicts(&[judged(0, Some(-1)), judged(1, None), judged(3, Some(0)), judged(9, Some(1))], 4);
+        assert_eq!(found, [Some(-1.0), None, None, Some(0.0)]);
+    }
 
     #[test]
     fn a_guard_looks_at_what_was_measured_only() {

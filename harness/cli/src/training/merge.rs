@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use clawrl_torch::{AdapterFiles, Device, ModelFiles, load_merged, save_params, policy_files};
+use clawrl_torch::{AdapterFiles, Device, ModelFiles, load_merged, policy_files, save_params};
 
 use super::libtorch::check_libtorch;
 use crate::command::policy::Merge;
@@ -32,8 +32,7 @@ pub(crate) fn merge_adapter(arguments: &Merge, log: &Log) -> Result<Exit, Failur
     let merged = load_merged(adapter, Device::Cpu).map_err(refused)?;
     let written = ModelFiles::of(out);
     policy_files(adapter).map_err(refused)?.copy_texts(&written).map_err(failed)?;
-    let saved =
-        written.write_config(merged.layout().config()).and_then(|()| save_params(&written, &merged));
+    let saved = written.write_config(merged.layout().config()).and_then(|()| save_params(&written, &merged));
     saved.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
     log.note(format_args!("{}: {} parameters, in fp32", out.display(), merged.layout().parameters()));
     Ok(Exit::Success)

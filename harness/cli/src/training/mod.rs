@@ -14,6 +14,7 @@ mod feed;
 mod files;
 mod gate;
 mod hints;
+mod judging;
 mod learning;
 mod libtorch;
 mod merge;

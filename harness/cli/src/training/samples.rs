@@ -10,11 +10,11 @@ use clawrl_core::{
     ActionFormat, AttemptRecord, Message, Outcome, RewardMap, SampledTokens, StopReason, TaskSpec, ToolSpec,
     Trajectory, Turn,
 };
-use clawrl_learn::{MemberResult, Segment, TeacherView, teacher_views};
+use clawrl_learn::{MemberResult, Segment, TeacherView, teacher_views, turn_view};
 use clawrl_scheduler::context;
 use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, described_tools, segments, written_turn};
 
-use super::hints::{deeds, with_hint};
+use super::hints::{TurnHints, deeds, with_hint};
 
 /// How the records of a task are read.
 pub(super) struct Reading<'a> {
@@ -62,6 +62,52 @@ impl Reading<'_> {
         let hinted = self.segments(trajectory, Some(hint))?;
         let views = teacher_views(segments, &hinted).map_err(|error| error.to_string())?;
         Ok(Some(views).filter(|views| views.iter().flatten().all(|view| view.ids.len() <= most_tokens)))
+    }
+
+    /// What a teacher reads about turns of an attempt, each with a hint at the end of the last message before it that is not the
+    /// policy's; and how many hints are more than `most_tokens` with all that stands before them.
+    ///
+    /// # Errors
+    /// What is wrong with the recorded tokens.
+    pub(super) fn views_of_turns(
+        &self,
+        trajectory: &Trajectory,
+        segments: &[Segment],
+        hints: &[TurnHints],
+        most_tokens: usize,
+    ) -> Result<(Vec<Vec<TeacherView>>, u64), String> {
+        let mut views = vec![Vec::new(); segments.len()];
+        let mut too_long = 0;
+        for TurnHints { turn, hints } in hints {
+            for hint in hints {
+                let hinted = self.hinted_turn(trajectory, *turn, hint)?;
+                let number = u32::try_from(*turn).map_err(|error| error.to_string())?;
+                match turn_view(segments, number, &hinted).map_err(|error| error.to_string())? {
+                    Some((_, view)) if view.ids.len() > most_tokens => too_long += 1,
+                    Some((of, view)) => views[of].push(view),
+                    None => {}
+                }
+            }
+        }
+        Ok((views, too_long))
+    }
+
+    /// The attempt up to a turn, with a hint before that.
+    fn hinted_turn(
+        &self,
+        trajectory: &Trajectory,
+        number: usize,
+        hint: &str,
+    ) -> Result<Vec<Segment>, String> {
+        let told = tools_told(trajectory, self.format);
+        let mut turns = Vec::with_capacity(number + 1);
+        for ((index, turn), tools) in trajectory.turns.iter().enumerate().zip(told).take(number + 1) {
+            let tokens = turn.tokens.as_ref().ok_or("a turn has no recorded tokens")?;
+            let plain = shown(&trajectory.prompt, &trajectory.turns[..index], None);
+            let messages = if index == number { with_hint(&plain, plain.clone(), hint) } else { plain };
+            turns.push(SampledTurn { messages: Cow::Owned(messages), tools, tokens: Cow::Borrowed(tokens) });
+        }
+        segments(self.chat, turns, self.temperature).map_err(|error| error.to_string())
     }
 
     /// The segments of an attempt, with a hint in its prompt where there is one.
@@ -317,6 +363,56 @@ mod tests {
         check(0.0, Reward::Score, third, false);
         let falling = RewardMap { scale: -2.0, offset: 1.0 };
         check(-1.0, Reward::Score, falling, true);
+    }
+
+    #[test]
+    fn a_teacher_is_asked_about_a_turn_with_its_hint_before_it() {
+        let chat = chat();
+        let trajectory = Trajectory {
+            prompt: vec![Message::text(Role::User, "up")],
+            reset: Observation::default(),
+            turns: ["x", "peel"]
+                .map(|said| {
+                    let mut turn = turn(Observation::from_text("a"));
+                    turn.reply = Message::text(Role::Assistant, said);
+                    turn.tokens = Some(demonstrated_tokens(&chat, said).unwrap());
+                    turn
+                })
+                .into(),
+            cast: None,
+        };
+        let reading = Reading {
+            chat: &chat,
+            format: ActionFormat::Raw,
+            reward: Reward::Passed,
+            temperature: 1.0,
+            map: RewardMap::default(),
+        };
+        let segments = reading.segments(&trajectory, None).unwrap();
+        let hints = |turn, hints: &[&str]| TurnHints {
+            turn,
+            hints: hints.iter().map(|&hint| hint.to_owned()).collect(),
+        };
+        let views =
+            |all: &[TurnHints], most| reading.views_of_turns(&trajectory, &segments, all, most).unwrap();
+        let (found, too_long) = views(&[hints(0, &["look"]), hints(1, &["peel", "look up"])], usize::MAX);
+        let [views_of_one] = found.as_slice() else { panic!("{found:?}") };
+        let read: Vec<String> = views_of_one
+            .iter()
+            .map(|view| chat.tokenizer().decode(&view.ids, MarkupTokens::Keep).unwrap())
+            .collect();
+        let second = "<|user|>up<|end|><|assistant|>x<|end|><|user|>a\n\n[hint]\n";
+        let expected = [
+            "<|user|>up\n\n[hint]\nlook<|end|><|assistant|>x<|end|>".to_owned(),
+            format!("{second}peel<|end|><|assistant|>peel<|end|>"),
+            format!("{second}look up<|end|><|assistant|>peel<|end|>"),
+        ];
+        assert_eq!((read.as_slice(), too_long), (&expected[..], 0));
+        assert!(views_of_one.iter().all(|view| view.is_of(&segments[0])));
+        let of = |view: &TeacherView| view.places.len();
+        assert_eq!(of(&views_of_one[0]) + of(&views_of_one[1]), segments[0].trained());
+        let (found, too_long) = views(&[hints(0, &["look"]), hints(1, &["peel"])], views_of_one[0].ids.len());
+        assert_eq!((found[0].len(), too_long), (1, 1));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use clawrl_torch::{
     AdapterName, AdapterPublisher, Alone, Base, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig,
     LearnerSetup, ModelFiles, Params, PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner,
     TorchPolicy, Unpublished, configure_threads, init_adapter, init_policy, load_merged, load_params,
-    save_params, policy_files,
+    policy_files, save_params,
 };
 use tokio::sync::watch;
 
@@ -35,10 +35,11 @@ use super::corpus::corpus;
 use super::display::Teller;
 use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
-use super::feed::feed;
+use super::feed::{channel_size, feed};
 use super::files::TrainingFiles;
 use super::gate::{Gate, accepted_success};
 use super::hints::HINT_MARK;
+use super::judging::{Incoming, JudgedAttempts, TurnJudge};
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::silence::Silence;
 use super::versions::{VersionLog, checkpoints_of};
@@ -106,6 +107,8 @@ struct Session<'a> {
     files: TrainingFiles,
     policy_folder: PathBuf,
     executor: &'a Executor,
+    /// Where turns are judged.
+    judge: Option<Arc<TurnJudge>>,
     teller: Teller,
 }
 
@@ -141,6 +144,15 @@ fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Fai
 fn looks_back(rl: &RlPlan) -> bool {
     let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
     rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen)
+}
+
+/// Who judges the turns of reinforcement learning, if anybody does.
+fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJudge>>, Failure> {
+    let Some((rl, judging)) = plan.rl.as_ref().and_then(|rl| Some((rl, rl.judging.as_ref()?))) else {
+        return Ok(None);
+    };
+    let model = judging.judge.as_deref().and_then(|named| executor.workplace().judge(named));
+    TurnJudge::new(rl, judging, model, plan.seed).map(|judge| Some(Arc::new(judge)))
 }
 
 /// The number of each task's family among those of all suites, in alphabetical order.
@@ -183,7 +195,8 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     };
     plans.extend(&demonstrations);
     plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
-    let machine = Machine::prepare(&plans, log)?;
+    let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
+    let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
         refuse_taken(&files)?;
@@ -197,8 +210,10 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     profile::start(profile);
     let (run, folder) = (files.run().clone(), files.folder().to_owned());
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
+    let judge = turn_judge(&plan, &executor)?;
     let session = Session {
         plan,
+        judge,
         kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
         slots: rl_plan.slots,
         tasks,
@@ -607,6 +622,20 @@ impl Session<'_> {
             cast_bytes: 0,
             display: Display::suited(self.teller.log(), true),
         };
+        let (resolved, judging) = match &self.judge {
+            None => (resolved, None),
+            Some(judge) => {
+                let incoming = Incoming {
+                    plan: Arc::clone(&plan),
+                    resolved,
+                    capacity: channel_size(plan.limits.concurrency),
+                    sink: writer.sink(),
+                    interrupts: self.executor.interrupts(),
+                };
+                let JudgedAttempts { attempts, task } = judge.judge_all(incoming, &self.executor.handle());
+                (attempts, Some(task))
+            }
+        };
         let joints =
             Joints { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
         let threads = settings::threads(self.plan.engine.of_learner());
@@ -624,6 +653,13 @@ impl Session<'_> {
             let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Failure>((ended, learned))
         })?;
+        // It ends with the scheduler's run, or with whoever learns.
+        if let Some(task) = judging
+            && let Err(error) = self.executor.handle().block_on(task)
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
         // The learner's failure comes first: the scheduler ended because of it.
         learned?;
         account(ended?, self.teller.log())?;

@@ -13,13 +13,13 @@ use crate::failure::Failure;
 pub(crate) struct Judges(Vec<(RemoteSpec, Arc<dyn Judge>)>);
 
 impl Judges {
-    /// Those of the plans.
+    /// Those of the plans, and one more of a training's turns.
     ///
     /// # Errors
     /// A server that is not there, refuses the key or lacks the model.
-    pub(crate) fn of(plans: &[&RunPlan]) -> Result<Self, Failure> {
+    pub(crate) fn of(plans: &[&RunPlan], of_turns: Option<&RemoteSpec>) -> Result<Self, Failure> {
         let mut judges = Self::default();
-        for named in plans.iter().filter_map(|plan| plan.judge.as_deref()) {
+        for named in plans.iter().filter_map(|plan| plan.judge.as_deref()).chain(of_turns) {
             if judges.find(named).is_none() {
                 let policy = remote_model(named, "judge")?;
                 judges.0.push((named.clone(), Arc::new(ModelJudge::new(policy))));
@@ -33,7 +33,8 @@ impl Judges {
         plan.judge.as_deref().and_then(|named| self.find(named))
     }
 
-    fn find(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
+    /// The one with these settings, if a plan names it.
+    pub(crate) fn find(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
         self.0.iter().find(|(spec, _)| spec == named).map(|(_, judge)| Arc::clone(judge))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
-use clawrl_core::{EnvProvider, EnvSpec, RunPlan, SandboxKind, TaskSpec};
+use clawrl_core::{EnvProvider, EnvSpec, Judge, RemoteSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_gui::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
 use clawrl_record::LimitNotSet;
@@ -54,10 +54,22 @@ impl Machine {
     /// # Errors
     /// [`Exit::Environment`] when something that the plan needs is missing.
     pub(crate) fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
+        Self::prepare_judged(plans, None, log)
+    }
+
+    /// The same for a training whose turns a model judges.
+    ///
+    /// # Errors
+    /// As [`Machine::prepare`].
+    pub(crate) fn prepare_judged(
+        plans: &[&RunPlan],
+        judge_of_turns: Option<&RemoteSpec>,
+        log: &Log,
+    ) -> Result<Self, Failure> {
         for plan in plans {
             secrets::of(plan)?;
         }
-        let judges = Judges::of(plans)?;
+        let judges = Judges::of(plans, judge_of_turns)?;
         let has_browser = plans.iter().flat_map(|plan| &plan.tasks).any(|task| task.env.kind() == "gui");
         let browser = if has_browser { Some(browser::find()?) } else { None };
         open_files::raise_limit();
@@ -230,6 +242,11 @@ impl Workplace {
             }
         }
         Ok(providers)
+    }
+
+    /// The judge with these settings, if it was prepared.
+    pub(crate) fn judge(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
+        self.judges.find(named)
     }
 
     /// Says which images were removed for others.

@@ -24,6 +24,8 @@ pub(crate) struct Manner {
     pub(crate) dies_after: Option<usize>,
     /// Whether replies are this beginning of a stream, followed by comments for as long as somebody listens.
     pub(crate) hangs_after: Option<&'static str>,
+    /// Whether it has an opinion on everything and a verdict on nothing.
+    pub(crate) babbles: bool,
 }
 
 struct Shared {
@@ -133,7 +135,8 @@ fn serve(stream: TcpStream, shared: &Shared) {
             json_answer("404 Not Found", &json!({"error": {"message": "no such model"}}))
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
-            let events = events(&reply(&body));
+            let said = if shared.manner.babbles { "It depends.".to_owned() } else { reply(&body) };
+            let events = events(&said);
             if let Some(beginning) = shared.manner.hangs_after {
                 let mut wanted = stream.write_all(format!("{}{beginning}", head()).as_bytes());
                 while wanted.is_ok() {
@@ -186,6 +189,9 @@ fn reply(body: &Value) -> String {
     if task.starts_with("You judge an answer by a rubric.") {
         return vote(body, task);
     }
+    if task.starts_with("You judge one reply of an agent") {
+        return said_of_a_turn(body, task);
+    }
     let word = task.strip_prefix("Write ").and_then(|rest| rest.split(' ').next()).unwrap_or("nothing");
     format!("echo {word} > out.txt")
 }
@@ -199,6 +205,19 @@ fn vote(body: &Value, asked: &str) -> String {
         "..." => "What is there to say?".to_owned(),
         polite if polite.contains("thank") => "It says thanks. \\boxed{1}".to_owned(),
         _ => "No thanks are said. \\boxed{-1}".to_owned(),
+    }
+}
+
+/// A judge who likes replies of an odd number of bytes, and would have the others be shorter.
+fn said_of_a_turn(body: &Value, asked: &str) -> String {
+    assert_eq!(body["temperature"], 1.0, "{body}");
+    let reply = asked.split("\nREPLY ").nth(1).and_then(|rest| rest.split("\nEND ").next()).unwrap();
+    let (is_good, wants_hint) = (reply.len() % 2 == 1, asked.contains("`HINT:`"));
+    match (is_good, wants_hint) {
+        (true, false) => "Odd is good. \\boxed{1}".to_owned(),
+        (false, false) => "Even is bad. \\boxed{-1}".to_owned(),
+        (true, true) => "Nothing to mend. \\boxed{-1}".to_owned(),
+        (false, true) => "It was even.\nHINT: Write one letter less.\n\\boxed{1}".to_owned(),
     }
 }
 

@@ -100,7 +100,7 @@ impl Checker {
                 help,
             );
         }
-        let rl = file.rl.map(|rl| self.rl(&rl, file.train.span));
+        let rl = file.rl.map(|rl| self.rl(folder, &rl, file.train.span));
         let taught = rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
         let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start, taught));
         let new_tokens = rl.as_ref().map_or(NEW_TOKENS, |rl| rl.sampling.max_new_tokens);
@@ -123,7 +123,8 @@ impl Checker {
         }
     }
 
-    fn judge(&mut self, folder: &Path, file: &Located<String>) -> Option<Box<RemoteSpec>> {
+    /// A model that judges, by its policy file.
+    pub(super) fn judge(&mut self, folder: &Path, file: &Located<String>) -> Option<Box<RemoteSpec>> {
         if let Some(reproducible) = self.reproducible {
             let problem =
                 Problem::new("a training with a judge cannot be reproducible", "leave out one of the two");
@@ -135,7 +136,15 @@ impl Checker {
         }
         match load_policy(&folder.join(&file.value)) {
             Ok(spec) => return Some(Box::new(spec)),
-            Err(error) => error.problems().iter().for_each(|problem| self.findings.push(problem.clone())),
+            Err(error) => {
+                for problem in error.problems() {
+                    // What is wrong in the file has its place there; that there is none, has it here.
+                    match problem.location() {
+                        Some(_) => self.findings.push(problem.clone()),
+                        None => self.contradiction(problem.clone(), (file.span, "named here"), None),
+                    }
+                }
+            }
         }
         None
     }

@@ -1,5 +1,7 @@
 //! Checks of what is descended on: reinforcement learning and the optimizers.
 
+use std::path::Path;
+
 use super::check::Checker;
 use super::file::{GuardsFile, OptimizerFile, RlFile, SamplingFile};
 use super::plan::{Advantage, GuardPlan, OptimizerPlan, RlPlan, Sampling, Schedule};
@@ -67,7 +69,7 @@ impl Checker {
     }
 
     /// `name` is where the training is named: the place of what is wrong with defaults together.
-    pub(super) fn rl(&mut self, file: &RlFile, name: Span) -> RlPlan {
+    pub(super) fn rl(&mut self, folder: &Path, file: &RlFile, name: Span) -> RlPlan {
         let findings = &mut self.findings;
         let updates = findings.whole("updates", file.updates.as_ref(), 1..=bounds::MAX_UPDATES, 50);
         let most = bounds::MAX_BATCH_GROUPS;
@@ -104,6 +106,7 @@ impl Checker {
                 0.0,
             ),
             outcome_weight: self.outcome_weight(file, objective),
+            judging: file.judging.as_ref().map(|judging| self.judging(folder, judging)),
             distillation: self.distillation(file, objective),
             lora: file.lora.as_ref().map(|lora| self.lora(lora)),
             loss: file.loss.as_ref().map_or_else(|| objective.loss(), |loss| self.loss(loss, objective)),
@@ -120,6 +123,7 @@ impl Checker {
         };
         self.terms_fit(file, &plan, name);
         self.overlong_fits(file, &plan);
+        self.judging_fits(file, &plan);
         let slots = plan.groups().saturating_mul(u64::from(group_size));
         if slots > bounds::MAX_SLOTS {
             let given = [&file.updates, &file.batch_groups, &file.group_size, &file.resample_budget];

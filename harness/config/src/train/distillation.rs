@@ -53,7 +53,7 @@ pub(crate) struct DistillationFile {
     candidate_weight: Option<Located<CandidateWeight>>,
     /// Where hints come from: of each episode, the first of these that has one. Default: that of the objective.
     #[schemars(length(min = 1))]
-    hints: Option<Located<Vec<HintSource>>>,
+    pub(super) hints: Option<Located<Vec<HintSource>>>,
     /// Which episodes are hinted at. Default: all.
     episodes: Option<HintedEpisodes>,
     /// Longer hints are left out, and counted. Default: 256.
@@ -121,6 +121,8 @@ pub enum HintSource {
     Demonstration,
     /// What the checks said about an episode that did not pass.
     Feedback,
+    /// What `judging` says should have been known before single turns.
+    Judge,
 }
 
 /// Which episodes are hinted at.
@@ -164,6 +166,7 @@ impl fmt::Display for DistillationPlan {
             HintSource::Sibling => "siblings",
             HintSource::Demonstration => "demonstrations",
             HintSource::Feedback => "checks",
+            HintSource::Judge => "judges",
         };
         let sources: Vec<&str> = self.hints.iter().map(source).collect();
         let episodes = match self.episodes {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::distillation::DistillationFile;
 use super::gate::GateFile;
 use super::importance::ImportanceFile;
+use super::judging::JudgingFile;
 use super::lora::LoraFile;
 use super::overlong::OverlongKind;
 use super::plan::{
@@ -198,7 +199,7 @@ pub(crate) struct RlFile {
     pub(crate) objective: Option<Objective>,
     /// How rewards of a group become advantages. Default: that of the objective.
     pub(crate) advantage: Option<Located<Advantage>>,
-    /// Process rewards, of suites that give some: a turn's advantage is that of its episode, plus this many times how
+    /// Process rewards, of suites that give some or of `judging`: a turn's advantage is that of its episode, plus this many times how
     /// far its own reward stands out among those of the same turn in the group. Default: 0, the outcome alone.
     #[schemars(range(min = 0.0, max = bounds::MAX_PROCESS_WEIGHT))]
     pub(crate) process_weight: Option<Located<f64>>,
@@ -206,6 +207,9 @@ pub(crate) struct RlFile {
     /// `sdpo`, 1 of the others.
     #[schemars(range(min = 0.0, max = bounds::MAX_TERM_WEIGHT))]
     pub(crate) outcome_weight: Option<Located<f64>>,
+    /// Judges of single turns, whose verdicts are process rewards where `process_weight` is above 0, and whose hints a teacher reads
+    /// that has `hints: [judge]`. Default: none.
+    pub(crate) judging: Option<Located<JudgingFile>>,
     /// A teacher with hints. Left out: that of the objective, if it has one. Nothing below it: the defaults.
     #[serde(default, deserialize_with = "section")]
     pub(crate) distillation: Option<DistillationFile>,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distillation::DistillationPlan;
 use super::gate::GatePlan;
+use super::judging::JudgingPlan;
 use super::lora::LoraPlan;
 use super::overlong::OverlongPlan;
 
@@ -163,6 +164,9 @@ pub struct RlPlan {
     /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
     #[serde(default = "RlPlan::outcome_weight")]
     pub outcome_weight: f64,
+    /// Who judges turns, if anybody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judging: Option<JudgingPlan>,
     /// What is learned from a teacher, if there is one.
     #[serde(default)]
     pub distillation: Option<DistillationPlan>,

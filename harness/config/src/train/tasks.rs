@@ -65,6 +65,7 @@ impl TrainTasks {
         }
         if problems.is_empty() {
             problems.extend(process_rewards_exist(train, &families));
+            problems.extend(judges_are_asked(train, &families));
             problems.extend(demonstrations_exist(train, &families));
         }
         let lists = train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable);
@@ -113,19 +114,37 @@ impl TrainTasks {
 
 /// A weight of process rewards, where no task gives any.
 fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
-    let weight = train.rl.as_ref().map_or(0.0, |rl| rl.process_weight);
+    let rl = train.rl.as_ref()?;
+    let weight = rl.process_weight;
     let gives_none = |task: &Arc<TaskSpec>| match &task.env {
         EnvSpec::Toolcall(toolcall) => toolcall.step_rewards.is_empty(),
         // Whether they do is seen when they run.
         EnvSpec::Custom(_) => false,
         _ => true,
     };
-    if weight == 0.0 || !families.iter().flat_map(|family| &family.train).all(gives_none) {
+    if weight == 0.0 || rl.judges_turns() || !families.iter().flat_map(|family| &family.train).all(gives_none)
+    {
         return None;
     }
     let message = format!("`process_weight` is {weight}, and no task of these suites gives process rewards");
-    let help = "give tool-call tasks `step_rewards`, or leave `process_weight` out";
+    let help =
+        "give tool-call tasks `step_rewards`, have turns judged by `judging:`, or leave `process_weight` out";
     Some(Problem::new(message, help))
+}
+
+/// A judge of turns, where every task says itself what they are worth: those keep theirs.
+fn judges_are_asked(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
+    let rl = train.rl.as_ref()?;
+    let gives_some = |task: &Arc<TaskSpec>| match &task.env {
+        EnvSpec::Toolcall(toolcall) => !toolcall.step_rewards.is_empty(),
+        _ => false,
+    };
+    let mut tasks = families.iter().flat_map(|family| &family.train).peekable();
+    if !rl.judges_turns() || rl.judges_hint() || tasks.peek().is_none() || !tasks.all(gives_some) {
+        return None;
+    }
+    let message = "turns are to be judged, and every task of these suites gives process rewards itself, which count alone";
+    Some(Problem::new(message, "leave out `judging`, or the `step_rewards` of the suites"))
 }
 
 /// Demonstrations as the only hints, where no task has one.

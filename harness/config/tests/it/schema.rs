@@ -291,6 +291,8 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("WarmStart", train("warm_start: { zzz: 1 }")),
         ("Optimizer", train("warm_start: { optimizer: { zzz: 1 } }")),
         ("Rl", train("rl: { zzz: 1 }")),
+        ("Judging", train("rl: { judging: { zzz: 1 } }")),
+        ("TurnRule", train("rl: { judging: { rules: [{ zzz: 1 }] } }")),
         ("Distillation", train("rl: { distillation: { zzz: 1 } }")),
         ("Lora", train("rl: { lora: { zzz: 1 } }")),
         ("Loss", train("rl: { loss: { zzz: 1 } }")),

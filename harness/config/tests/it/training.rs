@@ -453,6 +453,14 @@ fn what_cannot_be_planned_is_refused() {
     let error =
         TrainTasks::load(&with("{ path: ../../good/minimal }", "rl: { process_weight: 0.5 }")).unwrap_err();
     insta::assert_snapshot!("train_without_process_rewards", rendered(&error));
+    let judged =
+        "rl: { process_weight: 0.5, judging: { rules: [{ where: reply, matches: rm, verdict: -1 }] } }";
+    assert!(TrainTasks::load(&with("{ path: ../../good/minimal }", judged)).is_ok(), "turns are judged");
+    let (_folder, rewarding) = rewarding();
+    let error = TrainTasks::load(&with(&rewarding, judged)).unwrap_err();
+    insta::assert_snapshot!("train_judges_not_asked", rendered(&error));
+    let both = format!("{{ path: ../../good/oracles }}, {rewarding}");
+    assert!(TrainTasks::load(&with(&both, judged)).is_ok(), "some of them are judged");
     let sdft = with("{ path: ../../good/everything }", "rl: { objective: sdft }");
     assert!(TrainTasks::load(&sdft).is_ok(), "some of them have an oracle");
     let error =
@@ -461,6 +469,28 @@ fn what_cannot_be_planned_is_refused() {
     // A family without oracle cannot be demonstrated, and is named in its suite.
     let error = TrainTasks::load(&with("{ path: ../../good/everything }", "warm_start:")).unwrap_err();
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));
+}
+
+/// A suite whose tasks all say what their turns are worth.
+fn rewarding() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = r#"
+format: 1
+suite: rewarding
+vars: { words: [red, green, blue, white, black, brown, grey, pink, gold, teal] }
+defaults:
+  action_format: hermes
+  env: { toolcall: { tools: {}, step_rewards: [{ each: turn, reward: -0.05 }] } }
+tasks:
+  - id: say
+    template: { word: { from: words } }
+    instances: all
+    instruction: Say {{ word }}.
+    checks: [{ answer_equals: "{{ word }}" }]
+"#;
+    std::fs::write(folder.path().join("suite.yaml"), text).expect("a file");
+    let suite = format!("{{ path: {} }}", folder.path().display());
+    (folder, suite)
 }
 
 /// Words trade places only if they are words, in lists that there are.

@@ -119,9 +119,13 @@ impl Settled {
         }
         if !weighing.outcome_counts {
             // Nothing is learned from them, and they would count as trained tokens.
-            for episode in group.episodes.iter_mut().filter(|episode| !episode.is_taught()) {
-                episode.segments.clear();
-                episode.views.clear();
+            for episode in &mut group.episodes {
+                if episode.is_taught() {
+                    keep_taught(episode);
+                } else {
+                    episode.segments.clear();
+                    episode.views.clear();
+                }
             }
         }
         let newest = newest_trained(&group);
@@ -142,6 +146,15 @@ impl Settled {
         if self.is_informative() && lineage.age(self.newest) > max_staleness {
             self.verdict = Verdict::Discarded(Discard::Stale);
         }
+    }
+}
+
+/// Leaves only those tokens to be trained on that a teacher speaks of.
+fn keep_taught(episode: &mut Episode) {
+    for (segment, views) in episode.segments.iter_mut().zip(&episode.views) {
+        let mut spoken_of = vec![false; segment.len()];
+        views.iter().flat_map(|view| &view.places).for_each(|place| spoken_of[place.segment] = true);
+        segment.mask.iter_mut().zip(spoken_of).for_each(|(trained, spoken_of)| *trained &= spoken_of);
     }
 }
 
@@ -296,6 +309,17 @@ mod tests {
             settled.group.episodes.iter().map(|episode| episode.segments.len()).collect()
         };
         assert_eq!((segments(true), segments(false)), (vec![1, 1], vec![1, 0]));
+        // Nor do tokens of a turn that has no hint count there.
+        let longer = || match taught(1.0) {
+            MemberResult::Finished { reward, process, passed, mut segments, views } => {
+                segments[0].push_sampled(1, 9, -1.0, 3, 1.0);
+                MemberResult::Finished { reward, process, passed, segments, views }
+            }
+            other => other,
+        };
+        let trained =
+            |outcome_counts| settled(outcome_counts, vec![longer()]).group.episodes[0].segments[0].trained();
+        assert_eq!((trained(true), trained(false)), (2, 1));
         let verdict = |outcome_counts, members| settled(outcome_counts, members).verdict;
         let (plain, discarded) = (finished(1.0, true), Verdict::Discarded);
         assert_eq!(verdict(true, vec![taught(1.0), plain.clone()]), informative(&[0.0, 0.0]));

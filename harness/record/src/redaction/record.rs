@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::cast::cast;
 use super::redactor::Redactor;
+use crate::JudgedTurn;
 
 impl Redactor {
     /// Strikes values out of a record.
@@ -34,6 +35,21 @@ impl Redactor {
         }
         if let Some(redacted) = trajectory.cast.as_ref().and_then(|text| cast(self, text)) {
             trajectory.cast = Some(redacted);
+        }
+    }
+
+    /// Strikes values out of what judges said.
+    pub(crate) fn judged(&self, row: &mut JudgedTurn) {
+        for judgement in row.process.iter_mut().chain(&mut row.hint) {
+            judgement.missing.iter_mut().for_each(|why| {
+                self.string(why);
+            });
+            for vote in &mut judgement.votes {
+                self.string(&mut vote.reason);
+                vote.hint.iter_mut().for_each(|hint| {
+                    self.string(hint);
+                });
+            }
         }
     }
 

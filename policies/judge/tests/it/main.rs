@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, AttemptId, Boundary, CancelToken, Fault, FinishReason, Judge, Question, SlotId, Usage,
+    Action, AttemptId, Boundary, CancelToken, Fault, FinishReason, Judge, Matter, Question, SlotId, Usage,
     UsageSource, Verdict,
 };
-use clawrl_judge::ModelJudge;
+use clawrl_core::{Ballot, Role, SeenTurn};
+use clawrl_judge::{ModelJudge, PAUSE, PatientJudge};
 use clawrl_testkit::{Reply, ScriptedPolicy, task};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Asks for as many votes as there are replies.
 async fn ask(replies: Vec<Reply>, answer: &str) -> clawrl_core::Ballot {
@@ -24,8 +25,7 @@ async fn question(judge: &ModelJudge, votes: u32, answer: &str) -> clawrl_core::
         .ask(Question {
             attempt: AttemptId { slot: SlotId(0), number: 0 },
             task: &task,
-            rubric: "It is polite.",
-            answer,
+            matter: Matter::Answer { rubric: "It is polite.", answer },
             votes,
             seed: 7,
             deadline: Instant::now() + Duration::from_secs(60),
@@ -99,4 +99,96 @@ async fn i2_i3_what_a_judge_is_asked() {
     assert_ne!(first.1, second.1);
     assert_eq!(first.2, 0);
     assert!(first.0.contains("\nIt is polite.\n") && !first.0.contains("<|"), "{}", first.0);
+}
+
+const TIME: Duration = Duration::from_secs(10);
+
+/// Three votes about a turn, or about a hint for it.
+async fn turn(judge: &dyn Judge, hint: bool) -> Ballot {
+    let (task, cancel) = (Arc::new(task("greet")), CancelToken::new());
+    let seen = SeenTurn { before: "", reply: "rm a", next: Some((Role::User, "No!")) };
+    let question = Question {
+        attempt: AttemptId { slot: SlotId(0), number: 0 },
+        task: &task,
+        matter: if hint { Matter::Hint(seen) } else { Matter::Turn(seen) },
+        votes: 3,
+        seed: 7,
+        deadline: (tokio::time::Instant::now() + TIME).into_std(),
+        cancel: &cancel,
+    };
+    judge.ask(question).await
+}
+
+fn codes(ballot: &Ballot) -> Vec<&str> {
+    ballot.missing.iter().map(|fault| fault.code.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_are_read_and_babble_is_none() {
+    let replies = [
+        Reply::text("HINT: Ask first. \\boxed{1}"),
+        Reply::text("It is fine. \\boxed{-1}"),
+        Reply::text("I would ask first. \\boxed{1}"),
+    ];
+    let next = AtomicUsize::new(0);
+    let policy = ScriptedPolicy::new(move |_| replies[next.fetch_add(1, Ordering::Relaxed)].clone());
+    let ballot = turn(&ModelJudge::new(Arc::new(policy)), true).await;
+    let hints: Vec<_> = ballot.votes.iter().map(|vote| (vote.verdict, vote.hint.as_deref())).collect();
+    assert_eq!(hints, [(Verdict::Met, Some("Ask first.")), (Verdict::NotMet, None)]);
+    assert_eq!(codes(&ballot), ["vote-missing"]);
+    assert_eq!(ballot.verdict(), Some(Verdict::Undecided));
+}
+
+/// A judge that hears only while the flag is up, how often it was asked, and the flag.
+fn flagged(questions: u32) -> (PatientJudge, Arc<AtomicUsize>, Arc<AtomicBool>) {
+    let (asked, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, flag) = (Arc::clone(&asked), Arc::clone(&heard));
+    let policy = ScriptedPolicy::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if flag.load(Ordering::Relaxed) { Reply::text("\\boxed{-1}") } else { Reply::Hang }
+    });
+    (PatientJudge::new(Arc::new(ModelJudge::new(Arc::new(policy))), questions), asked, heard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn p2_a_judge_that_is_gone_is_left_alone_and_asked_again() {
+    let (judge, asked, heard) = flagged(4);
+    let began = tokio::time::Instant::now();
+    assert_eq!(codes(&turn(&judge, false).await), ["limit"; 3]);
+    assert!(began.elapsed() <= TIME, "{:?}", began.elapsed());
+    let waited = began.elapsed();
+    assert_eq!(codes(&turn(&judge, false).await), ["judge-left-alone"; 3]);
+    assert_eq!((began.elapsed(), asked.load(Ordering::Relaxed)), (waited, 3));
+    // What comes back is heard, and then is not silent because it was.
+    heard.store(true, Ordering::Relaxed);
+    tokio::time::advance(TIME * PAUSE + Duration::from_millis(1)).await;
+    assert_eq!(turn(&judge, false).await.verdict(), Some(Verdict::NotMet));
+    heard.store(false, Ordering::Relaxed);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!(codes(&turn(&judge, false).await), ["limit"; 3]);
+    assert_eq!(asked.load(Ordering::Relaxed), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p1_who_waits_for_a_place_is_out_in_time() {
+    let (judge, asked, heard) = flagged(1);
+    let began = tokio::time::Instant::now();
+    let both = tokio::join!(turn(&judge, false), turn(&judge, false));
+    assert!(began.elapsed() <= TIME, "{:?}", began.elapsed());
+    assert_eq!((codes(&both.0), codes(&both.1)), (vec!["limit"; 3], vec!["judge-left-alone"; 3]));
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    heard.store(true, Ordering::Relaxed);
+    tokio::time::advance(TIME * PAUSE).await;
+    let both = tokio::join!(turn(&judge, false), turn(&judge, false));
+    assert_eq!((both.0.votes.len(), both.1.votes.len()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_that_babbles_is_not_left_alone() {
+    let policy = ScriptedPolicy::new(|_| Reply::text("Who knows?"));
+    let judge = PatientJudge::new(Arc::new(ModelJudge::new(Arc::new(policy))), 4);
+    for _ in 0..2 {
+        let ballot = turn(&judge, false).await;
+        assert_eq!((codes(&ballot), ballot.verdict()), (vec!["vote-missing"; 3], None));
+    }
 }

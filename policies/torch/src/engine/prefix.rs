@@ -154,7 +154,6 @@ impl PrefixCache {
         self.leaves.first().map(|&(used, _)| used)
     }
 
-
     fn children(&self, parent: Option<usize>) -> &[usize] {
         match parent.and_then(|parent| self.nodes[parent].as_ref()) {
             Some(parent) => &parent.children,

@@ -304,7 +304,8 @@ impl Worker {
                     self.stats.reused_prompt_rows += slab.len() as u64;
                     let (request, reply) = (submission.request, submission.reply);
                     let place = self.running.partition_point(|other| other.owner <= owner);
-                    let sequence = Sequence::new(request, most_tokens, reply, slab, hidden, version, self.admitted);
+                    let sequence =
+                        Sequence::new(request, most_tokens, reply, slab, hidden, version, self.admitted);
                     self.admitted += 1;
                     self.running.insert(place, sequence);
                 }

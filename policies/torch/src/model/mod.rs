@@ -11,7 +11,7 @@ mod packed;
 mod params;
 
 pub use adapted::Adapted;
-pub use adapter_files::{AdapterFiles, load_adapter, load_apart, load_merged, save_adapter, policy_files};
+pub use adapter_files::{AdapterFiles, load_adapter, load_apart, load_merged, policy_files, save_adapter};
 pub use config::{ModelConfig, ModelConfigError};
 pub use files::{ModelFiles, load_params, save_params};
 pub(crate) use files::{load_tensors, save_tensors};

@@ -6,9 +6,7 @@ use std::fs;
 use clawrl_core::SlotId;
 use rustix::process::Signal;
 
-use super::ground::{
-    REPRODUCIBLE, Sampled, assert_alike, checkpoint, ground, sampled, trained, weights,
-};
+use super::ground::{REPRODUCIBLE, Sampled, assert_alike, checkpoint, ground, sampled, trained, weights};
 use crate::place::Place;
 
 /// The same with an adapter.
@@ -24,14 +22,15 @@ fn model(place: &Place, name: &str, version: u64) -> String {
 }
 
 /// What a policy's folder says to the held-out tasks, greedily: tokens, and log-probabilities by their bits.
-fn said(place: &Place, folder: &str, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
+fn answers(place: &Place, folder: &str, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
     let policy = format!("torch:{folder}");
-    place.clawrl(&["run", "signs", "--split", "held-out", "--policy", &policy, "--name", name, "--seed", "4"]);
+    place
+        .clawrl(&["run", "signs", "--split", "held-out", "--policy", &policy, "--name", name, "--seed", "4"]);
     sampled(place, name)
 }
 
-fn ids(said: &BTreeMap<SlotId, Vec<Sampled>>) -> Vec<&Vec<u32>> {
-    said.values().flatten().map(|(ids, _)| ids).collect()
+fn ids(answers: &BTreeMap<SlotId, Vec<Sampled>>) -> Vec<&Vec<u32>> {
+    answers.values().flatten().map(|(ids, _)| ids).collect()
 }
 
 #[test]
@@ -62,9 +61,9 @@ fn an_adapter_is_learned_kept_served_and_merged() {
     let adapter = model(&place, "whole", 4);
     place.clawrl(&["policy", "merge", &adapter, "--out", "merged"]).ends(0);
     assert!(place.path().join("merged/model.safetensors").exists());
-    let served = said(&place, &adapter, "served");
-    assert_eq!(ids(&served), ids(&said(&place, "merged", "merged-run")));
-    assert_ne!(served, said(&place, &model(&place, "whole", 0), "plain"), "the adapter says something");
+    let served = answers(&place, &adapter, "served");
+    assert_eq!(ids(&served), ids(&answers(&place, "merged", "merged-run")));
+    assert_ne!(served, answers(&place, &model(&place, "whole", 0), "plain"), "the adapter says something");
     // A training goes on from an adapter as from the model that it makes.
     let onward = REPRODUCIBLE.replace("{ preset: tiny }", &format!("{{ path: {adapter} }}"));
     let cut = onward.find("warm_start:").unwrap()..onward.find("rl:").unwrap();
@@ -100,7 +99,8 @@ fn an_adapter_goes_back_and_learns_on() {
         live.hears("update    3/4");
         live.signal(Signal::KILL);
         assert_eq!(live.ended().code, None);
-        let back = place.clawrl(&["policy", "rollback", &name, "--to", &to.to_string(), "--json"]).ends(0).json();
+        let back =
+            place.clawrl(&["policy", "rollback", &name, "--to", &to.to_string(), "--json"]).ends(0).json();
         let back = back["version"].as_u64().unwrap();
         assert!(weights(&place, &name, back) == weights(&place, &name, to));
         place.clawrl(&["train", "--resume", &name]).ends(0);

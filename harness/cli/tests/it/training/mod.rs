@@ -6,6 +6,7 @@ mod faulting;
 mod gating;
 mod ground;
 mod imitating;
+mod judging;
 mod killing;
 mod policy_init;
 mod profiling;

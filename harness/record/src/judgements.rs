@@ -1,0 +1,197 @@
+//! `judgements.jsonl`: what judges said of turns, in the run of a training.
+//!
+//! One row a line for each turn that was judged, in the order in which attempts were. A row is written before anybody
+//! learns from it. Like figures, rows are no part of the promise that resolutions have: a crash may cost the last of them. Attempts that
+//! a training gave up when it went back to a checkpoint keep theirs: what runs anew is another attempt.
+
+use clawrl_core::{AttemptId, Ballot, UsageTotal};
+use serde::{Deserialize, Serialize};
+
+/// What was said of one turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgedTurn {
+    /// Of which attempt.
+    pub attempt: AttemptId,
+    /// Which turn, from 0.
+    pub turn: u32,
+    /// What it was worth, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Judgement>,
+    /// What should have been known before it, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Judgement>,
+}
+
+/// The votes on one question, and what they came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// 1, 0 or -1; `None` where too few votes came.
+    pub verdict: Option<i8>,
+    /// Those that came.
+    pub votes: Vec<CastVote>,
+    /// Why the others did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// What they took, if the judge knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTotal>,
+}
+
+/// One vote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CastVote {
+    /// 1, 0 or -1.
+    pub verdict: i8,
+    /// Why, in the judge's words.
+    pub reason: String,
+    /// The hint, of a vote for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<&Ballot> for Judgement {
+    fn from(ballot: &Ballot) -> Self {
+        let cast = ballot.votes.iter().map(|vote| CastVote {
+            verdict: vote.verdict.sign(),
+            reason: vote.reason.clone(),
+            hint: vote.hint.clone(),
+        });
+        Self {
+            verdict: ballot.verdict().map(clawrl_core::Verdict::sign),
+            votes: cast.collect(),
+            missing: ballot
+                .missing
+                .iter()
+                .map(|fault| format!("{}: {}", fault.code, fault.message))
+                .collect(),
+            usage: ballot.usage,
+        }
+    }
+}
+
+impl Judgement {
+    /// The hints of those who voted for one, each once, where the majority did.
+    #[must_use]
+    pub fn hints(&self) -> Vec<&str> {
+        let mut hints: Vec<&str> = Vec::new();
+        for hint in self.votes.iter().filter_map(|vote| vote.hint.as_deref()) {
+            if self.verdict == Some(1) && !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        hints
+    }
+
+    /// The share of the votes that say what most of them say; nothing where fewer than two came.
+    #[must_use]
+    pub fn agreement(&self) -> Option<f64> {
+        let count = |of: i8| self.votes.iter().filter(|vote| vote.verdict == of).count();
+        let most = [1, 0, -1].into_iter().map(count).max().unwrap_or_default();
+        (self.votes.len() > 1).then(|| most as f64 / self.votes.len() as f64)
+    }
+
+    /// In a few words, with a reason of those who prevailed.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let count = |of: i8| self.votes.iter().filter(|vote| vote.verdict == of).count();
+        let parts = [
+            (count(1), "for it"),
+            (count(-1), "against"),
+            (count(0), "undecided"),
+            (self.missing.len(), "missing"),
+        ];
+        let counted = parts.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}"));
+        let counted = counted.collect::<Vec<_>>().join(", ");
+        let Some(verdict) = self.verdict else {
+            let why = self.missing.first().map_or(String::new(), |why| format!("; {why}"));
+            return format!("unjudged ({counted}){why}");
+        };
+        let said = self.votes.iter().find(|vote| vote.verdict == verdict && !vote.reason.is_empty());
+        let said = said.map_or(String::new(), |vote| format!(": {}", vote.reason));
+        format!("{verdict} ({counted}){said}")
+    }
+}
+
+/// Rows of one attempt. A torn last line is left out.
+///
+/// # Errors
+/// Number of the line, from 1, and what is wrong with it.
+pub(crate) fn of_attempt(
+    bytes: &[u8],
+    attempt: AttemptId,
+) -> Result<Vec<JudgedTurn>, (usize, serde_json::Error)> {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate();
+    let rows = lines.map(|(index, line)| serde_json::from_slice(line).map_err(|error| (index + 1, error)));
+    rows.filter(|row| row.as_ref().map_or(true, |row: &JudgedTurn| row.attempt == attempt)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{Boundary, Fault, SlotId, Verdict, Vote};
+
+    use super::*;
+
+    fn ballot(votes: &[(Verdict, Option<&str>)], missing: usize) -> Ballot {
+        let vote = |(verdict, hint): &(Verdict, Option<&str>)| Vote {
+            verdict: *verdict,
+            reason: format!("{verdict:?}."),
+            hint: hint.map(str::to_owned),
+        };
+        let fault = Fault::transient(Boundary::Policy, "limit", "too late");
+        Ballot { votes: votes.iter().map(vote).collect(), missing: vec![fault; missing], usage: None }
+    }
+
+    #[test]
+    fn a_judgement_in_words() {
+        use Verdict::{Met, NotMet, Undecided};
+        let check = |votes: &[(Verdict, Option<&str>)], missing, expected: &str, hints: &[&str]| {
+            let judgement = Judgement::from(&ballot(votes, missing));
+            assert_eq!((judgement.words().as_str(), judgement.hints().as_slice()), (expected, hints));
+        };
+        let (two, one) = ((Met, Some("Look in b.")), (Met, Some("Ask.")));
+        check(
+            &[two, (NotMet, None), one, two],
+            1,
+            "1 (3 for it, 1 against, 1 missing): Met.",
+            &["Look in b.", "Ask."],
+        );
+        check(&[two, (NotMet, None)], 1, "0 (1 for it, 1 against, 1 missing)", &[]);
+        check(&[(Undecided, None)], 0, "0 (1 undecided): Undecided.", &[]);
+        check(&[two], 2, "unjudged (1 for it, 2 missing); limit: too late", &[]);
+    }
+
+    #[test]
+    fn agreement_is_of_those_who_voted() {
+        use Verdict::{Met, NotMet, Undecided};
+        let check = |verdicts: &[Verdict], expected| {
+            let votes: Vec<_> = verdicts.iter().map(|&verdict| (verdict, None)).collect();
+            assert_eq!(Judgement::from(&ballot(&votes, 1)).agreement(), expected, "{verdicts:?}");
+        };
+        check(&[Met, Met], Some(1.0));
+        check(&[Met, NotMet, Undecided, Met], Some(0.5));
+        check(&[Undecided], None);
+    }
+
+    #[test]
+    fn rows_of_an_attempt_are_found_and_a_torn_one_is_none() {
+        let attempt = |slot| AttemptId { slot: SlotId(slot), number: 1 };
+        let row = |slot, turn| JudgedTurn {
+            attempt: attempt(slot),
+            turn,
+            process: Some(Judgement::from(&ballot(&[(Verdict::Met, None)], 2))),
+            hint: None,
+        };
+        let rows = [row(1, 0), row(2, 0), row(1, 1)];
+        let mut bytes: Vec<u8> = Vec::new();
+        for row in &rows {
+            bytes.extend(serde_json::to_vec(row).unwrap());
+            bytes.push(b'\n');
+        }
+        bytes.extend(b"{\"attempt\":");
+        assert_eq!(of_attempt(&bytes, attempt(1)).unwrap(), [rows[0].clone(), rows[2].clone()]);
+        bytes.push(b'\n');
+        assert_eq!(of_attempt(&bytes, attempt(1)).unwrap_err().0, 4);
+        assert_eq!(of_attempt(b"", attempt(1)).unwrap(), []);
+    }
+}
