@@ -194,10 +194,10 @@ mod tests {
         #[test]
         fn i1_a_divergence_is_never_negative(pairs in prop::collection::vec((-9.0..0.0f32, -9.0..0.0f32), 1..20)) {
             let sample = sample(pairs.len());
-            let column = |of: fn(&(f32, f32)) -> f32| [vec![0.0], pairs.iter().map(of).collect()].concat();
+            let column = |of: fn(&(f32, f32)) -> f32| [[vec![0.0], pairs.iter().map(of).collect()].concat()];
             let (accepted, new) = (column(|pair| pair.0), column(|pair| pair.1));
-            prop_assert!(mean_divergence(&[&sample], &[accepted.clone()], &[new]) >= 0.0);
-            prop_assert_eq!(mean_divergence(&[&sample], &[accepted.clone()], &[accepted]), 0.0);
+            prop_assert!(mean_divergence(&[&sample], &accepted, &new) >= 0.0);
+            prop_assert_eq!(mean_divergence(&[&sample], &accepted, &accepted), 0.0);
         }
     }
 }

@@ -24,3 +24,24 @@ fn evaluated_after_every_update_it_makes_them_all_and_loses_no_group() {
     assert!(oldest <= 2.0, "a token of {oldest} versions ago was trained on");
     assert!(oldest > 0.0, "sampling never ran ahead");
 }
+
+/// Attempts at these tasks have two turns, and end by that.
+#[test]
+fn what_a_limit_cut_earns_less_or_is_not_trained_on() {
+    let with = |how: &str| LUCKY.replace("updates: 4,", &format!("updates: 6, overlong: {how},"));
+    let place = lucky(&with("soft"), "");
+    trained(&place, "soft");
+    for update in place.run("soft").updates().unwrap().iter().filter(|update| update.update > 0) {
+        let figure = |metric| update.get(metric).unwrap();
+        assert!(figure(Metric::TrainEpisodesOverlongCount) > 0.0);
+        let lost = figure(Metric::TrainSuccessRatio) - figure(Metric::TrainRewardMean);
+        assert!((lost - 1.0).abs() < 1e-9, "{lost}");
+        assert_eq!(figure(Metric::TrainTokensOverlongCount), 0.0);
+    }
+    std::fs::write(place.path().join("train.yaml"), with("mask")).unwrap();
+    let said = place.clawrl(&["train", "train.yaml", "--name", "mask"]).ends(9);
+    assert!(said.err.contains("had no token to train on"), "{}", said.err);
+    let masked = place.run("mask").updates().unwrap();
+    let masked = masked.iter().filter_map(|update| update.get(Metric::TrainTokensOverlongCount));
+    assert!(masked.sum::<f64>() > 0.0);
+}
