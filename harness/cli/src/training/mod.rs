@@ -4,6 +4,7 @@
 //! which collects episodes into groups, makes updates and publishes parameters; the engine has another. They are
 //! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
 
+mod beginning;
 mod command;
 mod corpus;
 mod display;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clawrl_config::{
-    Advantage, PolicySource, Preset, RlPlan, Teacher, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
+    Advantage, PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
 };
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
@@ -24,13 +24,13 @@ use clawrl_record::{
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
-    AdapterName, AdapterPublisher, Alone, Base, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig,
-    LearnerSetup, ModelFiles, Params, PresetRequest, Publisher, ReplySampling, TorchError, TorchLearner,
-    TorchPolicy, Unpublished, configure_threads, init_adapter, init_policy, load_merged, load_params,
-    policy_files, save_params,
+    AdapterName, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, ModelFiles, Params,
+    PresetRequest, ReplySampling, TorchPolicy, Unpublished, configure_threads, init_policy, load_merged,
+    policy_files,
 };
 use tokio::sync::watch;
 
+use super::beginning::{Beginning, unusable};
 use super::corpus::corpus;
 use super::display::Teller;
 use super::embedded::ADAPTER;
@@ -56,11 +56,6 @@ use crate::wiring::{Executor, Machine, Work, refuse_unseen_pictures};
 
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
-
-/// Folder of the policy that reinforcement learning began with, in the training's own.
-const REFERENCE: &str = "reference";
-/// The same from the folder of a checkpoint's model.
-const REFERENCE_OF_CHECKPOINT: &str = "../../../reference";
 
 /// How a training begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,53 +92,19 @@ pub(super) struct Trained {
 }
 
 /// Everything that the steps share.
-struct Session<'a> {
-    plan: TrainPlan,
+pub(super) struct Session<'a> {
+    pub(super) plan: TrainPlan,
     /// Of reinforcement learning.
     slots: Vec<SlotSpec>,
     /// Of the tasks of those: the number of its family.
     kinds: Vec<u32>,
-    tasks: TrainTasks,
-    files: TrainingFiles,
-    policy_folder: PathBuf,
+    pub(super) tasks: TrainTasks,
+    pub(super) files: TrainingFiles,
+    pub(super) policy_folder: PathBuf,
     executor: &'a Executor,
     /// Where turns are judged.
     judge: Option<Arc<TurnJudge>>,
     teller: Teller,
-}
-
-/// What a learner begins from.
-struct Beginning {
-    params: Params,
-    base: Option<Base>,
-    version: u64,
-    reference: Option<Params>,
-}
-
-impl Beginning {
-    /// A whole model that nothing was learned of.
-    fn whole(params: Params) -> Self {
-        Self { params, base: None, version: 0, reference: None }
-    }
-}
-
-/// Publishes the adapter of a training.
-fn adapter_of(engine: &Engine) -> AdapterPublisher {
-    AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) }
-}
-
-/// With a gate, what a learner begins from is accepted.
-fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Failure> {
-    if rl.gate.is_some() {
-        learner.accept().map_err(unusable)?;
-    }
-    Ok(learner)
-}
-
-/// Whether the loss or a teacher looks at the policy that reinforcement learning began with.
-fn looks_back(rl: &RlPlan) -> bool {
-    let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
-    rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen)
 }
 
 /// Who judges the turns of reinforcement learning, if anybody does.
@@ -277,16 +238,6 @@ impl Session<'_> {
     }
 
     /// An engine that serves a version of these parameters.
-    /// An engine that acts by these parameters; those of an adapter, with the model that it is for.
-    fn engine(&self, version: u64, params: &Params, model: Option<&Params>) -> Result<Engine, Failure> {
-        let Some(model) = model else {
-            return Engine::start(settings::engine(&self.plan), version, params).map_err(unusable);
-        };
-        let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
-        adapter_of(&engine).publish(version, params).map_err(unusable)?;
-        Ok(engine)
-    }
-
     /// The preset's folder, unless it is there.
     fn make_policy(&self) -> Result<(), Failure> {
         let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
@@ -310,7 +261,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn checkpoints(&self) -> Checkpoints {
+    pub(super) fn checkpoints(&self) -> Checkpoints {
         checkpoints_of(&self.files, self.plan.checkpoint)
     }
 
@@ -376,103 +327,6 @@ impl Session<'_> {
             demonstrations.imitate(&mut learner, &imitation, || self.executor.interrupt(), &self.teller)?;
         self.keep_metrics(rows)?;
         Ok(learner.params().share())
-    }
-
-    fn learner(
-        &self,
-        config: LearnerConfig,
-        from: Beginning,
-        publisher: Box<dyn Publisher>,
-    ) -> Result<TorchLearner, Failure> {
-        let Beginning { params, base, version, reference } = from;
-        let model = policy_files(&self.policy_folder).map_err(unusable)?;
-        let setup = LearnerSetup {
-            config,
-            params,
-            base,
-            version,
-            reference,
-            publisher,
-            collective: Box::new(Alone),
-            checkpoints: self.checkpoints(),
-            model: &model,
-        };
-        TorchLearner::new(setup).map_err(unusable)
-    }
-
-    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
-    /// when it begins, since checkpoints of that time go.
-    fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
-        if !looks_back(rl) && rl.lora.is_none() {
-            return Ok(None);
-        }
-        let folder = self.files.folder().join(REFERENCE);
-        let files = ModelFiles::of(&folder);
-        if files.weights().exists() {
-            return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
-        }
-        if checkpoint.version > 0 {
-            let message = format!("the policy that this training began with is not in {}", folder.display());
-            let help = "the training needs it, for `kl`, as a teacher or for its adapter; train anew";
-            return Err(Failure::with_help(Exit::Results, message, help));
-        }
-        let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
-        let failed = |error: std::io::Error| {
-            Failure::new(Exit::Results, format!("cannot write {}: {error}", folder.display()))
-        };
-        std::fs::create_dir_all(&unfinished).map_err(failed)?;
-        let written = ModelFiles::of(&unfinished);
-        let params = &checkpoint.params;
-        let kept =
-            written.write_config(params.layout().config()).and_then(|()| save_params(&written, params));
-        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
-        std::fs::rename(&unfinished, &folder).map_err(failed)?;
-        std::fs::File::open(self.files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        params.copy().map(Some).map_err(unusable)
-    }
-
-    /// What acts and what learns from a checkpoint on.
-    ///
-    /// `accepted`: the version that has the checkpoint's parameters, which is an earlier one where those after it were rejected.
-    ///
-    /// # Errors
-    /// What cannot be served or learned.
-    fn take_up(
-        &self,
-        rl: &RlPlan,
-        checkpoint: Checkpoint,
-        accepted: u64,
-    ) -> Result<(Engine, TorchLearner), Failure> {
-        let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
-        let first = self.first_policy(rl, &checkpoint)?;
-        let version = checkpoint.version;
-        let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
-            let engine = self.engine(accepted, &checkpoint.params, None)?;
-            let params = checkpoint.params.share();
-            let from = Beginning { params, base: None, version, reference: first };
-            let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
-            learner.restore(checkpoint).map_err(unusable)?;
-            return Ok((engine, accepting(rl, learner)?));
-        };
-        let is_adapter = checkpoint.params.layout().lora().is_some();
-        // Until its first update a training has a whole model.
-        let params = if is_adapter {
-            checkpoint.params.share()
-        } else {
-            init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, Device::Cpu)
-                .map_err(unusable)?
-        };
-        let engine = self.engine(accepted, &params, Some(model))?;
-        // An adapter of zeros changes nothing: it is the model that learning began with.
-        let unchanged = || Params::zeros(Arc::clone(params.layout()), Device::Cpu).map_err(unusable);
-        let reference = looks_back(rl).then(unchanged).transpose()?;
-        let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
-        let from = Beginning { params, base, version, reference };
-        let mut learner = self.learner(config, from, Box::new(adapter_of(&engine)))?;
-        if is_adapter {
-            learner.restore(checkpoint).map_err(unusable)?;
-        }
-        Ok((engine, accepting(rl, learner)?))
     }
 
     /// What watches the policy; of a training that is taken up, with what its updates showed.
@@ -837,15 +691,6 @@ fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, F
     let message = format!("suite {name} has changed since the training began: {path}");
     let help = "restore it, or train anew under another name";
     Err(Failure::with_help(Exit::Refused, message, help))
-}
-
-fn unusable(error: TorchError) -> Failure {
-    let exit = match error {
-        TorchError::Checkpoint(_) => Exit::Results,
-        TorchError::Model(_) => Exit::Refused,
-        _ => Exit::Environment,
-    };
-    Failure::new(exit, error.to_string())
 }
 
 #[cfg(test)]
