@@ -303,6 +303,28 @@ mod tests {
         );
     }
 
+    /// What is smaller than bf16 tells apart is still there when a merged model was written and read.
+    #[test]
+    fn a_merged_model_is_kept_in_fp32_whatever_its_base_is_kept_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = ModelConfig::tiny(512, 0);
+        "bfloat16".clone_into(&mut config.dtype);
+        let model = init_params(Arc::new(ParamLayout::new(config.clone())), 7, Device::Cpu).unwrap();
+        let lora = LoraConfig { rank: 2, alpha: 2.0, targets: vec![LoraTarget::OProj] };
+        let adapter = init_adapter(&config, &lora, 3, Device::Cpu).unwrap();
+        let layer = adapter.layer_adapter(0).unwrap();
+        let _ = layer.of(LoraTarget::OProj).unwrap().b.shallow_clone().f_fill_(1e-5).unwrap();
+        let merged = model.merged(&adapter).unwrap();
+        let files = ModelFiles::of(folder.path());
+        files.write_config(merged.layout().config()).unwrap();
+        save_params(&files, &merged).unwrap();
+        let read = load_params(&files, Device::Cpu).unwrap();
+        assert!(read.flat().equal(merged.flat()) && !read.flat().equal(model.flat()));
+        // Models of two types are compared by what they hold.
+        let apart = read.distances(&model).unwrap();
+        assert!(apart.iter().any(|(part, apart)| part == "self_attn.o_proj" && *apart > 0.0), "{apart:?}");
+    }
+
     #[test]
     fn each_file_that_an_adapter_lacks_is_its_models() {
         let (folder, ..) = folder();
