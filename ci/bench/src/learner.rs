@@ -10,7 +10,7 @@
 //! rises over what it was before the step, by the kernel's high-water mark.
 
 use std::fs;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,9 +19,8 @@ use clap::ValueEnum;
 use clawrl_core::{AttemptId, SlotId, SplitMix64};
 use clawrl_learn::{Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
-    Activations, Alone, Checkpoints, Device, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles,
-    OptimizerConfig, ParamLayout, Retention, TorchLearner, Unpublished, configure_threads, init_params,
-    load_params, save_params,
+    Alone, Checkpoints, Device, LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Retention, TorchLearner,
+    Unpublished, configure_threads, init_params, load_params, save_params,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -30,6 +29,7 @@ use crate::Failure;
 use crate::python::Peer;
 use crate::rows;
 use crate::table::{Sample, render};
+use crate::training::learner_config;
 
 const SCRIPT: &str = include_str!("../peers/transformers_learner.py");
 /// As of the preset `tiny` with a full vocabulary.
@@ -170,27 +170,10 @@ impl Models {
 
     fn learner(&self, model: &Path, threads: u32) -> Result<TorchLearner, Failure> {
         configure_threads(NonZeroUsize::new(threads as usize).unwrap_or(NonZeroUsize::MIN))?;
-        let config = LearnerConfig {
-            loss: PolicyLoss { weighting: Weighting::None, ..PolicyLoss::default() },
-            optimizer: OptimizerConfig {
-                learning_rate: 1e-4,
-                beta1: 0.9,
-                beta2: 0.99,
-                weight_decay: 0.0,
-                epsilon: 1e-8,
-                max_grad_norm: 1.0,
-                warm_up_steps: 0,
-                decay: None,
-            },
-            minibatches: NonZeroU32::MIN,
-            micro_batch_tokens: NonZeroU32::MIN.saturating_add(8_191),
-            activations: Activations::Keep,
-            max_skipped_steps: 0,
-            teacher: None,
-        };
+        let loss = PolicyLoss { weighting: Weighting::None, ..PolicyLoss::default() };
         let files = ModelFiles::of(model);
         Ok(TorchLearner::new(LearnerSetup {
-            config,
+            config: learner_config(loss),
             params: load_params(&files, Device::Cpu)?,
             base: None,
             version: 0,

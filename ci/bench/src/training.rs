@@ -128,9 +128,10 @@ fn too_few(trained: &Trained, config: &TrainingConfig) -> Failure {
     format!("{} updates were made, not {}", trained.updates, config.updates).into()
 }
 
-fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure> {
-    let config = LearnerConfig {
-        loss: PolicyLoss::default(),
+/// One step of AdamW on each batch, nothing decayed, nothing skipped.
+pub(crate) fn learner_config(loss: PolicyLoss) -> LearnerConfig {
+    LearnerConfig {
+        loss,
         optimizer: OptimizerConfig {
             learning_rate: LEARNING_RATE,
             beta1: 0.9,
@@ -146,10 +147,13 @@ fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure
         activations: Activations::Keep,
         max_skipped_steps: 0,
         teacher: None,
-    };
+    }
+}
+
+fn learner(policy: &TinyPolicy, engine: &Engine) -> Result<TorchLearner, Failure> {
     let keep = Retention { weights: 1, moments: 1 };
     Ok(TorchLearner::new(LearnerSetup {
-        config,
+        config: learner_config(PolicyLoss::default()),
         params: policy.params()?,
         base: None,
         version: 0,

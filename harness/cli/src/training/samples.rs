@@ -311,29 +311,36 @@ mod tests {
         check(ActionFormat::Hermes, &[&first, &second]);
     }
 
-    #[test]
-    fn a_teacher_is_asked_about_the_tokens_that_were_sampled_with_the_hint_before_them() {
-        let chat = chat();
-        let trajectory = Trajectory {
+    /// Replies `x` and `peel`.
+    fn two_turns(chat: &Chat) -> Trajectory {
+        let said = |said| {
+            let mut turn = turn(Observation::from_text("a"));
+            turn.reply = Message::text(Role::Assistant, said);
+            turn.tokens = Some(demonstrated_tokens(chat, said).unwrap());
+            turn
+        };
+        Trajectory {
             prompt: vec![Message::text(Role::User, "up")],
             reset: Observation::default(),
-            turns: ["x", "peel"]
-                .map(|said| {
-                    let mut turn = turn(Observation::from_text("a"));
-                    turn.reply = Message::text(Role::Assistant, said);
-                    turn.tokens = Some(demonstrated_tokens(&chat, said).unwrap());
-                    turn
-                })
-                .into(),
+            turns: ["x", "peel"].map(said).into(),
             cast: None,
-        };
-        let reading = Reading {
-            chat: &chat,
+        }
+    }
+
+    fn reading(chat: &Chat) -> Reading<'_> {
+        Reading {
+            chat,
             format: ActionFormat::Raw,
             reward: Reward::Passed,
             map: RewardMap::default(),
             temperature: 1.0,
-        };
+        }
+    }
+
+    #[test]
+    fn a_teacher_is_asked_about_the_tokens_that_were_sampled_with_the_hint_before_them() {
+        let chat = chat();
+        let (trajectory, reading) = (two_turns(&chat), reading(&chat));
         let segments = reading.segments(&trajectory, None).unwrap();
         let views = |most| reading.views(&trajectory, &segments, "peel", most).unwrap();
         let found = views(usize::MAX).unwrap();
@@ -368,26 +375,7 @@ mod tests {
     #[test]
     fn a_teacher_is_asked_about_a_turn_with_its_hint_before_it() {
         let chat = chat();
-        let trajectory = Trajectory {
-            prompt: vec![Message::text(Role::User, "up")],
-            reset: Observation::default(),
-            turns: ["x", "peel"]
-                .map(|said| {
-                    let mut turn = turn(Observation::from_text("a"));
-                    turn.reply = Message::text(Role::Assistant, said);
-                    turn.tokens = Some(demonstrated_tokens(&chat, said).unwrap());
-                    turn
-                })
-                .into(),
-            cast: None,
-        };
-        let reading = Reading {
-            chat: &chat,
-            format: ActionFormat::Raw,
-            reward: Reward::Passed,
-            temperature: 1.0,
-            map: RewardMap::default(),
-        };
+        let (trajectory, reading) = (two_turns(&chat), reading(&chat));
         let segments = reading.segments(&trajectory, None).unwrap();
         let hints = |turn, hints: &[&str]| TurnHints {
             turn,
