@@ -38,6 +38,9 @@ const VOCABULARY: i64 = 1_500;
 const WIDE_VOCABULARY: i64 = 151_936;
 /// How far the sides' losses and norms may be apart, relatively: rounding of fp32 in another order.
 const TOLERANCE: f64 = 1e-3;
+/// Log-probability that tokens were recorded with, which enters nothing without a correction. It is low, since segments that are far
+/// less probable to the learner than they were recorded with are dropped.
+const BEHAVIOUR: f32 = -30.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -219,7 +222,7 @@ fn descended(learner: &TorchLearner, samples: &[Asked]) -> Result<Done, Failure>
     let sample = |(number, asked): (u32, &Asked)| {
         let (mut segment, context) = (Segment::default(), &asked.ids[..asked.first]);
         segment.push_context(context);
-        asked.ids[asked.first..].iter().for_each(|&id| segment.push_sampled(0, id, 0.0, 0, 1.0));
+        asked.ids[asked.first..].iter().for_each(|&id| segment.push_sampled(0, id, BEHAVIOUR, 0, 1.0));
         TrainSample {
             attempt: AttemptId { slot: SlotId(number), number: 0 },
             advantages: vec![asked.advantage; segment.len()],
