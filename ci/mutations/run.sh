@@ -61,7 +61,7 @@ mistake 'long episodes weigh more' clawrl-learn 'aggregation::' \
 mistake 'the normaliser is that of a micro-batch' clawrl-torch 'an_update_is_that_of_pytorch|a_step_of_every_objective' \
     $learn/aggregation.rs 's/Aggregation::TokenMean => totals\.tokens as f64,/Aggregation::TokenMean => totals.tokens.min(8) as f64,/'
 mistake 'a prefix serves another version' clawrl-torch 'weights_change_between|two_versions_computed' \
-    $torch/engine/worker.rs 's/self\.caches\.restart\(None, self\.weights\.version\);\n(\s+)for/for/; s/sequence\.origin = version\.filter\(\|_\| sequence\.slab\.len\(\) == 0\);/let _ = version;/'
+    $torch/engine/prefixes.rs 's/tree\.find\(self\.clock, version,/tree.find(self.clock, 0,/; s/tree\.insert\(self\.clock, version,/tree.insert(self.clock, 0,/; s/self\.trees\.insert\(owner, PrefixCache::new\(version\)\);/let _ = version; self.trees.entry(owner).or_insert_with(|| PrefixCache::new(0));/'
 mistake 'a prefix serves another adapter' clawrl-torch 'an_owner_finds|every_request_gets_the_adapter' \
     $torch/engine/prefixes.rs 's/self\.trees\.get_mut\(owner\)/self.trees.values_mut().next()/g'
 mistake 'a running reply is ended by an update' clawrl-torch 'weights_change_between' \
@@ -74,6 +74,9 @@ mistake 'the mask of a cached prefix is top-left' clawrl-torch 'log_probabilitie
     $torch/engine/kernels/attention.rs 's/last\[position % PAGE \+ 1\.\.\]/last[(position % PAGE).min(1) + 1..]/'
 mistake 'the clip of GRPO is that of GSPO' clawrl-torch 'a_step_of_every_objective' \
     $learn/loss_config.rs 's/SEQUENCE: Self = Self \{ low: 3e-4, high: 4e-4 \}/SEQUENCE: Self = Self { low: 0.2, high: 0.28 }/'
+mistake 'an attempt that was cut has answered that there is nothing' clawrl-workspace 'right_and_wrong_answers' \
+    envs/workspace/src/answers/answer.rs \
+    's/let Some\(answer\) = answer else \{ return Ok\(Finding::fail\("no answer was submitted"\)\) \};/let answer = answer.unwrap_or_default();/'
 
 printf '%d noticed, %d missed\n' "$noticed" "${#missed[@]}"
 ((${#missed[@]} == 0))

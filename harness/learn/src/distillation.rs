@@ -26,11 +26,13 @@ pub struct Distillation {
     pub bound: f64,
     /// Which tokens the teacher is asked about.
     pub form: DistillationForm,
+    /// Versions in which the weight falls along a line to 0; `None` keeps it.
+    pub fade: Option<NonZeroU32>,
 }
 
 impl Default for Distillation {
     fn default() -> Self {
-        Self { weight: 1.0, bound: 1.0, form: DistillationForm::default() }
+        Self { weight: 1.0, bound: 1.0, form: DistillationForm::default(), fade: None }
     }
 }
 
@@ -62,6 +64,13 @@ pub enum CandidateWeight {
 }
 
 impl Distillation {
+    /// What it is for the update of these parameters; nothing once the weight has fallen to 0.
+    #[must_use]
+    pub fn at(self, version: u64) -> Option<Self> {
+        let share = self.fade.map_or(1.0, |fade| 1.0 - version as f64 / f64::from(fade.get()));
+        (share > 0.0).then_some(Self { weight: share * self.weight, ..self })
+    }
+
     /// d: how much more probable the teacher finds a token than the policy did, bounded.
     #[must_use]
     pub fn difference(&self, teacher: f32, proximal: f32) -> f64 {
@@ -154,6 +163,17 @@ mod tests {
 
     fn row<'a>(current: &'a [f32], proximal: &'a [f32], teacher: &'a [f32]) -> Option<Candidates<'a>> {
         Some(Candidates { current, proximal, teacher })
+    }
+
+    #[test]
+    fn a_weight_that_fades_falls_along_a_line_and_is_gone() {
+        let weight = |fade, version| {
+            let config = Distillation { weight: 0.5, fade: NonZeroU32::new(fade), ..Distillation::default() };
+            config.at(version).map(|at| at.weight)
+        };
+        assert_eq!([0, 1, 2, 3].map(|version| weight(4, version)), [0.5, 0.375, 0.25, 0.125].map(Some));
+        assert_eq!([weight(4, 4), weight(4, 5), weight(1, 1)], [None; 3]);
+        assert_eq!(weight(0, 1_000), Some(0.5), "0 stands for none");
     }
 
     #[test]

@@ -196,6 +196,12 @@ impl Weighting {
 }
 
 impl PolicyLoss {
+    /// What it is for the update of these parameters: a teacher's weight may fall with the versions.
+    #[must_use]
+    pub fn at(self, version: u64) -> Self {
+        Self { distillation: self.distillation.and_then(|distillation| distillation.at(version)), ..self }
+    }
+
     /// Checks every range.
     ///
     /// # Errors
@@ -215,7 +221,7 @@ impl PolicyLoss {
             return Err(LossConfigError::Weighting);
         }
         require("outcome_weight", self.outcome_weight, self.outcome_weight >= 0.0, "it is at least 0")?;
-        if let Some(Distillation { weight, bound, form }) = self.distillation {
+        if let Some(Distillation { weight, bound, form, fade: _ }) = self.distillation {
             require("distillation", weight, weight > 0.0, "it is over 0")?;
             require("bound", bound, bound > 0.0, "it is over 0")?;
             let is_clipped = matches!(self.surrogate, Surrogate::Token { .. });

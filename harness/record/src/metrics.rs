@@ -94,6 +94,10 @@ pub enum Metric {
     TrainVotesMissingCount,
     /// Share of the votes on a turn that say what most of them say; mean over turns with two votes at least.
     TrainVoteAgreementRatio,
+    /// Tokens of prompts and replies of the judge of turns, by its own count, since the last update.
+    TrainJudgeTokensCount,
+    /// What they cost, by the prices of its policy file.
+    TrainJudgeCostUsd,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
     /// Age of the oldest trained token at the start of the batch.
@@ -148,7 +152,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 65] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -187,6 +191,8 @@ impl Metric {
         Self::TrainTurnsUnjudgedCount,
         Self::TrainVotesMissingCount,
         Self::TrainVoteAgreementRatio,
+        Self::TrainJudgeTokensCount,
+        Self::TrainJudgeCostUsd,
         Self::TrainStalenessMeanVersions,
         Self::TrainStalenessMaxVersions,
         Self::TrainGroupsTriedCount,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clawrl_core::UsageTotal;
 use clawrl_learn::{BatchStats, UpdateReport};
 use clawrl_record::JudgedTurn;
 
@@ -46,6 +47,8 @@ pub(super) struct JudgingFigures {
     /// Questions with two votes or more, and the sum of how far those agree.
     pub(super) compared: u64,
     pub(super) agreement: f64,
+    /// What the votes took, where the judge says.
+    pub(super) usage: UsageTotal,
 }
 
 impl JudgingFigures {
@@ -57,6 +60,7 @@ impl JudgingFigures {
                 None => self.unjudged += 1,
             }
             self.missing_votes += judgement.missing.len() as u64;
+            judgement.usage.iter().for_each(|usage| self.usage.merge(usage));
             if let Some(agreement) = judgement.agreement() {
                 self.compared += 1;
                 self.agreement += agreement;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_config::RlPlan;
-use clawrl_core::{GroupId, RunPlan, TaskSpec};
+use clawrl_config::{DistillationPlan, RlPlan};
+use clawrl_core::{GroupId, RunPlan, TaskSpec, UsageTotal};
 use clawrl_learn::{
     Collapse, CollapseGuard, EpisodeLength, FormedBatch, GroupStream, LearnError, Learner, MemberResult,
     StreamEnd, StreamError, StreamSnapshot, Vitals, repetition,
@@ -177,7 +177,10 @@ impl Learning {
         }
         let mut members = self.unsettled.remove(&slot.group).unwrap_or_default();
         members.sort_by_key(|member| member.record.attempt);
-        let hints = match &self.rl.distillation {
+        let version = self.learner.version();
+        // Who is no longer asked needs no hint, and no group is kept for one.
+        let asks = |it: &&DistillationPlan| it.fade_updates.is_none_or(|fade| version < u64::from(fade));
+        let hints = match self.rl.distillation.as_ref().filter(asks) {
             Some(distillation) => hints(distillation, &self.chat, self.rl.reward, task, &members),
             None => vec![Hint::None; members.len()],
         };
@@ -319,11 +322,14 @@ impl Learning {
         let mut rows = MetricRow::of_update(now, update, &figures);
         if self.rl.judging.is_some() {
             let judging = sampled.judging;
+            let UsageTotal { input_tokens, output_tokens, cost_nano_usd, .. } = judging.usage;
             let figures = [
                 (Metric::TrainTurnsJudgedCount, judging.judged as f64),
                 (Metric::TrainTurnsUnjudgedCount, judging.unjudged as f64),
                 (Metric::TrainVotesMissingCount, judging.missing_votes as f64),
                 (Metric::TrainVoteAgreementRatio, judging.mean_agreement()),
+                (Metric::TrainJudgeTokensCount, input_tokens.saturating_add(output_tokens) as f64),
+                (Metric::TrainJudgeCostUsd, cost_nano_usd.map_or(f64::NAN, |nano| nano as f64 / 1e9)),
             ];
             rows.extend(MetricRow::of_update(now, update, &figures));
         }

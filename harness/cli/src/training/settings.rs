@@ -138,6 +138,7 @@ fn distillation(plan: &DistillationPlan) -> Distillation {
         form: plan
             .top_k
             .map_or(DistillationForm::Sampled, |k| DistillationForm::TopK { k: positive(k), weight }),
+        fade: plan.fade_updates.map(positive),
     }
 }
 

@@ -37,6 +37,9 @@ pub(crate) struct DistillationFile {
     /// What the teacher's term is multiplied by. That of the outcome is `outcome_weight`. Default: 1.
     #[schemars(range(min = 0.0, max = bounds::MAX_TERM_WEIGHT))]
     weight: Option<Located<f64>>,
+    /// Updates in which `weight` falls along a line to 0; from then on nobody is asked. Default: it stays as it is.
+    #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
+    fade_updates: Option<Located<i64>>,
     /// The most that teacher and policy may differ at a token, in nats. Default: 1.
     #[schemars(range(min = 0.0))]
     bound: Option<Located<f64>>,
@@ -66,6 +69,9 @@ pub(crate) struct DistillationFile {
 pub struct DistillationPlan {
     /// What its term is multiplied by.
     pub weight: f64,
+    /// Updates in which that falls along a line to 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fade_updates: Option<u32>,
     /// Bound of a difference of log-probabilities, nats.
     pub bound: f64,
     /// Whose parameters it has.
@@ -143,6 +149,7 @@ impl Default for DistillationPlan {
     fn default() -> Self {
         Self {
             weight: 1.0,
+            fade_updates: None,
             bound: 1.0,
             teacher: Teacher::default(),
             ema_decay: 0.95,
@@ -175,6 +182,7 @@ impl fmt::Display for DistillationPlan {
             HintedEpisodes::Constant => " for groups of one reward",
         };
         write!(f, "{teacher}, hints of {}{episodes}, weight {}", sources.join(" or "), self.weight)?;
+        self.fade_updates.map_or(Ok(()), |updates| write!(f, " that falls to 0 in {updates} updates"))?;
         self.top_k.map_or(Ok(()), |k| write!(f, ", {k} candidates a token"))
     }
 }
@@ -226,6 +234,10 @@ impl Checker {
         let top_k = file.top_k.as_ref();
         let plan = DistillationPlan {
             weight: findings.real("weight", file.weight.as_ref(), &WEIGHT, default.weight),
+            fade_updates: file
+                .fade_updates
+                .as_ref()
+                .map(|number| findings.whole("fade_updates", Some(number), 1..=bounds::MAX_UPDATES, 1)),
             bound: findings.real("bound", file.bound.as_ref(), &ABOVE_0, default.bound),
             teacher: file.teacher.unwrap_or(default.teacher),
             ema_decay: findings.real("ema_decay", file.ema_decay.as_ref(), &DECAY, default.ema_decay),
@@ -295,6 +307,13 @@ impl Checker {
                 let help = "leave it out, or write an `outcome_weight` above 0, or `objective: combined`";
                 self.problem(span, message, "never looked at", help);
             }
+        }
+        let fade = file.distillation.as_ref().and_then(|distillation| distillation.fade_updates.as_ref());
+        if let Some(fade) = fade.filter(|_| plan.outcome_weight == 0.0) {
+            let message = "without its teacher nothing is learned from, since outcomes count nothing";
+            let help =
+                "leave out `fade_updates`, or write an `outcome_weight` above 0, or `objective: combined`";
+            self.problem(fade.span, message, "falls to nothing", help);
         }
         let candidates = plan.distillation.as_ref().is_some_and(|distillation| distillation.top_k.is_some());
         if candidates && plan.outcome_weight == 0.0 {

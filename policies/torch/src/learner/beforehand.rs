@@ -6,7 +6,9 @@
 //!
 //! Shapes: T tokens of a sample, K candidates of each.
 
-use clawrl_learn::{DistillationForm, Objective, TeacherView, TrainBatch, TrainSample, ViewPlace};
+use clawrl_learn::{
+    DistillationForm, Learner as _, Objective, TeacherView, TrainBatch, TrainSample, ViewPlace,
+};
 
 use super::micro_batch::Scores;
 use super::torch_learner::TorchLearner;
@@ -59,9 +61,8 @@ impl TorchLearner {
         if let Some(reference) = self.targets.reference().filter(|_| self.config.loss.kl.is_some()) {
             beforehand.reference = Some(self.score(reference, samples)?.logprobs);
         }
-        if let Some((teacher, distillation)) =
-            self.targets.teacher(&self.params).zip(self.config.loss.distillation)
-        {
+        let distillation = self.config().loss.at(self.version()).distillation;
+        if let Some((teacher, distillation)) = self.targets.teacher(&self.params).zip(distillation) {
             let asked = asked(samples)?;
             match distillation.form {
                 DistillationForm::Sampled => {

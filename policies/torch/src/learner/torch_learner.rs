@@ -254,8 +254,9 @@ impl TorchLearner {
         self.gradients.zero()?;
         let chosen: Vec<&TrainSample> = step.chosen.iter().map(|&index| &step.samples[index]).collect();
         let totals = self.over_all_ranks(StepTotals::of(&chosen))?;
+        let loss = self.config.loss.at(self.version);
         let aggregation = match step.objective {
-            Objective::PolicyGradient => self.config.loss.aggregation,
+            Objective::PolicyGradient => loss.aggregation,
             Objective::Imitation => Aggregation::TokenMean,
         };
         let weights = token_weights(aggregation, totals, &chosen);
@@ -264,7 +265,7 @@ impl TorchLearner {
             Objective::PolicyGradient => self.entropy_coefficient(),
             Objective::Imitation => 0.0,
         };
-        let deriving = Deriving { step, loss: &self.config.loss, weights_of: &weights_of, entropy };
+        let deriving = Deriving { step, loss: &loss, weights_of: &weights_of, entropy };
         let mut sums = Sums::default();
         if let Some(crew) = &self.crew {
             let pieces = self.pieces(step.samples, step.chosen);

@@ -4,7 +4,7 @@ use clawrl_learn::{
     Aggregation, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, Learner as _,
     Objective, PolicyLoss, Surrogate, TeacherView, TrainBatch, ViewPlace, Weighting,
 };
-use clawrl_torch::{Checkpoints, LearnerConfig, ParamLayout, Params, Retention, Teacher};
+use clawrl_torch::{Checkpoints, LearnerConfig, ParamLayout, Params, Retention, Teacher, TorchLearner};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use tch::{Device, Kind, Tensor};
@@ -67,6 +67,7 @@ impl Written {
                     "top_k" => DistillationForm::TopK { k: self.k.unwrap(), weight: self.counts.unwrap() },
                     _ => DistillationForm::Sampled,
                 },
+                fade: None,
             }),
         }
     }
@@ -142,7 +143,7 @@ fn a_step_of_every_objective_is_that_of_pytorch() {
 pub(crate) fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
     let loss = PolicyLoss {
         kl: Some(KlPenalty { coefficient: 0.1, estimator: KlEstimator::K3 }),
-        distillation: Some(Distillation { weight: 0.5, bound: 1.0, form }),
+        distillation: Some(Distillation { weight: 0.5, form, ..Distillation::default() }),
         ..PolicyLoss::default()
     };
     let minibatches = NonZeroU32::new(2).unwrap();
@@ -182,6 +183,29 @@ fn a_teacher_that_follows_goes_on_from_a_checkpoint_to_the_same_bits() {
         quick.update(&batch).unwrap();
         assert!(!quick.params().flat().equal(whole.params().flat()));
     }
+}
+
+#[test]
+fn a_teacher_whose_weight_has_faded_is_not_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = batch(&file());
+    let fading = |fade| Distillation { fade: NonZeroU32::new(fade), ..Distillation::default() };
+    let learner = |distillation: Option<Distillation>, params| {
+        let teacher = distillation.map(|_| Teacher::Current);
+        let config = LearnerConfig {
+            loss: PolicyLoss { distillation, ..PolicyLoss::default() },
+            teacher,
+            ..config(&golden())
+        };
+        learner_with(folder.path(), config, params, None)
+    };
+    let mut taught = learner(Some(fading(1)), golden_params("model.safetensors"));
+    assert!(taught.update(&batch).unwrap().teacher_rms > 0.0);
+    let params = || taught.params().copy().unwrap();
+    let gradients = |learner: &TorchLearner| learner.gradients_of(&batch).unwrap().1;
+    let alone = gradients(&learner(None, params()));
+    assert!(gradients(&taught).flat().equal(alone.flat()));
+    assert!(!gradients(&learner(Some(fading(2)), params())).flat().equal(alone.flat()));
 }
 
 #[test]

@@ -49,6 +49,8 @@ fn verdicts_teach_where_outcomes_do_not_and_are_kept() {
     assert_eq!(sum(&place, Metric::TrainTurnsUnjudgedCount), 0.0);
     assert_eq!(sum(&place, Metric::TrainVotesMissingCount), 0.0);
     assert_eq!(sum(&place, Metric::TrainVoteAgreementRatio), 2.0, "all agree in both updates");
+    let votes = 3.0 * sum(&place, Metric::TrainTurnsJudgedCount);
+    assert!(sum(&place, Metric::TrainJudgeTokensCount) > votes, "a vote takes more than a token");
 
     let rows = rows(&place);
     // Whatever was asked when the training ended was dropped.
