@@ -10,11 +10,14 @@ its norm, and its product with a fixed wave, which no two gradients share.
 import json
 import pathlib
 import platform
+from fractions import Fraction
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from baseline import baseline
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
 OUT = HERE / "policies/torch/tests/golden/learner"
@@ -89,20 +92,32 @@ def surrogate(kind, new, old, behaviour, advantage):
     raise ValueError(kind)
 
 
+def importance(kind, gap):
+    """Of trained tokens, from o - b."""
+    if kind is None:
+        return torch.ones_like(gap)
+    if kind == "geometric":
+        gap = gap.mean().expand_as(gap)
+    elif kind == "sequence":
+        gap = gap.sum().expand_as(gap)
+    ratio = torch.exp(gap)
+    return ratio * ((ratio >= 0.5) & (ratio <= 5)) if kind == "icepop" else ratio.clamp(max=2.0)
+
+
 def step(objective):
     """Loss of the whole batch as one step, and gradients."""
     teacher = {"frozen": reference, "current": student, None: None}[objective.get("teacher")]
     trained = [sum(sample["mask"]) for sample in samples]
     student.zero_grad()
     loss = torch.zeros(())
-    for sample, count in zip(samples, trained):
+    for index, (sample, count) in enumerate(zip(samples, trained)):
         mask = torch.tensor(sample["mask"])
         behaviour = torch.tensor(sample["behaviour"])
         new_rows = rows(student, sample["ids"], sample["temperature"])
         new = chosen(new_rows, sample["ids"])
         old_rows, old = new_rows.detach(), new.detach()
-        weight = {"token": torch.exp(old - behaviour).clamp(max=2.0), None: torch.ones(len(new))}[objective["weighting"]]
-        advantage = objective["outcome_weight"] * torch.full_like(new, sample["advantage"])
+        outcome = objective.get("advantages", [sample["advantage"] for sample in samples])[index]
+        advantage = objective["outcome_weight"] * torch.full_like(new, outcome)
         candidates = torch.zeros_like(new)
         with torch.no_grad():
             said = [rows(teacher, view["ids"], sample["temperature"]) if teacher else None for view in sample["views"]]
@@ -110,7 +125,7 @@ def step(objective):
             for view, log_softmax in reversed(list(zip(sample["views"], said))):
                 for place, at in view["places"]:
                     difference = (log_softmax[place, sample["ids"][at]] - old[at]).clamp(-1, 1)
-                    advantage[at] = objective["outcome_weight"] * sample["advantage"] + objective["weight"] * difference
+                    advantage[at] = objective["outcome_weight"] * outcome + objective["weight"] * difference
         if objective.get("form") == "top_k":
             for at in range(1, len(new)):
                 asking = [
@@ -131,7 +146,8 @@ def step(objective):
                 terms = torch.maximum(-gain * ratio, -gain * ratio.clamp(0.8, 1.28))
                 candidates[at] = objective["weight"] * terms.sum()
         terms = torch.zeros_like(new)
-        terms[mask] = weight[mask] * surrogate(objective["surrogate"], new[mask], old[mask], behaviour[mask], advantage[mask])
+        weight = importance(objective["weighting"], (old - behaviour)[mask])
+        terms[mask] = weight * surrogate(objective["surrogate"], new[mask], old[mask], behaviour[mask], advantage[mask])
         if objective.get("kl"):
             with torch.no_grad():
                 by_reference = chosen(rows(reference, sample["ids"], sample["temperature"]), sample["ids"])
@@ -139,7 +155,12 @@ def step(objective):
             term = {"k3": (torch.exp(q) - 1 - q).clamp(max=10.0), "k2": q * q / 2}[objective["kl"]]
             terms = terms + 0.3 * torch.exp(new - behaviour).clamp(max=2.0).detach() * term
         terms = terms + candidates
-        share = 1 / sum(trained) if objective["aggregation"] == "token_mean" else 1 / (count * len(samples))
+        if objective["aggregation"] == "token_mean":
+            share = 1 / sum(trained)
+        elif objective["aggregation"] == "episode_mean":
+            share = 1 / (count * len(samples))
+        else:
+            share = 1 / (objective["aggregation"]["constant"]["max_tokens"] * len(samples))
         loss = loss + (terms * mask).sum() * share
     loss.backward()
     gradients = {}
@@ -150,12 +171,23 @@ def step(objective):
     return float(loss.detach()), gradients
 
 
+# Of the samples, the first three of which are a group, and what was earned at the tasks of both families before.
+rewards = [Fraction(reward) for reward in (1, -1, 0, 1, 0.5, -1)]
+families = [0, 0, 0, 1, 1, 1]
+earned = {0: [Fraction(reward) for reward in (1, 1, 0.5, -1)], 1: [Fraction(-1)]}
+less_the_mean = [float(reward - sum(rewards[at // 3 * 3:][:3]) / 3) for at, reward in enumerate(rewards)]
+less_the_baseline = [float(reward - baseline(earned[family])) for reward, family in zip(rewards, families)]
+
 plain = {"surrogate": "token", "weighting": "token", "aggregation": "token_mean", "outcome_weight": 1.0}
 objectives = {
     "dapo": plain,
     "grpo": {**plain, "aggregation": "episode_mean"},
-    "gspo": {**plain, "surrogate": "sequence", "weighting": None, "aggregation": "episode_mean"},
+    "dr_grpo": {**plain, "aggregation": {"constant": {"max_tokens": 40}}, "advantages": less_the_mean},
+    "gspo": {**plain, "surrogate": "sequence", "weighting": "geometric", "aggregation": "episode_mean"},
     "cispo": {**plain, "surrogate": "cispo", "weighting": None},
+    "binary": {**plain, "advantages": less_the_baseline},
+    "sequence": {**plain, "weighting": "sequence"},
+    "icepop": {**plain, "weighting": "icepop"},
     "k3": {**plain, "kl": "k3"},
     "k2": {**plain, "kl": "k2"},
     "opd": {**plain, "teacher": "frozen", "form": "sampled", "weight": 1.0, "outcome_weight": 0.0},

@@ -1,4 +1,5 @@
-//! Advantages, losses and derivatives against the numbers that `ci/golden/learn.py` got from PyTorch.
+//! Advantages, losses and derivatives against the numbers that `ci/golden` got: `learn.py` from PyTorch, `papers.py` from the
+//! formulas of the papers by finite differences, `trl_grpo.py` from TRL.
 
 use clawrl_core::{AttemptId, SlotId};
 use clawrl_learn::{
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 
 const ADVANTAGES: &str = include_str!("../golden/advantage.json");
 const LOSSES: &str = include_str!("../golden/loss.json");
+const PAPERS: &str = include_str!("../golden/papers.json");
+const TRL: &str = include_str!("../golden/trl.json");
 const CANDIDATES: &str = include_str!("../golden/candidates.json");
 /// Relative to the number, or absolute below 1.
 const TOLERANCE: f64 = 1e-6;
@@ -29,6 +32,8 @@ struct AdvantageCase {
 
 #[derive(Deserialize)]
 struct LossFile {
+    #[serde(default)]
+    advantages: Vec<AdvantageCase>,
     steps: BTreeMap<String, Vec<Sample>>,
     cases: Vec<LossCase>,
 }
@@ -127,10 +132,13 @@ fn advantages_are_those_of_pytorch() {
     }
 }
 
-#[test]
-fn losses_and_derivatives_are_those_of_pytorch() {
-    let file: LossFile = serde_json::from_str(LOSSES).unwrap();
+fn check_losses(text: &str) {
+    let file: LossFile = serde_json::from_str(text).unwrap();
+    assert!(!file.cases.is_empty());
     for case in &file.cases {
+        if let Some(config) = case.config {
+            config.check().unwrap();
+        }
         let name = format!("{} with {:?}", case.step, case.config);
         let step = &file.steps[&case.step];
         let samples: Vec<TrainSample> = step.iter().map(train_sample).collect();
@@ -150,6 +158,38 @@ fn losses_and_derivatives_are_those_of_pytorch() {
         }
         check(&name, loss, case.loss);
         assert_eq!(figures.dropped_segments, case.dropped, "{name}");
+    }
+}
+
+#[test]
+fn losses_and_derivatives_are_those_of_pytorch() {
+    check_losses(LOSSES);
+}
+
+#[test]
+fn losses_and_derivatives_are_those_of_the_papers() {
+    check_losses(PAPERS);
+}
+
+#[test]
+fn losses_and_derivatives_are_those_of_trl() {
+    check_losses(TRL);
+}
+
+/// TRL adds more to the standard deviation of a group than we do.
+#[test]
+fn advantages_are_those_of_trl() {
+    let file: LossFile = serde_json::from_str(TRL).unwrap();
+    assert!(!file.advantages.is_empty());
+    for AdvantageCase { kind, rewards, advantages: expected } in &file.advantages {
+        let members = rewards.len() as f64;
+        let mean = rewards.iter().sum::<f64>() / members;
+        let squares: f64 = rewards.iter().map(|reward| (reward - mean).powi(2)).sum();
+        let std = (squares / (members - 1.0)).sqrt();
+        let scale = if *kind == AdvantageKind::Grpo { (std + 1e-6) / (std + 1e-4) } else { 1.0 };
+        for (got, expected) in advantages(*kind, rewards).unwrap().iter().zip(expected) {
+            check(&format!("{kind:?} of {rewards:?}"), got * scale, *expected);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Adapters: learned by every objective, served beside each other, kept in the format of PEFT.
 
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clawrl_learn::{DistillationForm, Learner as _, Objective, TrainBatch};
 use clawrl_torch::{
@@ -36,7 +36,7 @@ fn adapter(config: &ModelConfig, lora: &LoraConfig, seed: u64) -> Params {
     params
 }
 
-fn adapter_learner(
+pub(crate) fn adapter_learner(
     folder: &Path,
     config: LearnerConfig,
     (model, params): (Params, Params),
@@ -118,6 +118,7 @@ fn gradients_of_every_objective_are_those_of_the_merged_model() {
                     Some(other.copy().unwrap()),
                     Box::new(Unpublished),
                 );
+                let batch = case.objective.batch(&batch);
                 let (expected, of_merged) = whole.gradients_of(&batch).unwrap();
                 let (loss, gradients) = learner.gradients_of(&batch).unwrap();
                 let place = format!("{}, {tokens} tokens", case.name);
@@ -405,6 +406,11 @@ async fn what_is_learned_acts_at_once_and_beside_the_model() {
     assert_eq!(ask(None).await, plain);
 }
 
+/// That of an adapter that PEFT saved.
+pub(crate) fn peft_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapter")
+}
+
 /// An adapter that PEFT saved gives PEFT's logits. Golden files: `ci/golden/adapter.py`, which also reads one of ours.
 #[test]
 fn an_adapter_of_peft_is_what_it_is_there() {
@@ -413,7 +419,7 @@ fn an_adapter_of_peft_is_what_it_is_there() {
         ids: Vec<u32>,
         logprobs: Vec<f64>,
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapter");
+    let folder = peft_folder();
     let files = AdapterFiles::of(&folder);
     assert_eq!(files.base().unwrap(), folder.join("../learner"));
     let model = golden_params("model.safetensors");

@@ -9,3 +9,4 @@ mod learner;
 mod objectives;
 mod policy;
 mod tokenizer;
+mod trl;

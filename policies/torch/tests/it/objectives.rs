@@ -1,5 +1,7 @@
 //! One step of every objective against PyTorch. Golden file: `ci/golden/objectives.py`.
 
+use std::collections::BTreeMap;
+
 use clawrl_learn::{
     Aggregation, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, Learner as _,
     Objective, PolicyLoss, Surrogate, TeacherView, TrainBatch, ViewPlace, Weighting,
@@ -29,7 +31,7 @@ pub(crate) struct Case {
     pub(crate) objective: Written,
     loss: f64,
     /// Norm, and product with a wave, by parameter.
-    gradients: std::collections::BTreeMap<String, (f64, f64)>,
+    gradients: Fingerprints,
 }
 
 /// As the script writes it.
@@ -38,6 +40,8 @@ pub(crate) struct Written {
     surrogate: String,
     weighting: Option<String>,
     aggregation: Aggregation,
+    /// Of each sample, where they are not those of the batch.
+    advantages: Option<Vec<f32>>,
     outcome_weight: f64,
     kl: Option<KlEstimator>,
     teacher: Option<String>,
@@ -55,7 +59,13 @@ impl Written {
                 "cispo" => Surrogate::Cispo { cap: 5.0 },
                 _ => Surrogate::default(),
             },
-            weighting: if self.weighting.is_some() { Weighting::Token { cap: 2.0 } } else { Weighting::None },
+            weighting: match self.weighting.as_deref() {
+                None => Weighting::None,
+                Some("sequence") => Weighting::Sequence { cap: 2.0 },
+                Some("geometric") => Weighting::Geometric { cap: 2.0 },
+                Some("icepop") => Weighting::IcePop { low: 0.5, high: 5.0 },
+                Some(_) => Weighting::Token { cap: 2.0 },
+            },
             aggregation: self.aggregation,
             kl: self.kl.map(|estimator| KlPenalty { coefficient: 0.3, estimator }),
             entropy: None,
@@ -70,6 +80,14 @@ impl Written {
                 fade: None,
             }),
         }
+    }
+
+    pub(crate) fn batch(&self, batch: &TrainBatch) -> TrainBatch {
+        let mut batch = batch.clone();
+        for (sample, &advantage) in batch.samples.iter_mut().zip(self.advantages.iter().flatten()) {
+            sample.advantages.fill(advantage);
+        }
+        batch
     }
 
     pub(crate) fn teacher(&self) -> Option<Teacher> {
@@ -104,6 +122,30 @@ fn fingerprint(gradients: &Params, name: &str) -> (f64, f64) {
     (f64::try_from(flat.norm()).unwrap(), f64::try_from((&flat * wave).sum(Kind::Double)).unwrap())
 }
 
+/// By parameter: what [`fingerprint`] is to be.
+pub(crate) type Fingerprints = BTreeMap<String, (f64, f64)>;
+
+/// Loss and gradients of a step, to 2e-5.
+#[track_caller]
+pub(crate) fn assert_step(
+    learner: &TorchLearner,
+    batch: &TrainBatch,
+    (loss, gradients): (Option<f64>, &Fingerprints),
+    place: &str,
+) {
+    let (got_loss, got) = learner.gradients_of(batch).unwrap();
+    if let Some(loss) = loss {
+        assert!((got_loss - loss).abs() <= 2e-5 * loss.abs().max(0.1), "{place}: {got_loss}, not {loss}");
+    }
+    assert!(!gradients.is_empty());
+    for (name, &(norm, along)) in gradients {
+        let (got_norm, got_along) = fingerprint(&got, name);
+        let near = |got: f64, expected: f64| (got - expected).abs() <= 2e-5 * norm.max(1e-3);
+        assert!(near(got_norm, norm), "{place}, {name}: norm {got_norm}, not {norm}");
+        assert!(near(got_along, along), "{place}, {name}: {got_along} along the wave, not {along}");
+    }
+}
+
 #[test]
 fn a_step_of_every_objective_is_that_of_pytorch() {
     let (golden, file) = (golden(), file());
@@ -122,19 +164,9 @@ fn a_step_of_every_objective_is_that_of_pytorch() {
             config.loss.check().unwrap();
             let reference = Some(golden_params("reference.safetensors"));
             let learner = learner_with(folder.path(), config, golden_params("model.safetensors"), reference);
-            let (loss, gradients) = learner.gradients_of(&batch).unwrap();
             let place = format!("{}, {tokens} tokens", case.name);
-            assert!(
-                (loss - case.loss).abs() <= 2e-5 * case.loss.abs().max(0.1),
-                "{place}: {loss}, not {}",
-                case.loss
-            );
-            for (name, &(norm, along)) in &case.gradients {
-                let (got_norm, got_along) = fingerprint(&gradients, name);
-                let near = |got: f64, expected: f64| (got - expected).abs() <= 2e-5 * norm.max(1e-3);
-                assert!(near(got_norm, norm), "{place}, {name}: norm {got_norm}, not {norm}");
-                assert!(near(got_along, along), "{place}, {name}: {got_along} along the wave, not {along}");
-            }
+            let batch = case.objective.batch(&batch);
+            assert_step(&learner, &batch, (Some(case.loss), &case.gradients), &place);
         }
     }
 }
