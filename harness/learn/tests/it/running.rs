@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec, TaskIndex};
 use clawrl_learn::{
-    AdvantageKind, Baselines, Discard, GroupStream, MemberResult, Schedule, Segment, StreamConfig,
+    AdvantageKind, Baselines, Discard, GroupStream, MemberResult, Replies, Schedule, Segment, StreamConfig,
     StreamSnapshot,
 };
 
@@ -25,7 +25,9 @@ fn config() -> StreamConfig {
         advantage: AdvantageKind::Running,
         process_weight: 0.0,
         outcome_counts: true,
+        length: None,
         schedule: Schedule::Synchronous,
+        curriculum: None,
         batch_groups: NonZeroU32::new(2).unwrap(),
         resample_budget: NonZeroU32::MIN,
         updates: 3,
@@ -62,6 +64,7 @@ fn learn(from: StreamSnapshot, updates: u64, rejected: &[u64]) -> (Vec<Vec<f32>>
                         reward,
                         process: Vec::new(),
                         passed: reward == 1.0,
+                        replies: Replies::default(),
                         segments: vec![segment],
                         views: Vec::new(),
                     },
