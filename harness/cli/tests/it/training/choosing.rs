@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::gating::figures;
-use super::ground::{REPRODUCIBLE, SIGNS, answered, assert_alike, ground, progress, trained};
+use super::ground::{LUCKY, REPRODUCIBLE, SIGNS, assert_alike, ground, lucky, progress, trained};
 use crate::place::Place;
 
 /// A family that every attempt passes.
@@ -19,8 +19,8 @@ const IDLE: &str = r#"
     instruction: Leave the note, {{ name }}.
     env: { terminal: { files: { note: "x" } } }
     checks: [ { file_equals: { path: note, expected: "x" } } ]
-    oracle: { commands: ["ls"] }
-    mistakes: [ ["rm sign"] ]
+    oracle: { commands: ["true"] }
+    mistakes: [ ["false"] ]
 "#;
 
 /// The training of a place with three families, of which one teaches nothing.
@@ -32,10 +32,10 @@ fn chosen(settings: &str) -> Place {
 }
 
 /// Groups that were used up, by family.
-fn consumed(place: &Place, name: &str) -> BTreeMap<String, usize> {
+fn consumed(place: &Place, name: &str, version: u64) -> BTreeMap<String, usize> {
     let run = place.run(name);
     let ranges: Vec<(u32, u32)> =
-        serde_json::from_value(progress(place, name, 4)["consumed"].clone()).unwrap();
+        serde_json::from_value(progress(place, name, version)["consumed"].clone()).unwrap();
     let mut families = BTreeMap::new();
     for slot in run.plan().slots.iter().filter(|slot| slot.member == 0) {
         let group = slot.group.0;
@@ -86,33 +86,26 @@ fn killed_with_a_curriculum_a_training_chooses_the_same_groups() {
     // Families have the numbers of their names: `idle` is the first.
     let known = successes(&progress("killed"));
     assert!(known.len() == 3 && known[0] > 0.8, "{known:?}");
-    let families = consumed(&place, "killed");
+    let families = consumed(&place, "killed", 4);
     assert_eq!(families.len(), 3, "each comes up again: {families:?}");
 }
 
-/// Groups of the run as the plan has them are chosen by success, whatever finishes first.
+/// The others are passed by half of all attempts, whatever they do.
 #[test]
 fn a_family_that_always_passes_comes_up_seldom() {
-    let place = chosen("curriculum: { memory: 16 }");
-    let train = fs::read_to_string(place.path().join("train.yaml")).unwrap();
-    let streaming = train
-        .replace("reproducible: true\n", "")
-        .replace("steps: 20", "steps: 60")
-        .replace("updates: 4", "updates: 9")
-        .replace("every_updates: 2 }", "every_updates: 1, keep_weights: 9 }");
-    fs::write(place.path().join("train.yaml"), streaming).unwrap();
+    let with = "updates: 16, max_staleness: 1, curriculum: { memory: 16 },";
+    let place = lucky(&LUCKY.replace("updates: 4,", with), "");
+    let suite = fs::read_to_string(place.path().join("tasks/signs/suite.yaml")).unwrap();
+    place.suite("signs", &format!("{}{IDLE}", suite.trim_end()));
     let mut live = place.start(&["train", "train.yaml", "--name", "streaming"]);
-    live.hears("update    5/9");
+    live.hears("update    7/16");
     live.signal(Signal::KILL);
-    live.ended();
+    assert_eq!(live.ended().code, None);
     place.clawrl(&["train", "--resume", "streaming", "--quiet"]).ends(0);
-    let run = place.run("streaming");
-    let mut begun: BTreeMap<String, usize> = BTreeMap::new();
-    for slot in answered(&place, "streaming").keys() {
-        let slot = &run.plan().slots[slot.0 as usize];
-        *begun.entry(run.plan().task_of(slot).family.clone()).or_default() += 1;
-    }
-    let (idle, all) = (begun["idle"], begun.values().sum::<usize>());
-    // In turns it would have a third, of any number of groups.
-    assert!(idle * 4 < all, "{begun:?}");
+    let families = consumed(&place, "streaming", 16);
+    let (idle, all) = (families["idle"], families.values().sum::<usize>());
+    // In turns it would have a third.
+    assert!(idle * 4 < all, "{families:?}");
+    let known = successes(&progress(&place, "streaming", 16));
+    assert!(known.len() == 3 && known[0] > 0.9, "{known:?}");
 }

@@ -16,7 +16,7 @@ format: 1
 suite: signs
 vars: { names: { lines: names.txt } }
 defaults:
-  max_turns: 1
+  max_turns: 2
   action_format: raw
   env:
     terminal:
@@ -53,7 +53,7 @@ fn names() -> String {
 fn poisoned(gate: &str) -> Place {
     let train = REPRODUCIBLE
         .replace("  interchangeable: [names]\n", "")
-        .replace("oracle_percent: 50\n  steps: 20", "oracle_percent: 75\n  steps: 40")
+        .replace("oracle_percent: 50\n  steps: 20", "oracle_percent: 90\n  steps: 60")
         .replace(
             "updates: 4\n  batch_groups: 2",
             &format!("updates: 12\n  objective: binary\n{gate}  batch_groups: 4"),
@@ -98,9 +98,7 @@ fn a_poisoned_stream_of_rewards_halts_the_training_and_the_accepted_version_goes
     let acted = acted(&place, "doubted");
     assert!(acted.contains(&accepted) && acted.is_disjoint(&BTreeSet::from([first, last])), "{acted:?}");
     assert!(weights(&place, "doubted", last) == weights(&place, "doubted", accepted));
-    if accepted > 0 {
-        assert!(moments(&place, "doubted", last) == moments(&place, "doubted", accepted));
-    }
+    assert!(moments(&place, "doubted", last) == moments(&place, "doubted", accepted));
     // It still does what it is asked.
     let policy = format!(
         "torch:{}",
