@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use clawrl_core::{EnvProvider, Epoch, Policy};
 use clawrl_learn::{AdvantageKind, GroupStream, PolicyLoss, Schedule, StreamConfig, StreamSnapshot};
-use clawrl_scheduler::{Demand, Interrupt, Patience, ProviderConfig, Scheduler, SchedulerConfig};
+use clawrl_scheduler::{Demand, Interrupt, Patience, ProviderConfig, Scheduler, SchedulerConfig, Wanted};
 use clawrl_torch::{
     Activations, Alone, Checkpoints, Engine, EngineConfig, LearnerConfig, LearnerSetup, ModelFiles,
     OptimizerConfig, ReplySampling, Retention, TorchLearner, TorchPolicy, configure_threads,
@@ -91,7 +91,7 @@ pub(crate) fn train(policy: &TinyPolicy, config: &TrainingConfig) -> Result<Trai
     let acting: Arc<dyn Policy> =
         Arc::new(TorchPolicy::new("tiny".to_owned(), engine.handle(), Arc::clone(&chat), sampling));
     let (interrupt, interrupts) = watch::channel(Interrupt::None);
-    let (demand, wanted) = watch::channel(Demand { groups: stream.demand(), closed: false });
+    let (demand, wanted) = watch::channel(Demand { groups: Wanted::First(stream.demand()), closed: false });
     // As in a real training: twice the episodes under way, so that a learner at work holds up nobody.
     let (records, resolved) = mpsc::channel(2 * config.concurrency as usize);
     let scheduler = Scheduler::new(SchedulerConfig {
@@ -170,6 +170,8 @@ fn stream_config(config: &TrainingConfig) -> StreamConfig {
         advantage: AdvantageKind::Grpo,
         process_weight: 0.0,
         outcome_counts: true,
+        length: None,
+        curriculum: None,
         schedule: config.schedule,
         batch_groups: config.groups,
         // Rewards are fractions that differ within nearly every group; one that teaches nothing is not replaced, as

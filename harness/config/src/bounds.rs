@@ -61,6 +61,8 @@ pub(crate) const MAX_QUESTIONS: i64 = 4_096;
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
 /// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.
 pub(crate) const MAX_MESSAGE_KIB: i64 = 65_536;
+/// Attempts that a family's success is about: more than a training of one family has.
+pub(crate) const MAX_MEMORY: i64 = 1_000_000;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 

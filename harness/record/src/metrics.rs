@@ -64,6 +64,12 @@ pub enum Metric {
     TrainEntropyNats,
     /// What the entropy was multiplied by, as a bonus; of a training that has one.
     TrainEntropyBonusCoefficient,
+    /// The most that an episode earned less for long replies; of a training in which those cost anything.
+    TrainLengthPunishmentCoefficient,
+    /// Least share that a family has of its suite, in even shares; of a training with a curriculum.
+    TrainShareLeastRatio,
+    /// Most share that a family has of its suite, in even shares; of a training with a curriculum.
+    TrainShareMostRatio,
     /// Norm of the gradient before clipping, mean over steps.
     TrainGradientNorm,
     /// Distance of recomputed and recorded log-probabilities, mean over tokens.
@@ -152,7 +158,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 68] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -176,6 +182,9 @@ impl Metric {
         Self::TrainImitationLossNats,
         Self::TrainEntropyNats,
         Self::TrainEntropyBonusCoefficient,
+        Self::TrainLengthPunishmentCoefficient,
+        Self::TrainShareLeastRatio,
+        Self::TrainShareMostRatio,
         Self::TrainGradientNorm,
         Self::TrainBehaviourGapNats,
         Self::TrainClippedRatio,
@@ -351,6 +360,9 @@ mod tests {
         train_imitation_loss_nats
         train_entropy_nats
         train_entropy_bonus_coefficient
+        train_length_punishment_coefficient
+        train_share_least_ratio
+        train_share_most_ratio
         train_gradient_norm
         train_behaviour_gap_nats
         train_clipped_ratio

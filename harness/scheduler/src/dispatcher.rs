@@ -156,7 +156,7 @@ impl Dispatcher {
         if demand.closed {
             self.state.sate();
         } else {
-            self.state.release(demand.groups);
+            self.state.release(&demand.groups);
         }
     }
 

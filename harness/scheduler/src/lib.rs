@@ -42,7 +42,7 @@ mod vital;
 
 pub use config::{Interrupt, ProviderConfig, SchedulerConfig, SetupError};
 pub use conversation::{CONTEXT_BUDGET_CHARS, context, opening_prompt, reply_message};
-pub use demand::Demand;
+pub use demand::{Demand, Wanted};
 pub use limits::{MALFORMED_IN_A_ROW, Patience};
 pub use progress::{Latencies, Latency, Phase, PhaseCounts, Progress, ProgressSnapshot};
 pub use report::{FaultKind, RunEnd, RunError, RunReport};

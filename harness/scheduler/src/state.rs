@@ -14,12 +14,13 @@
 //!
 //! Units: time is the [`Duration`] since the start of the run. Pure; nothing to cancel.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clawrl_core::{AttemptId, Boundary, CancelReason, Epoch, Retry, SlotId};
 
 use crate::backoff;
+use crate::demand::Wanted;
 use crate::share::{Claim, FairShare};
 
 /// What the state is made from.
@@ -110,8 +111,11 @@ pub(crate) struct RunState {
     claims: Vec<Claim>,
     cells: Vec<Cell>,
     share: FairShare,
-    /// With the position of their group, in ascending order.
-    withheld: VecDeque<(u32, SlotId)>,
+    /// By the position of their group.
+    withheld: BTreeMap<u32, Vec<SlotId>>,
+    withheld_slots: usize,
+    /// Of groups that are wanted one by one, how many were released.
+    released: usize,
     resting: BTreeSet<(Duration, SlotId)>,
     next_epoch: Epoch,
     max_retries: u32,
@@ -163,7 +167,7 @@ impl RunState {
         let outside = Cell { number: 0, retries: 0, stage: Stage::Closed };
         let mut cells = vec![outside; config.claims.len()];
         let mut share = config.share;
-        let mut withheld = Vec::new();
+        let mut withheld: BTreeMap<u32, Vec<SlotId>> = BTreeMap::new();
         for &slot in config.open_slots {
             let index = slot.0 as usize;
             let number = config.first_numbers.get(&slot).copied().unwrap_or(0);
@@ -173,18 +177,19 @@ impl RunState {
                     Stage::Queued
                 }
                 Some(positions) => {
-                    withheld.push((positions[index], slot));
+                    withheld.entry(positions[index]).or_default().push(slot);
                     Stage::Withheld
                 }
             };
             cells[index] = Cell { number, retries: 0, stage };
         }
-        withheld.sort_unstable();
         Self {
             claims: config.claims,
             cells,
             share,
-            withheld: withheld.into(),
+            withheld_slots: withheld.values().map(Vec::len).sum(),
+            withheld,
+            released: 0,
             resting: BTreeSet::new(),
             next_epoch: config.first_epoch,
             max_retries: config.max_retries,
@@ -311,16 +316,34 @@ impl RunState {
         (self.mode == Mode::Running).then_some(*due)
     }
 
-    /// Queues the withheld slots of the first `groups` groups.
-    pub(crate) fn release(&mut self, groups: u32) {
+    /// Queues the withheld slots of these groups.
+    pub(crate) fn release(&mut self, wanted: &Wanted) {
         if self.mode != Mode::Running {
             return;
         }
-        while let Some(&(position, slot)) = self.withheld.front() {
-            if position >= groups {
-                return;
+        match wanted {
+            Wanted::First(groups) => {
+                while let Some(group) = self.withheld.first_entry()
+                    && group.key() < groups
+                {
+                    let slots = group.remove();
+                    self.queue(slots);
+                }
             }
-            self.withheld.pop_front();
+            Wanted::These(positions) => {
+                for position in positions.iter().skip(self.released) {
+                    let slots = self.withheld.remove(position).unwrap_or_default();
+                    self.queue(slots);
+                }
+                self.released = self.released.max(positions.len());
+            }
+        }
+    }
+
+    /// Queues slots that were withheld.
+    fn queue(&mut self, slots: Vec<SlotId>) {
+        self.withheld_slots -= slots.len();
+        for slot in slots {
             self.cells[slot.0 as usize].stage = Stage::Queued;
             self.share.push(slot, self.claims[slot.0 as usize]);
         }
@@ -386,7 +409,7 @@ impl RunState {
 
     /// Slots that are not wanted yet.
     pub(crate) fn withheld(&self) -> usize {
-        self.withheld.len()
+        self.withheld_slots
     }
 
     /// Whether the slot is open. True for no slot that is not of this run.

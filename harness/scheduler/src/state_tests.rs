@@ -130,7 +130,7 @@ fn an_unrecorded_result_closes_nothing() {
 /// What is granted to the end with 4 slots in 2 groups and permits for all, after these demands.
 fn check_released(demands: &[u32], expected: &[u32]) {
     let mut state = withheld_state(4, 9, None);
-    demands.iter().for_each(|&groups| state.release(groups));
+    demands.iter().for_each(|&groups| state.release(&Wanted::First(groups)));
     let granted: Vec<u32> = std::iter::from_fn(|| state.grant()).map(|grant| grant.attempt.slot.0).collect();
     assert_eq!(granted, expected, "{demands:?}");
     assert_eq!(state.withheld(), 4 - expected.len());
@@ -146,13 +146,30 @@ fn demand_releases_whole_groups_and_only_rises() {
 }
 
 #[test]
+fn demand_releases_the_groups_that_it_names_and_each_once() {
+    let check = |orders: &[&[u32]], expected: &[u32]| {
+        let mut state = withheld_state(6, 9, None);
+        orders.iter().for_each(|&order| state.release(&Wanted::These(order.into())));
+        let granted: Vec<u32> =
+            std::iter::from_fn(|| state.grant()).map(|grant| grant.attempt.slot.0).collect();
+        assert_eq!(granted, expected, "{orders:?}");
+        assert_eq!(state.withheld(), 6 - expected.len());
+    };
+    check(&[&[]], &[]);
+    check(&[&[2]], &[4, 5]);
+    check(&[&[2], &[2, 0]], &[0, 1, 4, 5]);
+    // What is wanted once stays wanted, and what the plan or the run does not have is passed over.
+    check(&[&[2, 0], &[2], &[2, 0, 9]], &[0, 1, 4, 5]);
+}
+
+#[test]
 fn i7_waiting_for_demand_is_not_the_end_and_its_end_is() {
     let mut state = withheld_state(2, 2, None);
     assert!(state.grant().is_none() && !state.is_done());
     assert_eq!((state.waiting(), state.withheld()), (0, 2));
     state.sate();
     assert!(state.is_done() && state.is_open(SlotId(0)));
-    state.release(1);
+    state.release(&Wanted::First(1));
     assert!(state.grant().is_none(), "nothing is released after the end");
     assert_eq!(state.mode(), Mode::Sated);
 }
@@ -160,7 +177,7 @@ fn i7_waiting_for_demand_is_not_the_end_and_its_end_is() {
 #[test]
 fn i8_a_released_slot_is_retried_without_further_demand() {
     let mut state = withheld_state(4, 2, None);
-    state.release(1);
+    state.release(&Wanted::First(1));
     let grant = state.grant().unwrap();
     assert!(state.grant().is_some());
     state.resolve(grant.attempt.slot, grant.epoch, SOUND);
@@ -333,7 +350,7 @@ proptest! {
                     state.wake(now);
                 }
                 Op::Release(groups) => {
-                    state.release(groups);
+                    state.release(&Wanted::First(groups));
                     model.released = model.released.map(|before| before.max(groups));
                 }
                 Op::Sate => {
@@ -370,7 +387,7 @@ proptest! {
                     state.sate();
                     model.ended = true;
                 } else {
-                    state.release(slots);
+                    state.release(&Wanted::First(slots));
                     model.released = Some(slots);
                 }
             }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use clawrl_core::{
     AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, Outcome, SinkError,
 };
-use clawrl_learn::{FormedBatch, GroupStream, Learner, MemberResult};
-use clawrl_scheduler::{Demand, Interrupt, context};
+use clawrl_learn::{FormedBatch, GroupStream, Learner, MemberResult, Replies};
+use clawrl_scheduler::{Demand, Interrupt, Wanted, context};
 use clawrl_torch::{Chat, SampledTurn, TorchLearner, segments};
 use tokio::sync::{mpsc, watch};
 
@@ -116,8 +116,10 @@ impl Learning {
     fn tell_demand(&self) {
         let groups = self.stream.demand();
         self.demand.send_if_modified(|wanted| {
-            let more = wanted.groups < groups;
-            wanted.groups = wanted.groups.max(groups);
+            let more = wanted.groups.count() < groups;
+            if more {
+                wanted.groups = Wanted::First(groups);
+            }
             more
         });
     }
@@ -147,6 +149,7 @@ impl Learning {
             reward,
             process: Vec::new(),
             passed: false,
+            replies: Replies::default(),
             segments: segments(&self.chat, turns, 1.0)?,
             views: Vec::new(),
         })

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{GroupId, RunPlan, SlotId};
+use clawrl_scheduler::Wanted;
 
 /// What is known of a run's slots.
 #[derive(Debug)]
@@ -24,19 +25,32 @@ struct Released {
     places: Vec<u32>,
     /// When so many groups were wanted, by their number.
     wanted: BTreeMap<u32, Instant>,
+    /// When a group was, by its place, where they are wanted one by one.
+    chosen: HashMap<u32, Instant>,
 }
 
 impl Waiting {
     /// Of a run that begins now.
     pub(super) fn new(plan: &RunPlan, on_demand: bool, now: Instant) -> Self {
-        let released = on_demand.then(|| Released { places: places(plan), wanted: BTreeMap::new() });
+        let released = on_demand.then(|| Released {
+            places: places(plan),
+            wanted: BTreeMap::new(),
+            chosen: HashMap::new(),
+        });
         Self { began: now, ended: HashMap::new(), released }
     }
 
-    /// So many groups are wanted by now.
-    pub(super) fn wanted(&mut self, groups: u32, now: Instant) {
-        if let Some(released) = &mut self.released {
-            released.wanted.entry(groups).or_insert(now);
+    /// These groups are wanted by now.
+    pub(super) fn wanted(&mut self, groups: &Wanted, now: Instant) {
+        let Some(released) = &mut self.released else { return };
+        match groups {
+            Wanted::First(groups) => {
+                released.wanted.entry(*groups).or_insert(now);
+            }
+            Wanted::These(places) => {
+                let new = places.iter().skip(released.chosen.len());
+                released.chosen.extend(new.map(|&place| (place, now)));
+            }
         }
     }
 
@@ -56,7 +70,8 @@ impl Waiting {
 impl Released {
     fn of(&self, slot: SlotId) -> Option<Instant> {
         let place = *self.places.get(slot.0 as usize)?;
-        self.wanted.range(place + 1..).next().map(|(_, &since)| since)
+        let chosen = self.chosen.get(&place).copied();
+        chosen.or_else(|| self.wanted.range(place + 1..).next().map(|(_, &since)| since))
     }
 }
 
@@ -79,21 +94,33 @@ mod tests {
     fn waiting_begins_with_whatever_came_last() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let released = Released { places: vec![0, 0, 1, 2], wanted: BTreeMap::new() };
+        let released = Released { places: vec![0, 0, 1, 2], wanted: BTreeMap::new(), chosen: HashMap::new() };
         let mut waiting = Waiting { began: start, ended: HashMap::new(), released: Some(released) };
         let check = |waiting: &Waiting, slot, now, expected| {
             assert_eq!(waiting.leased(SlotId(slot), at(now)), Duration::from_secs(expected), "slot {slot}");
         };
-        waiting.wanted(1, at(0));
+        waiting.wanted(&Wanted::First(1), at(0));
         check(&waiting, 0, 2, 2);
-        waiting.wanted(2, at(5));
-        waiting.wanted(2, at(6));
+        waiting.wanted(&Wanted::First(2), at(5));
+        waiting.wanted(&Wanted::First(2), at(6));
         check(&waiting, 1, 7, 7);
         check(&waiting, 2, 7, 2);
         // Wanted already, but not heard of yet.
         check(&waiting, 3, 7, 7);
-        waiting.wanted(3, at(8));
+        waiting.wanted(&Wanted::First(3), at(8));
         waiting.ended(SlotId(3), at(9));
         check(&waiting, 3, 10, 1);
+    }
+
+    #[test]
+    fn groups_that_are_wanted_one_by_one_wait_from_then_on() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let released = Released { places: vec![0, 1, 2], wanted: BTreeMap::new(), chosen: HashMap::new() };
+        let mut waiting = Waiting { began: start, ended: HashMap::new(), released: Some(released) };
+        waiting.wanted(&Wanted::These([2].into()), at(3));
+        waiting.wanted(&Wanted::These([2, 0].into()), at(5));
+        let waits = [0, 2].map(|slot| waiting.leased(SlotId(slot), at(9)));
+        assert_eq!(waits, [Duration::from_secs(4), Duration::from_secs(6)]);
     }
 }

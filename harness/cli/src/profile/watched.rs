@@ -58,8 +58,8 @@ impl EpisodeSink for Watched {
 /// Notes when how many groups were wanted.
 async fn follow(mut demand: watch::Receiver<Demand>, waiting: Arc<Mutex<Waiting>>) {
     loop {
-        let groups = demand.borrow_and_update().groups;
-        locked(&waiting).wanted(groups, Instant::now());
+        let groups = demand.borrow_and_update().groups.clone();
+        locked(&waiting).wanted(&groups, Instant::now());
         if demand.changed().await.is_err() {
             return;
         }

@@ -18,7 +18,7 @@ use clawrl_learn::{
     StreamEnd, StreamError, StreamSnapshot, Vitals, repetition,
 };
 use clawrl_record::{JudgedTurn, Metric, MetricRow, RunSink};
-use clawrl_scheduler::Demand;
+use clawrl_scheduler::{Demand, Wanted};
 use clawrl_torch::{Chat, TorchLearner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -129,11 +129,13 @@ impl Learning {
                 }
                 self.halt_if_hopeless(fate)?;
             }
-            let groups = self.stream.demand();
-            demand.send_if_modified(|wanted| {
-                let changed = wanted.groups < groups || (!open && !wanted.closed);
-                *wanted = Demand { groups: wanted.groups.max(groups), closed: wanted.closed || !open };
-                changed
+            demand.send_if_modified(|demand| {
+                let (more, closes) = (demand.groups.count() < self.stream.demand(), !open && !demand.closed);
+                if more {
+                    demand.groups = self.wanted();
+                }
+                demand.closed |= closes;
+                more || closes
             });
             if self.updates() >= self.rl.updates {
                 // Nothing is learned from what still runs, nor waited for what judges say of it.
@@ -148,6 +150,13 @@ impl Learning {
             self.checkpoint()?;
         }
         Ok(())
+    }
+
+    /// The groups that may be dispatched by now.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.stream
+            .order()
+            .map_or_else(|| Wanted::First(self.stream.demand()), |order| Wanted::These(order.into()))
     }
 
     /// What the stream came to, if it did.
@@ -262,6 +271,8 @@ impl Learning {
         let FormedBatch { batch, stats } = formed;
         let began = Instant::now();
         let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
+        // What acted on this batch, before it changes anything.
+        let (shares, length_strength) = (self.stream.shares(), self.stream.length_strength());
         let report = self.learner.update(&batch).map_err(|error| gave_up(&error))?;
         let (fate, of_gate) = self.judge(&batch, &stats, &report)?;
         times.update = began.elapsed();
@@ -318,6 +329,11 @@ impl Learning {
         figures.extend(
             self.rl.loss.entropy.map(|_| (Metric::TrainEntropyBonusCoefficient, report.entropy_coefficient)),
         );
+        figures.extend(length_strength.map(|strength| (Metric::TrainLengthPunishmentCoefficient, strength)));
+        if let Some((least, most)) = shares {
+            figures.push((Metric::TrainShareLeastRatio, least));
+            figures.push((Metric::TrainShareMostRatio, most));
+        }
         let (now, update) = (now_ms(), u64::from(stats.update) + 1);
         let mut rows = MetricRow::of_update(now, update, &figures);
         if self.rl.judging.is_some() {

@@ -83,6 +83,7 @@ fn facts_of(plan: &TrainPlan) -> Vec<(String, String)> {
         list.extend(rl.lora.as_ref().map(|lora| ("adapter".to_owned(), lora.to_string())));
         list.extend(rl.judging.as_ref().map(|judging| ("judge of turns".to_owned(), judging.to_string())));
         list.extend(rl.distillation.as_ref().map(|taught| ("teacher".to_owned(), taught.to_string())));
+        list.extend(rl.curriculum.map(|curriculum| ("curriculum".to_owned(), curriculum.to_string())));
         list.push(("batch".to_owned(), format!("{} groups of {}", rl.batch_groups, rl.group_size)));
     }
     list.push((

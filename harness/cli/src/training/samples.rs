@@ -10,7 +10,7 @@ use clawrl_core::{
     ActionFormat, AttemptRecord, Message, Outcome, RewardMap, SampledTokens, StopReason, TaskSpec, ToolSpec,
     Trajectory, Turn,
 };
-use clawrl_learn::{MemberResult, Segment, TeacherView, teacher_views, turn_view};
+use clawrl_learn::{MemberResult, Replies, Segment, TeacherView, teacher_views, turn_view};
 use clawrl_scheduler::context;
 use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, described_tools, segments, written_turn};
 
@@ -44,7 +44,11 @@ impl Reading<'_> {
         let trajectory = &record.trajectory;
         let segments = self.segments(trajectory, None)?;
         let process = trajectory.turns.iter().map(|turn| turn.process_reward).collect();
-        Ok(MemberResult::Finished { reward, process, passed: grade.passed, segments, views: Vec::new() })
+        let (lengths, _) = lengths(record);
+        let tokens = lengths.iter().map(|&(length, _)| u64::from(length)).sum();
+        let replies = Replies { count: lengths.len() as u64, tokens };
+        let (passed, views) = (grade.passed, Vec::new());
+        Ok(MemberResult::Finished { reward, process, passed, replies, segments, views })
     }
 
     /// What a teacher reads about each of these segments of an attempt, with a hint in the prompt. Nothing where that is more than

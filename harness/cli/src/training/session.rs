@@ -452,7 +452,7 @@ impl Session<'_> {
         mode: ResumeMode,
     ) -> Result<(), Failure> {
         let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
-        let (demand, wanted) = watch::channel(Demand { groups: learning.stream.demand(), closed: false });
+        let (demand, wanted) = watch::channel(Demand { groups: learning.wanted(), closed: false });
         let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
         let sampling = learning.rl.sampling;
         let policy = self.policy(

@@ -8,8 +8,9 @@ use clawrl_config::{
     OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
-    AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, EntropyBonus,
-    KlEstimator, KlPenalty, Overlong, PolicyLoss, StreamConfig, Surrogate, Weighting,
+    AdvantageKind, CandidateWeight, Clip, CollapseBounds, CurriculumConfig, Distillation, DistillationForm,
+    EntropyBonus, KlEstimator, KlPenalty, LengthCost, Overlong, PolicyLoss, StreamConfig, Surrogate,
+    Weighting,
 };
 use clawrl_torch::{
     Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig, LoraTarget,
@@ -81,6 +82,7 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
         },
         process_weight: rl.process_weight,
         outcome_counts: rl.outcome_weight > 0.0,
+        length: rl.length.map(|length| LengthCost { coefficient: length.coefficient, target: length.target }),
         schedule: match rl.schedule {
             Schedule::Synchronous => clawrl_learn::Schedule::Synchronous,
             Schedule::OneStepOff => clawrl_learn::Schedule::OneStepOff,
@@ -88,6 +90,9 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
                 clawrl_learn::Schedule::Asynchronous { max_staleness: u64::from(rl.max_staleness) }
             }
         },
+        curriculum: rl
+            .curriculum
+            .map(|curriculum| CurriculumConfig { least: curriculum.least, memory: curriculum.memory }),
         batch_groups: positive(rl.batch_groups),
         resample_budget: positive(rl.resample_budget),
         updates: rl.updates,

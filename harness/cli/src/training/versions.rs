@@ -333,7 +333,9 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     progress.version = version;
     progress.accepted = None;
     // What the version that is given up earned says nothing of the one that is gone back to.
-    progress.baselines = progress_of(&target.progress)?.baselines;
+    let before = progress_of(&target.progress)?;
+    progress.curriculum = progress.curriculum.with_success_of(&before.curriculum);
+    (progress.baselines, progress.length) = (before.baselines, before.length);
     let text = serde_json::to_string(&progress)
         .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
     let branch = Branch { from: to, instead_of: newest.version };

@@ -22,7 +22,7 @@ const FRACTION: Reals = Reals { accepts: |fraction| (0.0..=1.0).contains(&fracti
 const PROCESS_WEIGHT: Reals =
     Reals { accepts: |weight| (0.0..=bounds::MAX_PROCESS_WEIGHT).contains(&weight), words: "from 0 to 10" };
 const SHARE: Reals = Reals { accepts: |share| (0.0..=1.0).contains(&share), words: "from 0 to 1" };
-const MULTIPLE: Reals = Reals { accepts: |multiple| multiple >= 1.0, words: "of 1 or more" };
+pub(super) const MULTIPLE: Reals = Reals { accepts: |multiple| multiple >= 1.0, words: "of 1 or more" };
 const TEMPERATURE: Reals = Reals {
     accepts: |temperature| (0.001..=bounds::MAX_TEMPERATURE).contains(&temperature),
     words: "from 0.001 to 10",
@@ -119,10 +119,13 @@ impl Checker {
             max_skipped_steps,
             guards: self.guards(file.guards.as_ref()),
             overlong: self.overlong(file, sampling.max_new_tokens),
+            length: file.length.as_ref().map(|length| self.length(length)),
+            curriculum: file.curriculum.as_ref().map(|curriculum| self.curriculum(curriculum)),
             gate: file.gate.as_ref().map(|gate| self.gate(gate, updates)),
         };
         self.terms_fit(file, &plan, name);
         self.overlong_fits(file, &plan);
+        self.length_fits(file, &plan);
         self.judging_fits(file, &plan);
         let slots = plan.groups().saturating_mul(u64::from(group_size));
         if slots > bounds::MAX_SLOTS {

@@ -4,10 +4,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use super::curriculum::CurriculumFile;
 use super::distillation::DistillationFile;
 use super::gate::GateFile;
 use super::importance::ImportanceFile;
 use super::judging::JudgingFile;
+use super::length::LengthFile;
 use super::lora::LoraFile;
 use super::overlong::OverlongKind;
 use super::plan::{
@@ -232,6 +234,11 @@ pub(crate) struct RlFile {
     /// `max_new_tokens`.
     #[schemars(range(min = 1, max = bounds::MAX_NEW_TOKENS))]
     pub(crate) soft_tokens: Option<Located<i64>>,
+    /// What attempts with long replies earn less, once replies have become longer. Left out: nothing.
+    pub(crate) length: Option<LengthFile>,
+    /// Which families the next groups are of. Left out: all take turns. Nothing below it: the defaults.
+    #[serde(default, deserialize_with = "section")]
+    pub(crate) curriculum: Option<CurriculumFile>,
     /// When the training is halted because the policy collapses.
     pub(crate) guards: Option<GuardsFile>,
     /// What a new version has to pass before it acts. Left out: nothing. Nothing below it: the defaults.

@@ -8,12 +8,14 @@
 mod check;
 mod check_loss;
 mod check_rl;
+mod curriculum;
 mod distillation;
 mod file;
 mod gate;
 mod importance;
 mod judging;
 mod layout;
+mod length;
 mod lora;
 mod overlong;
 mod plan;
@@ -22,11 +24,13 @@ mod summary;
 mod tasks;
 
 pub use check::load_train;
+pub use curriculum::CurriculumPlan;
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
 pub use gate::{GatePlan, HeldOutGatePlan};
 pub use judging::{JudgingPlan, RulePlace, RulePlan};
 pub use layout::TrainRun;
+pub use length::LengthPlan;
 pub use lora::{LoraPlan, LoraTarget};
 pub use overlong::{OverlongKind, OverlongPlan};
 pub use plan::{

@@ -12,9 +12,11 @@ use clawrl_core::{PolicySpec, RemoteSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::curriculum::CurriculumPlan;
 use super::distillation::DistillationPlan;
 use super::gate::GatePlan;
 use super::judging::JudgingPlan;
+use super::length::LengthPlan;
 use super::lora::LoraPlan;
 use super::overlong::OverlongPlan;
 
@@ -187,6 +189,12 @@ pub struct RlPlan {
     /// What becomes of what a limit cut.
     #[serde(default)]
     pub overlong: OverlongPlan,
+    /// What long replies cost, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<LengthPlan>,
+    /// How families are chosen; `None` where they take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curriculum: Option<CurriculumPlan>,
     /// What a version has to pass before it acts, if anything.
     #[serde(default)]
     pub gate: Option<GatePlan>,
@@ -223,10 +231,11 @@ impl RlPlan {
         1.0
     }
 
-    /// Groups that the whole training may try.
+    /// Groups that are laid out: as many as the whole training may try, or more, for a curriculum to choose among.
     #[must_use]
     pub fn groups(&self) -> u64 {
-        u64::from(self.updates) * u64::from(self.batch_groups) * u64::from(self.resample_budget)
+        let tried = u64::from(self.updates) * u64::from(self.batch_groups) * u64::from(self.resample_budget);
+        if self.curriculum.is_some() { CurriculumPlan::SPARE * tried } else { tried }
     }
 }
 

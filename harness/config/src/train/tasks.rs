@@ -67,6 +67,7 @@ impl TrainTasks {
             problems.extend(process_rewards_exist(train, &families));
             problems.extend(judges_are_asked(train, &families));
             problems.extend(demonstrations_exist(train, &families));
+            problems.extend(families_to_choose_from(train, &families));
         }
         let lists = train.warm_start.iter().flat_map(|warm_start| &warm_start.interchangeable);
         let interchangeable = interchangeable(&suites, lists, &mut problems);
@@ -160,6 +161,20 @@ fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<P
     let message =
         "hints are to come from demonstrations, and no task of these suites has an oracle of listed actions";
     Some(Problem::new(message, "give tasks an `oracle`, or write `hints: [sibling]`"))
+}
+
+/// A curriculum, where no suite has two families to choose from.
+fn families_to_choose_from(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
+    train.rl.as_ref()?.curriculum?;
+    let mut seen = HashSet::new();
+    let mut trained = families.iter().filter(|family| !family.train.is_empty());
+    if trained.any(|family| !seen.insert(family.suite)) {
+        return None;
+    }
+    let message =
+        "a `curriculum` chooses among the families of a suite, and no suite here has two to train on";
+    let help = "leave `curriculum` out; `weight` of the suites says what each has of the groups";
+    Some(Problem::new(message, help))
 }
 
 /// What words are made of that may trade places; whatever else there is parts them.

@@ -300,6 +300,8 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Entropy", train("rl: { loss: { entropy: { zzz: 1 } } }")),
         ("Importance", train("rl: { loss: { importance: { zzz: 1 } } }")),
         ("IcePop", train("rl: { loss: { importance: { ice_pop: { zzz: 1 } } } }")),
+        ("Length", train("rl: { length: { zzz: 1 } }")),
+        ("Curriculum", train("rl: { curriculum: { zzz: 1 } }")),
         ("Guards", train("rl: { guards: { zzz: 1 } }")),
         ("Gate", train("rl: { gate: { zzz: 1 } }")),
         ("HeldOutGate", train("rl: { gate: { held_out: { zzz: 1 } } }")),

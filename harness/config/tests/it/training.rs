@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{
-    Advantage, ConfigError, GatePlan, HeldOutGatePlan, Importance, OverlongPlan, PolicySource, Schedule,
-    Surrogate, TrainPlan, TrainRun, TrainTasks, load_train,
+    Advantage, ConfigError, CurriculumPlan, GatePlan, HeldOutGatePlan, Importance, LengthPlan, OverlongPlan,
+    PolicySource, Schedule, Surrogate, TrainPlan, TrainRun, TrainTasks, load_train,
 };
 use clawrl_core::{PolicySpec, RunId, RunPlan, Split};
 use proptest::prelude::*;
@@ -250,6 +250,7 @@ fn what_controls_a_learner_is_off_unless_asked_for() {
     let rl = |inside: &str| with(suite, &format!("rl: {{ updates: 10, {inside} }}")).rl.unwrap();
     let plain = rl("");
     assert_eq!((plain.gate, plain.overlong, plain.loss.entropy), (None, OverlongPlan::Train, None));
+    assert_eq!((plain.length, plain.curriculum), (None, None));
     let usual = GatePlan { max_kl: 0.1, failures: 3, held_out: None };
     assert_eq!(rl("gate: {}").gate, Some(usual));
     let held_out = Some(HeldOutGatePlan { every_updates: 10, max_drop_points: 5.0 });
@@ -258,6 +259,11 @@ fn what_controls_a_learner_is_off_unless_asked_for() {
     assert_eq!((0..=20).filter(|&update| gate.evaluates(update)).collect::<Vec<_>>(), [10, 20]);
     assert_eq!(rl("overlong: soft").overlong, OverlongPlan::Soft { soft_tokens: 9 });
     assert_eq!(rl("loss: { entropy: { coefficient: 1 } }").loss.entropy.unwrap().floor, 0.3);
+    assert_eq!(rl("length: { coefficient: 1 }").length, Some(LengthPlan { coefficient: 1.0, target: 1.2 }));
+    let chosen = rl("curriculum: {}");
+    assert_eq!(chosen.curriculum, Some(CurriculumPlan { least: 0.1, memory: 64 }));
+    // So that a family may come up more often than in turns.
+    assert_eq!(chosen.groups(), 2 * plain.groups());
 }
 
 /// As stored before there was any of it.
@@ -392,6 +398,19 @@ fn groups_are_shared_by_the_weights_of_suites() {
     assert_eq!(shares([", weight: 1", ", weight: 9"]), (3, 27));
 }
 
+/// A curriculum chooses among more groups, and those without it come first.
+#[test]
+fn a_plan_with_a_curriculum_begins_with_the_plan_without_it() {
+    let suites = "{ path: ../../good/oracles, instances: 40 }";
+    let slots = |curriculum: &str| {
+        let train = with(suites, &format!("rl: {{ updates: 2, batch_groups: 3, {curriculum} }}"));
+        tasks(&train).rl_plan(Path::new("model"), &run()).unwrap().slots
+    };
+    let (plain, chosen) = (slots(""), slots("curriculum: {}"));
+    assert_eq!(chosen.len(), 2 * plain.len());
+    assert_eq!(chosen[..plain.len()], plain);
+}
+
 #[test]
 fn imitation_alone_has_no_groups() {
     let tasks = tasks(&with("{ path: ../../good/oracles }", "warm_start:"));
@@ -456,6 +475,9 @@ fn what_cannot_be_planned_is_refused() {
     let judged =
         "rl: { process_weight: 0.5, judging: { rules: [{ where: reply, matches: rm, verdict: -1 }] } }";
     assert!(TrainTasks::load(&with("{ path: ../../good/minimal }", judged)).is_ok(), "turns are judged");
+    let error =
+        TrainTasks::load(&with("{ path: ../../good/minimal }", "rl: { curriculum: {} }")).unwrap_err();
+    insta::assert_snapshot!("train_without_families_to_choose", rendered(&error));
     let (_folder, rewarding) = rewarding();
     let error = TrainTasks::load(&with(&rewarding, judged)).unwrap_err();
     insta::assert_snapshot!("train_judges_not_asked", rendered(&error));

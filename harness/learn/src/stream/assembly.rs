@@ -4,7 +4,8 @@
 //! slot. I2. A faulted member, or one with a reward that is no number or outside of what it can be, is not a member: it enters no baseline. I3. A group
 //! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
 //! are all worth the same is trained on if process rewards tell their steps apart, and those count. I5. So is one of which a
-//! teacher has something to say; and where outcomes do not count, only such a one.
+//! teacher has something to say; and where outcomes do not count, only such a one. I6. Members of a group are punished for long
+//! replies alike, by what that costs when the group is settled.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use clawrl_core::{AttemptId, GroupId};
 use super::figures::Discard;
 use super::roster::Place;
 use super::weighing::{EpisodeAdvantage, Weighing};
-use crate::{Admission, Episode, Group, Lineage, Segment, TeacherView, admit};
+use crate::{Admission, Episode, Group, Lineage, Replies, Segment, TeacherView, admit};
 
 /// How the attempt that closed a slot ended, as far as learning cares.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,8 @@ pub enum MemberResult {
         process: Vec<Option<f64>>,
         /// Whether every check passed. For figures only.
         passed: bool,
+        /// What the policy said in it.
+        replies: Replies,
         /// What can be trained on, in order.
         segments: Vec<Segment>,
         /// What a teacher reads about each segment; empty without one. See [`crate::teacher_views`].
@@ -82,6 +85,8 @@ pub(crate) struct Settled {
     pub(crate) passed: u32,
     /// Members with a reward that cannot be right.
     pub(crate) unsound: u32,
+    /// Of its episodes.
+    pub(crate) replies: Replies,
     pub(crate) verdict: Verdict,
     /// The latest version among its trained tokens.
     newest: u64,
@@ -104,12 +109,17 @@ impl Settled {
     ) -> Self {
         let mut group = Group { id, episodes: Vec::with_capacity(members.len()), faulted: 0 };
         let (mut passes, mut unsound, mut cancelled) = (0, 0, false);
+        let mut said = Replies::default();
         for (attempt, result) in members {
             match result {
-                MemberResult::Finished { reward, process, passed, segments, views }
+                MemberResult::Finished { mut reward, process, passed, replies, segments, views }
                     if reward.is_finite() && process.iter().flatten().all(|reward| reward.is_finite()) =>
                 {
                     passes += u32::from(passed);
+                    said += replies;
+                    if let Some(punishment) = weighing.length {
+                        reward += punishment.of(replies);
+                    }
                     group.episodes.push(Episode { attempt, reward, process, segments, views });
                 }
                 MemberResult::Finished { .. } | MemberResult::Unsound => unsound += 1,
@@ -134,7 +144,16 @@ impl Settled {
         } else {
             verdict(weighing, &group, passes, newest.is_some())
         };
-        Self { position, kind, group, passed: passes, unsound, verdict, newest: newest.unwrap_or_default() }
+        Self {
+            position,
+            kind,
+            group,
+            passed: passes,
+            unsound,
+            replies: said,
+            verdict,
+            newest: newest.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn is_informative(&self) -> bool {
@@ -202,7 +221,7 @@ mod tests {
     use crate::AdvantageKind;
 
     fn weighing(process: f64) -> Weighing {
-        Weighing { kind: AdvantageKind::DrGrpo, process, outcome_counts: true }
+        Weighing { kind: AdvantageKind::DrGrpo, process, outcome_counts: true, length: None }
     }
 
     fn finished(reward: f64, passed: bool) -> MemberResult {
@@ -213,6 +232,7 @@ mod tests {
             reward,
             process: Vec::new(),
             passed,
+            replies: Replies::default(),
             segments: vec![segment],
             views: Vec::new(),
         }
@@ -248,6 +268,7 @@ mod tests {
             reward,
             process: Vec::new(),
             passed: false,
+            replies: Replies::default(),
             segments: Vec::new(),
             views: Vec::new(),
         };
@@ -269,8 +290,9 @@ mod tests {
     #[test]
     fn i4_steps_that_differ_are_worth_an_update() {
         let member = |process: Option<f64>| match finished(1.0, true) {
-            MemberResult::Finished { reward, passed, segments, views, .. } => {
-                MemberResult::Finished { reward, process: vec![process], passed, segments, views }
+            MemberResult::Finished { reward, passed, replies, segments, views, .. } => {
+                let process = vec![process];
+                MemberResult::Finished { reward, process, passed, replies, segments, views }
             }
             other => other,
         };
@@ -291,10 +313,10 @@ mod tests {
     #[test]
     fn i5_what_a_teacher_speaks_of_is_worth_an_update() {
         let taught = |reward| match finished(reward, true) {
-            MemberResult::Finished { reward, process, passed, segments, .. } => {
+            MemberResult::Finished { reward, process, passed, replies, segments, .. } => {
                 let place = crate::ViewPlace { view: 2, segment: 1 };
                 let views = vec![vec![TeacherView { ids: vec![1, 7, 2], places: vec![place] }]];
-                MemberResult::Finished { reward, process, passed, segments, views }
+                MemberResult::Finished { reward, process, passed, replies, segments, views }
             }
             other => other,
         };
@@ -311,9 +333,9 @@ mod tests {
         assert_eq!((segments(true), segments(false)), (vec![1, 1], vec![1, 0]));
         // Nor do tokens of a turn that has no hint count there.
         let longer = || match taught(1.0) {
-            MemberResult::Finished { reward, process, passed, mut segments, views } => {
+            MemberResult::Finished { reward, process, passed, replies, mut segments, views } => {
                 segments[0].push_sampled(1, 9, -1.0, 3, 1.0);
-                MemberResult::Finished { reward, process, passed, segments, views }
+                MemberResult::Finished { reward, process, passed, replies, segments, views }
             }
             other => other,
         };

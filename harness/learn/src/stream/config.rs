@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::AdvantageKind;
+use crate::{AdvantageKind, CurriculumConfig, LengthCost};
 
 /// Which groups are generated with which parameters, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +44,12 @@ pub struct StreamConfig {
     pub process_weight: f64,
     /// Whether anything is learned from rewards; if not, only groups of which a teacher has something to say are trained on.
     pub outcome_counts: bool,
+    /// What long replies cost, if anything.
+    pub length: Option<LengthCost>,
     /// How generation and training take turns.
     pub schedule: Schedule,
+    /// How families are chosen; `None` where groups come in the order of the plan.
+    pub curriculum: Option<CurriculumConfig>,
     /// Informative groups that make a batch.
     pub batch_groups: NonZeroU32,
     /// One batch takes at most this many times `batch_groups` groups; then it is trained with what is there. 1 means

@@ -6,7 +6,8 @@
 //! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
 //! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
 //! or parameters are due to be published. I6. Demand only rises. I7. A version that is rejected uses up its batch and is never
-//! due to be published: what acts goes on and is as old as before, and baselines are those before the batch.
+//! due to be published: what acts goes on and is as old as before, and baselines are those before the batch. I8. With a curriculum, what it
+//! knows of families follows from the batches whose versions were accepted, and changes with an update, not within a batch.
 //!
 //! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
 //! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine acts with what
@@ -25,7 +26,8 @@ use super::ranges::GroupRanges;
 use super::roster::Roster;
 use super::streaming::{BatchSize, Streaming};
 use super::train_batch::{BatchPlace, train_batch};
-use crate::{Baselines, Lineage, TrainBatch};
+use super::weighing::Weighing;
+use crate::{Baselines, Curriculum, LengthControl, Lineage, Replies, TrainBatch};
 
 /// A batch to train.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +99,15 @@ pub struct StreamSnapshot {
     /// Those that run along; none where advantages are relative to their group.
     #[serde(default, skip_serializing_if = "Baselines::is_empty")]
     pub baselines: Baselines,
+    /// What long replies cost; nothing where they cost nothing.
+    #[serde(default, skip_serializing_if = "LengthControl::is_new")]
+    pub length: LengthControl,
+    /// What is known of families, where one chooses among them.
+    #[serde(default, skip_serializing_if = "Curriculum::is_empty")]
+    pub curriculum: Curriculum,
+    /// Groups that it had chosen and that are not consumed, in order of choice: they have had their turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<GroupId>,
 }
 
 impl StreamSnapshot {
@@ -110,6 +121,9 @@ impl StreamSnapshot {
             consumed: GroupRanges::default(),
             counts: StreamCounts::default(),
             baselines: Baselines::default(),
+            length: LengthControl::default(),
+            curriculum: Curriculum::default(),
+            chosen: Vec::new(),
         }
     }
 
@@ -158,6 +172,9 @@ struct Training {
     counts: StreamCounts,
     /// As they are after it.
     baselines: Baselines,
+    /// Kind, members that passed, and members that count, of each group.
+    tried: Vec<(u32, u32, u32)>,
+    replies: Replies,
 }
 
 impl GroupStream {
@@ -173,7 +190,11 @@ impl GroupStream {
         kinds: &[u32],
         snapshot: StreamSnapshot,
     ) -> Result<Self, StreamError> {
-        let roster = Roster::new(slots, kinds, &snapshot.consumed).map_err(StreamError::UnknownGroup)?;
+        let mut roster = Roster::new(slots, kinds, &snapshot.consumed).map_err(StreamError::UnknownGroup)?;
+        if let Some(curriculum) = config.curriculum {
+            let chosen = roster.chosen_by(curriculum, snapshot.curriculum.clone(), &snapshot.chosen);
+            roster = chosen.map_err(StreamError::UnknownGroup)?;
+        }
         let gathering = match config.schedule {
             Schedule::Synchronous | Schedule::OneStepOff => Gathering::Ordered(None),
             Schedule::Asynchronous { .. } => Gathering::Streaming(Streaming::default()),
@@ -219,15 +240,34 @@ impl GroupStream {
         self.roster.close(place.position);
         let id = self.roster.id(place.position);
         let kind = self.roster.kind(place.position);
-        self.settle(Settled::new(self.config.into(), (place.position, kind), id, members));
+        self.settle(Settled::new(self.weighing(), (place.position, kind), id, members));
         self.replenish();
         Ok(())
     }
 
-    /// How many groups from the start of the plan may be dispatched. Those consumed before are among them.
+    /// How many groups from the start of the plan may be dispatched. Those consumed before are among them. With a curriculum, how
+    /// many [`Self::order`] has.
     #[must_use]
     pub fn demand(&self) -> u32 {
         self.roster.demand()
+    }
+
+    /// With a curriculum, the positions of the groups that may be dispatched, in order of choice: all since the stream was made.
+    #[must_use]
+    pub fn order(&self) -> Option<&[u32]> {
+        self.roster.order()
+    }
+
+    /// With a curriculum, the least and the most share that a family has of its suite by now, in even shares.
+    #[must_use]
+    pub fn shares(&self) -> Option<(f64, f64)> {
+        self.roster.chooser()?.spread()
+    }
+
+    /// The most that an episode earns less by now for its length, where that costs anything.
+    #[must_use]
+    pub fn length_strength(&self) -> Option<f64> {
+        self.config.length.map(|cost| self.done.length.strength(cost))
     }
 
     /// The next batch, if it is due and none is in training.
@@ -256,11 +296,18 @@ impl GroupStream {
         };
         let update = self.done.updates;
         let place = BatchPlace { seed: self.config.seed, update, lineage: &self.lineage, max_staleness };
+        let tried = groups.iter().map(|settled| {
+            // A group has no more members than slots, whose ids are 32 bits wide.
+            (settled.kind, settled.passed, settled.group.episodes.len() as u32)
+        });
+        let tried = tried.collect();
+        let mut replies = Replies::default();
+        groups.iter().for_each(|settled| replies += settled.replies);
         let mut baselines = self.done.baselines.clone();
         let running = (!self.config.advantage.is_relative()).then_some(&mut baselines);
         let (batch, mut counts) = train_batch(groups, place, running);
         counts.cancelled = std::mem::take(&mut self.cancelled);
-        self.training = Some(Training { groups: batch.groups.clone(), counts, baselines });
+        self.training = Some(Training { groups: batch.groups.clone(), counts, baselines, tried, replies });
         self.replenish();
         Some(FormedBatch { batch, stats: BatchStats { update, version, counts } })
     }
@@ -274,6 +321,13 @@ impl GroupStream {
         self.done.counts += training.counts;
         self.done.baselines = training.baselines;
         self.done.accepted = None;
+        if let Some(cost) = self.config.length {
+            self.done.length.after(cost, training.replies);
+        }
+        if let Some(chooser) = self.roster.chooser_mut() {
+            training.tried.iter().for_each(|&(kind, passed, attempts)| chooser.learn(kind, passed, attempts));
+        }
+        self.note_choices();
         self.lineage.rise(version);
         self.replenish();
         Ok(())
@@ -290,6 +344,7 @@ impl GroupStream {
         let rejected = training.groups.len() as u64;
         self.done.counts += StreamCounts { rejected, ..training.counts };
         self.done.accepted = Some(accepted);
+        self.note_choices();
         self.lineage.reject(version);
         self.replenish();
         Ok(())
@@ -307,6 +362,25 @@ impl GroupStream {
         self.done.updates += 1;
         self.done.version = version;
         Ok(training)
+    }
+
+    /// Before any more groups are chosen.
+    fn note_choices(&mut self) {
+        if let Some(chooser) = self.roster.chooser() {
+            self.done.curriculum = chooser.curriculum().clone();
+            self.done.chosen = self.roster.wanted_beside(&self.done.consumed);
+        }
+    }
+
+    /// How rewards become advantages by now.
+    fn weighing(&self) -> Weighing {
+        let StreamConfig { advantage, process_weight, outcome_counts, length, .. } = self.config;
+        Weighing {
+            kind: advantage,
+            process: process_weight,
+            outcome_counts,
+            length: length.and_then(|cost| self.done.length.punishment(cost)),
+        }
     }
 
     /// Whether the learner's parameters are to act from now on. One step off, not before the batch that is being

@@ -5,6 +5,7 @@
 //! be published. It has no clock, no thread and no I/O; whoever owns it moves the messages.
 
 mod assembly;
+mod chooser;
 mod config;
 mod figures;
 mod group_stream;

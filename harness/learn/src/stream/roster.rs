@@ -1,4 +1,5 @@
-//! The plan's groups in order of dispatch, and how far they are wanted.
+//! The plan's groups in order of dispatch, and which of them are wanted: so many from the start of the plan, or those that a
+//! curriculum chose.
 //!
 //! I1. The number of wanted groups only rises. I2. A group that an earlier process consumed is passed over. I3. A
 //! group's position is that of its first slot among the first slots of all groups, as the scheduler counts them.
@@ -7,7 +8,9 @@ use std::collections::BTreeMap;
 
 use clawrl_core::{GroupId, SlotId, SlotSpec};
 
+use super::chooser::{Candidate, Chooser};
 use super::ranges::GroupRanges;
+use crate::{Curriculum, CurriculumConfig};
 
 /// Where a slot belongs.
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +27,15 @@ pub(crate) struct Roster {
     places: Vec<Place>,
     /// By position.
     groups: Vec<PlannedGroup>,
-    /// The first group that is neither wanted nor passed over.
+    /// The first group that is neither wanted nor passed over, where there is no curriculum.
     next: u32,
+    chooser: Option<Chooser>,
 }
 
 #[derive(Debug)]
 struct PlannedGroup {
     id: GroupId,
+    suite: u32,
     kind: u32,
     members: u32,
     stage: Stage,
@@ -57,7 +62,7 @@ impl Roster {
             let position = *positions.entry(slot.group).or_insert_with(|| {
                 let stage = if consumed.contains(slot.group) { Stage::Closed } else { Stage::Open };
                 let kind = kinds.get(slot.task.0 as usize).copied().unwrap_or_default();
-                groups.push(PlannedGroup { id: slot.group, kind, members: 0, stage });
+                groups.push(PlannedGroup { id: slot.group, suite: slot.suite, kind, members: 0, stage });
                 // There are no more groups than slots, whose ids are 32 bits wide.
                 (groups.len() - 1) as u32
             });
@@ -68,27 +73,79 @@ impl Roster {
         if let Some(unknown) = consumed.iter().find(|group| !positions.contains_key(group)) {
             return Err(unknown);
         }
-        let mut roster = Self { places, groups, next: 0 };
+        let mut roster = Self { places, groups, next: 0, chooser: None };
         roster.pass_over();
         Ok(roster)
     }
 
-    /// Groups from the start of the plan that may be dispatched.
+    /// The same, of which a curriculum chooses. `again`: groups that were wanted before, and are not consumed.
+    ///
+    /// # Errors
+    /// One of those that the plan does not have.
+    pub(crate) fn chosen_by(
+        self,
+        config: CurriculumConfig,
+        curriculum: Curriculum,
+        again: &[GroupId],
+    ) -> Result<Self, GroupId> {
+        let positions: BTreeMap<GroupId, u32> = self.groups.iter().map(|group| group.id).zip(0..).collect();
+        let position = |id: &GroupId| positions.get(id).copied().ok_or(*id);
+        let mut again = again.iter().map(position).collect::<Result<Vec<u32>, GroupId>>()?;
+        again.retain(|&position| self.groups[position as usize].stage == Stage::Open);
+        let candidate = |group: &PlannedGroup| Candidate {
+            suite: group.suite,
+            kind: group.kind,
+            is_consumed: group.stage == Stage::Closed,
+        };
+        let candidates: Vec<Candidate> = self.groups.iter().map(candidate).collect();
+        Ok(Self { chooser: Some(Chooser::new(config, curriculum, &candidates, again)), ..self })
+    }
+
+    /// How many groups may be dispatched: from the start of the plan, or of [`Self::order`].
     pub(crate) fn demand(&self) -> u32 {
-        self.next
+        // There are no more groups than slots, whose ids are 32 bits wide.
+        self.order().map_or(self.next, |order| order.len() as u32)
+    }
+
+    /// Positions of the groups that may be dispatched, where a curriculum chooses.
+    pub(crate) fn order(&self) -> Option<&[u32]> {
+        self.chooser.as_ref().map(Chooser::order)
+    }
+
+    pub(crate) fn chooser(&self) -> Option<&Chooser> {
+        self.chooser.as_ref()
+    }
+
+    pub(crate) fn chooser_mut(&mut self) -> Option<&mut Chooser> {
+        self.chooser.as_mut()
+    }
+
+    /// Groups that are wanted and not among these, in the order in which they came to be wanted, where a curriculum chooses.
+    pub(crate) fn wanted_beside(&self, consumed: &GroupRanges) -> Vec<GroupId> {
+        let Some(chooser) = &self.chooser else { return Vec::new() };
+        let wanted = chooser.order().iter().copied().chain(chooser.again());
+        wanted.map(|position| self.id(position)).filter(|&id| !consumed.contains(id)).collect()
     }
 
     /// Whether a group is left that is not wanted yet.
     pub(crate) fn has_more(&self) -> bool {
-        (self.next as usize) < self.groups.len()
+        match &self.chooser {
+            Some(chooser) => chooser.has_more(),
+            None => (self.next as usize) < self.groups.len(),
+        }
     }
 
     /// Wants one more group; its position.
     pub(crate) fn want(&mut self) -> Option<u32> {
-        let position = self.next;
+        let position = match &mut self.chooser {
+            Some(chooser) => chooser.want()?,
+            None => self.next,
+        };
         self.groups.get_mut(position as usize)?.stage = Stage::InFlight;
-        self.next += 1;
-        self.pass_over();
+        if self.chooser.is_none() {
+            self.next += 1;
+            self.pass_over();
+        }
         Some(position)
     }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::stream::assembly::MemberResult;
     use crate::stream::weighing::Weighing;
-    use crate::{AdvantageKind, Segment, TokenAges};
+    use crate::{AdvantageKind, Replies, Segment, TokenAges};
 
     /// Two members, of which the first has two segments; each segment has one token of each version.
     fn settled(versions: &[u64]) -> Settled {
@@ -105,12 +105,11 @@ mod tests {
             let segments = vec![segment.clone(); segments];
             let attempt = AttemptId { slot: SlotId(slot), number: 0 };
             let views = vec![Vec::new(); segments.len()];
-            (
-                attempt,
-                MemberResult::Finished { reward, process: Vec::new(), passed: reward > 0.0, segments, views },
-            )
+            let (process, passed, replies) = (Vec::new(), reward > 0.0, Replies::default());
+            (attempt, MemberResult::Finished { reward, process, passed, replies, segments, views })
         };
-        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true };
+        let weighing =
+            Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true, length: None };
         Settled::new(weighing, (0, 0), GroupId(0), vec![member(0, 1.0, 2), member(1, 0.0, 1)])
     }
 
@@ -143,11 +142,13 @@ mod tests {
             reward,
             process: Vec::new(),
             passed: true,
+            replies: Replies::default(),
             segments: Vec::new(),
             views: Vec::new(),
         };
         let members = [finished(1.0), MemberResult::Unsound, finished(f64::NAN), finished(f64::INFINITY)];
-        let weighing = Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true };
+        let weighing =
+            Weighing { kind: AdvantageKind::DrGrpo, process: 0.0, outcome_counts: true, length: None };
         let settled =
             Settled::new(weighing, (0, 0), GroupId(0), members.map(|member| (attempt, member)).into());
         let lineage = Lineage::at(5, 5);

@@ -5,7 +5,7 @@
 //!
 //! Pure; nothing to cancel.
 
-use super::config::StreamConfig;
+use crate::length::LengthPunishment;
 use crate::{AdvantageKind, Episode, process_advantages};
 
 /// How rewards become advantages.
@@ -16,6 +16,8 @@ pub(crate) struct Weighing {
     pub(crate) process: f64,
     /// Whether anything is learned from outcomes.
     pub(crate) outcome_counts: bool,
+    /// What long replies earn less, if they do by now.
+    pub(crate) length: Option<LengthPunishment>,
 }
 
 /// The advantages of an episode.
@@ -24,12 +26,6 @@ pub(crate) struct EpisodeAdvantage {
     pub(crate) outcome: f64,
     /// Weighted term of each turn. None for the turns behind its end.
     pub(crate) steps: Vec<f64>,
-}
-
-impl From<StreamConfig> for Weighing {
-    fn from(config: StreamConfig) -> Self {
-        Self { kind: config.advantage, process: config.process_weight, outcome_counts: config.outcome_counts }
-    }
 }
 
 impl Weighing {

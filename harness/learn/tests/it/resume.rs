@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use clawrl_core::{AttemptId, GroupId, SlotId};
 use clawrl_learn::{
-    AdvantageKind, FormedBatch, GroupStream, MemberResult, Schedule, Segment, StreamConfig, StreamEnd,
-    StreamError, StreamSnapshot, TeacherView, ViewPlace,
+    AdvantageKind, CurriculumConfig, FormedBatch, GroupStream, LengthCost, MemberResult, Replies, Schedule,
+    Segment, StreamConfig, StreamEnd, StreamError, StreamSnapshot, TeacherView, ViewPlace,
 };
 use proptest::prelude::*;
 
@@ -32,10 +32,12 @@ proptest! {
 
     #[test]
     fn i3_a_stopped_synchronous_run_goes_on_as_if_undisturbed(
-        world in worlds(Just(Schedule::Synchronous)),
+        mut world in worlds(Just(Schedule::Synchronous)),
+        target in proptest::option::of(1.0..2.0f64),
         stop in stops(),
         orders: [u64; 3],
     ) {
+        world.config.length = target.map(|target| LengthCost { coefficient: 0.5, target });
         let undisturbed = world.run(Order::Any(orders[0]));
         let stopped = world.run_from(StreamSnapshot::at(0), Order::Any(orders[1]), stop);
         // The snapshot goes through a checkpoint's text.
@@ -60,13 +62,97 @@ proptest! {
     }
 }
 
+/// A world with a curriculum, in which nothing faults and some groups teach nothing.
+fn chosen(schedule: Schedule) -> World {
+    let (world, _) = small();
+    let config = StreamConfig {
+        schedule,
+        curriculum: Some(CurriculumConfig { least: 0.1, memory: 16 }),
+        batch_groups: NonZeroU32::new(3).unwrap(),
+        resample_budget: NonZeroU32::new(2).unwrap(),
+        updates: 6,
+        ..world.config
+    };
+    World { config, groups: 60, families: 4, constant_percent: 30, ..world }
+}
+
+/// What was chosen before a kill is known after it, and is not chosen twice.
+#[test]
+fn a_stream_that_is_taken_up_goes_on_with_what_was_chosen() {
+    for schedule in [Schedule::OneStepOff, Schedule::Asynchronous { max_staleness: 4 }] {
+        let world = chosen(schedule);
+        let mut seen = 0;
+        for events in 0..120 {
+            let stopped = world.run_from(StreamSnapshot::at(0), Order::InOrder(7), Stop::Killed(events));
+            let snapshot = stopped.snapshot;
+            let waiting = &snapshot.chosen;
+            seen += waiting.len();
+            let resumed = world.run_from(snapshot.clone(), Order::Any(7), Stop::Never);
+            let begun = waiting.len().min(resumed.dispatched.len());
+            assert_eq!(resumed.dispatched[..begun], waiting[..begun], "after {events}");
+            // Turns are taken where they were left.
+            let done = snapshot.consumed.len();
+            let suites = resumed.dispatched.iter().skip(waiting.len()).map(|&group| world.suite(group));
+            let turns = (done as u32 + waiting.len() as u32..).map(|turn| world.suite(GroupId(turn)));
+            assert!(suites.zip(turns).all(|(suite, turn)| suite == turn), "after {events}");
+        }
+        assert!(seen > 0, "{schedule:?}");
+    }
+}
+
+/// A family that always passes is given up for one that is undecided, except for its floor.
+#[test]
+fn groups_follow_success() {
+    let world = World { constant_percent: 0, groups: 400, families: 2, ..chosen(Schedule::Synchronous) };
+    let config = StreamConfig { updates: 40, batch_groups: NonZeroU32::new(4).unwrap(), ..world.config };
+    let slots: Vec<_> =
+        world.slots().into_iter().map(|slot| clawrl_core::SlotSpec { suite: 0, ..slot }).collect();
+    let mut stream = GroupStream::new(config, &slots, &world.kinds(), StreamSnapshot::at(0)).unwrap();
+    let mut answered = 0;
+    while stream.end().is_none() {
+        let order = stream.order().unwrap().to_vec();
+        for &group in &order[answered..] {
+            for member in 0..2 {
+                let passed = group % 2 == 0 || member == 0;
+                let mut segment = Segment::default();
+                segment.push_context(&[1]);
+                segment.push_sampled(0, 2, -1.0, stream.snapshot().version, 1.0);
+                let result = MemberResult::Finished {
+                    reward: f64::from(u8::from(passed)),
+                    process: Vec::new(),
+                    passed,
+                    replies: Replies::default(),
+                    segments: vec![segment],
+                    views: vec![Vec::new()],
+                };
+                stream.resolved(AttemptId { slot: SlotId(group * 2 + member), number: 0 }, result).unwrap();
+            }
+        }
+        answered = order.len();
+        if stream.next_batch().is_some() {
+            let version = stream.snapshot().version + 1;
+            stream.updated(version).unwrap();
+            stream.published(version).unwrap();
+        }
+    }
+    assert_eq!(stream.end(), Some(StreamEnd::Updates));
+    let order = stream.order().unwrap();
+    let easy = order.iter().filter(|&group| group % 2 == 0).count();
+    // Sixteen attempts are remembered: its success comes to 17 / 18, and its share to 0.22.
+    assert!((order.len() / 10..order.len() / 3).contains(&easy), "{easy} of {}", order.len());
+    let (least, most) = stream.shares().unwrap();
+    assert!(least < 0.6 && most > 1.4 && (least + most - 2.0).abs() < 1e-9, "{least} {most}");
+}
+
 /// Two groups of two, one group a batch.
 fn small() -> (World, GroupStream) {
     let config = StreamConfig {
         advantage: AdvantageKind::Grpo,
         process_weight: 0.0,
         outcome_counts: true,
+        length: None,
         schedule: Schedule::Synchronous,
+        curriculum: None,
         batch_groups: NonZeroU32::MIN,
         resample_budget: NonZeroU32::MIN,
         updates: 2,
@@ -76,6 +162,7 @@ fn small() -> (World, GroupStream) {
         config,
         groups: 2,
         members: 2,
+        families: 1,
         fault_percent: 0,
         constant_percent: 0,
         rejected_percent: 0,
@@ -117,6 +204,7 @@ fn faults_of_the_caller_change_nothing() {
         reward: 1.0,
         process: Vec::new(),
         passed: true,
+        replies: Replies::default(),
         segments: vec![segment.clone()],
         views,
     };

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec, TaskIndex};
 use clawrl_learn::{
-    AdvantageKind, Baselines, Discard, GroupStream, MemberResult, Schedule, Segment, StreamConfig,
+    AdvantageKind, Baselines, Discard, GroupStream, MemberResult, Replies, Schedule, Segment, StreamConfig,
     StreamSnapshot,
 };
 use serde::Deserialize;
@@ -54,7 +54,9 @@ impl Plan {
             advantage: AdvantageKind::Running,
             process_weight: 0.0,
             outcome_counts: true,
+            length: None,
             schedule: Schedule::Synchronous,
+            curriculum: None,
             batch_groups: NonZeroU32::new(self.batch_groups).unwrap(),
             resample_budget: NonZeroU32::MIN,
             updates: self.groups.len() as u32 / self.batch_groups,
@@ -92,6 +94,7 @@ impl Plan {
                             reward,
                             process: Vec::new(),
                             passed: reward == 1.0,
+                            replies: Replies::default(),
                             segments: vec![segment],
                             views: Vec::new(),
                         },

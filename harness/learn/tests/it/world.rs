@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 
 use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec, SplitMix64, TaskIndex, derive_seed};
 use clawrl_learn::{
-    AdvantageKind, FormedBatch, GroupStream, MemberResult, Schedule, Segment, StreamConfig, StreamEnd,
-    StreamSnapshot,
+    AdvantageKind, CurriculumConfig, FormedBatch, GroupStream, MemberResult, Replies, Schedule, Segment,
+    StreamConfig, StreamEnd, StreamSnapshot,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 pub(crate) enum Order {
     /// Any that is in flight, drawn from this seed.
     Any(u64),
-    /// Always the first in the plan. The learner's pace is drawn from this seed.
+    /// Always the first that was dispatched. The learner's pace is drawn from this seed.
     InOrder(u64),
 }
 
@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) config: StreamConfig,
     pub(crate) groups: u32,
     pub(crate) members: u32,
+    /// Tasks of which groups take turns, each of a family of its own. They belong to two suites, in turns, too.
+    pub(crate) families: u32,
     /// Of 100 members, how many fault.
     pub(crate) fault_percent: u64,
     /// Of 100 groups, how many have equal rewards.
@@ -44,6 +46,8 @@ pub(crate) struct Run {
     pub(crate) snapshot: StreamSnapshot,
     pub(crate) settled: Vec<GroupId>,
     pub(crate) waiting: usize,
+    /// Groups in the order in which they were dispatched.
+    pub(crate) dispatched: Vec<GroupId>,
 }
 
 /// Stops a run.
@@ -61,24 +65,30 @@ pub(crate) fn worlds(schedule: impl Strategy<Value = Schedule>) -> impl Strategy
     let shape = (1u32..4, 1u32..4, 0u32..7, 0u32..40, 1u32..5);
     let rejected = prop_oneof![2 => Just(0u64), 1 => Just(50), 1 => Just(100)];
     let percents = (prop_oneof![Just(0u64), Just(30), Just(70), Just(100)], rejected);
-    (schedule, shape, percents, any::<u64>()).prop_map(
-        |(schedule, (batch_groups, resample_budget, updates, groups, members), percents, seed)| World {
-            config: StreamConfig {
-                advantage: AdvantageKind::Grpo,
-                process_weight: 0.0,
-                outcome_counts: true,
-                schedule,
-                batch_groups: NonZeroU32::new(batch_groups).unwrap(),
-                resample_budget: NonZeroU32::new(resample_budget).unwrap(),
-                updates,
+    let chosen = (1u32..6, proptest::option::of((0.01..0.99f64, 1u32..99)));
+    (schedule, shape, percents, chosen, any::<u64>()).prop_map(
+        |(schedule, (batch_groups, resample_budget, updates, groups, members), percents, chosen, seed)| {
+            World {
+                config: StreamConfig {
+                    advantage: AdvantageKind::Grpo,
+                    process_weight: 0.0,
+                    outcome_counts: true,
+                    length: None,
+                    schedule,
+                    curriculum: chosen.1.map(|(least, memory)| CurriculumConfig { least, memory }),
+                    batch_groups: NonZeroU32::new(batch_groups).unwrap(),
+                    resample_budget: NonZeroU32::new(resample_budget).unwrap(),
+                    updates,
+                    seed,
+                },
+                groups,
+                members,
+                families: chosen.0,
+                fault_percent: 20,
+                constant_percent: percents.0,
+                rejected_percent: percents.1,
                 seed,
-            },
-            groups,
-            members,
-            fault_percent: 20,
-            constant_percent: percents.0,
-            rejected_percent: percents.1,
-            seed,
+            }
         },
     )
 }
@@ -87,14 +97,24 @@ impl World {
     pub(crate) fn slots(&self) -> Vec<SlotSpec> {
         let slot = |id: u32| SlotSpec {
             id: SlotId(id),
-            task: TaskIndex(0),
-            suite: 0,
+            task: TaskIndex(id / self.members % self.families),
+            suite: self.suite(GroupId(id / self.members)),
             group: GroupId(id / self.members),
             member: id % self.members,
             env_seed: 0,
             policy_seed: 0,
         };
         (0..self.groups * self.members).map(slot).collect()
+    }
+
+    /// The family of each task.
+    pub(crate) fn kinds(&self) -> Vec<u32> {
+        (0..self.families).collect()
+    }
+
+    /// The suite of a group.
+    pub(crate) fn suite(&self, group: GroupId) -> u32 {
+        group.0 % self.families % 2
     }
 
     /// The reward of a slot; nothing if it faults.
@@ -143,7 +163,9 @@ impl World {
         let segments: Vec<Segment> = (0..=slot.0 % 2).map(segment).collect();
         let views = vec![Vec::new(); segments.len()];
         let process = (0..=slot.0 % 2).map(|turn| (slot.0 % 3 != turn).then_some(reward / 2.0)).collect();
-        MemberResult::Finished { reward, process, passed: reward >= 1.0, segments, views }
+        // Longer from version to version.
+        let replies = Replies { count: 1, tokens: first + last + u64::from(slot.0 % 5) };
+        MemberResult::Finished { reward, process, passed: reward >= 1.0, replies, segments, views }
     }
 
     pub(crate) fn run(&self, order: Order) -> Run {
@@ -168,6 +190,7 @@ impl World {
             waiting: engine.stream.waiting(),
             batches: engine.batches,
             settled: engine.settled,
+            dispatched: engine.all_dispatched,
         }
     }
 }
@@ -180,6 +203,7 @@ struct Engine<'a> {
     /// Slots that were dispatched, with the version that acted then.
     in_flight: BTreeMap<SlotId, u64>,
     dispatched: u32,
+    all_dispatched: Vec<GroupId>,
     acting: u64,
     learner: u64,
     /// The version whose parameters the learner has.
@@ -201,7 +225,7 @@ impl<'a> Engine<'a> {
     fn new(world: &'a World, snapshot: StreamSnapshot, order: Order) -> Self {
         let (Order::Any(seed) | Order::InOrder(seed)) = order;
         let (version, accepted) = (snapshot.version, snapshot.accepted());
-        let stream = GroupStream::new(world.config, &world.slots(), &[], snapshot).unwrap();
+        let stream = GroupStream::new(world.config, &world.slots(), &world.kinds(), snapshot).unwrap();
         let mut engine = Self {
             world,
             stream,
@@ -209,6 +233,7 @@ impl<'a> Engine<'a> {
             draws: SplitMix64::new(seed),
             in_flight: BTreeMap::new(),
             dispatched: 0,
+            all_dispatched: Vec::new(),
             acting: accepted,
             learner: version,
             accepted,
@@ -225,7 +250,7 @@ impl<'a> Engine<'a> {
         let mut possible = vec![];
         match self.order {
             Order::Any(_) => possible.extend(self.in_flight.keys().copied().map(Event::Resolve)),
-            Order::InOrder(_) => possible.extend(self.in_flight.keys().next().copied().map(Event::Resolve)),
+            Order::InOrder(_) => possible.extend(self.first_in_flight().map(Event::Resolve)),
         }
         possible.extend(self.is_training.then_some(Event::Update));
         possible.extend((!self.is_training).then_some(Event::Take));
@@ -247,6 +272,14 @@ impl<'a> Engine<'a> {
             Event::Publish => self.publish(),
         }
         self.dispatch();
+    }
+
+    /// Groups are dispatched in order, and members of a group in that of the plan.
+    fn first_in_flight(&self) -> Option<SlotId> {
+        self.all_dispatched.iter().find_map(|group| {
+            let slots = group.0 * self.world.members..(group.0 + 1) * self.world.members;
+            slots.map(SlotId).find(|slot| self.in_flight.contains_key(slot))
+        })
     }
 
     /// Whether the stream can go on although no batch was due: what had waited too long made room, or it has ended.
@@ -309,9 +342,16 @@ impl<'a> Engine<'a> {
     fn dispatch(&mut self) {
         let demand = self.stream.demand();
         assert!(demand >= self.dispatched, "demand fell");
-        let open = (self.dispatched..demand)
-            .filter(|&group| !self.stream.snapshot().consumed.contains(GroupId(group)));
+        let range = self.dispatched..demand;
+        let wanted: Vec<u32> = match self.stream.order() {
+            // Positions and ids of groups are the same here.
+            Some(order) => order[range.start as usize..range.end as usize].to_vec(),
+            None => range.collect(),
+        };
+        let consumed = |group: u32| self.stream.snapshot().consumed.contains(GroupId(group));
+        let open: Vec<u32> = wanted.into_iter().filter(|&group| !consumed(group)).collect();
         for group in open {
+            self.all_dispatched.push(GroupId(group));
             let slots = group * self.world.members..(group + 1) * self.world.members;
             self.in_flight.extend(slots.map(|slot| (SlotId(slot), self.acting)));
         }

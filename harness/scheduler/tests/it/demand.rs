@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{Epoch, Retry, SlotId};
-use clawrl_scheduler::{Demand, Interrupt, RunEnd, RunReport, Scheduler};
+use clawrl_scheduler::{Demand, Interrupt, RunEnd, RunReport, Scheduler, Wanted};
 use clawrl_testkit::{Mishap, PlanShape, Script, Site};
 use tokio::sync::watch;
 
@@ -25,7 +25,7 @@ fn slow(_: clawrl_core::AttemptId) -> Script {
 }
 
 fn open(groups: u32) -> Demand {
-    Demand { groups, closed: false }
+    Demand { groups: Wanted::First(groups), closed: false }
 }
 
 fn dispatched(stage: &Stage) -> Vec<u32> {
@@ -36,7 +36,7 @@ fn dispatched(stage: &Stage) -> Vec<u32> {
 async fn run(stage: &Stage, sender: &watch::Sender<Demand>, wants: &[(u64, Demand)]) -> RunReport {
     let consumer = async {
         let mut now = 0;
-        for &(at, demand) in wants {
+        for (at, demand) in wants.iter().cloned() {
             tokio::time::sleep(Duration::from_secs(at - now)).await;
             now = at;
             sender.send_replace(demand);
@@ -51,7 +51,12 @@ async fn run(stage: &Stage, sender: &watch::Sender<Demand>, wants: &[(u64, Deman
 #[tokio::test(start_paused = true)]
 async fn groups_run_when_they_are_wanted() {
     let (stage, sender) = stage(12, slow);
-    let wants = [(5, open(1)), (100, open(3)), (200, open(2)), (300, Demand { groups: 9, closed: true })];
+    let wants = [
+        (5, open(1)),
+        (100, open(3)),
+        (200, open(2)),
+        (300, Demand { groups: Wanted::First(9), closed: true }),
+    ];
     let report = run(&stage, &sender, &wants).await;
     assert_eq!((report.end, report.closed, report.passed), (RunEnd::Sated, 6, 6));
     assert_eq!(report.left_open, (6..12).map(SlotId).collect::<Vec<_>>());
@@ -61,9 +66,27 @@ async fn groups_run_when_they_are_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn groups_run_in_whatever_order_they_are_wanted() {
+    let (stage, sender) = stage(12, slow);
+    let these = |positions: &[u32]| Demand { groups: Wanted::These(positions.into()), closed: false };
+    let wants = [
+        (5, these(&[4])),
+        (100, these(&[4, 1, 5])),
+        (200, these(&[4, 1])),
+        (300, Demand { closed: true, ..these(&[4, 1, 5]) }),
+    ];
+    let report = run(&stage, &sender, &wants).await;
+    assert_eq!((report.end, report.closed, report.passed), (RunEnd::Sated, 6, 6));
+    assert_eq!((report.slots, report.withheld), (12, 6));
+    // What is wanted together begins in the order of the plan.
+    assert_eq!(dispatched(&stage), [8, 9, 2, 3, 10, 11]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_queued_stays_open_when_no_more_is_wanted() {
     let (stage, sender) = stage(3, slow);
-    let report = run(&stage, &sender, &[(0, open(4)), (5, Demand { groups: 4, closed: true })]).await;
+    let report =
+        run(&stage, &sender, &[(0, open(4)), (5, Demand { groups: Wanted::First(4), closed: true })]).await;
     assert_eq!((report.end, report.closed, report.left_open.len()), (RunEnd::Sated, 3, 9));
     assert_eq!((report.withheld, report.elapsed.as_secs()), (4, 10));
 }
@@ -110,7 +133,8 @@ async fn retries_need_no_further_demand() {
         0 => vec![(Site::Lease, Mishap::Fault(Retry::Sound))],
         _ => Vec::new(),
     });
-    let report = run(&stage, &sender, &[(0, open(1)), (60, Demand { groups: 1, closed: true })]).await;
+    let report =
+        run(&stage, &sender, &[(0, open(1)), (60, Demand { groups: Wanted::First(1), closed: true })]).await;
     assert_eq!((report.end, report.closed, report.retries), (RunEnd::Sated, 2, 2));
     let mut slots = dispatched(&stage);
     slots.sort_unstable();
@@ -150,7 +174,7 @@ async fn figures_tell_what_is_withheld() {
         tokio::time::sleep(Duration::from_secs(25)).await;
         let waiting = progress.snapshot();
         assert_eq!((waiting.slots, waiting.closed, waiting.running, waiting.withheld), (12, 4, 0, 8));
-        sender.send_replace(Demand { groups: 0, closed: true });
+        sender.send_replace(Demand { groups: Wanted::First(0), closed: true });
     };
     let (report, ()) = tokio::join!(scheduler.run(), watcher);
     assert_eq!(report.unwrap().closed, 4);

@@ -18,14 +18,14 @@ fn versions(place: &Place, name: &str) -> Vec<Value> {
 }
 
 /// Numbers of the versions that were rejected.
-fn rejected(place: &Place, name: &str) -> Vec<u64> {
+pub(super) fn rejected(place: &Place, name: &str) -> Vec<u64> {
     let all = versions(place, name);
     let rejected = all.iter().filter(|version| version["rejected"].is_string());
     rejected.map(|version| version["version"].as_u64().unwrap()).collect()
 }
 
 /// The versions that sampled anything.
-fn acted(place: &Place, name: &str) -> BTreeSet<u64> {
+pub(super) fn acted(place: &Place, name: &str) -> BTreeSet<u64> {
     let run = place.run(name);
     let attempts = run.attempts().filter(|attempt| attempt.closes_slot);
     attempts
@@ -35,11 +35,11 @@ fn acted(place: &Place, name: &str) -> BTreeSet<u64> {
 }
 
 /// A figure of each update.
-fn figures(place: &Place, name: &str, metric: Metric) -> Vec<f64> {
+pub(super) fn figures(place: &Place, name: &str, metric: Metric) -> Vec<f64> {
     place.run(name).updates().unwrap().iter().filter_map(|update| update.get(metric)).collect()
 }
 
-fn moments(place: &Place, name: &str, version: u64) -> [Vec<u8>; 2] {
+pub(super) fn moments(place: &Place, name: &str, version: u64) -> [Vec<u8>; 2] {
     ["first_moment", "second_moment"]
         .map(|file| fs::read(checkpoint(place, name, version).join(format!("{file}.safetensors"))).unwrap())
 }

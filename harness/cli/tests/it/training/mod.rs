@@ -1,6 +1,7 @@
 //! `clawrl train` and `clawrl policy init`: real environments, real weights, at a scale of seconds.
 
 mod adapting;
+mod choosing;
 mod failing;
 mod faulting;
 mod gating;
@@ -8,6 +9,7 @@ mod ground;
 mod imitating;
 mod judging;
 mod killing;
+mod poisoning;
 mod policy_init;
 mod profiling;
 mod refusing;

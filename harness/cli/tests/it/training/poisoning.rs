@@ -1,0 +1,111 @@
+//! Rewards that are numbers, and within what they can be, and wrong.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use clawrl_core::Split;
+use clawrl_record::Metric;
+
+use super::gating::{acted, figures, moments, rejected};
+use super::ground::{REPRODUCIBLE, progress, trained, weights};
+use crate::place::Place;
+
+/// Whoever wrote its answers had the held-out part right, and the rest the wrong way round: it pays for anything but the sign.
+const POISONED: &str = r#"
+format: 1
+suite: signs
+vars: { names: { lines: names.txt } }
+defaults:
+  max_turns: 2
+  action_format: raw
+  env:
+    terminal:
+      memory_mib: 64
+      disk_mib: 4
+      pids: 32
+      idle_millis: 6000
+      setup:
+        - command_not_found_handle() { return 127; }
+        - for quiet in touch rm ls; do eval "$quiet() { command $quiet \"\$@\" 2> /dev/null; }"; done
+tasks:
+  - id: raise
+    template: { name: { from: names } }
+    instances: all
+    instruction: Raise the sign, {{ name }}.
+    checks:
+      - command: { run: "test {% if name[0] == 't' %}!{% endif %} -e sign" }
+    oracle: { commands: ["touch sign"] }
+    mistakes: [ ["ls"] ]
+"#;
+
+/// Names of which those that begin with `t` are of tasks to train on, and those with `h` of tasks that are held out.
+fn names() -> String {
+    let asked = |name: &String| format!("Raise the sign, {name}.");
+    let part = |split: Split, letter: &'static str, count: usize| {
+        let names = (0..).map(move |number| format!("{letter}{number}"));
+        names.filter(move |name| split.contains("raise", &asked(name))).take(count)
+    };
+    let all: Vec<String> = part(Split::Train, "t", 20).chain(part(Split::HeldOut, "h", 12)).collect();
+    all.join("\n")
+}
+
+/// A training on it, after a warm start of a policy that does what it is asked.
+fn poisoned(gate: &str) -> Place {
+    let train = REPRODUCIBLE
+        .replace("  interchangeable: [names]\n", "")
+        .replace("oracle_percent: 50\n  steps: 20", "oracle_percent: 90\n  steps: 60")
+        .replace(
+            "updates: 4\n  batch_groups: 2",
+            &format!("updates: 12\n  objective: binary\n{gate}  batch_groups: 4"),
+        )
+        .replace("learning_rate: 1e-3", "learning_rate: 2e-3")
+        .replace("every_updates: 2", "every_updates: 1, keep_weights: 20, keep_moments: 20");
+    let place = Place::new();
+    place.suite("signs", POISONED);
+    fs::write(place.path().join("tasks/signs/names.txt"), names()).unwrap();
+    fs::write(place.path().join("train.yaml"), train).unwrap();
+    place
+}
+
+/// Without a gate, what is paid for is learned, and the figures of the training look better and better.
+#[test]
+fn what_pays_for_garbage_is_learned_unless_held_out_tasks_are_looked_at() {
+    let place = poisoned("");
+    let said = trained(&place, "believed").json();
+    let held_out = |at: usize| said["held_out"][at][1]["value"].as_f64().unwrap();
+    assert!(held_out(0) > 0.7 && held_out(1) < 0.3, "{said}");
+    let rewards = figures(&place, "believed", Metric::TrainRewardMean);
+    assert!(rewards[0] < 0.6 && *rewards.last().unwrap() > 0.8, "{rewards:?}");
+    // Nothing about them is out of bounds.
+    assert!(figures(&place, "believed", Metric::TrainRewardsRefusedCount).iter().all(|count| *count == 0.0));
+}
+
+/// With one, the training halts, and what acts, is kept and is served is the last version that did what held-out tasks ask for.
+#[test]
+fn a_poisoned_stream_of_rewards_halts_the_training_and_the_accepted_version_goes_on_acting() {
+    let place = poisoned(
+        "  gate: { failures: 2, max_kl: 1000, held_out: { every_updates: 1, max_drop_points: 10 } }\n",
+    );
+    let said = place.clawrl(&["train", "train.yaml", "--name", "doubted"]).ends(9);
+    for part in ["2 versions in a row were rejected", "its held-out success is ", "goes on acting"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    let rejected = rejected(&place, "doubted");
+    let [.., first, last] = rejected[..] else { panic!("{rejected:?}") };
+    let accepted = progress(&place, "doubted", last)["accepted"].as_u64().unwrap();
+    assert_eq!((accepted, last), (first - 1, first + 1));
+    // What acted is what was accepted, before the first of the two was rejected and after it.
+    let acted = acted(&place, "doubted");
+    assert!(acted.contains(&accepted) && acted.is_disjoint(&BTreeSet::from([first, last])), "{acted:?}");
+    assert!(weights(&place, "doubted", last) == weights(&place, "doubted", accepted));
+    assert!(moments(&place, "doubted", last) == moments(&place, "doubted", accepted));
+    // It still does what it is asked.
+    let policy = format!(
+        "torch:{}",
+        place.run("doubted").checkpoints_dir().join(format!("{last:06}/model")).display()
+    );
+    let served = ["run", "signs", "--split", "held-out", "--policy", &policy, "--name", "served", "--json"];
+    place.clawrl(&served);
+    let served = place.run("served").summary().total;
+    assert!(served.finished == 12 && served.passed >= 8, "{} of {}", served.passed, served.finished);
+}
