@@ -4,16 +4,16 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LoraPlan, LossPlan, OptimizerPlan,
-    OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, KeptActivations, LoraPlan, LossPlan,
+    OptimizerPlan, OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
     AdvantageKind, CandidateWeight, Clip, CollapseBounds, Distillation, DistillationForm, EntropyBonus,
     KlEstimator, KlPenalty, Overlong, PolicyLoss, StreamConfig, Surrogate, Weighting,
 };
 use clawrl_torch::{
-    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig, LoraTarget,
-    OptimizerConfig, Teacher,
+    Activations, Decay, Dtype, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig,
+    LoraTarget, OptimizerConfig, Teacher,
 };
 
 use crate::profile::{self, Phase};
@@ -50,9 +50,26 @@ pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
         max_batch: plan.engine.max_batch as usize,
         threads: plan.engine.threads as usize,
         reproducible: plan.engine.batch_invariant,
+        dtype: dtype(plan.engine.dtype),
         observer: Some(OBSERVER),
         ..EngineConfig::default()
     }
+}
+
+fn dtype(dtype: clawrl_config::Dtype) -> Dtype {
+    match dtype {
+        clawrl_config::Dtype::Fp32 => Dtype::Fp32,
+        clawrl_config::Dtype::Bf16 => Dtype::Bf16,
+    }
+}
+
+/// A learner as `engine:` says that it computes.
+pub(super) fn computing(plan: &TrainPlan, config: LearnerConfig) -> LearnerConfig {
+    let activations = match plan.engine.activations {
+        KeptActivations::Keep => Activations::Keep,
+        KeptActivations::Recompute => Activations::Recompute,
+    };
+    LearnerConfig { dtype: dtype(plan.engine.dtype), activations, ..config }
 }
 
 /// The adapter that is learned.
@@ -124,6 +141,7 @@ pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: rl.max_skipped_steps,
         teacher: rl.distillation.as_ref().map(teacher),
+        dtype: Dtype::Fp32,
     }
 }
 
@@ -159,6 +177,7 @@ pub(super) fn imitator(warm_start: &WarmStartPlan) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: warm_start.max_skipped_steps,
         teacher: None,
+        dtype: Dtype::Fp32,
     }
 }
 
