@@ -231,3 +231,34 @@ fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
         ..PolicyLoss::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clawrl_config::{MemoryNeeds, ModelShape};
+    use clawrl_torch::{ModelConfig, ParamLayout};
+
+    use super::*;
+
+    /// Memory is counted in a crate that knows neither model nor engine.
+    #[test]
+    fn what_memory_is_counted_by_is_what_computes() {
+        let config = ModelConfig::tiny(1_500, 0);
+        let shape: ModelShape = serde_json::from_value(serde_json::to_value(&config).unwrap()).unwrap();
+        assert_eq!(shape, ModelShape::tiny());
+        for tied in [true, false] {
+            let config = ModelConfig { tie_word_embeddings: tied, ..config.clone() };
+            let shape = ModelShape { tie_word_embeddings: tied, ..shape };
+            let parameters = ParamLayout::new(config).parameters();
+            assert_eq!(shape.parameters(), parameters.unsigned_abs());
+        }
+        let targets = vec![clawrl_config::LoraTarget::KProj, clawrl_config::LoraTarget::DownProj];
+        let plan = LoraPlan { rank: 4, alpha: 8.0, targets };
+        let layout = ParamLayout::adapter(config, lora(&plan));
+        assert_eq!(shape.adapter_parameters(&plan), layout.parameters().unsigned_abs());
+
+        let engine = EngineConfig::default();
+        assert_eq!(MemoryNeeds::KV_BUDGET, engine.kv_budget_bytes);
+        assert_eq!(MemoryNeeds::PREFILL_ROWS, engine.max_prefill_rows as u64);
+        assert_eq!(MemoryNeeds::MICRO_BATCH_TOKENS, u64::from(MICRO_BATCH_TOKENS.get()));
+    }
+}

@@ -25,8 +25,6 @@ use crate::problem::{ConfigError, Problem};
 const FP32: u64 = 4;
 /// Bytes of a bf16 number.
 const BF16: u64 = 2;
-/// Tokens of a micro-batch of the learner.
-const MICRO_BATCH_TOKENS: u64 = 8_192;
 /// The largest model, in parameters, whose passes the learner makes by itself, on one thread for each piece of a batch.
 const MOST_IN_PIECES: u64 = 16 << 20;
 /// Rows of such a piece at most.
@@ -34,10 +32,6 @@ const PIECE_ROWS: u64 = 1_024;
 /// Logits that are held at once, in numbers, and how many matrices of them: the logarithms, what they came from, and the gradient.
 const HELD_LOGITS: u64 = 64 << 20;
 const LOGIT_MATRICES: u64 = 3;
-/// Bytes of keys and values that an engine has at most.
-const KV_BUDGET: u64 = 1 << 30;
-/// Prompt rows of a step of the engine.
-const PREFILL_ROWS: u64 = 256;
 /// Numbers of logits that the engine computes at once.
 const ENGINE_LOGITS: u64 = 1 << 22;
 
@@ -288,6 +282,13 @@ impl Rows {
 }
 
 impl MemoryNeeds<'_> {
+    /// Tokens of a micro-batch of the learner.
+    pub const MICRO_BATCH_TOKENS: u64 = 8_192;
+    /// Bytes of keys and values that the engine has at most.
+    pub const KV_BUDGET: u64 = 1 << 30;
+    /// Prompt rows of a step of the engine.
+    pub const PREFILL_ROWS: u64 = 256;
+
     /// What the training takes.
     #[must_use]
     pub fn budget(&self) -> MemoryBudget {
@@ -333,7 +334,7 @@ impl MemoryNeeds<'_> {
             && self.plan.engine.dtype == Dtype::Fp32
             && self.shape.parameters() <= MOST_IN_PIECES
             && self.shape.head_dim.is_multiple_of(16);
-        if in_pieces { (PIECE_ROWS, u64::from(threads)) } else { (MICRO_BATCH_TOKENS, 1) }
+        if in_pieces { (PIECE_ROWS, u64::from(threads)) } else { (Self::MICRO_BATCH_TOKENS, 1) }
     }
 
     fn learner(&self, rows: &mut Rows) {
@@ -406,7 +407,7 @@ impl MemoryNeeds<'_> {
     fn key_value_bytes(&self) -> u64 {
         let running = u64::from(self.concurrency.min(self.plan.engine.max_batch));
         let longest = self.shape.max_position_embeddings * self.shape.key_value_numbers() * FP32;
-        running.saturating_mul(longest).min(KV_BUDGET)
+        running.saturating_mul(longest).min(Self::KV_BUDGET)
     }
 
     fn engine(&self, rows: &mut Rows, place: MemoryPlace) {
@@ -423,7 +424,7 @@ impl MemoryNeeds<'_> {
         rows.add("keys and values", place, 0, self.key_value_bytes());
         let widest =
             3 * shape.hidden_size + 2 * shape.query() + 2 * shape.key_value() + 3 * shape.intermediate_size;
-        let step_rows = u64::from(self.plan.engine.max_batch) + PREFILL_ROWS;
+        let step_rows = u64::from(self.plan.engine.max_batch) + Self::PREFILL_ROWS;
         rows.add(
             "rows of a step",
             place,

@@ -44,7 +44,7 @@ pub(super) struct Factors {
 }
 
 impl AdapterWeights {
-    /// Copies the parameters of an adapter.
+    /// Copies the parameters of an adapter, of whatever device and type, their values rounded to `dtype`.
     pub(super) fn snapshot(version: u64, params: &Params, dtype: Dtype) -> Result<Self, TorchError> {
         let params = &params.on(Device::Cpu, dtype)?.on(Device::Cpu, Dtype::Fp32)?;
         let _guard = tch::no_grad_guard();

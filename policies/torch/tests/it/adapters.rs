@@ -36,7 +36,7 @@ fn adapter(config: &ModelConfig, lora: &LoraConfig, seed: u64) -> Params {
     params
 }
 
-fn adapter_learner(
+pub(crate) fn adapter_learner(
     folder: &Path,
     config: LearnerConfig,
     (model, params): (Params, Params),

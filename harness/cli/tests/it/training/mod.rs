@@ -8,6 +8,7 @@ mod ground;
 mod imitating;
 mod judging;
 mod killing;
+mod planning;
 mod policy_init;
 mod profiling;
 mod refusing;
