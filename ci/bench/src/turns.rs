@@ -19,9 +19,9 @@ use clap::ValueEnum;
 use clawrl_core::{AttemptId, SlotId, SplitMix64};
 use clawrl_learn::{Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
-    Alone, Checkpoints, Device, Dtype, Engine, EngineConfig, EngineObserver, EngineWork, GenerateRequest, LearnerConfig,
-    LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Params, Retention, TorchLearner, Turns, Unpublished,
-    configure_threads, init_params,
+    Alone, Checkpoints, Device, Dtype, Engine, EngineConfig, EngineObserver, EngineWork, GenerateRequest,
+    LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Params, Retention, TorchLearner,
+    Turns, Unpublished, configure_threads, init_params,
 };
 use serde::Serialize;
 use tokio::runtime::Builder;
@@ -171,8 +171,7 @@ fn measured(arguments: &Arguments, params: &Params, side: Side, round: u32) -> R
             learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
         sampled?;
-        let gaps: Vec<f64> =
-            ends().windows(2).map(|pair| 1e3 * (pair[1] - pair[0]).as_secs_f64()).collect();
+        let gaps: Vec<f64> = ends().windows(2).map(|pair| 1e3 * (pair[1] - pair[0]).as_secs_f64()).collect();
         if gaps.len() < arguments.tokens as usize / 2 {
             return Err(format!("{} gaps of {} tokens", gaps.len(), arguments.tokens).into());
         }

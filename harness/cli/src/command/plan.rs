@@ -22,7 +22,7 @@ use crate::results::ResultsArguments;
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--json] TRAIN.yaml",
-    after_help = "Examples:\n  clawrl plan tasks/terminal-basics --filter 'copy-*' --group-size 8\n  clawrl plan policies/presets/terminal-tiny.yaml"
+    after_help = "Example:\n  clawrl plan tasks/terminal-basics --filter 'copy-*' --group-size 8"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -361,11 +361,12 @@ impl MemoryNeeds<'_> {
             rows.learner("output matrix, fp32", head, in_rl(head));
         }
         rows.learner("moments, fp32", 2 * FP32 * n, in_rl(2 * FP32 * learned));
-        let gradients = |learned: u64, pieces: u64| {
-            let own = if pieces > 1 { pieces } else { 0 };
-            FP32 * learned * (1 + own)
+        // Each thread that takes pieces has its own besides.
+        let gradients = |learned: u64, rows: u64, pieces: u64| {
+            FP32 * learned * if rows == PIECE_ROWS { 1 + pieces } else { 1 }
         };
-        rows.learner("gradients, fp32", gradients(n, pieces), in_rl(gradients(learned, rl_pieces)));
+        let in_reinforcement = in_rl(gradients(learned, rl_piece, rl_pieces));
+        rows.learner("gradients, fp32", gradients(n, piece, pieces), in_reinforcement);
         if let Some(rl) = rl {
             self.of_targets(rows, rl, learned);
         }
@@ -617,8 +618,10 @@ mod tests {
 
     #[track_caller]
     fn of(budget: &MemoryBudget, part: &str) -> f64 {
-        let row = budget.rows.iter().find(|row| row.part.starts_with(part));
-        row.unwrap_or_else(|| panic!("no {part}: {budget}")).reinforcement_bytes as f64 / 1e9
+        let rows: Vec<&MemoryRow> = budget.rows.iter().filter(|row| row.part.starts_with(part)).collect();
+        assert!(!rows.is_empty(), "no {part}: {budget}");
+        // One for each place.
+        rows.iter().map(|row| row.reinforcement_bytes).sum::<u64>() as f64 / 1e9
     }
 
     #[track_caller]

@@ -62,14 +62,9 @@ fn shape() -> ModelConfig {
 fn gradients_are_near_those_of_pytorch() {
     let (golden, folder) = (golden(), tempfile::tempdir().unwrap());
     for objective in [Objective::PolicyGradient, Objective::Imitation] {
-        let learner = learner_with(
-            folder.path(),
-            in_bf16(Activations::Keep),
-            golden_params("model.safetensors"),
-            None,
-        );
-        let exact =
-            learner_with(folder.path(), config(&golden), golden_params("model.safetensors"), None);
+        let learner =
+            learner_with(folder.path(), in_bf16(Activations::Keep), golden_params("model.safetensors"), None);
+        let exact = learner_with(folder.path(), config(&golden), golden_params("model.safetensors"), None);
         let batch = golden_batch(&golden, objective);
         let ((loss, got), (exact_loss, expected)) =
             (learner.gradients_of(&batch).unwrap(), exact.gradients_of(&batch).unwrap());
@@ -107,7 +102,8 @@ fn a_training_learns_and_engine_and_learner_agree() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let samples = (0..16).map(|index: u32| {
         let prompt = [index % 12, 3];
-        let reply = runtime.block_on(engine.handle().generate(request(&prompt, 40, u64::from(index)))).unwrap();
+        let reply =
+            runtime.block_on(engine.handle().generate(request(&prompt, 40, u64::from(index)))).unwrap();
         let mut segment = Segment::default();
         segment.push_context(&prompt);
         for (&id, &logprob) in reply.ids.iter().zip(&reply.logprobs) {

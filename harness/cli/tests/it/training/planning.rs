@@ -25,7 +25,8 @@ fn a_train_file_is_planned_with_its_memory() {
         json["memory"]["rows"].as_array().unwrap().iter().filter_map(|row| row["part"].as_str()).collect();
     assert!(parts.contains(&"moments, fp32") && parts.contains(&"keys and values"), "{parts:?}");
 
-    for (option, value) in [("--seed", "3"), ("--policy", "noop"), ("--filter", "x"), ("--judge", "openai:m")] {
+    for (option, value) in [("--seed", "3"), ("--policy", "noop"), ("--filter", "x"), ("--judge", "openai:m")]
+    {
         let said = place.clawrl(&["plan", "train.yaml", option, value]).ends(2);
         assert!(said.err.contains(&format!("{option} does not go with a train file")), "{}", said.err);
     }
@@ -39,7 +40,9 @@ fn a_training_without_room_is_refused_before_it_begins() {
     for command in ["plan", "train"] {
         let said = place.clawrl(&[command, "train.yaml"]).ends(2);
         assert_eq!(said.out, "");
-        for part in ["of the processor's memory, and", "moments, fp32", "together", "would take", "a smaller model"] {
+        for part in
+            ["of the processor's memory, and", "moments, fp32", "together", "would take", "a smaller model"]
+        {
             assert!(said.err.contains(part), "no `{part}`: {}", said.err);
         }
         assert!(!place.results().join("runs").exists(), "what is refused leaves nothing");
@@ -58,7 +61,10 @@ fn gpus_are_refused_in_words() {
     let said = hidden.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     assert_eq!(said.status.code(), Some(6));
     let err = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(err.contains("`device: cuda` needs an NVIDIA GPU: ") && err.contains("write `device: cpu`"), "{err}");
+    assert!(
+        err.contains("`device: cuda` needs an NVIDIA GPU: ") && err.contains("write `device: cpu`"),
+        "{err}"
+    );
     assert!(!place.results().join("runs").exists(), "what is refused leaves nothing");
 
     let place = ground(&format!("{LUCKY}\nengine: {{ device: auto }}\n"));
