@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 built=${CARGO_TARGET_DIR:-target}/release
 case ${1-} in
-engine | learner | weight-swap | rl-loop | async-gain)
+engine | learner | weight-swap | turns | rl-loop | async-gain)
     ci/setup.sh run cargo build --quiet --release --locked --package clawrl-bench --features clawrl-bench/torch
     # As `clawrl` starts its other program; the peers get what they would have without it.
     GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"

@@ -31,7 +31,7 @@ mod terminals;
 mod toolcall;
 
 /// For whoever looks for them here.
-const TORCH_AREAS: &str = "ci/bench/run.sh also knows engine, learner, weight-swap, rl-loop and async-gain, which run the \
+const TORCH_AREAS: &str = "ci/bench/run.sh also knows engine, learner, weight-swap, turns, rl-loop and async-gain, which run the \
                            policy on libtorch: ci/bench/run.sh engine --help";
 
 #[derive(Debug, Parser)]

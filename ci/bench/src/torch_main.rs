@@ -21,6 +21,7 @@ mod rows;
 mod table;
 mod tiny;
 mod training;
+mod turns;
 mod weight_swap;
 
 /// What ends an area early. It may cross threads.
@@ -44,6 +45,8 @@ enum Area {
     Learner(learner::Arguments),
     /// From publishing weights to the first token of them, against copying the same bytes.
     WeightSwap(weight_swap::Arguments),
+    /// Time between two tokens of a sequence while the same cores learn, against an engine that is alone.
+    Turns(turns::Arguments),
     /// Completion tokens per second of the whole reinforcement learning, against TRL's GRPOTrainer.
     RlLoop(rl_loop::Arguments),
     /// Time to the same number of updates on slow environments, asynchronous against synchronous and one step off.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Area::Engine(arguments) => engine::run(arguments, &out),
         Area::Learner(arguments) => learner::run(arguments, &out),
         Area::WeightSwap(arguments) => weight_swap::run(arguments, &out),
+        Area::Turns(arguments) => turns::run(arguments, &out),
         Area::RlLoop(arguments) => rl_loop::run(arguments, &out),
         Area::AsyncGain(arguments) => async_gain::run(arguments, &out),
     });

@@ -18,7 +18,7 @@ use clawrl_core::{EnvProvider, Epoch, Policy};
 use clawrl_learn::{AdvantageKind, GroupStream, PolicyLoss, Schedule, StreamConfig, StreamSnapshot};
 use clawrl_scheduler::{Demand, Interrupt, Patience, ProviderConfig, Scheduler, SchedulerConfig, Wanted};
 use clawrl_torch::{
-    Activations, Alone, Checkpoints, Engine, EngineConfig, LearnerConfig, LearnerSetup, ModelFiles,
+    Activations, Alone, Checkpoints, Dtype, Engine, EngineConfig, LearnerConfig, LearnerSetup, ModelFiles,
     OptimizerConfig, ReplySampling, Retention, TorchLearner, TorchPolicy, configure_threads,
 };
 use serde::Serialize;
@@ -147,6 +147,7 @@ pub(crate) fn learner_config(loss: PolicyLoss) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: 0,
         teacher: None,
+        dtype: Dtype::Fp32,
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 
+use clawrl_config::GpuRole;
 use clawrl_core::RemoteDialect;
 
 /// A variable that changes what `clawrl` does.
@@ -54,6 +55,8 @@ pub(crate) enum Variable {
     LibraryPath,
     /// How long threads of libtorch spin.
     SpinCount,
+    /// How many GPUs a role of a training gets.
+    Gpus(GpuRole),
 }
 
 /// What is read besides, because people name it.
@@ -63,7 +66,7 @@ pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
@@ -83,6 +86,10 @@ impl Variable {
         Self::Temporary,
         Self::LibraryPath,
         Self::SpinCount,
+        Self::Gpus(GpuRole::Total),
+        Self::Gpus(GpuRole::Learner),
+        Self::Gpus(GpuRole::Engine),
+        Self::Gpus(GpuRole::Judge),
         Self::NoColor,
         Self::Term,
         Self::Columns,
@@ -112,6 +119,7 @@ impl Variable {
             Self::CertificateFolders => "SSL_CERT_DIR",
             Self::LibraryPath => "LD_LIBRARY_PATH",
             Self::SpinCount => "GOMP_SPINCOUNT",
+            Self::Gpus(role) => role.variable(),
         }
     }
 
@@ -177,6 +185,15 @@ impl Variable {
             Self::LibraryPath => "Where libtorch is looked for first.",
             Self::SpinCount => {
                 "How often threads of libtorch look for work before they sleep. Default: 10000."
+            }
+            Self::Gpus(GpuRole::Total) => {
+                "With `device: cuda` or `auto`: GPUs of a training, where its file's `devices: { total: N }` does not say. \
+                 Default: all."
+            }
+            Self::Gpus(GpuRole::Learner) => "The same of the learner, `learner`. Default: 1.",
+            Self::Gpus(GpuRole::Engine) => "The same of the engine, `engine`. Default: 0, the processor.",
+            Self::Gpus(GpuRole::Judge) => {
+                "The same of a judge, `judge`. Judges are behind servers, so only 0 is taken."
             }
         }
     }

@@ -143,6 +143,33 @@ pub(crate) struct Resolved {
 }
 
 impl PlanArguments {
+    /// Refuses options beside a train file, which says itself what they would.
+    pub(crate) fn refuse_with_train_file(&self) -> Result<(), Failure> {
+        let Self { policy, base_url, key_env, name, group_size, repeats, filter, limit, .. } = self;
+        let Self { seed, image, concurrency, prewarm, max_retries, max_faults, weight, split, .. } = self;
+        let given = [
+            ("--policy", *policy != PolicyChoice::Oracle),
+            ("--base-url", base_url.is_some()),
+            ("--key-env", key_env.is_some()),
+            ("--name", name.is_some()),
+            ("--seed", *seed != 0),
+            ("--group-size", *group_size != 1),
+            ("--repeats", *repeats != 1),
+            ("--split", *split != SplitChoice::All),
+            ("--filter", !filter.is_empty()),
+            ("--limit", limit.is_some()),
+            ("--image", image.is_some()),
+            ("--concurrency", concurrency.is_some()),
+            ("--prewarm", *prewarm != 0),
+            ("--max-retries", *max_retries != 1),
+            ("--max-faults", max_faults.is_some()),
+            ("--weight", !weight.is_empty()),
+        ];
+        let Some((option, _)) = given.into_iter().find(|&(_, given)| given) else { return Ok(()) };
+        let help = "leave it out, or write it into the train file: harness/docs/train.md";
+        Err(Failure::with_help(Exit::Refused, format!("{option} does not go with a train file"), help))
+    }
+
     /// Reads the suites and settles everything. Warnings of the suites are told.
     pub(crate) fn resolve(
         &self,

@@ -108,5 +108,7 @@ pub(crate) const MAX_KEPT: i64 = 10_000;
 /// Sequences that are decoded together.
 pub(crate) const MAX_ENGINE_BATCH: i64 = 65_536;
 pub(crate) const MAX_THREADS: i64 = 1_024;
+/// GPUs of one machine.
+pub(crate) const MAX_GPUS: i64 = 64;
 pub(crate) const MAX_CONCURRENCY: i64 = 100_000;
 pub(crate) const MAX_RETRIES: i64 = 1_000;

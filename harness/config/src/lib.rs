@@ -60,10 +60,12 @@ pub use starter::{NewTask, StarterEnv, new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
 pub use train::{
-    Advantage, Aggregation, CandidateWeight, CheckpointPlan, CurriculumPlan, Device, DistillationPlan,
-    EnginePlan, EntropyPlan, EvaluationPlan, GatePlan, GuardPlan, HeldOutGatePlan, HintSource,
-    HintedEpisodes, IcePop, Importance, JudgingPlan, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget,
-    LossPlan, Objective, OptimizerPlan, OverlongKind, OverlongPlan, PolicySource, Preset, Reward, RlPlan,
-    RulePlace, RulePlan, Sampling, Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan,
-    TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan, is_word_char, load_train,
+    Advantage, Aggregation, CandidateWeight, CheckpointPlan, CurriculumPlan, Device, DeviceError,
+    DeviceSplit, DeviceWish, DistillationPlan, Dtype, EnginePlan, EntropyPlan, EvaluationPlan, GatePlan,
+    GpuRole, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop, Importance, JudgingPlan,
+    KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan, MemoryBudget,
+    MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind, OverlongPlan,
+    PolicySource, Preset, Reward, RlPlan, RulePlace, RulePlan, Sampling, Schedule, Surrogate, Teacher,
+    TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan,
+    is_train_file, is_word_char, load_train, split_devices,
 };

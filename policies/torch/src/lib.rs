@@ -12,6 +12,7 @@ mod policy;
 mod preset;
 mod runtime;
 mod tokenizer;
+mod turns;
 
 pub use clawrl_torch_shim::LibtorchVersion;
 pub use conversation::{
@@ -29,7 +30,7 @@ pub use learner::{
     Unpublished,
 };
 pub use model::{
-    Adapted, AdapterFiles, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
+    Adapted, AdapterFiles, Dtype, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
     ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
     init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, policy_files, rms_norm,
     save_adapter, save_params,
@@ -40,6 +41,8 @@ pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, confi
 pub use tokenizer::{
     END, MarkupTokens, PAD, ROLE_TOKENS, Tokenizer, TokenizerError, Training, train_tokenizer,
 };
+
+pub use turns::Turns;
 
 /// Where tensors live.
 pub use tch::Device;

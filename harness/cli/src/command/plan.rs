@@ -1,19 +1,29 @@
 //! `clawrl plan`: show what a run would do, and run nothing.
 
-use clawrl_config::describe_plan;
+use std::path::Path;
+
+use clawrl_config::{
+    DeviceSplit, MemoryBudget, PolicySource, TrainRun, TrainSummary, TrainTasks, describe_plan,
+    is_train_file, load_train,
+};
+use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::open_files;
+use crate::host::{capacity, gpus, open_files, room};
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::plan_request::{PlanArguments, Resolved};
+use crate::plan_request::{PlanArguments, Resolved, unused_name};
 use crate::results::ResultsArguments;
 
-/// Shows what `clawrl run` would do with the same arguments, and runs nothing.
+/// Shows what `clawrl run` would do with the same arguments, or `clawrl train` with a train file in place of suites, and the
+/// memory that it would take; runs nothing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  clawrl plan tasks/terminal-basics --filter 'copy-*' --group-size 8")]
+#[command(
+    override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--json] TRAIN.yaml",
+    after_help = "Example:\n  clawrl plan tasks/terminal-basics --filter 'copy-*' --group-size 8"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     plan: PlanArguments,
@@ -29,6 +39,11 @@ pub(crate) struct Arguments {
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
+    if let [file] = arguments.plan.suites.as_slice()
+        && is_train_file(file)
+    {
+        return plan_training(file, arguments, log);
+    }
     let Resolved { suites, options, plan } =
         arguments.plan.resolve(&arguments.judge, &arguments.results.store()?, log)?;
     let summary = describe_plan(&plan, &suites, &options);
@@ -36,6 +51,52 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         print_json(&summary)?
     } else {
         print(&summary.to_string())?
+    }
+    Ok(Exit::Success)
+}
+
+/// What a training will do and take.
+#[derive(Debug, Serialize)]
+struct PlannedTraining {
+    #[serde(flatten)]
+    summary: TrainSummary,
+    /// Attempts under way at once.
+    concurrency: u32,
+    devices: DeviceSplit,
+    memory: MemoryBudget,
+}
+
+/// The same checks as `clawrl train` makes before it begins.
+fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    arguments.plan.refuse_with_train_file()?;
+    if arguments.judge.spec()?.is_some() {
+        let help = "leave it out, or write `judge:` into the train file";
+        return Err(Failure::with_help(Exit::Refused, "--judge does not go with a train file", help));
+    }
+    let plan = load_train(file)?;
+    let tasks = TrainTasks::load(&plan)?;
+    for warning in tasks.warnings() {
+        log.diagnostic(warning);
+    }
+    let folder = match &plan.policy {
+        PolicySource::Path(folder) => folder.clone(),
+        // It will be in the training's folder, which is not there yet.
+        PolicySource::Preset(_) => "policy".into(),
+    };
+    let run =
+        TrainRun { run: unused_name(&arguments.results.store()?, &plan.name)?, host: capacity::probe() };
+    tasks.evaluation_plan(&folder, &run)?;
+    let concurrency = tasks.rl_plan(&folder, &run)?.limits.concurrency;
+    let there = u32::try_from(gpus::memory_mib().len()).unwrap_or(u32::MAX);
+    let devices = room::split(&plan, there)?;
+    let memory = room::budget(&plan, &devices, concurrency)?;
+    let planned = PlannedTraining { summary: tasks.describe(), concurrency, devices, memory };
+    if arguments.json {
+        print_json(&planned)?;
+    } else {
+        let PlannedTraining { summary, concurrency, devices, memory } = &planned;
+        let place = room::who_where(devices);
+        print(&format!("{summary}\nconcurrency {concurrency}\ndevices     {place}\n\n{memory}"))?;
     }
     Ok(Exit::Success)
 }

@@ -5,6 +5,8 @@ pub(crate) mod capacity;
 pub(crate) mod engine;
 pub(crate) mod examination;
 pub(crate) mod facts;
+pub(crate) mod gpus;
 mod learner;
 pub(crate) mod open_files;
 mod proc_text;
+pub(crate) mod room;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use clawrl_config::{RlPlan, Teacher};
 use clawrl_torch::{
-    AdapterName, AdapterPublisher, Alone, Base, Checkpoint, Device, Engine, LearnerConfig, LearnerSetup,
-    ModelFiles, Params, Publisher, TorchError, TorchLearner, init_adapter, load_params, policy_files,
-    save_params,
+    AdapterName, AdapterPublisher, Alone, Base, Checkpoint, Engine, EngineConfig, LearnerConfig,
+    LearnerSetup, ModelFiles, Params, Publisher, TorchError, TorchLearner, init_adapter, load_params,
+    policy_files, save_params,
 };
 
 use super::embedded::ADAPTER;
@@ -64,10 +64,11 @@ impl Session<'_> {
         params: &Params,
         model: Option<&Params>,
     ) -> Result<Engine, Failure> {
+        let config = EngineConfig { turns: self.turns.clone(), ..settings::engine(&self.plan) };
         let Some(model) = model else {
-            return Engine::start(settings::engine(&self.plan), version, params).map_err(unusable);
+            return Engine::start(config, version, params).map_err(unusable);
         };
-        let engine = Engine::start(settings::engine(&self.plan), 0, model).map_err(unusable)?;
+        let engine = Engine::start(config, 0, model).map_err(unusable)?;
         adapter_of(&engine).publish(version, params).map_err(unusable)?;
         Ok(engine)
     }
@@ -81,7 +82,7 @@ impl Session<'_> {
         let Beginning { params, base, version, reference } = from;
         let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let setup = LearnerSetup {
-            config,
+            config: settings::computing(&self.plan, config),
             params,
             base,
             version,
@@ -91,7 +92,9 @@ impl Session<'_> {
             checkpoints: self.checkpoints(),
             model: &model,
         };
-        TorchLearner::new(setup).map_err(unusable)
+        let mut learner = TorchLearner::new(setup).map_err(unusable)?;
+        learner.take_turns(self.turns.clone());
+        Ok(learner)
     }
 
     /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
@@ -103,7 +106,7 @@ impl Session<'_> {
         let folder = self.files.folder().join(REFERENCE);
         let files = ModelFiles::of(&folder);
         if files.weights().exists() {
-            return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
+            return load_params(&files, self.device).map(Some).map_err(unusable);
         }
         if checkpoint.version > 0 {
             let message = format!("the policy that this training began with is not in {}", folder.display());
@@ -153,12 +156,12 @@ impl Session<'_> {
         let params = if is_adapter {
             checkpoint.params.share()
         } else {
-            init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, Device::Cpu)
+            init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, self.device)
                 .map_err(unusable)?
         };
         let engine = self.engine(accepted, &params, Some(model))?;
         // An adapter of zeros changes nothing: it is the model that learning began with.
-        let unchanged = || Params::zeros(Arc::clone(params.layout()), Device::Cpu).map_err(unusable);
+        let unchanged = || Params::zeros(Arc::clone(params.layout()), self.device).map_err(unusable);
         let reference = looks_back(rl).then(unchanged).transpose()?;
         let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
         let from = Beginning { params, base, version, reference };

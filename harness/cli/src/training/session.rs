@@ -25,8 +25,8 @@ use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
     AdapterName, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, ModelFiles, Params,
-    PresetRequest, ReplySampling, TorchPolicy, Unpublished, configure_threads, init_policy, load_merged,
-    policy_files,
+    PresetRequest, ReplySampling, TorchPolicy, Turns, Unpublished, configure_threads, init_policy,
+    load_merged, policy_files,
 };
 use tokio::sync::watch;
 
@@ -41,13 +41,14 @@ use super::gate::{Gate, accepted_success};
 use super::hints::HINT_MARK;
 use super::judging::{Incoming, JudgedAttempts, TurnJudge};
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
+use super::libtorch::gpus;
 use super::silence::Silence;
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
 use super::{page, settings};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{capacity, facts};
+use crate::host::{capacity, facts, room};
 use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
 use crate::profile;
@@ -101,6 +102,10 @@ pub(super) struct Session<'a> {
     pub(super) tasks: TrainTasks,
     pub(super) files: TrainingFiles,
     pub(super) policy_folder: PathBuf,
+    /// Where the learner computes.
+    pub(super) device: Device,
+    /// Between the learner and the engine.
+    pub(super) turns: Turns,
     executor: &'a Executor,
     /// Where turns are judged.
     judge: Option<Arc<TurnJudge>>,
@@ -129,10 +134,7 @@ fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clo
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
 pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let Request { plan, run, results, start, profile, quiet } = request;
-    if plan.engine.device != clawrl_config::Device::Cpu {
-        let help = "write `device: cpu` in `engine:`";
-        return Err(Failure::with_help(Exit::Refused, "the engine runs on the processor only so far", help));
-    }
+    let split = room::split(&plan, gpus(plan.engine.device)?)?;
     let files = TrainingFiles::new(run, results)?;
     let tasks = TrainTasks::load(&plan)?;
     for warning in tasks.warnings() {
@@ -156,6 +158,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     };
     plans.extend(&demonstrations);
     plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
+    room::budget(&plan, &split, rl_plan.limits.concurrency)?;
     let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
     let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
@@ -172,6 +175,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let (run, folder) = (files.run().clone(), files.folder().to_owned());
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let judge = turn_judge(&plan, &executor)?;
+    let takes_turns = plan.engine.turns.unwrap_or_else(|| split.shares_a_gpu());
     let session = Session {
         plan,
         judge,
@@ -180,6 +184,12 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
         tasks,
         files,
         policy_folder,
+        device: if split.learner.is_empty() {
+            Device::Cpu
+        } else {
+            Device::Cuda(split.learner.start as usize)
+        },
+        turns: if takes_turns { Turns::shared() } else { Turns::default() },
         executor: &executor,
         teller: Teller::new(log, quiet),
     };
@@ -266,7 +276,7 @@ impl Session<'_> {
     }
 
     fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
-        let found = self.checkpoints().latest(Device::Cpu).map_err(unusable)?;
+        let found = self.checkpoints().latest(self.device).map_err(unusable)?;
         for damaged in &found.damaged {
             self.teller.log().warn(format_args!("passed over: {damaged}"));
         }
@@ -275,8 +285,10 @@ impl Session<'_> {
 
     /// Leaves checkpoint 0.
     fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
+        // Where nothing is computed, memory of a GPU is not taken either.
+        let device = if self.plan.warm_start.is_some() { self.device } else { Device::Cpu };
         // An adapter that is learned on from becomes part of the model.
-        let params = load_merged(&self.policy_folder, Device::Cpu).map_err(unusable)?;
+        let params = load_merged(&self.policy_folder, device).map_err(unusable)?;
         let params = match (&self.plan.warm_start, plan) {
             (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
             _ => params,

@@ -4,8 +4,8 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, LoraPlan, LossPlan, OptimizerPlan,
-    OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, KeptActivations, LoraPlan, LossPlan,
+    OptimizerPlan, OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
 };
 use clawrl_learn::{
     AdvantageKind, CandidateWeight, Clip, CollapseBounds, CurriculumConfig, Distillation, DistillationForm,
@@ -13,8 +13,8 @@ use clawrl_learn::{
     Weighting,
 };
 use clawrl_torch::{
-    Activations, Decay, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig, LoraTarget,
-    OptimizerConfig, Teacher,
+    Activations, Decay, Dtype, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig,
+    LoraTarget, OptimizerConfig, Teacher,
 };
 
 use crate::profile::{self, Phase};
@@ -51,9 +51,26 @@ pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
         max_batch: plan.engine.max_batch as usize,
         threads: plan.engine.threads as usize,
         reproducible: plan.engine.batch_invariant,
+        dtype: dtype(plan.engine.dtype),
         observer: Some(OBSERVER),
         ..EngineConfig::default()
     }
+}
+
+fn dtype(dtype: clawrl_config::Dtype) -> Dtype {
+    match dtype {
+        clawrl_config::Dtype::Fp32 => Dtype::Fp32,
+        clawrl_config::Dtype::Bf16 => Dtype::Bf16,
+    }
+}
+
+/// A learner as `engine:` says that it computes.
+pub(super) fn computing(plan: &TrainPlan, config: LearnerConfig) -> LearnerConfig {
+    let activations = match plan.engine.activations {
+        KeptActivations::Keep => Activations::Keep,
+        KeptActivations::Recompute => Activations::Recompute,
+    };
+    LearnerConfig { dtype: dtype(plan.engine.dtype), activations, ..config }
 }
 
 /// The adapter that is learned.
@@ -129,6 +146,7 @@ pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: rl.max_skipped_steps,
         teacher: rl.distillation.as_ref().map(teacher),
+        dtype: Dtype::Fp32,
     }
 }
 
@@ -165,6 +183,7 @@ pub(super) fn imitator(warm_start: &WarmStartPlan) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: warm_start.max_skipped_steps,
         teacher: None,
+        dtype: Dtype::Fp32,
     }
 }
 
@@ -216,5 +235,36 @@ fn loss(plan: &LossPlan, episode_tokens: u64) -> PolicyLoss {
             .entropy
             .map(|entropy| EntropyBonus { coefficient: entropy.coefficient, floor: entropy.floor }),
         ..PolicyLoss::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_config::{MemoryNeeds, ModelShape};
+    use clawrl_torch::{ModelConfig, ParamLayout};
+
+    use super::*;
+
+    /// Memory is counted in a crate that knows neither model nor engine.
+    #[test]
+    fn what_memory_is_counted_by_is_what_computes() {
+        let config = ModelConfig::tiny(1_500, 0);
+        let shape: ModelShape = serde_json::from_value(serde_json::to_value(&config).unwrap()).unwrap();
+        assert_eq!(shape, ModelShape::tiny());
+        for tied in [true, false] {
+            let config = ModelConfig { tie_word_embeddings: tied, ..config.clone() };
+            let shape = ModelShape { tie_word_embeddings: tied, ..shape };
+            let parameters = ParamLayout::new(config).parameters();
+            assert_eq!(shape.parameters(), parameters.unsigned_abs());
+        }
+        let targets = vec![clawrl_config::LoraTarget::KProj, clawrl_config::LoraTarget::DownProj];
+        let plan = LoraPlan { rank: 4, alpha: 8.0, targets };
+        let layout = ParamLayout::adapter(config, lora(&plan));
+        assert_eq!(shape.adapter_parameters(&plan), layout.parameters().unsigned_abs());
+
+        let engine = EngineConfig::default();
+        assert_eq!(MemoryNeeds::KV_BUDGET, engine.kv_budget_bytes);
+        assert_eq!(MemoryNeeds::PREFILL_ROWS, engine.max_prefill_rows as u64);
+        assert_eq!(MemoryNeeds::MICRO_BATCH_TOKENS, u64::from(MICRO_BATCH_TOKENS.get()));
     }
 }

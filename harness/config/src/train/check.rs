@@ -45,6 +45,13 @@ pub fn load_train(path: &Path) -> Result<TrainPlan, ConfigError> {
     Ok(plan)
 }
 
+/// Whether a path is one of a train file: by its key `train:`, which no suite has. False of what cannot be read.
+#[must_use]
+pub fn is_train_file(path: &Path) -> bool {
+    let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    text.lines().any(|line| line.starts_with("train:"))
+}
+
 /// Gathers findings.
 pub(super) struct Checker {
     pub(super) findings: Findings,
@@ -118,6 +125,7 @@ impl Checker {
             rl,
             evaluation: self.evaluation(&file.evaluation.unwrap_or_default(), new_tokens),
             checkpoint: self.checkpoint(&file.checkpoint.unwrap_or_default()),
+            devices: self.devices(file.devices.as_ref(), file.engine.as_ref()),
             engine: self.engine(&file.engine.unwrap_or_default()),
             limits: self.limits(&file.limits.unwrap_or_default()),
         }
@@ -304,7 +312,9 @@ impl Checker {
         let learner_threads = learner_threads
             .map(|number| findings.whole("learner_threads", Some(number), 1..=bounds::MAX_THREADS, 1));
         let device = file.device.as_ref().map_or(Device::Cpu, |device| device.value);
-        if let (Some(span), Some(found), Device::Cuda) = (self.reproducible, &file.device, device) {
+        if let (Some(span), Some(found), Device::Cuda | Device::Auto) =
+            (self.reproducible, &file.device, device)
+        {
             let help = "write `device: cpu`, or `reproducible: false`";
             let problem = Problem::new("nothing on a GPU is promised to be the same bits again", help);
             self.contradiction(problem, (found.span, "not reproducible"), Some((span, "asked for here")));
@@ -315,6 +325,9 @@ impl Checker {
             learner_threads,
             device,
             batch_invariant: self.reproducible.is_some(),
+            dtype: file.dtype.as_ref().map_or_else(Default::default, |dtype| dtype.value),
+            activations: file.activations.as_ref().map_or_else(Default::default, |kept| kept.value),
+            turns: file.turns.as_ref().map(|turns| turns.value),
         }
     }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::curriculum::CurriculumFile;
+use super::devices::DevicesFile;
 use super::distillation::DistillationFile;
 use super::gate::GateFile;
 use super::importance::ImportanceFile;
@@ -13,7 +14,8 @@ use super::length::LengthFile;
 use super::lora::LoraFile;
 use super::overlong::OverlongKind;
 use super::plan::{
-    Advantage, Aggregation, Device, KlEstimator, Objective, Preset, Reward, Schedule, Surrogate,
+    Advantage, Aggregation, Device, Dtype, KeptActivations, KlEstimator, Objective, Preset, Reward, Schedule,
+    Surrogate,
 };
 use crate::bounds;
 use crate::file::{Located, Text, present_or_default};
@@ -57,6 +59,9 @@ pub(crate) struct TrainFile {
     /// What computes replies and updates.
     #[serde(default)]
     pub(crate) engine: Option<EngineFile>,
+    /// How many GPUs there are for whom, with `engine: { device: cuda }` or `auto`.
+    #[serde(default)]
+    pub(crate) devices: Option<Located<DevicesFile>>,
     /// Attempts under way and retries.
     #[serde(default)]
     pub(crate) limits: Option<LimitsFile>,
@@ -390,6 +395,14 @@ pub(crate) struct EngineFile {
     pub(crate) learner_threads: Option<Located<i64>>,
     /// Where it runs. Default: cpu.
     pub(crate) device: Option<Located<Device>>,
+    /// Type of the weights that passes are made with. Master parameters, moments and gradients are fp32 all the same.
+    /// Default: fp32.
+    pub(crate) dtype: Option<Located<Dtype>>,
+    /// What the learner keeps between forward and backward. Default: keep.
+    pub(crate) activations: Option<Located<KeptActivations>>,
+    /// Whether learner and engine take turns, the engine first, as where they share cores. Default: where they share a
+    /// GPU.
+    pub(crate) turns: Option<Located<bool>>,
 }
 
 /// Attempts under way and retries.

@@ -9,6 +9,7 @@ mod check;
 mod check_loss;
 mod check_rl;
 mod curriculum;
+mod devices;
 mod distillation;
 mod file;
 mod gate;
@@ -17,14 +18,16 @@ mod judging;
 mod layout;
 mod length;
 mod lora;
+mod memory;
 mod overlong;
 mod plan;
 mod rota;
 mod summary;
 mod tasks;
 
-pub use check::load_train;
+pub use check::{is_train_file, load_train};
 pub use curriculum::CurriculumPlan;
+pub use devices::{DeviceError, DeviceSplit, DeviceWish, GpuRole, split_devices};
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
 pub use gate::{GatePlan, HeldOutGatePlan};
@@ -32,11 +35,13 @@ pub use judging::{JudgingPlan, RulePlace, RulePlan};
 pub use layout::TrainRun;
 pub use length::LengthPlan;
 pub use lora::{LoraPlan, LoraTarget};
+pub use memory::{MemoryBudget, MemoryNeeds, MemoryPlace, MemoryRow, ModelShape};
 pub use overlong::{OverlongKind, OverlongPlan};
 pub use plan::{
-    Advantage, Aggregation, CheckpointPlan, Device, EnginePlan, EntropyPlan, EvaluationPlan, GuardPlan,
-    IcePop, Importance, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan, PolicySource, Preset,
-    Reward, RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite, WarmStartPlan,
+    Advantage, Aggregation, CheckpointPlan, Device, Dtype, EnginePlan, EntropyPlan, EvaluationPlan,
+    GuardPlan, IcePop, Importance, KeptActivations, KlEstimator, KlPlan, LossPlan, Objective, OptimizerPlan,
+    PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite,
+    WarmStartPlan,
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::curriculum::CurriculumPlan;
+use super::devices::DeviceWish;
 use super::distillation::DistillationPlan;
 use super::gate::GatePlan;
 use super::judging::JudgingPlan;
@@ -50,6 +51,9 @@ pub struct TrainPlan {
     pub checkpoint: CheckpointPlan,
     /// What computes.
     pub engine: EnginePlan,
+    /// How many GPUs there are for whom.
+    #[serde(default, skip_serializing_if = "DeviceWish::is_nothing")]
+    pub devices: DeviceWish,
     /// Attempts under way.
     pub limits: TrainLimits,
 }
@@ -572,6 +576,15 @@ pub struct EnginePlan {
     pub device: Device,
     /// Whether a reply must not depend on what else is in the batch.
     pub batch_invariant: bool,
+    /// Type of the weights that passes are made with.
+    #[serde(default)]
+    pub dtype: Dtype,
+    /// What the learner keeps between forward and backward.
+    #[serde(default)]
+    pub activations: KeptActivations,
+    /// Whether learner and engine take turns; `None` for where they share a GPU.
+    #[serde(default)]
+    pub turns: Option<bool>,
 }
 
 impl EnginePlan {
@@ -590,8 +603,34 @@ pub enum Device {
     /// The processor.
     #[default]
     Cpu,
-    /// The first CUDA device.
+    /// GPUs.
     Cuda,
+    /// GPUs where there are some, else the processor.
+    Auto,
+}
+
+/// Type of the weights that passes are made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Dtype {
+    /// 32 bits.
+    #[default]
+    Fp32,
+    /// 16 bits with the exponent of fp32.
+    Bf16,
+}
+
+/// What the learner keeps between forward and backward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum KeptActivations {
+    /// Everything inside the layers.
+    #[default]
+    Keep,
+    /// The inputs of the layers; the rest is computed again, to the same bits, at a quarter more time.
+    Recompute,
 }
 
 /// Attempts under way.

@@ -309,6 +309,7 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Evaluation", train("evaluation: { zzz: 1 }")),
         ("Checkpoint", train("checkpoint: { zzz: 1 }")),
         ("Engine", train("engine: { zzz: 1 }")),
+        ("Devices", train("devices: { zzz: 1 }")),
         ("Limits", train("limits: { zzz: 1 }")),
     ];
     let refused = |path: &std::path::Path| load_train(path).expect_err("an unknown key");

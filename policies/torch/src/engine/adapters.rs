@@ -13,7 +13,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::audited::{GemmRows, Matrix, RANK_BLOCK, transposed};
 use crate::error::TorchError;
-use crate::model::{LayerAdapter, LoraTarget, ModelConfig, Params};
+use crate::model::{Dtype, LayerAdapter, LoraTarget, ModelConfig, Params};
 
 /// The name that an adapter is chosen by.
 pub type AdapterName = Arc<str>;
@@ -44,12 +44,9 @@ pub(super) struct Factors {
 }
 
 impl AdapterWeights {
-    /// Copies the parameters of an adapter.
-    pub(super) fn snapshot(version: u64, params: &Params) -> Result<Self, TorchError> {
-        let device = params.flat().device();
-        if device != Device::Cpu || params.flat().kind() != Kind::Float {
-            return Err(TorchError::Model(format!("the engine serves fp32 on the CPU, not on {device:?}")));
-        }
+    /// Copies the parameters of an adapter, of whatever device and type, their values rounded to `dtype`.
+    pub(super) fn snapshot(version: u64, params: &Params, dtype: Dtype) -> Result<Self, TorchError> {
+        let params = &params.on(Device::Cpu, dtype)?.on(Device::Cpu, Dtype::Fp32)?;
         let _guard = tch::no_grad_guard();
         let config = params.layout().config();
         let layer = |index| layer(config, &params.layer_adapter(index)?);

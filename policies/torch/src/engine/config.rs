@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::model::Dtype;
+use crate::turns::Turns;
+
 /// Settings of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
@@ -21,6 +24,10 @@ pub struct EngineConfig {
     pub reproducible: bool,
     /// Whether what was computed for one prompt serves others with the same beginning.
     pub share_prefixes: bool,
+    /// Type that weights are rounded to before they are computed with, in fp32 all the same: keys, values and rows are fp32.
+    pub dtype: Dtype,
+    /// Turns with a learner that shares the cores.
+    pub turns: Turns,
     /// Hears what each piece of work took, on the engine's thread.
     pub observer: Option<EngineObserver>,
 }
@@ -60,6 +67,8 @@ impl Default for EngineConfig {
             threads: 1,
             reproducible: false,
             share_prefixes: true,
+            dtype: Dtype::Fp32,
+            turns: Turns::default(),
             observer: None,
         }
     }

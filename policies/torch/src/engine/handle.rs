@@ -66,13 +66,13 @@ pub struct Applied {
 }
 
 impl Engine {
-    /// Starts the thread with a copy of the parameters, which are on the CPU.
+    /// Starts the thread with a copy of the parameters. It computes on the CPU, wherever they are.
     ///
     /// # Errors
     /// [`TorchError`] when the parameters cannot be served or there is no memory.
     pub fn start(config: EngineConfig, version: u64, params: &Params) -> Result<Self, TorchError> {
         let config = config.at_least_one();
-        let weights = Weights::snapshot(version, params)?;
+        let weights = Weights::snapshot(version, params, config.dtype)?;
         let (sender, messages) = unbounded();
         let shared = Arc::new(Shared {
             layout: Arc::clone(&weights.layout),
@@ -197,7 +197,7 @@ impl EngineHandle {
         if params.layout() != &shared.layout {
             return Err(PublishError::OtherShape);
         }
-        let weights = Box::new(Weights::snapshot(version, params)?);
+        let weights = Box::new(Weights::snapshot(version, params, shared.config.dtype)?);
         self.hand_over(None, version, Published::Model(weights))
     }
 
@@ -216,7 +216,7 @@ impl EngineHandle {
         if layout.lora().is_none() || layout.config() != model.config() {
             return Err(PublishError::OtherShape);
         }
-        let weights = Box::new(AdapterWeights::snapshot(version, params)?);
+        let weights = Box::new(AdapterWeights::snapshot(version, params, self.shared.config.dtype)?);
         self.hand_over(Some(Arc::clone(name)), version, Published::Adapter(Arc::clone(name), weights))
     }
 

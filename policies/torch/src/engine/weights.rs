@@ -11,7 +11,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::audited::transposed;
 use crate::error::TorchError;
-use crate::model::{ParamLayout, Params};
+use crate::model::{Dtype, ParamLayout, Params};
 
 /// A version of the weights.
 #[derive(Debug)]
@@ -49,14 +49,12 @@ pub(super) struct LayerWeights {
 }
 
 impl Weights {
-    /// Copies the parameters.
-    pub(super) fn snapshot(version: u64, params: &Params) -> Result<Self, TorchError> {
-        let device = params.flat().device();
-        if device != Device::Cpu || params.flat().kind() != Kind::Float {
-            return Err(TorchError::Model(format!("the engine serves fp32 on the CPU, not on {device:?}")));
-        }
+    /// Copies the parameters, of whatever device and type, as fp32 to the processor; their values rounded to `dtype`.
+    pub(super) fn snapshot(version: u64, params: &Params, dtype: Dtype) -> Result<Self, TorchError> {
         let _guard = tch::no_grad_guard();
         let layout = Arc::clone(params.layout());
+        let transposed = |matrix: &Tensor| transposed(&served(matrix, dtype)?);
+        let values = |vector: &Tensor| values(&served(vector, dtype)?);
         let mut layers = Vec::new();
         for index in 0..layout.config().num_hidden_layers {
             let layer = params.layer(index)?;
@@ -73,13 +71,19 @@ impl Weights {
         }
         Ok(Self {
             version,
-            embedding: copied(&params.embedding()?)?,
+            embedding: copied(&served(&params.embedding()?, dtype)?)?,
             layers,
             final_norm: values(&params.final_norm()?)?,
             head: transposed(&params.head()?)?,
             layout,
         })
     }
+}
+
+/// The values that are computed with: on the processor, in fp32, rounded to `dtype`. What is that already shares its memory.
+pub(super) fn served(tensor: &Tensor, dtype: Dtype) -> Result<Tensor, TorchError> {
+    let rounded = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(dtype.kind())?;
+    Ok(rounded.f_to_kind(Kind::Float)?)
 }
 
 /// The same values in memory of their own, row after row (I1).

@@ -28,6 +28,7 @@ use super::stats::{EngineStats, SharedStats};
 use super::weights::Weights;
 use crate::ModelConfig;
 use crate::error::TorchError;
+use crate::turns::{EngineTurns, Turns};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -98,6 +99,7 @@ pub(super) struct Worker {
     admitted: u64,
     /// Rows of each running sequence in a step.
     shares: Vec<usize>,
+    turns: EngineTurns,
 }
 
 /// A sequence to draw a token for.
@@ -130,6 +132,7 @@ impl Worker {
         let mut caches = PrefixCaches::default();
         caches.restart(None, weights.version);
         let worker = Self {
+            turns: config.turns.engine(),
             adapters: BTreeMap::new(),
             spans: Vec::new(),
             admitted: 0,
@@ -162,9 +165,8 @@ impl Worker {
             self.refuse_unserved();
             self.admit();
             if !self.running.is_empty() {
-                let (start, prompt_rows) = (Instant::now(), self.stats.prompt_rows);
-                self.step()?;
-                let took = start.elapsed();
+                let prompt_rows = self.stats.prompt_rows;
+                let took = self.step_in_turn()?;
                 self.stats.busy += took;
                 let has_prompt = self.stats.prompt_rows > prompt_rows;
                 self.tell(if has_prompt { EngineWork::Prefill } else { EngineWork::Decode }, took);
@@ -181,6 +183,7 @@ impl Worker {
     /// Takes what has come, and waits for something where there is nothing to do. False at the end.
     fn take_messages(&mut self) -> bool {
         if self.running.is_empty() && self.waiting.is_empty() {
+            self.turns.rest();
             let Ok(message) = self.messages.recv() else { return false };
             if !self.obey(message) {
                 return false;
@@ -354,6 +357,18 @@ impl Worker {
         let Ok(threads @ 2..) = i32::try_from(self.config.threads) else { return };
         let operations = 2 * self.forward.rows_together(rows) * widest;
         tch::set_num_threads(if operations < WORTH_SHARING { 1 } else { threads });
+    }
+
+    /// A step, when it is the engine's turn; how long it took, without what was waited for.
+    fn step_in_turn(&mut self) -> Result<Duration, TorchError> {
+        // Its side of the turns is apart from the rest meanwhile, which the step changes.
+        let mut turns = std::mem::replace(&mut self.turns, Turns::default().engine());
+        let done = turns.step(|| {
+            let start = Instant::now();
+            self.step().map(|()| start.elapsed())
+        });
+        self.turns = turns;
+        done
     }
 
     fn step(&mut self) -> Result<(), TorchError> {

@@ -7,19 +7,22 @@
 //!
 //! I1. Gradients are added to the given buffer; the caller zeroes it once an optimizer step. I2. With
 //! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`]. I3. Of a model with an
-//! adapter, gradients are those of the adapter alone, and none of the model's own matrices are computed.
+//! adapter, gradients are those of the adapter alone, and none of the model's own matrices are computed. I4. Whatever type the
+//! parameters have, the last norm is computed in fp32, and gradients are summed in fp32. I5. A pass is one or more segments of a
+//! learner's turn: between two layers it makes way.
 //!
 //! Shapes: R rows, M predicted rows, D hidden size.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::error::TorchError;
 use crate::model::{
     Adapted, LayerAdapter, LayerParams, PackedRows, ParamLayout, Params, layer_forward, rms_norm,
 };
+use crate::turns::LearnerTurn;
 
 /// What is kept between forward and backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,6 +84,7 @@ impl<'a> Pass<'a> {
         rows: &'a PackedRows,
         predicting: &Tensor,
         activations: Activations,
+        turn: &mut LearnerTurn,
     ) -> Result<Self, TorchError> {
         let params = adapted.model;
         let config = params.layout().config();
@@ -101,9 +105,10 @@ impl<'a> Pass<'a> {
             };
             layers.push(LayerPass { input_rd: x_rd, kept });
             x_rd = output_rd;
+            turn.pause();
         }
         let (last_rd, final_norm) = (leaf(&x_rd)?, leaf(&params.final_norm()?)?);
-        let hidden_md = rms_norm(&last_rd.f_index_select(0, predicting)?, &final_norm, config.rms_norm_eps)?;
+        let hidden_md = last_norm(&last_rd, &final_norm, predicting, config.rms_norm_eps)?;
         Ok(Self { adapted, rows, layers, last_rd, final_norm, hidden_md })
     }
 
@@ -119,7 +124,12 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
-    pub(crate) fn backward(self, hidden_grad_md: &Tensor, gradients: &Gradients) -> Result<(), TorchError> {
+    pub(crate) fn backward(
+        self,
+        hidden_grad_md: &Tensor,
+        gradients: &Gradients,
+        turn: &mut LearnerTurn,
+    ) -> Result<(), TorchError> {
         let config = self.adapted.model.layout().config();
         let is_whole = self.adapted.adapter.is_none();
         let mut from_head =
@@ -129,6 +139,7 @@ impl<'a> Pass<'a> {
             gradients.add(&gradients.params.final_norm()?, &next(&mut from_head)?)?;
         }
         for (index, pass) in self.layers.into_iter().enumerate().rev() {
+            turn.pause();
             let index = index as i64;
             let (leaves, input_rd, output_rd) = match pass.kept {
                 Some((leaves, output_rd)) => (leaves, pass.input_rd, output_rd),
@@ -148,7 +159,7 @@ impl<'a> Pass<'a> {
         if !is_whole {
             return Ok(());
         }
-        let mut embedding = gradients.params.embedding()?;
+        let (mut embedding, grad_rd) = (gradients.params.embedding()?, in_fp32(&grad_rd)?);
         let _ = tch::no_grad(|| embedding.f_index_add_(0, self.rows.ids(), &grad_rd))?;
         Ok(())
     }
@@ -162,6 +173,7 @@ pub(crate) fn hidden_only(
     adapted: Adapted<'_>,
     rows: &PackedRows,
     predicting: &Tensor,
+    turn: &mut LearnerTurn,
 ) -> Result<Tensor, TorchError> {
     tch::no_grad(|| {
         let params = adapted.model;
@@ -169,9 +181,28 @@ pub(crate) fn hidden_only(
         let mut x_rd = embed(params, rows)?;
         for index in 0..config.num_hidden_layers {
             x_rd = layer_forward(config, &params.layer(index)?, &adapted.layer_adapter(index)?, &x_rd, rows)?;
+            turn.pause();
         }
-        rms_norm(&x_rd.f_index_select(0, predicting)?, &params.final_norm()?, config.rms_norm_eps)
+        last_norm(&x_rd, &params.final_norm()?, predicting, config.rms_norm_eps)
     })
+}
+
+/// The output matrix (V x D) as logits are computed with it: in fp32.
+///
+/// # Errors
+/// [`TorchError`] from libtorch.
+pub(crate) fn head_of(params: &Params) -> Result<Tensor, TorchError> {
+    in_fp32(&params.head()?)
+}
+
+/// Normed rows that predict (I4).
+fn last_norm(x_rd: &Tensor, weight: &Tensor, predicting: &Tensor, eps: f64) -> Result<Tensor, TorchError> {
+    rms_norm(&in_fp32(&x_rd.f_index_select(0, predicting)?)?, &in_fp32(weight)?, eps)
+}
+
+/// The same tensor where it is fp32 already.
+fn in_fp32(tensor: &Tensor) -> Result<Tensor, TorchError> {
+    Ok(tensor.f_to_kind(Kind::Float)?)
 }
 
 fn embed(params: &Params, rows: &PackedRows) -> Result<Tensor, TorchError> {

@@ -25,8 +25,8 @@ use tch::{Device, Kind};
 
 use crate::error::TorchError;
 use crate::model::{
-    AdapterFiles, ModelFiles, ParamLayout, Params, load_adapter, load_params, load_tensors, save_adapter,
-    save_params, save_tensors,
+    AdapterFiles, ModelConfig, ModelFiles, ParamLayout, Params, load_adapter, load_params, load_tensors,
+    save_adapter, save_tensors,
 };
 
 /// Version of the manifest's schema.
@@ -287,10 +287,12 @@ impl Checkpoints {
             .and_then(|()| fs::create_dir_all(&model_folder))
             .map_err(|error| failed(folder, &error))?;
         let copied = ModelFiles::of(&model_folder);
-        copied.write_config(params.layout().config())?;
+        // Whatever the policy's own files are: what was learned is fp32, and rounded it would be lost.
+        let config = ModelConfig { dtype: "float32".to_owned(), ..params.layout().config().clone() };
+        copied.write_config(&config)?;
         match state.base {
             Some(base) => save_adapter(&AdapterFiles::of(&model_folder), params, base)?,
-            None => save_params(&copied, params)?,
+            None => save_tensors(&copied.weights(), params, Kind::Float)?,
         }
         model.copy_texts(&copied).map_err(|error| failed(&model_folder, &error))?;
         save_tensors(&folder.join(FIRST_MOMENT), state.first, Kind::Float)?;

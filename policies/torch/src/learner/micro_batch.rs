@@ -10,10 +10,11 @@ use std::ops::Range;
 use clawrl_learn::TrainSample;
 use tch::{Device, Tensor};
 
-use super::backward::{Activations, Gradients, Pass, hidden_only};
+use super::backward::{Activations, Gradients, Pass, head_of, hidden_only};
 use super::head::{Asked, Head, Keep, most_probable};
 use crate::error::TorchError;
 use crate::model::{Adapted, ModelConfig, PackedRows, Rope};
+use crate::turns::Turns;
 
 /// Packed samples with what is predicted.
 #[derive(Debug)]
@@ -161,9 +162,10 @@ impl<'a> MicroBatch<'a> {
     }
 
     /// What there is to score, nothing to go back.
-    pub(crate) fn score(&self, adapted: Adapted<'_>) -> Result<Scores, TorchError> {
-        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting)?;
-        let weight_vd = adapted.model.head()?;
+    pub(crate) fn score(&self, adapted: Adapted<'_>, turns: &Turns) -> Result<Scores, TorchError> {
+        let mut turn = turns.learn();
+        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting, &mut turn)?;
+        let weight_vd = head_of(adapted.model)?;
         let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::Nothing)?;
         Ok(by_sample(&self.parts, &self.found(&head)))
     }
@@ -173,9 +175,11 @@ impl<'a> MicroBatch<'a> {
         &self,
         adapted: Adapted<'_>,
         most: usize,
+        turns: &Turns,
     ) -> Result<Vec<Vec<Vec<u32>>>, TorchError> {
-        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting)?;
-        let rows = most_probable(&adapted.model.head()?, &hidden_md, most)?;
+        let mut turn = turns.learn();
+        let hidden_md = hidden_only(adapted, &self.rows, &self.predicting, &mut turn)?;
+        let rows = most_probable(&head_of(adapted.model)?, &hidden_md, most)?;
         Ok(self.parts.iter().map(|part| spread(part, &rows)).collect())
     }
 
@@ -186,16 +190,19 @@ impl<'a> MicroBatch<'a> {
         adapted: Adapted<'_>,
         activations: Activations,
         gradients: &Gradients,
+        turns: &Turns,
         derive: impl FnOnce(Scores) -> Vec<Derivatives>,
     ) -> Result<(), TorchError> {
-        let pass = Pass::forward(adapted, &self.rows, &self.predicting, activations)?;
-        let (hidden_md, weight_vd) = (pass.hidden()?, adapted.model.head()?);
+        let mut turn = turns.learn();
+        let pass = Pass::forward(adapted, &self.rows, &self.predicting, activations, &mut turn)?;
+        let (hidden_md, weight_vd) = (pass.hidden()?, head_of(adapted.model)?);
         let head = Head::forward(&weight_vd, &hidden_md, self.asked(), Keep::LogSoftmax)?;
+        turn.pause();
         let derivatives = of_predictions(&self.parts, &derive(by_sample(&self.parts, &self.found(&head))));
         let by_candidates = self.candidates.columns(&derivatives.by_candidates);
         let Derivatives { by_sampled, by_entropies, .. } = &derivatives;
         let hidden_grad_md = head.backward(by_sampled, &by_candidates, by_entropies, gradients)?;
-        pass.backward(&hidden_grad_md, gradients)
+        pass.backward(&hidden_grad_md, gradients, &mut turn)
     }
 
     fn asked(&self) -> Asked<'_> {

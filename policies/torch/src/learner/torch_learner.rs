@@ -3,7 +3,8 @@
 //! I1. A step whose loss or gradient is not finite changes nothing: parameters and moments are as before, the samples
 //! that cause it are found and named. I2. The version rises by one with each update, whether or not a step was made.
 //! I3. With the same parameters, batch and number of threads the result is bit-identical. I4. Normalisers are those of
-//! the whole optimizer step, over all ranks, known before its first micro-batch.
+//! the whole optimizer step, over all ranks, known before its first micro-batch. I5. Parameters, moments, gradients and averages are
+//! fp32; with [`Dtype::Bf16`] passes are made with a copy of the parameters that is rounded anew for each step.
 //!
 //! Lives on one OS thread; nothing cancels a call.
 
@@ -29,7 +30,8 @@ use super::publisher::Publisher;
 use super::step::{Deriving, Step, Sums};
 use super::targets::{TargetPolicies, Teacher};
 use crate::error::TorchError;
-use crate::model::{Adapted, ModelFiles, Params, Rope};
+use crate::model::{Adapted, Dtype, ModelFiles, Params, Rope};
+use crate::turns::Turns;
 
 /// Bounds of a piece's rows, for a crew. With fewer, products of matrices are slow, and a group's prompt is computed more
 /// than once; with more, a core's caches overflow. Bits depend on the pieces, so they are a function of the samples alone.
@@ -58,6 +60,8 @@ pub struct LearnerConfig {
     pub max_skipped_steps: u32,
     /// Who says something about the tokens of [`TrainSample::teacher`]; there where [`PolicyLoss::distillation`] is.
     pub teacher: Option<Teacher>,
+    /// Type of the weights that passes are made with.
+    pub dtype: Dtype,
 }
 
 /// A model that an adapter is for. It stays as it is.
@@ -113,6 +117,7 @@ pub struct TorchLearner {
     crew: Option<Crew>,
     pub(super) targets: TargetPolicies,
     device: Device,
+    turns: Turns,
     skipped_in_a_row: u32,
 }
 
@@ -147,12 +152,21 @@ impl TorchLearner {
             (None, Some(_)) => return missing("an adapter needs the model that it is for"),
             _ => return missing("the base is no model that these parameters are an adapter for"),
         }
-        // The crew has the gradients of a whole model.
-        let crew = match setup.base {
+        let dtype = setup.config.dtype;
+        // Those that nothing is learned of are only ever computed with.
+        let frozen = |params: Params| params.on(device, dtype);
+        let reference = setup.reference.map(frozen).transpose()?;
+        let base = match setup.base {
+            Some(Base { params, found }) => Some(Base { params: frozen(params)?, found }),
+            None => None,
+        };
+        // The crew has the gradients of a whole model, in fp32.
+        let crew = match base {
+            None if dtype == Dtype::Bf16 => None,
             None => Crew::of(&setup.params, &rope, setup.config.activations)?,
             Some(_) => None,
         };
-        let targets = TargetPolicies::new(*teacher, setup.reference, &setup.params)?;
+        let targets = TargetPolicies::new(*teacher, reference, &setup.params)?;
         Ok(Self {
             targets,
             optimizer: Optimizer::new(setup.config.optimizer, layout, device)?,
@@ -161,7 +175,7 @@ impl TorchLearner {
             rope,
             config: setup.config,
             params: setup.params,
-            base: setup.base,
+            base,
             version: setup.version,
             parameters_of: setup.version,
             accepted: None,
@@ -171,8 +185,17 @@ impl TorchLearner {
             checkpoints: setup.checkpoints,
             model: setup.model.clone(),
             device,
+            turns: Turns::default(),
             skipped_in_a_row: 0,
         })
+    }
+
+    /// Takes turns with an engine from now on.
+    pub fn take_turns(&mut self, turns: Turns) {
+        if let Some(crew) = &mut self.crew {
+            crew.turns = turns.clone();
+        }
+        self.turns = turns;
     }
 
     /// Goes on from a checkpoint. Moments that are no longer there begin at zero, and the learning rate rises anew.
@@ -180,7 +203,9 @@ impl TorchLearner {
     /// # Errors
     /// [`TorchError::Model`] when the checkpoint is of another model.
     pub fn restore(&mut self, checkpoint: Checkpoint) -> Result<(), TorchError> {
-        if checkpoint.params.layout() != self.params.layout() {
+        // The files of a policy may be of another type than its checkpoints.
+        let (kept, own) = (checkpoint.params.layout(), self.params.layout());
+        if (kept.specs(), kept.lora()) != (own.specs(), own.lora()) {
             let folder = checkpoint.folder.display();
             return Err(TorchError::Model(format!("checkpoint {folder} is of a model of another shape")));
         }
@@ -218,6 +243,11 @@ impl TorchLearner {
             Some(base) => Adapted { model: &base.params, adapter: Some(params) },
             None => Adapted::whole(params),
         }
+    }
+
+    /// Parameters as passes are made with: themselves, or rounded.
+    fn rounded(&self, params: &Params) -> Result<Params, TorchError> {
+        params.on(self.device, self.config.dtype)
     }
 
     /// The settings.
@@ -274,6 +304,7 @@ impl TorchLearner {
                 sums.add(&of_piece);
             }
         } else {
+            let rounded = self.rounded(&self.params)?;
             for indices in micro_batches(step.samples, step.chosen, self.config.micro_batch_tokens) {
                 let Some(batch) = self.pack(step.samples, &indices)? else { continue };
                 let derive = |scores| {
@@ -282,9 +313,10 @@ impl TorchLearner {
                     derivatives
                 };
                 batch.descend(
-                    self.adapted(&self.params),
+                    self.adapted(&rounded),
                     self.config.activations,
                     &self.gradients,
+                    &self.turns,
                     derive,
                 )?;
             }
@@ -349,9 +381,10 @@ impl TorchLearner {
                 keep(&piece.indices, scores);
             }
         } else {
+            let rounded = self.rounded(params)?;
             for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
                 if let Some(batch) = self.pack(samples, &indices)? {
-                    keep(&indices, batch.score(self.adapted(params))?);
+                    keep(&indices, batch.score(self.adapted(&rounded), &self.turns)?);
                 }
             }
         }
@@ -379,9 +412,10 @@ impl TorchLearner {
                 keep(&piece.indices, found);
             }
         } else {
+            let rounded = self.rounded(params)?;
             for indices in micro_batches(samples, &chosen, self.config.micro_batch_tokens) {
                 if let Some(batch) = self.pack(samples, &indices)? {
-                    keep(&indices, batch.most_probable(self.adapted(params), most)?);
+                    keep(&indices, batch.most_probable(self.adapted(&rounded), most, &self.turns)?);
                 }
             }
         }

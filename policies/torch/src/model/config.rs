@@ -52,7 +52,7 @@ pub struct ModelConfig {
     pub use_sliding_window: bool,
     /// Ends a reply.
     pub eos_token_id: u32,
-    /// Type of the stored weights, `float32` or `bfloat16`; computing is always in fp32.
+    /// Type of the stored weights, `float32` or `bfloat16`; what is computed with is another question.
     #[serde(default = "float32", alias = "torch_dtype")]
     pub dtype: String,
 }

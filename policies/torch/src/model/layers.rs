@@ -63,11 +63,11 @@ impl Rope {
     }
 }
 
-/// Rotates the pairs `(x[i], x[i + E/2])`. `x` is R x heads x E.
+/// Rotates the pairs `(x[i], x[i + E/2])`, in fp32. `x` is R x heads x E.
 fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor, TorchError> {
     let halves = x.f_chunk(2, -1)?;
     let turned = Tensor::f_cat(&[&halves[1].f_neg()?, &halves[0]], -1)?;
-    Ok(x.f_mul(cos)?.f_add(&turned.f_mul(sin)?)?)
+    Ok(x.f_mul(cos)?.f_add(&turned.f_mul(sin)?)?.f_to_kind(x.f_kind()?)?)
 }
 
 /// One layer: (R x D) to (R x D). An adapter that changes nothing is its default.

@@ -3,6 +3,7 @@
 mod adapted;
 mod adapter_files;
 mod config;
+mod dtype;
 mod files;
 mod init;
 mod layers;
@@ -13,6 +14,7 @@ mod params;
 pub use adapted::Adapted;
 pub use adapter_files::{AdapterFiles, load_adapter, load_apart, load_merged, policy_files, save_adapter};
 pub use config::{ModelConfig, ModelConfigError};
+pub use dtype::Dtype;
 pub use files::{ModelFiles, load_params, save_params};
 pub(crate) use files::{load_tensors, save_tensors};
 pub use init::init_params;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
 use super::config::ModelConfig;
+use super::dtype::Dtype;
 use super::lora::{LoraConfig, PEFT_PREFIX};
 use crate::error::TorchError;
 
@@ -237,6 +238,15 @@ impl Params {
     pub fn copy(&self) -> Result<Self, TorchError> {
         let mut flat = self.flat.f_empty_like()?;
         flat.f_copy_(&self.flat)?;
+        Ok(Self { layout: Arc::clone(&self.layout), flat })
+    }
+
+    /// The same values on a device, rounded to a type; memory of their own only where one of the two differs.
+    ///
+    /// # Errors
+    /// [`TorchError`] when there is no memory for it.
+    pub fn on(&self, device: Device, dtype: Dtype) -> Result<Self, TorchError> {
+        let flat = tch::no_grad(|| self.flat.f_to_device(device)?.f_to_kind(dtype.kind()))?;
         Ok(Self { layout: Arc::clone(&self.layout), flat })
     }
 

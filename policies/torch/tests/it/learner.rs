@@ -10,9 +10,9 @@ use clawrl_learn::{
     EntropyBonus, LearnError, Learner, Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting,
 };
 use clawrl_torch::{
-    Activations, Alone, Checkpoints, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles, OptimizerConfig,
-    ParamLayout, Params, Retention, TorchError, TorchLearner, Unpublished, configure_threads, init_params,
-    load_params, save_params,
+    Activations, Alone, Checkpoints, Dtype, LearnerConfig, LearnerSetup, ModelConfig, ModelFiles,
+    OptimizerConfig, ParamLayout, Params, Retention, TorchError, TorchLearner, Unpublished,
+    configure_threads, init_params, load_params, save_params,
 };
 use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
@@ -100,6 +100,7 @@ pub(crate) fn config(golden: &Golden) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: 2,
         teacher: None,
+        dtype: Dtype::Fp32,
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod adapters;
+mod bf16;
 mod engine;
 mod learner;
 mod objectives;

@@ -9,6 +9,7 @@ mod ground;
 mod imitating;
 mod judging;
 mod killing;
+mod planning;
 mod poisoning;
 mod policy_init;
 mod profiling;

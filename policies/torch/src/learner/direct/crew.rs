@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use tch::Device;
+use tch::{Device, Kind};
 
 use super::pass::{Angles, Pass, Weights};
 use super::piece::Piece;
@@ -23,6 +23,7 @@ use crate::error::TorchError;
 use crate::learner::backward::{Activations, Gradients};
 use crate::learner::micro_batch::{Derivatives, Scores};
 use crate::model::{Params, Rope};
+use crate::turns::Turns;
 
 /// Parameters of the largest model: every thread has gradients of its own, 64 MiB of them.
 const MOST_PARAMETERS: i64 = 16 << 20;
@@ -32,6 +33,8 @@ const MOST_PARAMETERS: i64 = 16 << 20;
 pub(crate) struct Crew {
     angles: Arc<Angles>,
     activations: Activations,
+    /// Turns with an engine that shares the cores: a piece is a segment.
+    pub(crate) turns: Turns,
     /// Room that no thread is using.
     passes: Mutex<Vec<Pass>>,
     /// Gradients that no thread is using, all 0.
@@ -55,6 +58,7 @@ impl Crew {
     ) -> Result<Option<Self>, TorchError> {
         let layout = params.layout();
         let fits = params.flat().device() == Device::Cpu
+            && params.flat().kind() == Kind::Float
             && layout.numel() <= MOST_PARAMETERS
             && layout.config().head_dim % LANES as i64 == 0;
         if !fits {
@@ -63,6 +67,7 @@ impl Crew {
         Ok(Some(Self {
             angles: Arc::new(Angles::of(layout.config(), rope)?),
             activations,
+            turns: Turns::default(),
             passes: Mutex::default(),
             buffers: Mutex::default(),
         }))
@@ -143,6 +148,7 @@ impl Crew {
                 if index >= pieces.len() {
                     break;
                 }
+                let _turn = self.turns.learn();
                 done.push((index, each(&mut pass, &weights, index)?));
             }
             locked(&self.passes).push(pass);

@@ -12,6 +12,7 @@ use crate::configure_threads;
 use crate::learner::backward::{Activations, Gradients};
 use crate::learner::micro_batch::{Derivatives, MicroBatch, Scores};
 use crate::model::{Adapted, ModelConfig, ParamLayout, Params, Rope, init_params};
+use crate::turns::Turns;
 
 const VOCABULARY: u64 = 96;
 
@@ -157,9 +158,11 @@ fn by_autograd(params: &Params, samples: &[TrainSample], activations: Activation
     let members: Vec<&TrainSample> = indices.iter().map(|&index| &samples[index]).collect();
     let batch = MicroBatch::pack(params.layout().config(), &rope, &members, Device::Cpu).unwrap().unwrap();
     batch
-        .descend(Adapted::whole(params), activations, &gradients, |scores| derive(&indices, &scores))
+        .descend(Adapted::whole(params), activations, &gradients, &Turns::default(), |scores| {
+            derive(&indices, &scores)
+        })
         .unwrap();
-    let scores = tch::no_grad(|| batch.score(Adapted::whole(params))).unwrap();
+    let scores = tch::no_grad(|| batch.score(Adapted::whole(params), &Turns::default())).unwrap();
     (in_order(vec![(indices, scores)]), gradients.params)
 }
 
@@ -205,7 +208,7 @@ fn the_most_probable_are_those_of_autograd() {
     let chosen: Vec<usize> = (0..samples.len()).filter(|&index| index != 2).collect();
     let members: Vec<&TrainSample> = chosen.iter().map(|&index| &samples[index]).collect();
     let batch = MicroBatch::pack(params.layout().config(), &rope, &members, Device::Cpu).unwrap().unwrap();
-    let expected = batch.most_probable(Adapted::whole(&params), 5).unwrap();
+    let expected = batch.most_probable(Adapted::whole(&params), 5, &Turns::default()).unwrap();
     let pieces = pieces(&samples, &chosen, 60);
     let found = crew.most_probable(&params, &pieces, 5).unwrap();
     let mut seen = 0;

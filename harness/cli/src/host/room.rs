@@ -1,0 +1,92 @@
+//! Whether this machine has room for a training: its GPUs dealt out, its memory counted beforehand.
+
+use clawrl_config::{
+    ConfigError, Device, DeviceError, DeviceSplit, MemoryBudget, MemoryNeeds, MemoryPlace, ModelShape,
+    TrainPlan, split_devices,
+};
+
+use super::{capacity, facts, gpus};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// Whose GPUs are whose, of `there` that this machine has. Variables say what the train file does not; they are not looked at
+/// where all runs on the processor.
+///
+/// # Errors
+/// What cannot be, in words; [`Exit::Environment`] where there is no GPU at all.
+pub(crate) fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, Failure> {
+    if plan.engine.device == Device::Cpu {
+        return Ok(DeviceSplit::default());
+    }
+    let wish = gpus::wish()?;
+    let split = plan.devices.or(wish).and_then(|wish| split_devices(plan.engine.device, wish, there));
+    let split = split.and_then(|split| split.check_built().map(|()| split));
+    split.map_err(|error| refused(&error))
+}
+
+/// The failure of what cannot be dealt out.
+fn refused(error: &DeviceError) -> Failure {
+    let exit = if *error == DeviceError::NoGpu { Exit::Environment } else { Exit::Refused };
+    Failure::with_help(exit, error.to_string(), error.help())
+}
+
+/// Who computes where, in a line.
+pub(crate) fn who_where(split: &DeviceSplit) -> String {
+    let place = |gpus: &std::ops::Range<u32>| match gpus.len() {
+        0 => "the processor".to_owned(),
+        1 => format!("GPU {}", gpus.start),
+        _ => format!("GPUs {} to {}", gpus.start, gpus.end - 1),
+    };
+    let (learner, engine) = (place(&split.learner), place(&split.engine));
+    if learner == engine {
+        return format!("learner and engine on {learner}");
+    }
+    format!("learner on {learner}, engine on {engine}")
+}
+
+/// Counts the memory that a training takes, and refuses one for which a place has too little.
+///
+/// # Errors
+/// A policy whose shape cannot be read; too little memory, with the whole table.
+pub(crate) fn budget(
+    plan: &TrainPlan,
+    split: &DeviceSplit,
+    concurrency: u32,
+) -> Result<MemoryBudget, Failure> {
+    let shape = ModelShape::of(&plan.policy)?;
+    let needs = MemoryNeeds { plan, shape, split, concurrency, cores: facts::cpus() };
+    let budget = needs.budget();
+    let gpus = if split.learner.is_empty() { Vec::new() } else { gpus::memory_mib() };
+    for place in budget.places() {
+        let available = match place {
+            MemoryPlace::Processor => Some(capacity::memory_available_mib()),
+            // Numbers may be those of others than the driver's own: what the smallest has, all have.
+            MemoryPlace::Gpu(_) => gpus.iter().copied().min(),
+        };
+        let shortage = available.and_then(|mib| needs.shortage(place, mib.saturating_mul(1 << 20)));
+        if let Some(shortage) = shortage {
+            return Err(ConfigError::from(shortage).into());
+        }
+    }
+    Ok(budget)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_computes_where() {
+        let split = |learner, engine| DeviceSplit { learner, engine, judge: 0..0 };
+        assert_eq!(who_where(&DeviceSplit::default()), "learner and engine on the processor");
+        assert_eq!(who_where(&split(0..1, 1..1)), "learner on GPU 0, engine on the processor");
+        assert_eq!(who_where(&split(0..2, 2..3)), "learner on GPUs 0 to 1, engine on GPU 2");
+        assert_eq!(who_where(&split(0..1, 0..1)), "learner and engine on GPU 0");
+    }
+
+    #[test]
+    fn a_machine_without_a_gpu_lacks_something_and_a_wrong_wish_is_refused() {
+        assert_eq!(refused(&DeviceError::NoGpu).exit, Exit::Environment);
+        assert_eq!(refused(&DeviceError::EngineOnGpu).exit, Exit::Refused);
+    }
+}

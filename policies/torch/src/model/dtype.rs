@@ -1,0 +1,26 @@
+//! Type of the weights that passes are made with.
+
+use serde::{Deserialize, Serialize};
+use tch::Kind;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// 32 bits.
+    #[default]
+    Fp32,
+    /// 16 bits with the exponent of fp32. What is learned is fp32 all the same.
+    Bf16,
+}
+
+impl Dtype {
+    /// As libtorch calls it.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Fp32 => Kind::Float,
+            Self::Bf16 => Kind::BFloat16,
+        }
+    }
+}
