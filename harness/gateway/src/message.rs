@@ -182,19 +182,23 @@ fn content(form: &mut Canonical, parts: &[Part<'_>], plain: impl Fn(&str) -> Str
 /// `text` without blocks of reasoning. One that was begun by the prompt has no opening tag, one that was cut no closing.
 fn without_reasoning(text: &str) -> String {
     const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
-    let mut text = text.to_owned();
-    for (open, close) in TAGS {
-        if let Some(end) = text.find(close)
-            && text.find(open).is_none_or(|begin| begin > end)
-        {
-            text.drain(..end + close.len());
-        }
-        while let Some(begin) = text.find(open) {
-            let end = text[begin..].find(close).map_or(text.len(), |end| begin + end + close.len());
-            text.drain(begin..end);
-        }
+    TAGS.iter().fold(text.to_owned(), |text, tags| without_blocks(&text, *tags))
+}
+
+/// In one pass: a text may have any number of blocks.
+fn without_blocks(text: &str, (open, close): (&str, &str)) -> String {
+    let mut rest = text;
+    if let Some((begun, behind)) = text.split_once(close)
+        && !begun.contains(open)
+    {
+        rest = behind;
     }
-    text
+    let mut kept = String::with_capacity(rest.len());
+    while let Some((before, block)) = rest.split_once(open) {
+        kept.push_str(before);
+        rest = block.split_once(close).map_or("", |(_, behind)| behind);
+    }
+    kept + rest
 }
 
 #[cfg(test)]

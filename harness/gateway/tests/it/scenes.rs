@@ -300,6 +300,19 @@ fn content_alone_tells_conversations_apart() {
 }
 
 #[test]
+fn content_finds_no_session_that_is_over() {
+    let mut gateway = Gateway::default();
+    let none = Headers::default();
+    have(&mut gateway, &none, &["hi", "ho"]);
+    gateway.request(&none, &talk(&["hello"]));
+    gateway.at = Duration::from_secs(30 * 60);
+    // Only the other one is still waiting for its answer.
+    let told = gateway.request(&none, &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["session 1 over: Idle, open [1]", "session 3 by Content", "turn 3: main"]);
+    assert_eq!(gateway.request(&none, &talk(&["hi"])), ["session 4 by Content", "turn 4: main"]);
+}
+
+#[test]
 fn another_users_session_never_links() {
     let mut gateway = Gateway::default();
     let none = Headers::default();
