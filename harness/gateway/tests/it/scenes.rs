@@ -99,6 +99,14 @@ fn a_history_that_was_pruned_still_links() {
 }
 
 #[test]
+fn what_would_fit_two_turns_fits_none() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "go on", "ok", "go on", "ok"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "hm", "go on", "ok", "thanks"]));
+    assert_eq!(told, ["turn 4: main"]);
+}
+
+#[test]
 fn ids_of_calls_link_where_the_rest_was_changed() {
     let mut gateway = Gateway::default();
     gateway.request(&named("s"), &talk(&["look"]));
@@ -293,10 +301,16 @@ fn content_alone_tells_conversations_apart() {
         {"role": "user", "content": "hello?"},
     ]});
     assert_eq!(gateway.request(&none, &twice), ["turn 5: main"]);
+    // One that was answered, and then the same without its answer, may be another conversation.
+    let again = json!({"messages": [
+        {"role": "user", "content": "hello"},
+        {"role": "user", "content": "hello?"},
+    ]});
+    assert_eq!(gateway.request(&none, &again), ["session 6 by Content", "turn 6: main"]);
     // With the `user` field it is somebody else's.
     let mut body = talk(&["hi", "ho", "so", "so", "fine"]);
     body["user"] = json!("u1");
-    assert_eq!(gateway.request(&none, &body), ["session 6 by UserField", "turn 6: main"]);
+    assert_eq!(gateway.request(&none, &body), ["session 7 by UserField", "turn 7: main"]);
 }
 
 #[test]
