@@ -136,7 +136,8 @@ impl Lineages {
         Ok(events)
     }
 
-    /// A request was answered to the end, by one reply for each choice.
+    /// A request was answered to the end, by one reply for each choice. To be told before the client can know: it may send
+    /// its next request at once.
     ///
     /// # Errors
     /// [`LinkError::UnknownRequest`], if it did not arrive, or has ended before.
