@@ -1,0 +1,77 @@
+//! Names of the headers that say what a request is, and headers as they came.
+//!
+//! A value that says nothing (empty, or no number where one is due) is as good as none: nothing about learning may
+//! refuse a conversation.
+
+/// Names the session, in the sense of the client: our extension for OpenClaw, or any client that wants to.
+pub const SESSION_HEADER: &str = "x-clawrl-session";
+/// Number of the session's epoch; it rises when the history is compacted or begun anew.
+pub const EPOCH_HEADER: &str = "x-clawrl-epoch";
+/// What the turn is: `main` or `side`.
+pub const TURN_HEADER: &str = "x-clawrl-turn";
+/// What set the client going: `user`, `heartbeat`, `memory`, `cron`, `manual`, `overflow`.
+pub const TRIGGER_HEADER: &str = "x-clawrl-trigger";
+/// `true`: the session ends with the answer to this request.
+pub const SESSION_END_HEADER: &str = "x-clawrl-session-end";
+
+/// OpenClaw's own, with `compat.sendSessionAffinityHeaders`: `<session>:<epoch>` in both.
+const AFFINITY_HEADERS: [&str; 2] = ["x-session-affinity", "session_id"];
+
+/// Names and values, in the order they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(headers: I) -> Self {
+        Self(headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl Headers {
+    /// The first value under that name in any case, without white space around it; nothing where that is empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        Some(value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The session and its epoch by OpenClaw's own headers.
+    pub(crate) fn affinity(&self) -> Option<(&str, Option<u64>)> {
+        let value = AFFINITY_HEADERS.iter().find_map(|name| self.get(name))?;
+        let parted = value.rsplit_once(':').and_then(|(session, epoch)| Some((session, epoch.parse().ok()?)));
+        match parted {
+            Some((session, epoch)) if !session.is_empty() => Some((session, Some(epoch))),
+            _ => Some((value, None)),
+        }
+    }
+
+    pub(crate) fn ends_session(&self) -> bool {
+        self.get(SESSION_END_HEADER).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(headers: &[(&str, &str)], expected: Option<(&str, Option<u64>)>) {
+        assert_eq!(headers.iter().copied().collect::<Headers>().affinity(), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn affinity() {
+        check(&[("X-Session-Affinity", "93db:2")], Some(("93db", Some(2))));
+        check(&[("session_id", " agent:main:s1:0 ")], Some(("agent:main:s1", Some(0))));
+        check(&[("x-session-affinity", ""), ("session_id", "s1")], Some(("s1", None)));
+        check(&[("session_id", "agent:main")], Some(("agent:main", None)));
+        check(&[("session_id", ":3")], Some((":3", None)));
+        check(&[("session_id", "s1:99999999999999999999999")], Some(("s1:99999999999999999999999", None)));
+        check(&[("x-client-request-id", "93db:0")], None);
+    }
+
+    #[test]
+    fn a_session_ends_by_true_alone() {
+        let ends = |value: &str| Headers::from_iter([(SESSION_END_HEADER, value)]).ends_session();
+        assert!(ends("true") && ends("True"));
+        assert!(!ends("false") && !ends("") && !ends("1"));
+    }
+}

@@ -1,0 +1,239 @@
+//! Messages in canonical form: what a client says again in other words is the same message.
+//!
+//! I1. The digest has nothing in it that real clients change when they replay a message: white space, reasoning, ids of
+//! calls, the notation of arguments, stamps, runtime lines, notes of retries, and whether text came in parts. I2. A call
+//! and its result are told by their places, not by their ids. I3. An answer as generated and as replayed have the same
+//! form, made here for both.
+
+use serde_json::Value;
+
+use crate::digest::Canonical;
+use crate::openclaw;
+use crate::{Digest, Reaction};
+
+/// Who speaks. `developer` is another name for `system`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The client's instructions, and events that it reports.
+    System,
+    /// Whoever talks to the assistant.
+    User,
+    /// The policy.
+    Assistant,
+    /// The result of a call.
+    Tool,
+}
+
+/// What a message counts for in the history of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is part of the history.
+    Counted,
+    /// Instructions before the first message of anybody else; clients change them within one conversation.
+    Prompt,
+    /// A transient context, sent once and never replayed.
+    Aside,
+    /// The client asks for an answer once more.
+    RetryNote,
+}
+
+/// A message of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) role: Role,
+    pub(crate) standing: Standing,
+    pub(crate) digest: Digest,
+    pub(crate) text: String,
+    pub(crate) is_stamped: bool,
+    /// Ids of an assistant's calls, as this client has them.
+    pub(crate) call_ids: Vec<String>,
+    /// Of a result: the place of its call among those of the assistant's message before it.
+    pub(crate) call: Option<usize>,
+    /// The session that a runtime line names.
+    pub(crate) runtime_session: Option<String>,
+    /// Reactions that transient contexts in it tell of, each with the line that tells it.
+    pub(crate) reactions: Vec<(String, Reaction)>,
+}
+
+impl Message {
+    /// Who speaks.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// What it counts for.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Of the canonical form.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Its text without what a client put around it, for a judge or a person to read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn is_counted(&self, role: Role) -> bool {
+        self.role == role && self.standing == Standing::Counted
+    }
+
+    /// Something the client reports, rather than something a person said.
+    pub(crate) fn is_system_event(&self) -> bool {
+        self.role == Role::System || (self.role == Role::User && self.text.starts_with("System: ["))
+    }
+}
+
+/// A piece of a message's content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'a> {
+    Text(&'a str),
+    /// A picture, a sound, a file.
+    Other(&'a Value),
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+/// A call as somebody wrote it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) arguments: Arguments<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arguments<'a> {
+    Written(&'a str),
+    Value(&'a Value),
+}
+
+/// Something in canonical form: its digest, and its text to be read.
+pub(crate) struct Form {
+    pub(crate) digest: Digest,
+    pub(crate) text: String,
+    pub(crate) is_empty: bool,
+}
+
+/// An assistant's message, generated or replayed.
+pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call<'a>>) -> Form {
+    let mut form = Canonical::new("assistant");
+    let text = content(&mut form, parts, without_reasoning);
+    let mut is_empty = text.trim().is_empty() && !parts.iter().any(|part| matches!(part, Part::Other(_)));
+    for call in calls {
+        is_empty = false;
+        form.field(b'c', call.name.as_bytes());
+        match call.arguments {
+            Arguments::Written(written) => form.arguments(written),
+            Arguments::Value(value) => form.json(value),
+        }
+    }
+    Form { digest: form.finish(), text, is_empty }
+}
+
+/// A message of somebody else. `call` is the place of the call that it is a result of.
+pub(crate) fn other(role: Role, parts: &[Part<'_>], call: Option<usize>) -> Form {
+    let mut form = Canonical::new(match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    });
+    if let Some(call) = call {
+        form.field(b'#', &(call as u64).to_le_bytes());
+    }
+    let text = match role {
+        Role::User => content(&mut form, parts, |text| openclaw::spoken(text).text.into_owned()),
+        _ => content(&mut form, parts, str::to_owned),
+    };
+    Form { digest: form.finish(), is_empty: parts.is_empty(), text }
+}
+
+fn content(form: &mut Canonical, parts: &[Part<'_>], plain: impl Fn(&str) -> String) -> String {
+    let mut texts = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => {
+                let text = plain(text);
+                form.text(&text);
+                texts.push(text);
+            }
+            Part::Other(value) => {
+                form.field(b'p', &[]);
+                form.json(value);
+            }
+        }
+    }
+    texts.join("\n")
+}
+
+/// `text` without blocks of reasoning. One that was begun by the prompt has no opening tag, one that was cut no closing.
+fn without_reasoning(text: &str) -> String {
+    const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+    TAGS.iter().fold(text.to_owned(), |text, tags| without_blocks(&text, *tags))
+}
+
+/// In one pass: a text may have any number of blocks.
+fn without_blocks(text: &str, (open, close): (&str, &str)) -> String {
+    let mut rest = text;
+    if let Some((begun, behind)) = text.split_once(close)
+        && !begun.contains(open)
+    {
+        rest = behind;
+    }
+    let mut kept = String::with_capacity(rest.len());
+    while let Some((before, block)) = rest.split_once(open) {
+        kept.push_str(before);
+        rest = block.split_once(close).map_or("", |(_, behind)| behind);
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(without_reasoning(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn reasoning_is_left_out() {
+        check("plain", "plain");
+        check("<think>a</think>b", "b");
+        check("a</think>b<think>c</think>d", "bd");
+        check("b<think>cut", "b");
+        check("<thinking>a</thinking>\nb<think>c</think>", "\nb");
+        check("a < b, </thin>", "a < b, </thin>");
+        check("é<think>é</think>é", "éé");
+    }
+
+    #[test]
+    fn i1_parts_are_as_good_as_one_text() {
+        let user = |parts: &[Part<'_>]| other(Role::User, parts, None).digest;
+        let one = user(&[Part::Text("[Fri 2026-11-20 09:40 UTC] what is this?")]);
+        assert_eq!(one, user(&[Part::Text("what  is"), Part::Text("this?\n")]));
+        let picture = serde_json::json!({"type": "image_url", "image_url": {"url": "data:,1"}});
+        assert_ne!(one, user(&[Part::Text("what is this?"), Part::Other(&picture)]));
+        assert_ne!(one, other(Role::System, &[Part::Text("what is this?")], None).digest);
+    }
+
+    #[test]
+    fn i2_results_are_told_by_the_places_of_calls() {
+        let result = |call| other(Role::Tool, &[Part::Text("hi")], call).digest;
+        assert_ne!(result(Some(0)), result(Some(1)));
+        assert_ne!(result(Some(0)), result(None));
+    }
+}

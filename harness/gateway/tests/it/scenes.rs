@@ -1,0 +1,348 @@
+//! Single scenes: who says what, and what follows.
+
+use std::time::Duration;
+
+use clawrl_gateway::{Headers, LinkError, Reply, RequestId, SESSION_END_HEADER, SESSION_HEADER, SessionId};
+use serde_json::{Value, json};
+
+use crate::told::{Gateway, tell, user};
+
+fn named(session: &str) -> Headers {
+    [(SESSION_HEADER, session)].into_iter().collect()
+}
+
+fn epoch(number: &str) -> Headers {
+    [("session_id", format!("s:{number}"))].into_iter().collect()
+}
+
+/// Messages of a user and of an assistant by turns.
+fn talk(texts: &[&str]) -> Value {
+    let message = |(index, text): (usize, &&str)| json!({"role": if index % 2 == 0 { "user" } else { "assistant" }, "content": text});
+    json!({ "messages": texts.iter().enumerate().map(message).collect::<Vec<_>>() })
+}
+
+/// `texts` as `talk` has them, requested and answered one turn after the other.
+fn have(gateway: &mut Gateway, headers: &Headers, texts: &[&str]) {
+    for end in (1..=texts.len()).step_by(2) {
+        gateway.request(headers, &talk(&texts[..end]));
+        if let Some(answer) = texts.get(end) {
+            gateway.say(answer);
+        }
+    }
+}
+
+#[test]
+fn an_edit_begins_a_sibling() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "what?", "that"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?"]));
+    assert_eq!(told, ["turn 3 after 1: main", "turn 3 is a sibling of 2"]);
+    gateway.say("this");
+    let told = gateway.request(&named("s"), &talk(&["hey"]));
+    assert_eq!(told, ["turn 4: main", "turn 4 is a sibling of 1"]);
+    gateway.say("you");
+    // Both branches go on.
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what?", "that", "thanks"]));
+    assert_eq!(told, ["turn 5 after 2: main", "next of 2 is in 5 by History: user at 4"]);
+    gateway.say("fine");
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?", "this", "no"]));
+    assert_eq!(told, ["turn 6 after 3: main", "next of 3 is in 6 by History: user at 4"]);
+}
+
+#[test]
+fn a_turn_that_was_answered_twice_goes_on_from_one_answer() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    assert_eq!(gateway.request(&named("s"), &talk(&["hi"])), ["2 is turn 1 again: main"]);
+    assert_eq!(gateway.say("hey"), ["turn 1 answered in 2"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
+    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    gateway.say("so");
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["turn 4 after 1: main", "turn 4 is a sibling of 3"]);
+}
+
+#[test]
+fn any_choice_may_be_the_one() {
+    let mut gateway = Gateway::default();
+    gateway.request(&named("s"), &talk(&["hi"]));
+    gateway.answer_all(&[Reply::text(""), Reply::text("ho"), Reply::text("hey")]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
+    assert_eq!(told[1], "next of 1 is in 2 by History: user at 2");
+}
+
+#[test]
+fn a_changed_answer_is_not_ours() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
+    // The person wrote another answer in its place: what they say to it is not about ours.
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "something", "fine"]));
+    assert_eq!(told, ["turn 3 after 1: main"]);
+}
+
+#[test]
+fn what_was_said_before_somebody_elses_answer_is_the_next_state() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "of another model", "fine"]));
+    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2"]);
+}
+
+#[test]
+fn a_history_that_was_pruned_still_links() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "look", "there", "and now", "this"]);
+    // The client has shortened an old message, and the ids of no call help.
+    let told =
+        gateway.request(&named("s"), &talk(&["hi", "ho", "[cut]", "there", "and now", "this", "thanks"]));
+    assert_eq!(told, ["turn 4 after 3: main", "next of 3 is in 4 by Exchange: user at 6"]);
+}
+
+#[test]
+fn what_would_fit_two_turns_fits_none() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "go on", "ok", "go on", "ok"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "hm", "go on", "ok", "thanks"]));
+    assert_eq!(told, ["turn 4: main"]);
+}
+
+#[test]
+fn ids_of_calls_link_where_the_rest_was_changed() {
+    let mut gateway = Gateway::default();
+    gateway.request(&named("s"), &talk(&["look"]));
+    let call = |id: &str| clawrl_gateway::ReplyCall {
+        id: id.to_owned(),
+        name: "read".to_owned(),
+        arguments: "{\"path\": \"a\"}".to_owned(),
+    };
+    gateway.answer(&Reply { text: String::new(), calls: vec![call("call_1"), call("call_2")] });
+    let written = |id: &str| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"a\", \"limit\": 9}"}});
+    let body = json!({"messages": [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "tool_calls": [written("call_1"), written("call_2")]},
+        {"role": "tool", "tool_call_id": "call_2", "content": "b"},
+        {"role": "system", "content": "the disk is full"},
+    ]});
+    let told = gateway.request(&named("s"), &body);
+    let next = "next of 1 is in 2 by CallIds: result of call 1 at 2, event at 3, 1 calls without result";
+    assert_eq!(told, ["turn 2 after 1: main", next]);
+}
+
+#[test]
+fn somebody_elses_answer_is_not_ours_though_it_looks_the_same() {
+    let mut gateway = Gateway::default();
+    let call = clawrl_gateway::ReplyCall {
+        id: "call_0".to_owned(),
+        name: "read".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let written =
+        json!([{"id": "call_0", "type": "function", "function": {"name": "read", "arguments": "{}"}}]);
+    let answer = json!({"role": "assistant", "tool_calls": written});
+    let result = json!({"role": "tool", "tool_call_id": "call_0", "content": "b"});
+    let look = json!({"role": "user", "content": "look"});
+    gateway.request(&named("s"), &json!({"messages": [look]}));
+    gateway.answer(&Reply { text: String::new(), calls: vec![call] });
+    // Another model went on in the meantime, with the same call under the same id.
+    let body = json!({"messages": [
+        look, answer, result, {"role": "assistant", "content": "so"}, look, answer, result, {"role": "user", "content": "wrong"},
+    ]});
+    let told = gateway.request(&named("s"), &body);
+    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: result of call 0 at 2"]);
+}
+
+#[test]
+fn compaction_ends_the_epoch_and_not_the_session() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
+    let told = gateway.request(&named("s"), &talk(&["a summary", "hm", "so", "what", "go on"]));
+    assert_eq!(
+        told,
+        [
+            "epoch 0 over in 3: HistoryReplaced",
+            "turn 3 after 2 in epoch 1: main",
+            "next of 2 is in 3 by Exchange: user at 4",
+        ]
+    );
+    gateway.say("on");
+    let summary =
+        "The conversation history before this point was compacted into the following summary:\n\n<summary>";
+    let told = gateway.request(
+        &named("s"),
+        &json!({"messages": [
+            {"role": "user", "content": summary},
+            {"role": "user", "content": "and on"},
+        ]}),
+    );
+    assert_eq!(told, ["epoch 1 over in 4: HistoryReplaced", "turn 4 in epoch 2: main"]);
+}
+
+#[test]
+fn the_clients_number_of_an_epoch_rises_alone() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &epoch("0"), &["hi", "ho"]);
+    let told = gateway.request(&epoch("2"), &talk(&["hi again"]));
+    assert_eq!(told, ["epoch 0 over in 2: Number", "turn 2 in epoch 2: main"]);
+    gateway.say("ho again");
+    // A number says all there is to say, and an older one is a late request.
+    let told = gateway.request(&epoch("2"), &talk(&["other", "history", "go on"]));
+    assert_eq!(told, ["turn 3 in epoch 2: main"]);
+    let told = gateway.request(&epoch("0"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["turn 4 after 1 in epoch 2: main", "next of 1 is in 4 by History: user at 2"]);
+}
+
+#[test]
+fn a_side_turn_is_no_next_state_of_a_main_turn() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "[cron:1] look around"]));
+    assert_eq!(told, ["turn 2 after 1: side, a scheduled job"]);
+    gateway.say("nothing");
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    // Nor is one of which nobody knows what it is.
+    gateway.say("so");
+    let mut body = talk(&["hi", "ho", "so", "so", "and"]);
+    body["max_completion_tokens"] = json!(1);
+    let told = gateway.request(&named("s"), &body);
+    assert_eq!(told, ["turn 4 after 3: unknown, the answer may have no more than one token"]);
+    // Asked again in full, it is.
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "so", "and"]));
+    assert_eq!(told, ["5 is turn 4 again: main", "next of 3 is in 5 by History: user at 4"]);
+}
+
+#[test]
+fn tools_that_vanish_make_a_turn_doubtful() {
+    let mut gateway = Gateway::default();
+    let mut body = talk(&["hi"]);
+    body["tools"] = json!([{"type": "function", "function": {"name": "read"}}]);
+    gateway.request(&named("s"), &body);
+    gateway.say("ho");
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "a title, please"]));
+    assert_eq!(told, ["turn 2 after 1: unknown, no tools, in a session that has them"]);
+}
+
+#[test]
+fn a_reaction_is_told_once() {
+    let mut gateway = Gateway::default();
+    let line = "System: [2026-11-20 09:49:17 UTC] Telegram reaction added: 👎 by Bob on msg 44";
+    let aside = format!("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\n{line}\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>");
+    let with_aside = |texts: &[&str]| {
+        let mut body = talk(texts);
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(json!({"role": "user", "content": aside}));
+        body
+    };
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let told = gateway.request(&named("s"), &with_aside(&["hi", "ho", "so"]));
+    assert_eq!(
+        told,
+        ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2", "👎 by Bob in 2 after 1"]
+    );
+    gateway.fail();
+    assert_eq!(gateway.request(&named("s"), &with_aside(&["hi", "ho", "so"])), ["3 is turn 2 again: main"]);
+    gateway.say("what");
+    // What somebody says is no reaction, whatever it says, and no next state without anything said is one.
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "what", line]));
+    assert_eq!(told, ["turn 4 after 2: main", "next of 2 is in 4 by History: event at 4"]);
+}
+
+#[test]
+fn sessions_end_by_flag_by_request_and_by_silence() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let last: Headers = [(SESSION_HEADER, "s"), (SESSION_END_HEADER, "true")].into_iter().collect();
+    gateway.request(&last, &talk(&["hi", "ho", "bye"]));
+    assert_eq!(gateway.fail(), ["turn 2 not answered in 2: Failed"], "what fails is tried again");
+    gateway.request(&last, &talk(&["hi", "ho", "bye"]));
+    assert_eq!(gateway.say("bye"), ["turn 2 answered in 3", "session 1 over: Flag, open [2]"]);
+    // Nothing links to a session that is over.
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "bye", "bye", "and yet"]));
+    assert_eq!(told, ["session 4 by Extension", "turn 4: main"]);
+
+    let closed = |gateway: &mut Gateway, name: &str, session: u64| {
+        gateway.lineages.close(&user(name), SessionId(RequestId(session))).map(tell)
+    };
+    let unknown = Err(LinkError::UnknownSession(SessionId(RequestId(4))));
+    assert_eq!(closed(&mut gateway, "bob", 4), unknown);
+    assert_eq!(closed(&mut gateway, "ada", 4), Ok(vec![]), "an answer is waited for");
+    assert_eq!(gateway.say("what"), ["turn 4 answered in 4", "session 4 over: Endpoint, open [4]"]);
+    assert_eq!(closed(&mut gateway, "ada", 4), unknown);
+
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    gateway.request(&named("t"), &talk(&["hi"]));
+    gateway.at = Duration::from_secs(30 * 60 - 1);
+    assert_eq!(tell(gateway.lineages.expire(gateway.at)), [""; 0]);
+    gateway.at = Duration::from_secs(30 * 60);
+    let told = gateway.lineages.expire(gateway.at);
+    assert_eq!(tell(told), ["session 5 over: Idle, open [5]"], "the other waits for its answer");
+    gateway.say("ho");
+    gateway.at *= 2;
+    let told = gateway.request(&named("t"), &talk(&["hi", "ho", "back again"]));
+    assert_eq!(told, ["session 6 over: Idle, open [6]", "session 7 by Extension", "turn 7: main"]);
+    assert_eq!(gateway.lineages.open_sessions(), 1);
+}
+
+#[test]
+fn content_alone_tells_conversations_apart() {
+    let mut gateway = Gateway::default();
+    let none = Headers::default();
+    have(&mut gateway, &none, &["hi", "ho"]);
+    assert_eq!(gateway.request(&none, &talk(&["hello"])), ["session 2 by Content", "turn 2: main"]);
+    gateway.say("ho");
+    let told = gateway.request(&none, &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    gateway.say("so");
+    // A question nobody answered, and one more.
+    gateway.request(&none, &talk(&["are you there?"]));
+    gateway.fail();
+    let twice = json!({"messages": [
+        {"role": "user", "content": "are you there?"},
+        {"role": "user", "content": "hello?"},
+    ]});
+    assert_eq!(gateway.request(&none, &twice), ["turn 5: main"]);
+    // One that was answered, and then the same without its answer, may be another conversation.
+    let again = json!({"messages": [
+        {"role": "user", "content": "hello"},
+        {"role": "user", "content": "hello?"},
+    ]});
+    assert_eq!(gateway.request(&none, &again), ["session 6 by Content", "turn 6: main"]);
+    // With the `user` field it is somebody else's.
+    let mut body = talk(&["hi", "ho", "so", "so", "fine"]);
+    body["user"] = json!("u1");
+    assert_eq!(gateway.request(&none, &body), ["session 7 by UserField", "turn 7: main"]);
+}
+
+#[test]
+fn content_finds_no_session_that_is_over() {
+    let mut gateway = Gateway::default();
+    let none = Headers::default();
+    have(&mut gateway, &none, &["hi", "ho"]);
+    gateway.request(&none, &talk(&["hello"]));
+    gateway.at = Duration::from_secs(30 * 60);
+    // Only the other one is still waiting for its answer.
+    let told = gateway.request(&none, &talk(&["hi", "ho", "so"]));
+    assert_eq!(told, ["session 1 over: Idle, open [1]", "session 3 by Content", "turn 3: main"]);
+    assert_eq!(gateway.request(&none, &talk(&["hi"])), ["session 4 by Content", "turn 4: main"]);
+}
+
+#[test]
+fn another_users_session_never_links() {
+    let mut gateway = Gateway::default();
+    let none = Headers::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    have(&mut gateway, &none, &["hey", "you"]);
+    let told = gateway.request_of("bob", &named("s"), &talk(&["hi", "ho", "that was wrong"]));
+    assert_eq!(told, ["session 3 by Extension", "turn 3: main"]);
+    let told = gateway.request_of("bob", &none, &talk(&["hey", "you", "that was wrong"]));
+    assert_eq!(told, ["session 4 by Content", "turn 4: main"]);
+}
+
+#[test]
+fn what_cannot_have_happened_is_refused() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let unknown = |request| Err(LinkError::UnknownRequest(RequestId(request)));
+    assert_eq!(gateway.lineages.answered(RequestId(1), &[], Duration::ZERO), unknown(1));
+    assert_eq!(gateway.lineages.failed(RequestId(7), Duration::ZERO), unknown(7));
+}
