@@ -142,7 +142,7 @@ mod tests {
         let mut control = LengthControl::default();
         control.after(COST, Replies::default());
         assert!(control.is_new());
-        [10, 20].map(|length| control.after(COST, replies(length)));
+        [10, 20].iter().for_each(|&length| control.after(COST, replies(length)));
         let before = control;
         control.after(COST, Replies::default());
         assert_eq!(control, before);
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn as_written() {
         let mut control = LengthControl::default();
-        [10, 40].map(|length| control.after(COST, replies(length)));
+        [10, 40].iter().for_each(|&length| control.after(COST, replies(length)));
         let text = serde_json::to_string(&control).unwrap();
         assert_eq!(text, r#"{"first":10.0,"steps":1}"#);
         assert_eq!(serde_json::from_str::<LengthControl>(&text).unwrap(), control);

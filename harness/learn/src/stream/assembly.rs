@@ -354,6 +354,31 @@ mod tests {
     }
 
     #[test]
+    fn i6_members_that_say_more_earn_less() {
+        let cost = crate::LengthCost { coefficient: 0.5, target: 1.0 };
+        let mut control = crate::LengthControl::default();
+        let said = |tokens: u64| Replies { count: 2, tokens };
+        [20, 40].iter().for_each(|&tokens| control.after(cost, said(tokens)));
+        let member = |tokens: u64| match finished(1.0, true) {
+            MemberResult::Finished { reward, process, passed, segments, views, .. } => {
+                MemberResult::Finished { reward, process, passed, replies: said(tokens), segments, views }
+            }
+            other => other,
+        };
+        let weighing = Weighing { length: control.punishment(cost), ..weighing(0.0) };
+        let attempt = AttemptId { slot: SlotId(0), number: 0 };
+        let members = [20, 30, 40].map(|tokens| (attempt, member(tokens)));
+        let settled = Settled::new(weighing, (0, 0), GroupId(0), members.into());
+        let rewards: Vec<f64> = settled.group.episodes.iter().map(|episode| episode.reward).collect();
+        let near = rewards
+            .iter()
+            .zip([1.0, 0.975, 0.95])
+            .all(|(reward, expected)| (reward - expected).abs() < 1e-12);
+        assert!(near && settled.is_informative(), "{rewards:?}");
+        assert_eq!((settled.passed, settled.replies), (3, Replies { count: 6, tokens: 90 }));
+    }
+
+    #[test]
     fn a_group_expires_by_its_newest_token() {
         let members =
             [1.0, 0.0].map(|reward| (AttemptId { slot: SlotId(0), number: 0 }, finished(reward, true)));
