@@ -1,7 +1,7 @@
 //! How far apart the tokens of a sequence come while the same cores learn, against an engine that is alone.
 //!
 //! - `idle`: `--running` sequences are sampled, and nobody learns.
-//! - `side_by_side`: a learner computes gradients of batches meanwhile, on its own thread, and nobody makes way.
+//! - `beside`: a learner computes gradients of batches meanwhile, on its own thread, and nobody makes way.
 //! - `turns`: the same, with the learner making way between its segments.
 //!
 //! By turns in the same process. A gap is the time from one decoding step's end to the next one's: each running sequence gets a token in
@@ -71,17 +71,17 @@ enum Weights {
 #[serde(rename_all = "snake_case")]
 enum Side {
     Idle,
-    SideBySide,
+    Beside,
     Turns,
 }
 
 impl Side {
-    const ALL: [Self; 3] = [Self::Idle, Self::SideBySide, Self::Turns];
+    const ALL: [Self; 3] = [Self::Idle, Self::Beside, Self::Turns];
 
     fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
-            Self::SideBySide => "side by side",
+            Self::Beside => "beside",
             Self::Turns => "turns",
         }
     }

@@ -506,13 +506,16 @@ impl fmt::Display for MemoryBudget {
     }
 }
 
+/// Changes a training; false where there is nothing to change.
+type Change<'a> = &'a dyn Fn(&mut TrainPlan) -> bool;
+
 /// What would take less, and how much it would take then.
 impl MemoryNeeds<'_> {
     /// Changes of the train file that take less at a place, in words, each with what the training takes there then, the least first.
     #[must_use]
     pub fn savings(&self, place: MemoryPlace) -> Vec<(&'static str, u64)> {
         let now = self.budget().at(place);
-        let with = |change: &dyn Fn(&mut TrainPlan) -> bool| {
+        let with = |change: Change<'_>| {
             let mut plan = self.plan.clone();
             let changed = change(&mut plan);
             changed
@@ -537,7 +540,7 @@ impl MemoryNeeds<'_> {
             plan.engine.max_batch = plan.engine.max_batch.min(32);
             true
         };
-        let changes: [(&'static str, &dyn Fn(&mut TrainPlan) -> bool); 5] = [
+        let changes: [(&'static str, Change<'_>); 5] = [
             ("`engine: { activations: recompute }`", &recompute),
             ("`engine: { dtype: bf16 }`", &half),
             ("`rl: { lora: {} }`", &adapter),
