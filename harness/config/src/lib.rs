@@ -63,7 +63,7 @@ pub use train::{
     Advantage, Aggregation, CandidateWeight, CheckpointPlan, Device, DistillationPlan, EnginePlan,
     EntropyPlan, EvaluationPlan, GatePlan, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop,
     Importance, JudgingPlan, KlEstimator, KlPlan, LoraPlan, LoraTarget, LossPlan, Objective, OptimizerPlan,
-    OverlongKind, OverlongPlan, PolicySource, Preset, Reward, RlPlan, RulePlace, RulePlan, Sampling,
-    Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary,
-    TrainTasks, WarmStartPlan, is_word_char, load_train,
+    OverlongKind, OverlongPlan, PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan,
+    Sampling, Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite,
+    TrainSummary, TrainTasks, WarmStartPlan, is_word_char, load_train,
 };

@@ -20,6 +20,7 @@ mod plan;
 mod rota;
 mod summary;
 mod tasks;
+mod teacher;
 
 pub use check::load_train;
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
@@ -36,3 +37,4 @@ pub use plan::{
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};
+pub use teacher::RemoteTeacherPlan;

@@ -8,4 +8,5 @@ mod engine;
 mod learner;
 mod objectives;
 mod policy;
+mod scoring;
 mod tokenizer;
