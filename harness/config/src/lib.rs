@@ -65,7 +65,7 @@ pub use train::{
     GpuRole, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop, Importance, JudgingPlan,
     KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan, MemoryBudget,
     MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind, OverlongPlan,
-    PolicySource, Preset, Reward, RlPlan, RulePlace, RulePlan, Sampling, Schedule, Surrogate, Teacher,
-    TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks, WarmStartPlan,
-    is_train_file, is_word_char, load_train, split_devices,
+    PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan, Sampling, Schedule,
+    Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks,
+    WarmStartPlan, is_train_file, is_word_char, load_train, split_devices,
 };

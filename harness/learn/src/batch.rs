@@ -51,12 +51,14 @@ pub enum Objective {
 
 /// A context that a teacher reads to say something about tokens of a segment: that of the segment with something in it that
 /// the policy did not see.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TeacherView {
     /// Its tokens, up to the last one that is asked about.
     pub ids: Vec<u32>,
     /// The tokens that are asked about, ascending.
     pub places: Vec<ViewPlace>,
+    /// What a teacher elsewhere said of each of them, nats; `None` where the learner has the teacher, and asks it.
+    pub said: Option<Vec<f32>>,
 }
 
 /// Where a token is.
@@ -69,11 +71,16 @@ pub struct ViewPlace {
 }
 
 impl TeacherView {
-    /// Whether each place is the same token in both, with something before it.
+    /// Whether each place is the same token in both, with something before it, and something was said of all or of none.
     #[must_use]
     pub fn is_of(&self, segment: &Segment) -> bool {
         let ascending = self.places.windows(2).all(|pair| pair[0].view < pair[1].view);
+        let said = self.said.as_ref();
+        let answered = said.is_none_or(|said| {
+            said.len() == self.places.len() && said.iter().all(|logprob| logprob.is_finite())
+        });
         ascending
+            && answered
             && self.places.iter().all(|place| {
                 let (here, there) = (self.ids.get(place.view), segment.ids.get(place.segment));
                 place.view > 0 && here.is_some() && here == there
@@ -83,6 +90,12 @@ impl TeacherView {
     /// The places of tokens that are trained on: some may have become too old since the view was made.
     pub fn asked(&self, of: &Segment) -> impl Iterator<Item = ViewPlace> {
         self.places.iter().copied().filter(|place| of.mask[place.segment])
+    }
+
+    /// The same, each with what a teacher elsewhere said of it.
+    pub fn answered(&self, of: &Segment) -> impl Iterator<Item = (ViewPlace, f32)> {
+        let said = self.said.as_deref().unwrap_or_default();
+        self.places.iter().copied().zip(said.iter().copied()).filter(|(place, _)| of.mask[place.segment])
     }
 
     /// As a segment whose trained tokens are those that are asked about, at the temperatures that they were sampled at.
@@ -149,7 +162,8 @@ mod tests {
         segment.push_sampled(0, 7, -1.0, 0, 0.5);
         segment.push_sampled(0, 8, -1.0, 0, 0.7);
         let place = |view, segment| ViewPlace { view, segment };
-        let view = TeacherView { ids: vec![1, 2, 9, 9, 7, 8], places: vec![place(4, 2), place(5, 3)] };
+        let view =
+            TeacherView { ids: vec![1, 2, 9, 9, 7, 8], places: vec![place(4, 2), place(5, 3)], said: None };
         assert!(view.is_of(&segment));
         let as_segment = view.segment(&segment);
         assert_eq!(as_segment.mask, [false, false, false, false, true, true]);
@@ -159,9 +173,15 @@ mod tests {
         {
             assert!(!TeacherView { places, ..view.clone() }.is_of(&segment));
         }
-        let first = TeacherView { ids: vec![7], places: vec![place(0, 2)] };
+        for (said, fits) in [(vec![-1.0, -0.5], true), (vec![-1.0], false), (vec![-1.0, f32::NAN], false)] {
+            assert_eq!(TeacherView { said: Some(said), ..view.clone() }.is_of(&segment), fits);
+        }
+        let first = TeacherView { ids: vec![7], places: vec![place(0, 2)], said: None };
         assert!(!first.is_of(&segment), "nothing predicts it");
         segment.mask[2] = false;
         assert_eq!(view.segment(&segment).mask, [false, false, false, false, false, true]);
+        assert_eq!(view.answered(&segment).count(), 0);
+        let answered = TeacherView { said: Some(vec![-1.0, -0.5]), ..view };
+        assert_eq!(answered.answered(&segment).collect::<Vec<_>>(), [(place(5, 3), -0.5)]);
     }
 }

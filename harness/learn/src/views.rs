@@ -52,7 +52,7 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
     }
     let view = |(by, places): (usize, Vec<ViewPlace>)| {
         let end = places.last().map_or(0, |last| last.view + 1);
-        TeacherView { ids: hinted[by].ids[..end].to_vec(), places }
+        TeacherView { ids: hinted[by].ids[..end].to_vec(), places, said: None }
     };
     Ok(asked.into_iter().map(|of_segment| of_segment.into_iter().map(view).collect()).collect())
 }
@@ -85,7 +85,7 @@ pub fn turn_view(
         places.push(ViewPlace { view, segment: at });
     }
     let end = places.last().map_or(0, |last| last.view + 1);
-    Ok(Some((segment, TeacherView { ids: hinted[reading].ids[..end].to_vec(), places })))
+    Ok(Some((segment, TeacherView { ids: hinted[reading].ids[..end].to_vec(), places, said: None })))
 }
 
 /// Segment and position of every token that is trained on.

@@ -92,6 +92,8 @@ pub enum Metric {
     TrainHintedEpisodesCount,
     /// Hints left out since the last update because they were too long.
     TrainHintsTooLongCount,
+    /// Episodes that a teacher behind a server was asked about, and did not answer.
+    TrainTeacherUnansweredCount,
     /// Turns that a verdict of a judge was heard of since the last update.
     TrainTurnsJudgedCount,
     /// Turns that a judge was asked about and of which too few votes came.
@@ -158,7 +160,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::SlotsOpenCount,
         Self::SlotsClosedCount,
         Self::SlotsFaultedCount,
@@ -196,6 +198,7 @@ impl Metric {
         Self::TrainTeacherRms,
         Self::TrainHintedEpisodesCount,
         Self::TrainHintsTooLongCount,
+        Self::TrainTeacherUnansweredCount,
         Self::TrainTurnsJudgedCount,
         Self::TrainTurnsUnjudgedCount,
         Self::TrainVotesMissingCount,
@@ -374,6 +377,7 @@ mod tests {
         train_teacher_rms
         train_hinted_episodes_count
         train_hints_too_long_count
+        train_teacher_unanswered_count
         train_turns_judged_count
         train_turns_unjudged_count
         train_votes_missing_count

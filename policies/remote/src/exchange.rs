@@ -149,6 +149,20 @@ impl Server {
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
 
+    /// Posts a document, whose answer comes whole.
+    pub(crate) async fn post(&self, route: &str, body: Bytes, until: Until) -> Result<String, Trouble> {
+        let answered = async {
+            let silence = self.silence(until);
+            let response = self.send(Method::POST, route, body, &silence).await?;
+            let kind = content_kind(response.headers());
+            if let ContentKind::Other(kind) = kind {
+                return Err(url_wrong(&self.url(route), &format!("it answers with {kind}")));
+            }
+            Pieces { body: response.into_body(), silence, read: 0 }.text().await
+        };
+        answered.await.map_err(|trouble| self.cleaned(trouble))
+    }
+
     fn silence(&self, until: Until) -> Silence {
         Silence::new(self.patience, until.give_up, Instant::now())
     }

@@ -2,7 +2,8 @@
 //! transformers, most vendors) or Anthropic's messages.
 //!
 //! A [`RemotePolicy`] is one HTTP client for all attempts of a run. A turn is a request: built by a dialect, sent when
-//! there is a place for it, read as it streams in, asked again where that can help.
+//! there is a place for it, read as it streams in, asked again where that can help. A [`RemoteScorer`] asks what a model finds of
+//! tokens that are there.
 //!
 //! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
 //! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
@@ -30,6 +31,7 @@ mod policy;
 mod preflight;
 mod reply;
 mod retry_after;
+mod scorer;
 mod secret;
 mod server_text;
 mod silence;
@@ -42,4 +44,5 @@ mod usage;
 
 pub use policy::{RemoteError, RemotePolicy};
 pub use preflight::{PreflightError, preflight};
+pub use scorer::{RemoteScorer, ScoreError, Vocabulary};
 pub use secret::Secret;

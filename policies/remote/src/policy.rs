@@ -185,7 +185,11 @@ pub(crate) fn body_of(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Bytes,
     Ok(serde_json::Value::Object(body).to_string().into())
 }
 
-fn server_of(settings: &RemoteSpec, key: Option<Secret>) -> Result<Server, RemoteError> {
+/// The server of these settings.
+///
+/// # Errors
+/// [`RemoteError`] for settings that no request can be made of.
+pub(crate) fn server_of(settings: &RemoteSpec, key: Option<Secret>) -> Result<Server, RemoteError> {
     let endpoint = Endpoint::new(&settings.base_url)
         .ok_or(RemoteError::Settings("the base URL of the policy is none"))?;
     let client =

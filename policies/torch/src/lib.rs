@@ -21,7 +21,7 @@ pub use conversation::{
 };
 pub use engine::{
     AdapterName, Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats,
-    EngineWork, GenerateRequest, Generated, PublishError,
+    EngineWork, GenerateRequest, Generated, PublishError, ScoreRequest, Scored,
 };
 pub use error::TorchError;
 pub use learner::{

@@ -143,6 +143,8 @@ fn engine_fault(error: EngineError) -> Fault {
         EngineError::EmptyPrompt
         | EngineError::UnknownToken { .. }
         | EngineError::NoAdapter(_)
+        | EngineError::TooLong { .. }
+        | EngineError::BadScoring(_)
         | EngineError::BadSampling(_) => "engine-refused",
     };
     Fault::permanent(Boundary::Policy, code, error.to_string())

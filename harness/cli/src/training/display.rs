@@ -29,6 +29,8 @@ pub(super) struct Sampled {
     pub(super) repetition: f64,
     /// Hints that were left out.
     pub(super) hints_too_long: u64,
+    /// Episodes that a teacher behind a server was asked about, and did not answer.
+    pub(super) unanswered: u64,
     /// Episodes that a limit cut, or one of whose replies.
     pub(super) overlong: u64,
     /// Tokens that are not trained on because of that.

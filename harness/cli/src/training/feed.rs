@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, Outcome, SinkError};
+use clawrl_learn::TeacherView;
 use clawrl_record::JudgedTurn;
 use tokio::sync::mpsc;
 
@@ -19,11 +20,24 @@ pub(super) struct Judged {
     pub(super) record: AttemptRecord,
     /// In order; nothing of turns that nobody was asked about.
     pub(super) turns: Vec<JudgedTurn>,
+    /// Where the teacher is behind a server.
+    pub(super) taught: Option<Taught>,
+}
+
+/// What a teacher behind a server said of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Taught {
+    /// The readings that it answered: one entry for each segment, or none at all.
+    pub(super) views: Vec<Vec<TeacherView>>,
+    /// Hints that were left out.
+    pub(super) too_long: u64,
+    /// Whether it was asked about a reading and did not answer.
+    pub(super) is_unanswered: bool,
 }
 
 impl From<AttemptRecord> for Judged {
     fn from(record: AttemptRecord) -> Self {
-        Self { record, turns: Vec::new() }
+        Self { record, turns: Vec::new(), taught: None }
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) enum Hint {
     None,
     /// So many are longer than the plan allows.
     TooLong(u64),
+    /// None is wanted: the teacher reads the episode as it is.
+    Plain,
     /// It goes behind the instruction.
     Given(String),
     /// They go behind what stands before single turns.
@@ -59,13 +61,16 @@ pub(super) fn hints(
 ) -> Vec<Hint> {
     let constant = is_constant(members, reward);
     let successes = successes(members);
-    let of = |Judged { record: member, turns: judged }: &Judged| {
+    let of = |Judged { record: member, turns: judged, .. }: &Judged| {
         let Some(grade) = member.outcome.grade() else { return Hint::None };
         let hinted = match plan.episodes {
             HintedEpisodes::All => true,
             HintedEpisodes::Failed => !grade.passed,
             HintedEpisodes::Constant => constant,
         };
+        if plan.hints.is_empty() {
+            return if hinted { Hint::Plain } else { Hint::None };
+        }
         let own = deeds(&member.trajectory.turns);
         let mut all_too_long = 0;
         for source in plan.hints.iter().filter(|_| hinted) {
@@ -309,6 +314,10 @@ mod tests {
         check(of(HintedEpisodes::Constant), &[failed.clone(), passed], &[None, None]);
         let constant = [failed.clone(), faulted(), failed];
         check(of(HintedEpisodes::Constant), &constant, &[Some(oracle), None, Some(oracle)]);
+        let (failed, passed) = (finished(0.0, &["rm"]), finished(1.0, &["cp a b"]));
+        let plain = DistillationPlan { episodes: HintedEpisodes::Failed, ..from(&[]) };
+        let found = unjudged(&plain, &clawrl_testkit::task("copy"), &[failed, passed, faulted()]);
+        assert_eq!(found, [Hint::Plain, Hint::None, Hint::None], "a teacher without hints");
     }
 
     #[test]
@@ -351,7 +360,7 @@ mod tests {
             judged(3, 1, &[long, "cp apple"]),
         ];
         let most = tokens(&chat(), "cp apple melon") as u32;
-        let member = Judged { record: finished(0.0, &["a", "b", "c", "d"]), turns };
+        let member = Judged { record: finished(0.0, &["a", "b", "c", "d"]), turns, taught: None };
         let found = |plan: DistillationPlan, member: &Judged| {
             let plan = DistillationPlan { max_hint_tokens: most, ..plan };
             let task = clawrl_testkit::task("copy");

@@ -181,7 +181,8 @@ impl TurnJudge {
     }
 }
 
-fn resume(ended: Result<(), tokio::task::JoinError>) {
+/// Goes on with a panic of a task that ended.
+pub(super) fn resume(ended: Result<(), tokio::task::JoinError>) {
     // Without it a group would be waited for that never becomes whole.
     if let Err(error) = ended
         && error.is_panic()
@@ -219,12 +220,12 @@ impl OneAttempt {
             return;
         }
         // Gone is the learner once it has given up.
-        let _ = learner.send(Judged { record, turns }).await;
+        let _ = learner.send(Judged { record, turns, taught: None }).await;
     }
 }
 
 /// Waits until a person wants no more.
-async fn given_up(interrupts: &mut watch::Receiver<Interrupt>) {
+pub(super) async fn given_up(interrupts: &mut watch::Receiver<Interrupt>) {
     if interrupts.wait_for(|interrupt| *interrupt == Interrupt::CancelAll).await.is_err() {
         std::future::pending().await
     }

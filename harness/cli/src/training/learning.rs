@@ -24,12 +24,13 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::display::{Sampled, Teller, UpdateTimes};
-use super::feed::{Judged, Resolved};
+use super::feed::{Judged, Resolved, Taught};
 use super::gate::{Fate, Gate};
 use super::hints::{Hint, hints};
 use super::samples::{Reading, lengths};
 use super::settings::overlong;
 use super::silence::Silence;
+use super::teacher::RemoteTeacher;
 use super::versions::{Made, VersionLog};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -57,6 +58,8 @@ pub(super) struct Learning {
     pub(super) guard: Option<CollapseGuard>,
     /// What a version has to pass before it acts, if anything.
     pub(super) gate: Option<Gate>,
+    /// The teacher, where it is behind a server.
+    pub(super) teacher: Option<Arc<RemoteTeacher>>,
 }
 
 /// What one stretch is joined to the rest by.
@@ -165,7 +168,7 @@ impl Learning {
     }
 
     fn take(&mut self, plan: &RunPlan, judged: Judged, interval: &mut Interval) -> Result<(), Failure> {
-        let Judged { record, turns } = &judged;
+        let Judged { record, turns, .. } = &judged;
         turns.iter().for_each(|turn| interval.sampled.judging.add(turn));
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
@@ -187,8 +190,10 @@ impl Learning {
         let mut members = self.unsettled.remove(&slot.group).unwrap_or_default();
         members.sort_by_key(|member| member.record.attempt);
         let version = self.learner.version();
-        // Who is no longer asked needs no hint, and no group is kept for one.
-        let asks = |it: &&DistillationPlan| it.fade_updates.is_none_or(|fade| version < u64::from(fade));
+        // Who is no longer asked needs no hint, and no group is kept for one. A teacher behind a server has read them already.
+        let asks = |it: &&DistillationPlan| {
+            self.teacher.is_none() && it.fade_updates.is_none_or(|fade| version < u64::from(fade))
+        };
         let hints = match self.rl.distillation.as_ref().filter(asks) {
             Some(distillation) => hints(distillation, &self.chat, self.rl.reward, task, &members),
             None => vec![Hint::None; members.len()],
@@ -203,7 +208,7 @@ impl Learning {
     fn resolve(
         &mut self,
         task: &TaskSpec,
-        Judged { record, turns }: &Judged,
+        Judged { record, turns, taught }: &Judged,
         by_verdicts: bool,
         hint: Hint,
         interval: &mut Interval,
@@ -232,15 +237,12 @@ impl Learning {
         if let MemberResult::Finished { segments, views, .. } = &mut result {
             let most_tokens = self.learner.params().layout().config().max_position_embeddings;
             let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
-            let found = match &hint {
-                Hint::None => Ok((Vec::new(), 0)),
-                Hint::TooLong(count) => Ok((Vec::new(), *count)),
-                Hint::Given(hint) => reading
-                    .views(&record.trajectory, segments, hint, most_tokens)
-                    .map(|found| found.map_or_else(|| (Vec::new(), 1), |found| (found, 0))),
-                Hint::OfTurns { turns, too_long } => reading
-                    .views_of_turns(&record.trajectory, segments, turns, most_tokens)
-                    .map(|(found, more)| (found, too_long + more)),
+            let found = match taught {
+                Some(Taught { views, too_long, is_unanswered }) => {
+                    interval.sampled.unanswered += u64::from(*is_unanswered);
+                    Ok((views.clone(), *too_long))
+                }
+                None => reading.views_with(&record.trajectory, segments, &hint, most_tokens),
             };
             match found {
                 Ok((found, too_long)) => {
@@ -336,6 +338,14 @@ impl Learning {
         }
         let (now, update) = (now_ms(), u64::from(stats.update) + 1);
         let mut rows = MetricRow::of_update(now, update, &figures);
+        if self.teacher.is_some() {
+            let unanswered = sampled.unanswered as f64;
+            rows.extend(MetricRow::of_update(
+                now,
+                update,
+                &[(Metric::TrainTeacherUnansweredCount, unanswered)],
+            ));
+        }
         if self.rl.judging.is_some() {
             let judging = sampled.judging;
             let UsageTotal { input_tokens, output_tokens, cost_nano_usd, .. } = judging.usage;

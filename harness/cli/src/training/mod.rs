@@ -25,6 +25,7 @@ mod samples;
 mod session;
 mod settings;
 mod silence;
+mod teacher;
 mod versions;
 mod warm_start;
 

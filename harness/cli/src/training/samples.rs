@@ -14,7 +14,7 @@ use clawrl_learn::{MemberResult, Replies, Segment, TeacherView, teacher_views, t
 use clawrl_scheduler::context;
 use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, described_tools, segments, written_turn};
 
-use super::hints::{TurnHints, deeds, with_hint};
+use super::hints::{Hint, TurnHints, deeds, with_hint};
 
 /// How the records of a task are read.
 pub(super) struct Reading<'a> {
@@ -51,12 +51,39 @@ impl Reading<'_> {
         Ok(MemberResult::Finished { reward, process, passed, replies, segments, views })
     }
 
+    /// What a teacher reads about each of these segments of an attempt, with a hint or as it is; and how many hints are left out, because
+    /// they are more than the plan allows or than `most_tokens` with all that is read with them.
+    ///
+    /// # Errors
+    /// What is wrong with the recorded tokens.
+    pub(super) fn views_with(
+        &self,
+        trajectory: &Trajectory,
+        segments: &[Segment],
+        hint: &Hint,
+        most_tokens: usize,
+    ) -> Result<(Vec<Vec<TeacherView>>, u64), String> {
+        match hint {
+            Hint::None => Ok((Vec::new(), 0)),
+            Hint::TooLong(count) => Ok((Vec::new(), *count)),
+            Hint::Plain => {
+                teacher_views(segments, segments).map(|views| (views, 0)).map_err(|error| error.to_string())
+            }
+            Hint::Given(hint) => self
+                .views(trajectory, segments, hint, most_tokens)
+                .map(|found| found.map_or_else(|| (Vec::new(), 1), |found| (found, 0))),
+            Hint::OfTurns { turns, too_long } => self
+                .views_of_turns(trajectory, segments, turns, most_tokens)
+                .map(|(found, more)| (found, too_long + more)),
+        }
+    }
+
     /// What a teacher reads about each of these segments of an attempt, with a hint in the prompt. Nothing where that is more than
     /// `most_tokens` at once.
     ///
     /// # Errors
     /// What is wrong with the recorded tokens.
-    pub(super) fn views(
+    fn views(
         &self,
         trajectory: &Trajectory,
         segments: &[Segment],
@@ -73,7 +100,7 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// What is wrong with the recorded tokens.
-    pub(super) fn views_of_turns(
+    fn views_of_turns(
         &self,
         trajectory: &Trajectory,
         segments: &[Segment],

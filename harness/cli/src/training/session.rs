@@ -21,6 +21,7 @@ use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnap
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
 };
+use clawrl_remote::Secret;
 use clawrl_scheduler::{Demand, Interrupt};
 use clawrl_scripted::Demonstrator;
 use clawrl_torch::{
@@ -43,6 +44,7 @@ use super::judging::{Incoming, JudgedAttempts, TurnJudge};
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::libtorch::gpus;
 use super::silence::Silence;
+use super::teacher::{Arriving, RemoteTeacher};
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
 use super::{page, settings};
@@ -53,7 +55,7 @@ use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
 use crate::profile;
 use crate::progress::Display;
-use crate::wiring::{Executor, Machine, Work, refuse_unseen_pictures};
+use crate::wiring::{Executor, Machine, Work, key_of, refuse_unseen_pictures};
 
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
@@ -109,6 +111,8 @@ pub(super) struct Session<'a> {
     executor: &'a Executor,
     /// Where turns are judged.
     judge: Option<Arc<TurnJudge>>,
+    /// Of the server of a teacher that asks for one.
+    teacher_key: Option<Secret>,
     teller: Teller,
 }
 
@@ -160,6 +164,8 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
     room::budget(&plan, &split, rl_plan.limits.concurrency)?;
     let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
+    let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
+    let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
     let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
     let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
@@ -179,6 +185,7 @@ pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
     let session = Session {
         plan,
         judge,
+        teacher_key,
         kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
         slots: rl_plan.slots,
         tasks,
@@ -220,6 +227,7 @@ impl Session<'_> {
         let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let chat =
             Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
+        let teacher = self.remote_teacher(&chat, &model)?;
         let checkpoint = match self.last_checkpoint()? {
             Some(checkpoint) => checkpoint,
             None => {
@@ -232,9 +240,25 @@ impl Session<'_> {
         let updates = progress_of(&checkpoint.progress)?.updates;
         VersionLog::of(&self.files).add_found(checkpoint.version, checkpoint.branch, updates)?;
         match &self.plan.rl {
-            Some(rl) => self.reinforce(rl, chat, checkpoint),
+            Some(rl) => self.reinforce(rl, chat, checkpoint, teacher),
             None => self.judge_imitation(&chat, &checkpoint),
         }
+    }
+
+    /// The teacher that is behind a server, if one is, looked at before any episode.
+    fn remote_teacher(
+        &self,
+        chat: &Arc<Chat>,
+        model: &ModelFiles,
+    ) -> Result<Option<Arc<RemoteTeacher>>, Failure> {
+        let Some(rl) = &self.plan.rl else { return Ok(None) };
+        let config = model.read_config().map_err(unusable)?;
+        let most_tokens = usize::try_from(config.max_position_embeddings).unwrap_or_default();
+        let teacher = RemoteTeacher::new(rl, self.teacher_key.clone(), chat, most_tokens)?;
+        if let Some(teacher) = &teacher {
+            self.executor.handle().block_on(teacher.look())?;
+        }
+        Ok(teacher)
     }
 
     /// A training without reinforcement learning: what imitation came to.
@@ -247,7 +271,6 @@ impl Session<'_> {
         self.end(0, checkpoint.version, &evaluated)
     }
 
-    /// An engine that serves a version of these parameters.
     /// The preset's folder, unless it is there.
     fn make_policy(&self) -> Result<(), Failure> {
         let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
@@ -355,7 +378,13 @@ impl Session<'_> {
     }
 
     /// From a checkpoint to the last update, with evaluations where they are due.
-    fn reinforce(&self, rl: &RlPlan, chat: Arc<Chat>, checkpoint: Checkpoint) -> Result<Trained, Failure> {
+    fn reinforce(
+        &self,
+        rl: &RlPlan,
+        chat: Arc<Chat>,
+        checkpoint: Checkpoint,
+        teacher: Option<Arc<RemoteTeacher>>,
+    ) -> Result<Trained, Failure> {
         let snapshot = progress_of(&checkpoint.progress)?;
         let (engine, learner) = self.take_up(rl, checkpoint, snapshot.accepted())?;
 
@@ -380,6 +409,7 @@ impl Session<'_> {
             silence: Silence::default(),
             guard: self.guard(rl, snapshot.updates)?,
             gate: rl.gate.map(Gate::new),
+            teacher,
         };
         learning.versions.forget_rejected_after(snapshot.version)?;
         // After a kill: groups that the checkpoint had not consumed run again as a whole.
@@ -502,6 +532,19 @@ impl Session<'_> {
                 (attempts, Some(task))
             }
         };
+        let (resolved, teaching) = match &learning.teacher {
+            None => (resolved, None),
+            Some(teacher) => {
+                let arriving = Arriving {
+                    plan: Arc::clone(&plan),
+                    resolved,
+                    capacity: channel_size(plan.limits.concurrency),
+                    interrupts: self.executor.interrupts(),
+                };
+                let JudgedAttempts { attempts, task } = teacher.teach_all(arriving, &self.executor.handle());
+                (attempts, Some(task))
+            }
+        };
         let joints =
             Joints { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
         let threads = settings::threads(self.plan.engine.of_learner());
@@ -519,12 +562,13 @@ impl Session<'_> {
             let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Failure>((ended, learned))
         })?;
-        // It ends with the scheduler's run, or with whoever learns.
-        if let Some(task) = judging
-            && let Err(error) = self.executor.handle().block_on(task)
-            && error.is_panic()
-        {
-            std::panic::resume_unwind(error.into_panic());
+        // They end with the scheduler's run, or with whoever learns.
+        for task in judging.into_iter().chain(teaching) {
+            if let Err(error) = self.executor.handle().block_on(task)
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
         }
         // The learner's failure comes first: the scheduler ended because of it.
         learned?;

@@ -170,6 +170,7 @@ fn teacher(plan: &DistillationPlan) -> Teacher {
         clawrl_config::Teacher::Current => Teacher::Current,
         clawrl_config::Teacher::Ema => Teacher::Ema { decay: plan.ema_decay },
         clawrl_config::Teacher::Frozen => Teacher::Frozen,
+        clawrl_config::Teacher::Remote => Teacher::Elsewhere,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use clawrl_core::{ActionFormat, Policy, RemoteSpec, RunPlan, ToolUse};
-use clawrl_remote::{PreflightError, RemoteError, RemotePolicy, Secret, preflight};
+use clawrl_remote::{PreflightError, RemoteError, RemotePolicy, RemoteScorer, Secret, Vocabulary, preflight};
 use tokio::runtime::Builder;
 
 use crate::environment;
@@ -27,15 +27,9 @@ pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc
 /// # Errors
 /// What keeps the run from starting, and what to do about it.
 pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn Policy>, Failure> {
-    let key = key(settings)?;
+    let key = key_of(settings)?;
     warn_of_open_key(settings, key.is_some());
-    let unusable = |error: RemoteError| {
-        let exit = match error {
-            RemoteError::Certificates(_) => Exit::Environment,
-            RemoteError::Settings(_) => Exit::Refused,
-        };
-        Failure::new(exit, format!("the {what} cannot be used: {error}"))
-    };
+    let unusable = |error| unusable(&error, what);
     // Connections belong to the runtime that opened them, so the look has a policy of its own, too.
     let looking = RemotePolicy::new(settings.clone(), key.clone()).map_err(unusable)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
@@ -46,7 +40,33 @@ pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn 
     Ok(Arc::new(RemotePolicy::new(settings.clone(), key).map_err(unusable)?))
 }
 
-fn key(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
+/// What asks the model about tokens that are there. Nothing is asked yet. `what` it is for stands in messages.
+///
+/// # Errors
+/// Settings that no request can be made of.
+pub(crate) fn remote_scorer(
+    settings: &RemoteSpec,
+    key: Option<Secret>,
+    vocabulary: Arc<Vocabulary>,
+    what: &str,
+) -> Result<RemoteScorer, Failure> {
+    warn_of_open_key(settings, key.is_some());
+    RemoteScorer::new(settings.clone(), key, vocabulary).map_err(|error| unusable(&error, what))
+}
+
+fn unusable(error: &RemoteError, what: &str) -> Failure {
+    let exit = match error {
+        RemoteError::Certificates(_) => Exit::Environment,
+        RemoteError::Settings(_) => Exit::Refused,
+    };
+    Failure::new(exit, format!("the {what} cannot be used: {error}"))
+}
+
+/// The key of a server, where it takes one.
+///
+/// # Errors
+/// A variable that is not set, or holds no key.
+pub(crate) fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
     let Some((name, required)) = settings.key_variable() else { return Ok(None) };
     let Some(value) = environment::named(name) else {
         if !required {

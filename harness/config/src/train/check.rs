@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use clawrl_core::RemoteSpec;
 
+use super::distillation::DistillationPlan;
 use super::file::{CheckpointFile, EngineFile};
 use super::file::{EvaluationFile, LimitsFile, PolicyFile, TrainFile, TrainSuiteFile, WarmStartFile};
 use super::plan::{
@@ -108,7 +109,8 @@ impl Checker {
             );
         }
         let rl = file.rl.map(|rl| self.rl(folder, &rl, file.train.span));
-        let taught = rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
+        let reads_hints = |taught: &DistillationPlan| !taught.hints.is_empty();
+        let taught = rl.as_ref().is_some_and(|rl| rl.distillation.as_ref().is_some_and(reads_hints));
         let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start, taught));
         let new_tokens = rl.as_ref().map_or(NEW_TOKENS, |rl| rl.sampling.max_new_tokens);
         TrainPlan {
@@ -142,6 +144,11 @@ impl Checker {
                 Some((file.span, "votes differ by chance")),
             );
         }
+        self.policy_file(folder, file)
+    }
+
+    /// A model behind a server, by its policy file.
+    pub(super) fn policy_file(&mut self, folder: &Path, file: &Located<String>) -> Option<Box<RemoteSpec>> {
         match load_policy(&folder.join(&file.value)) {
             Ok(spec) => return Some(Box::new(spec)),
             Err(error) => {
@@ -220,7 +227,7 @@ impl Checker {
         suites.into_iter().map(|(suite, _)| suite).collect()
     }
 
-    /// `taught`: whether there is a teacher afterwards, who has to heed hints.
+    /// `taught`: whether there is a teacher afterwards who reads hints, and has to heed them.
     fn warm_start(&mut self, file: &WarmStartFile, taught: bool) -> WarmStartPlan {
         let findings = &mut self.findings;
         let most = bounds::MAX_DEMONSTRATIONS;

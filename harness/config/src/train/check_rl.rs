@@ -107,7 +107,7 @@ impl Checker {
             ),
             outcome_weight: self.outcome_weight(file, objective),
             judging: file.judging.as_ref().map(|judging| self.judging(folder, judging)),
-            distillation: self.distillation(file, objective),
+            distillation: self.distillation(folder, file, objective),
             lora: file.lora.as_ref().map(|lora| self.lora(lora)),
             loss: file.loss.as_ref().map_or_else(|| objective.loss(), |loss| self.loss(loss, objective)),
             optimizer: self.optimizer(
@@ -127,6 +127,7 @@ impl Checker {
         self.overlong_fits(file, &plan);
         self.length_fits(file, &plan);
         self.judging_fits(file, &plan);
+        self.remote_teacher_fits(file, &plan);
         let slots = plan.groups().saturating_mul(u64::from(group_size));
         if slots > bounds::MAX_SLOTS {
             let given = [&file.updates, &file.batch_groups, &file.group_size, &file.resample_budget];

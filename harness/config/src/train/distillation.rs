@@ -4,6 +4,7 @@
 //! objective has it.
 
 use std::fmt;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use super::check::Checker;
 use super::check_rl::ABOVE_0;
 use super::file::RlFile;
 use super::plan::{Objective, RlPlan, Surrogate};
+use super::teacher::{RemoteTeacherPlan, TeacherFile};
 use crate::bounds;
 use crate::file::Located;
 use crate::numbers::Reals;
@@ -43,25 +45,25 @@ pub(crate) struct DistillationFile {
     /// The most that teacher and policy may differ at a token, in nats. Default: 1.
     #[schemars(range(min = 0.0))]
     bound: Option<Located<f64>>,
-    /// Whose parameters the teacher has. Default: ema.
-    teacher: Option<Teacher>,
+    /// Whose parameters the teacher has, or which model behind a server it is. Default: ema.
+    pub(super) teacher: Option<Located<TeacherFile>>,
     /// What remains of the average at each version. Of the teacher `ema` alone. Default: 0.95.
     #[schemars(range(min = 0.0, max = 1.0))]
     ema_decay: Option<Located<f64>>,
     /// Asks the teacher about so many of the policy's most probable tokens, by a loss of their own, instead of about the
     /// sampled one. Default: 4 of the objective `opd_top_k`, none of the others.
     #[schemars(range(min = 1, max = bounds::MAX_TOP_K))]
-    top_k: Option<Located<i64>>,
+    pub(super) top_k: Option<Located<i64>>,
     /// What each of those counts. Default: renormalised.
     candidate_weight: Option<Located<CandidateWeight>>,
-    /// Where hints come from: of each episode, the first of these that has one. Default: that of the objective.
-    #[schemars(length(min = 1))]
+    /// Where hints come from: of each episode, the first of these that has one. Default: that of the objective; of a remote teacher
+    /// none, who then reads episodes as they are.
     pub(super) hints: Option<Located<Vec<HintSource>>>,
     /// Which episodes are hinted at. Default: all.
     episodes: Option<HintedEpisodes>,
     /// Longer hints are left out, and counted. Default: 256.
     #[schemars(range(min = 1, max = bounds::MAX_NEW_TOKENS))]
-    max_hint_tokens: Option<Located<i64>>,
+    pub(super) max_hint_tokens: Option<Located<i64>>,
 }
 
 /// What is learned from a teacher.
@@ -76,13 +78,16 @@ pub struct DistillationPlan {
     pub bound: f64,
     /// Whose parameters it has.
     pub teacher: Teacher,
+    /// Of [`Teacher::Remote`]: who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteTeacherPlan>,
     /// What remains of the average at each version. Of [`Teacher::Ema`].
     pub ema_decay: f64,
     /// Candidates that it is asked about; `None` for the sampled token.
     pub top_k: Option<u32>,
     /// What a candidate counts.
     pub candidate_weight: CandidateWeight,
-    /// Of each episode, the first that has a hint; at least one.
+    /// Of each episode, the first that has a hint; at least one, but of a remote teacher, who without any reads episodes as they are.
     pub hints: Vec<HintSource>,
     /// Which episodes are hinted at.
     pub episodes: HintedEpisodes,
@@ -91,9 +96,8 @@ pub struct DistillationPlan {
 }
 
 /// Whose parameters a teacher has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
 pub enum Teacher {
     /// Those that learn.
     Current,
@@ -102,6 +106,8 @@ pub enum Teacher {
     Ema,
     /// Those that reinforcement learning began with.
     Frozen,
+    /// Those of a model behind a server.
+    Remote,
 }
 
 /// What a candidate counts.
@@ -152,6 +158,7 @@ impl Default for DistillationPlan {
             fade_updates: None,
             bound: 1.0,
             teacher: Teacher::default(),
+            remote: None,
             ema_decay: 0.95,
             top_k: None,
             candidate_weight: CandidateWeight::default(),
@@ -168,6 +175,10 @@ impl fmt::Display for DistillationPlan {
             Teacher::Current => "current parameters".to_owned(),
             Teacher::Ema => format!("parameters averaged with {} a version", self.ema_decay),
             Teacher::Frozen => "first parameters".to_owned(),
+            Teacher::Remote => self
+                .remote
+                .as_ref()
+                .map_or_else(|| "a server".to_owned(), |remote| remote.server.model.clone()),
         };
         let source = |source: &HintSource| match source {
             HintSource::Sibling => "siblings",
@@ -181,7 +192,11 @@ impl fmt::Display for DistillationPlan {
             HintedEpisodes::Failed => " for what failed",
             HintedEpisodes::Constant => " for groups of one reward",
         };
-        write!(f, "{teacher}, hints of {}{episodes}, weight {}", sources.join(" or "), self.weight)?;
+        let hints = match sources.as_slice() {
+            [] => "no hints".to_owned(),
+            sources => format!("hints of {}", sources.join(" or ")),
+        };
+        write!(f, "{teacher}, {hints}{episodes}, weight {}", self.weight)?;
         self.fade_updates.map_or(Ok(()), |updates| write!(f, " that falls to 0 in {updates} updates"))?;
         self.top_k.map_or(Ok(()), |k| write!(f, ", {k} candidates a token"))
     }
@@ -226,10 +241,23 @@ impl Checker {
         self.findings.real("outcome_weight", given, &OUTCOME_WEIGHT, objective.outcome_weight())
     }
 
-    pub(super) fn distillation(&mut self, file: &RlFile, objective: Objective) -> Option<DistillationPlan> {
+    pub(super) fn distillation(
+        &mut self,
+        folder: &Path,
+        file: &RlFile,
+        objective: Objective,
+    ) -> Option<DistillationPlan> {
         let default = objective.distillation();
         let Some(file) = &file.distillation else { return default };
         let default = default.unwrap_or_default();
+        let remote = file.teacher.as_ref().and_then(|teacher| self.remote_teacher(folder, teacher));
+        let teacher = match file.teacher.as_ref().map(|teacher| &teacher.value) {
+            None => default.teacher,
+            Some(TeacherFile::Own(own)) => *own,
+            Some(TeacherFile::Remote(_)) => Teacher::Remote,
+        };
+        // It may know more than the policy without any.
+        let usual_hints = if teacher == Teacher::Remote { Vec::new() } else { default.hints };
         let findings = &mut self.findings;
         let top_k = file.top_k.as_ref();
         let plan = DistillationPlan {
@@ -239,7 +267,8 @@ impl Checker {
                 .as_ref()
                 .map(|number| findings.whole("fade_updates", Some(number), 1..=bounds::MAX_UPDATES, 1)),
             bound: findings.real("bound", file.bound.as_ref(), &ABOVE_0, default.bound),
-            teacher: file.teacher.unwrap_or(default.teacher),
+            teacher,
+            remote,
             ema_decay: findings.real("ema_decay", file.ema_decay.as_ref(), &DECAY, default.ema_decay),
             top_k: top_k
                 .map(|number| findings.whole("top_k", Some(number), 1..=bounds::MAX_TOP_K, 4))
@@ -248,7 +277,7 @@ impl Checker {
                 .candidate_weight
                 .as_ref()
                 .map_or(default.candidate_weight, |weight| weight.value),
-            hints: file.hints.as_ref().map_or(default.hints, |hints| hints.value.clone()),
+            hints: file.hints.as_ref().map_or(usual_hints, |hints| hints.value.clone()),
             episodes: file.episodes.unwrap_or(default.episodes),
             max_hint_tokens: findings.whole(
                 "max_hint_tokens",
@@ -259,7 +288,7 @@ impl Checker {
         };
         self.unused_of_distillation(file, &plan);
         if let Some(hints) = &file.hints {
-            self.hints(hints);
+            self.hints(hints, plan.teacher);
         }
         Some(plan)
     }
@@ -275,8 +304,8 @@ impl Checker {
         }
     }
 
-    fn hints(&mut self, hints: &Located<Vec<HintSource>>) {
-        if hints.is_empty() {
+    fn hints(&mut self, hints: &Located<Vec<HintSource>>, teacher: Teacher) {
+        if hints.is_empty() && teacher != Teacher::Remote {
             let help = "write `hints: [sibling]`, or leave it out";
             self.problem(hints.span, "a teacher without hints reads what the policy read", "no source", help);
         }

@@ -24,6 +24,7 @@ mod plan;
 mod rota;
 mod summary;
 mod tasks;
+mod teacher;
 
 pub use check::{is_train_file, load_train};
 pub use curriculum::CurriculumPlan;
@@ -45,3 +46,4 @@ pub use plan::{
 };
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};
+pub use teacher::RemoteTeacherPlan;

@@ -294,6 +294,7 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
         ("Judging", train("rl: { judging: { zzz: 1 } }")),
         ("TurnRule", train("rl: { judging: { rules: [{ zzz: 1 }] } }")),
         ("Distillation", train("rl: { distillation: { zzz: 1 } }")),
+        ("RemoteTeacher", train("rl: { distillation: { teacher: { remote: x, zzz: 1 } } }")),
         ("Lora", train("rl: { lora: { zzz: 1 } }")),
         ("Loss", train("rl: { loss: { zzz: 1 } }")),
         ("Kl", train("rl: { loss: { kl: { zzz: 1 } } }")),

@@ -215,7 +215,7 @@ fn objectives_bring_their_teachers() {
             plan.warm_start.map(|warm_start| (warm_start.hinted_percent, warm_start.contradicted_percent));
         (name.to_owned(), rl.outcome_weight, hinted, rl.distillation)
     };
-    let all = ["combined", "opd-top-k", "taught", "gspo"].map(taught);
+    let all = ["combined", "opd-top-k", "taught", "gspo", "remote-teacher"].map(taught);
     insta::assert_snapshot!("train_teachers", serde_json::to_string_pretty(&all).expect("JSON"));
 }
 

@@ -315,7 +315,7 @@ mod tests {
         let taught = |reward| match finished(reward, true) {
             MemberResult::Finished { reward, process, passed, replies, segments, .. } => {
                 let place = crate::ViewPlace { view: 2, segment: 1 };
-                let views = vec![vec![TeacherView { ids: vec![1, 7, 2], places: vec![place] }]];
+                let views = vec![vec![TeacherView { ids: vec![1, 7, 2], places: vec![place], said: None }]];
                 MemberResult::Finished { reward, process, passed, replies, segments, views }
             }
             other => other,

@@ -212,7 +212,8 @@ fn faults_of_the_caller_change_nothing() {
     assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));
     segment.mask[0] = false;
     let place = ViewPlace { view: 1, segment: 0 };
-    let foreign = TeacherView { ids: vec![segment.ids[0], segment.ids[0] + 1], places: vec![place] };
+    let foreign =
+        TeacherView { ids: vec![segment.ids[0], segment.ids[0] + 1], places: vec![place], said: None };
     for views in [vec![vec![foreign]], vec![Vec::new(), Vec::new()]] {
         let malformed = finished(&segment, views);
         assert_eq!(stream.resolved(attempt(1), malformed), Err(StreamError::Malformed(attempt(1))));

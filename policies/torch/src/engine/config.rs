@@ -11,7 +11,7 @@ pub struct EngineConfig {
     /// Most sequences that run at the same time.
     pub max_batch: usize,
     /// Most prompt rows that a step computes beside one row for each running sequence: longer prompts are computed in
-    /// chunks, so that they do not hold up the others.
+    /// chunks, so that they do not hold up the others. As many rows are scored between two steps.
     pub max_prefill_rows: usize,
     /// Most memory for keys and values. Beginnings that may be asked for again stay in what the running sequences leave.
     pub kv_budget_bytes: u64,
@@ -35,7 +35,7 @@ pub struct EngineConfig {
 /// What an engine spends its time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineWork {
-    /// A step with rows of prompts, beside those of running sequences.
+    /// A step with rows of prompts, beside those of running sequences; or rows that are scored.
     Prefill,
     /// A step with one row of each running sequence alone.
     Decode,

@@ -14,6 +14,7 @@ use super::config::EngineConfig;
 use super::kv::{KvPool, pages_needed};
 use super::prefixes::Owner;
 use super::request::{EngineError, GenerateRequest, Generated, PublishError};
+use super::scoring::{ScoreRequest, ScoreSubmission, Scored};
 use super::stats::{EngineStats, SharedStats};
 use super::weights::Weights;
 use super::worker::{Message, Published, Submission, Worker};
@@ -183,6 +184,28 @@ impl EngineHandle {
         let (reply, answer) = oneshot::channel();
         // Whether its adapter is there is asked where it runs: it may be taken away while the request waits.
         let message = Message::Generate(Submission { request, reply, place });
+        shared.messages.send(message).map_err(|_| shared.gone())?;
+        answer.await.unwrap_or_else(|_| Err(shared.gone()))
+    }
+
+    /// Scores tokens that are there, by one version. Waits for a place in the queue, then for those before it; dropping the future
+    /// gives all of it back before the next step. A version that is published meanwhile begins anew.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
+        let shared = &self.shared;
+        let config = shared.layout.config();
+        request.check(config)?;
+        let pages = request.most_pages(shared.config.share_prefixes) as u64;
+        let (needed, budget) = (pages * KvPool::page_bytes(config), shared.config.kv_budget_bytes);
+        if needed > budget {
+            return Err(EngineError::NeverFits { needed, budget });
+        }
+        let places = Arc::clone(&shared.places);
+        let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
+        let (reply, answer) = oneshot::channel();
+        let message = Message::Score(ScoreSubmission { request, reply, place });
         shared.messages.send(message).map_err(|_| shared.gone())?;
         answer.await.unwrap_or_else(|_| Err(shared.gone()))
     }

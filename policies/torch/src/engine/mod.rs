@@ -9,9 +9,10 @@
 //! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights, or of the adapter, that gave
 //! its logits; a swap neither stops nor restarts a sequence. I4. Keys and values computed by one version serve new
 //! requests of that version only, and those computed with an adapter, requests for that adapter only. I5. Several adapters are
-//! resident at once, each request chooses one or none, and none is ever merged into the model.
+//! resident at once, each request chooses one or none, and none is ever merged into the model. I6. Tokens that are there are scored
+//! between steps, in chunks that hold up none by more than a chunk of a prompt would.
 //!
-//! Cancellation: dropping the future of [`EngineHandle::generate`] ends the sequence before the next step.
+//! Cancellation: dropping the future of [`EngineHandle::generate`] or [`EngineHandle::score`] ends the request before the next step.
 
 mod adapters;
 pub(crate) mod audited;
@@ -25,6 +26,7 @@ mod prefix;
 mod prefixes;
 mod request;
 mod sampling;
+mod scoring;
 mod sequence;
 mod stats;
 mod weights;
@@ -34,5 +36,6 @@ pub use adapters::AdapterName;
 pub use config::{EngineConfig, EngineObserver, EngineWork};
 pub use handle::{Applied, Engine, EngineHandle};
 pub use request::{EngineError, GenerateRequest, Generated, PublishError};
+pub use scoring::{ScoreRequest, Scored};
 pub use stats::EngineStats;
 pub(crate) use weights::values;

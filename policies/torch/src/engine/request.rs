@@ -97,6 +97,17 @@ pub enum EngineError {
         /// Positions of the model.
         positions: usize,
     },
+    /// More tokens than the model has positions.
+    #[error("there are {tokens} tokens; the model has {positions} positions")]
+    TooLong {
+        /// Tokens that are there.
+        tokens: usize,
+        /// Positions of the model.
+        positions: usize,
+    },
+    /// Nothing that can be scored.
+    #[error("{0}")]
+    BadScoring(String),
     /// An id the model does not have.
     #[error("token {id} is outside the vocabulary of {vocabulary}")]
     UnknownToken {

@@ -14,6 +14,8 @@ pub struct EngineStats {
     pub prompt_rows: u64,
     /// Prompt rows that did not have to be computed.
     pub reused_prompt_rows: u64,
+    /// Rows computed to score tokens.
+    pub scored_rows: u64,
     /// Requests that ended with a reply.
     pub finished: u64,
     /// Requests whose caller went away.

@@ -1,6 +1,6 @@
 //! What the engine's thread does, step by step.
 //!
-//! Order within a turn of the loop: messages (requests, weights), cancelled sequences go, waiting requests come in,
+//! Order within a turn of the loop: messages (requests, weights), cancelled sequences go, a chunk is scored, waiting requests come in,
 //! one step, counters, answers. Requests come in first come, first served; one whose prompt is just being computed by
 //! another is passed over until it can be shared.
 //!
@@ -23,6 +23,7 @@ use super::prefix::{Match, common};
 use super::prefixes::{Owner, PrefixCaches};
 use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampler};
+use super::scoring::{ScoreQueue, ScoreSubmission, Serving, Turn};
 use super::sequence::{Reply, Sequence};
 use super::stats::{EngineStats, SharedStats};
 use super::weights::Weights;
@@ -44,6 +45,8 @@ pub(super) struct Submission {
 pub(super) enum Message {
     /// Asks for a continuation.
     Generate(Submission),
+    /// Asks for the scores of tokens.
+    Score(ScoreSubmission),
     /// Weights to use from the next step on.
     Publish {
         published: Published,
@@ -86,6 +89,7 @@ pub(super) struct Worker {
     waiting: VecDeque<Submission>,
     /// By adapter, so that the rows of each are adjacent.
     running: Vec<Sequence>,
+    scores: ScoreQueue,
     sampler: Sampler,
     answers: Vec<(Reply, Result<Generated, EngineError>)>,
     stats: EngineStats,
@@ -143,6 +147,7 @@ impl Worker {
             messages,
             waiting: VecDeque::new(),
             running: Vec::new(),
+            scores: ScoreQueue::default(),
             sampler: Sampler::default(),
             answers: Vec::new(),
             stats: EngineStats { version: weights.version, ..EngineStats::default() },
@@ -163,7 +168,10 @@ impl Worker {
         while self.take_messages() {
             self.drop_cancelled();
             self.refuse_unserved();
-            self.admit();
+            // Whoever waits for memory to score is not passed over for ever.
+            if self.score()? {
+                self.admit();
+            }
             if !self.running.is_empty() {
                 let prompt_rows = self.stats.prompt_rows;
                 let took = self.step_in_turn()?;
@@ -172,6 +180,7 @@ impl Worker {
                 self.tell(if has_prompt { EngineWork::Prefill } else { EngineWork::Decode }, took);
             }
             self.report();
+            self.scores.answer();
             for (reply, answer) in self.answers.drain(..) {
                 // The caller may have gone away; then nobody wants the answer.
                 let _ = reply.send(answer);
@@ -182,7 +191,7 @@ impl Worker {
 
     /// Takes what has come, and waits for something where there is nothing to do. False at the end.
     fn take_messages(&mut self) -> bool {
-        if self.running.is_empty() && self.waiting.is_empty() {
+        if self.running.is_empty() && self.waiting.is_empty() && self.scores.is_empty() {
             self.turns.rest();
             let Ok(message) = self.messages.recv() else { return false };
             if !self.obey(message) {
@@ -200,6 +209,7 @@ impl Worker {
     fn obey(&mut self, message: Message) -> bool {
         match message {
             Message::Generate(submission) => self.waiting.push_back(submission),
+            Message::Score(submission) => self.scores.push(submission),
             Message::Publish { published, taken, applied } => {
                 drop(taken);
                 self.swap(published);
@@ -232,6 +242,7 @@ impl Worker {
                 self.stats.version = weights.version;
                 self.weights = *weights;
                 self.caches.restart(None, self.weights.version);
+                self.scores.begin_anew(&None);
                 for index in 0..self.running.len() {
                     self.begin_anew(index);
                 }
@@ -240,6 +251,7 @@ impl Worker {
                 let owner = Some(Arc::clone(&name));
                 self.caches.restart(owner.clone(), weights.version);
                 self.adapters.insert(name, *weights);
+                self.scores.begin_anew(&owner);
                 for index in 0..self.running.len() {
                     if self.running[index].owner == owner {
                         self.begin_anew(index);
@@ -282,13 +294,41 @@ impl Worker {
         let running = self.running.extract_if(.., |sequence| !is_served(&sequence.owner));
         refused.extend(running.map(|sequence| (sequence.reply, Err(refusal(sequence.owner)))));
         self.answers.extend(refused);
+        self.scores.refuse_unserved(is_served);
     }
 
     fn drop_cancelled(&mut self) {
         let before = self.running.len() + self.waiting.len();
         self.running.retain(|sequence| !sequence.reply.is_closed());
         self.waiting.retain(|submission| !submission.reply.is_closed());
-        self.stats.cancelled += (before - self.running.len() - self.waiting.len()) as u64;
+        let scores = self.scores.drop_cancelled();
+        self.stats.cancelled += (before - self.running.len() - self.waiting.len() + scores) as u64;
+    }
+
+    /// Scores a chunk; false where that waits for memory which running sequences have.
+    fn score(&mut self) -> Result<bool, TorchError> {
+        if self.scores.is_empty() {
+            return Ok(true);
+        }
+        let start = Instant::now();
+        let mut serving = Serving {
+            config: &self.config,
+            weights: &self.weights,
+            adapters: &self.adapters,
+            forward: &mut self.forward,
+            pool: &self.pool,
+            caches: &mut self.caches,
+        };
+        let threads = self.config.threads;
+        let turn = self.scores.step(&mut serving, |forward, rows, widest| {
+            set_threads(threads, forward, rows, widest);
+        })?;
+        let Turn::Computed(rows) = turn else { return Ok(false) };
+        let took = start.elapsed();
+        self.stats.scored_rows += rows as u64;
+        self.stats.busy += took;
+        self.tell(EngineWork::Prefill, took);
+        Ok(true)
     }
 
     fn admit(&mut self) {
@@ -351,14 +391,6 @@ impl Worker {
             })
     }
 
-    /// Sets the threads for products of this many rows with matrices of at most `widest` elements. Where every product
-    /// has the same number of rows, they are always the same.
-    fn set_threads(&self, rows: usize, widest: usize) {
-        let Ok(threads @ 2..) = i32::try_from(self.config.threads) else { return };
-        let operations = 2 * self.forward.rows_together(rows) * widest;
-        tch::set_num_threads(if operations < WORTH_SHARING { 1 } else { threads });
-    }
-
     /// A step, when it is the engine's turn; how long it took, without what was waited for.
     fn step_in_turn(&mut self) -> Result<Duration, TorchError> {
         // Its side of the turns is apart from the rest meanwhile, which the step changes.
@@ -374,7 +406,12 @@ impl Worker {
     fn step(&mut self) -> Result<(), TorchError> {
         self.plan();
         let hidden = self.model.hidden_size as usize;
-        self.set_threads(self.rows.len(), 2 * hidden * self.model.intermediate_size as usize);
+        set_threads(
+            self.config.threads,
+            &self.forward,
+            self.rows.len(),
+            2 * hidden * self.model.intermediate_size as usize,
+        );
         let mut slabs: Vec<&mut Slab> = self.running.iter_mut().map(|sequence| &mut sequence.slab).collect();
         let mut start = 0;
         let mut adapted = Vec::new();
@@ -403,7 +440,12 @@ impl Worker {
             }
         }
         self.draws.clear();
-        self.set_threads(self.picks.len(), hidden * self.model.vocab_size as usize);
+        set_threads(
+            self.config.threads,
+            &self.forward,
+            self.picks.len(),
+            hidden * self.model.vocab_size as usize,
+        );
         self.forward.logits(&self.weights, self.picks.len(), |place, logits| {
             let sequence = &self.running[self.picks[place].sequence];
             let position = sequence.ids.len() as u64;
@@ -479,9 +521,17 @@ impl Worker {
     fn report(&mut self) {
         let page_bytes = KvPool::page_bytes(&self.model);
         self.stats.running = self.running.len();
-        self.stats.waiting = self.waiting.len();
+        self.stats.waiting = self.waiting.len() + self.scores.len();
         self.stats.kv_bytes = self.pool.live() as u64 * page_bytes;
         self.stats.retained_bytes = self.caches.len() as u64 * page_bytes;
         self.shared.write(&self.stats);
     }
+}
+
+/// Sets the threads for products of this many rows with matrices of at most `widest` elements. Where every product has the same number
+/// of rows, they are always the same.
+fn set_threads(threads: usize, forward: &Forward, rows: usize, widest: usize) {
+    let Ok(threads @ 2..) = i32::try_from(threads) else { return };
+    let operations = 2 * forward.rows_together(rows) * widest;
+    tch::set_num_threads(if operations < WORTH_SHARING { 1 } else { threads });
 }

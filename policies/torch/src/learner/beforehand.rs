@@ -11,6 +11,7 @@ use clawrl_learn::{
 };
 
 use super::micro_batch::Scores;
+use super::targets::Teacher;
 use super::torch_learner::TorchLearner;
 use crate::error::TorchError;
 use crate::model::Params;
@@ -77,6 +78,9 @@ impl TorchLearner {
                 DistillationForm::TopK { .. } => {}
             }
         }
+        if self.config.teacher == Some(Teacher::Elsewhere) {
+            beforehand.teacher = Some(said_elsewhere(samples)?);
+        }
         // With one step the present log-probabilities are the proximal ones, and no forward pass is spent on them.
         if several && beforehand.proximal.is_none() {
             beforehand.proximal = Some(self.score(&self.params, samples)?.logprobs);
@@ -92,20 +96,13 @@ impl TorchLearner {
     ) -> Result<Vec<Vec<Option<f32>>>, TorchError> {
         let views: Vec<TrainSample> = asked.iter().map(|asked| as_sample(samples, *asked, None)).collect();
         let scores = self.score(teacher, &views)?.logprobs;
-        let mut said: Vec<Vec<Option<f32>>> =
-            samples.iter().map(|sample| vec![None; sample.segment.len()]).collect();
-        let mut lengths: Vec<Vec<usize>> =
-            samples.iter().map(|sample| vec![usize::MAX; sample.segment.len()]).collect();
+        let mut said = Said::nothing(samples);
         for (&Asked { index, view }, scores) in asked.iter().zip(scores) {
             for place in view.asked(&samples[index].segment) {
-                let shortest = &mut lengths[index][place.segment];
-                if place.view < *shortest {
-                    *shortest = place.view;
-                    said[index][place.segment] = Some(scores[place.view]);
-                }
+                said.add(index, place, scores[place.view]);
             }
         }
-        Ok(said)
+        Ok(said.logprobs)
     }
 
     /// The second is what [`Beforehand::proximal`] would be.
@@ -156,6 +153,39 @@ impl TorchLearner {
         let Scores { logprobs, candidates: proximal, .. } = self.score(&self.params, &samples)?;
         Ok((CandidateScores { samples, proximal, teacher: said }, logprobs))
     }
+}
+
+/// What a teacher says of sampled tokens, T of each sample (I3).
+struct Said {
+    logprobs: Vec<Vec<Option<f32>>>,
+    /// Tokens before that.
+    lengths: Vec<Vec<usize>>,
+}
+
+impl Said {
+    fn nothing(samples: &[TrainSample]) -> Self {
+        Self {
+            logprobs: samples.iter().map(|sample| vec![None; sample.segment.len()]).collect(),
+            lengths: samples.iter().map(|sample| vec![usize::MAX; sample.segment.len()]).collect(),
+        }
+    }
+
+    fn add(&mut self, index: usize, place: ViewPlace, logprob: f32) {
+        let shortest = &mut self.lengths[index][place.segment];
+        if place.view < *shortest {
+            *shortest = place.view;
+            self.logprobs[index][place.segment] = Some(logprob);
+        }
+    }
+}
+
+/// What came along with the views.
+fn said_elsewhere(samples: &[TrainSample]) -> Result<Vec<Vec<Option<f32>>>, TorchError> {
+    let mut said = Said::nothing(samples);
+    for Asked { index, view } in asked(samples)? {
+        view.answered(&samples[index].segment).for_each(|(place, logprob)| said.add(index, place, logprob));
+    }
+    Ok(said.logprobs)
 }
 
 /// All views of all samples.

@@ -24,6 +24,8 @@ pub enum Teacher {
     },
     /// Those of the reference.
     Frozen,
+    /// None that are here: what it says comes with the views of samples.
+    Elsewhere,
 }
 
 /// See the module.
@@ -77,6 +79,7 @@ impl TargetPolicies {
             Teacher::Current => Some(present),
             Teacher::Ema { .. } => self.following.as_ref().map(|following| &following.params),
             Teacher::Frozen => self.reference.as_ref(),
+            Teacher::Elsewhere => None,
         }
     }
 

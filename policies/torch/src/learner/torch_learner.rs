@@ -14,8 +14,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clawrl_learn::{
-    Aggregation, Balance, EntropyControl, LearnError, Learner, Objective, PolicyLoss, StepTotals, TrainBatch,
-    TrainSample, UpdateReport, micro_batches, split_minibatches, token_weights,
+    Aggregation, Balance, DistillationForm, EntropyControl, LearnError, Learner, Objective, PolicyLoss,
+    StepTotals, TrainBatch, TrainSample, UpdateReport, micro_batches, split_minibatches, token_weights,
 };
 use tch::Device;
 
@@ -144,6 +144,11 @@ impl TorchLearner {
         }
         if loss.distillation.is_some() != teacher.is_some() {
             return missing("a teacher and what is learned from it go together");
+        }
+        let candidates =
+            loss.distillation.is_some_and(|taught| matches!(taught.form, DistillationForm::TopK { .. }));
+        if *teacher == Some(Teacher::Elsewhere) && candidates {
+            return missing("a teacher elsewhere is asked about sampled tokens alone");
         }
         match (&setup.base, layout.lora()) {
             (None, None) => {}

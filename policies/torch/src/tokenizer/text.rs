@@ -119,6 +119,14 @@ impl Tokenizer {
         self.markup.decode(ids, markup == MarkupTokens::Skip).map_err(TokenizerError::library)
     }
 
+    /// The text of one token by itself, markup included; bytes that are no UTF-8 by themselves come out as U+FFFD. `None` of an id
+    /// that is no token.
+    #[must_use]
+    pub fn token_text(&self, id: u32) -> Option<String> {
+        self.markup.id_to_token(id)?;
+        self.decode(&[id], MarkupTokens::Keep).ok()
+    }
+
     fn check(&self) -> Result<(), TokenizerError> {
         for token in self.added.keys() {
             if self.encode_content(token)?.iter().any(|id| self.added.values().any(|added| added == id)) {

@@ -9,5 +9,6 @@ mod engine;
 mod learner;
 mod objectives;
 mod policy;
+mod scoring;
 mod tokenizer;
 mod trl;

@@ -6,7 +6,10 @@ use clawrl_learn::{
     Aggregation, CandidateWeight, Clip, Distillation, DistillationForm, KlEstimator, KlPenalty, Learner as _,
     Objective, PolicyLoss, Surrogate, TeacherView, TrainBatch, ViewPlace, Weighting,
 };
-use clawrl_torch::{Checkpoints, LearnerConfig, ParamLayout, Params, Retention, Teacher, TorchLearner};
+use clawrl_torch::{
+    Checkpoints, Engine, EngineConfig, LearnerConfig, ParamLayout, Params, Retention, ScoreRequest, Teacher,
+    TorchLearner,
+};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use tch::{Device, Kind, Tensor};
@@ -109,6 +112,7 @@ pub(crate) fn batch(file: &File) -> TrainBatch {
         let view = |View { ids, places }: &View| TeacherView {
             ids: ids.clone(),
             places: places.iter().map(|&(view, segment)| ViewPlace { view, segment }).collect(),
+            said: None,
         };
         sample.teacher = views.iter().map(view).collect();
     }
@@ -180,6 +184,47 @@ pub(crate) fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
     };
     let minibatches = NonZeroU32::new(2).unwrap();
     LearnerConfig { loss, minibatches, teacher: Some(Teacher::Ema { decay }), ..config(&golden()) }
+}
+
+/// The reference, behind an engine, is asked as a server would be.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_teacher_elsewhere_says_teaches_what_it_would_teach_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut batch = batch(&file());
+    let loss = PolicyLoss { distillation: Some(Distillation::default()), ..PolicyLoss::default() };
+    let gradients = |teacher, batch: &TrainBatch| {
+        let config = LearnerConfig { loss, teacher: Some(teacher), ..config(&golden()) };
+        let reference = Some(golden_params("reference.safetensors"));
+        let learner = learner_with(folder.path(), config, golden_params("model.safetensors"), reference);
+        learner.gradients_of(batch).unwrap()
+    };
+    let (here, by_here) = gradients(Teacher::Frozen, &batch);
+    let (nothing, by_nothing) = gradients(Teacher::Elsewhere, &batch);
+    assert!((here - nothing).abs() > 1e-3, "nothing was said yet");
+    let engine = Engine::start(EngineConfig::default(), 0, &golden_params("reference.safetensors")).unwrap();
+    for sample in &mut batch.samples {
+        for view in &mut sample.teacher {
+            let mut said = Vec::new();
+            for place in &view.places {
+                let request = ScoreRequest {
+                    ids: view.ids.as_slice().into(),
+                    positions: place.view..place.view + 1,
+                    temperature: sample.segment.temperatures[place.segment],
+                    candidates: Vec::new(),
+                    top_k: 0,
+                    adapter: None,
+                };
+                said.push(engine.handle().score(request).await.unwrap().logprobs[0]);
+            }
+            view.said = Some(said);
+        }
+    }
+    let (elsewhere, by_elsewhere) = gradients(Teacher::Elsewhere, &batch);
+    assert!((here - elsewhere).abs() < 1e-5, "{elsewhere}, not {here}");
+    let apart =
+        |one: &Params, other: &Params| f64::try_from((one.flat() - other.flat()).abs().max()).unwrap();
+    assert!(apart(&by_here, &by_elsewhere) < 1e-5, "{}", apart(&by_here, &by_elsewhere));
+    assert!(apart(&by_here, &by_nothing) > 1e-3);
 }
 
 #[test]
@@ -258,6 +303,10 @@ fn what_a_learner_cannot_honour_is_refused() {
     let taught = PolicyLoss { distillation, ..plain };
     check(with(taught, Some(Teacher::Frozen)), None, "a frozen teacher needs");
     check(with(taught, Some(Teacher::Ema { decay: 1.0 })), None, "at least 0 and below 1");
+    let form = DistillationForm::TopK { k: NonZeroU32::MIN, weight: CandidateWeight::Mass };
+    let candidates =
+        PolicyLoss { distillation: Some(Distillation { form, ..Distillation::default() }), ..plain };
+    check(with(candidates, Some(Teacher::Elsewhere)), None, "sampled tokens alone");
     let cispo = PolicyLoss { surrogate: Surrogate::Cispo { cap: 5.0 }, ..plain };
     check(with(cispo, None), None, "does not go with the surrogate");
     let mut shape = golden_params("model.safetensors").layout().config().clone();
