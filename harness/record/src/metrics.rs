@@ -382,6 +382,8 @@ mod tests {
         train_turns_unjudged_count
         train_votes_missing_count
         train_vote_agreement_ratio
+        train_judge_tokens_count
+        train_judge_cost_usd
         train_staleness_mean_versions
         train_staleness_max_versions
         train_groups_tried_count
