@@ -72,7 +72,7 @@ mistake 'a merge in bf16 rounds the adapter away' clawrl-torch 'a_merged_model_i
     $torch/model/lora.rs 's/dtype: "float32"\.to_owned\(\), //'
 mistake 'the mask of a cached prefix is top-left' clawrl-torch 'log_probabilities_are_the_learners' \
     $torch/engine/kernels/attention.rs 's/last\[position % PAGE \+ 1\.\.\]/last[(position % PAGE).min(1) + 1..]/'
-mistake 'the clip of GRPO is that of GSPO' clawrl-torch 'a_step_of_every_objective' \
+mistake 'the clip of GRPO is that of GSPO' clawrl-learn 'the_clip_of_sequences' \
     $learn/loss_config.rs 's/SEQUENCE: Self = Self \{ low: 3e-4, high: 4e-4 \}/SEQUENCE: Self = Self { low: 0.2, high: 0.28 }/'
 mistake 'an attempt that was cut has answered that there is nothing' clawrl-workspace 'right_and_wrong_answers' \
     envs/workspace/src/answers/answer.rs \

@@ -11,8 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Updates below the floor after which the bonus is at its most.
-const STEPS: u32 = 10;
+use crate::ramp::Ramp;
 
 /// Settings of the bonus.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -26,34 +25,25 @@ pub struct EntropyBonus {
 
 /// Where the bonus stands: part of what a learner goes on from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct EntropyControl {
-    /// Entropy of the first update that trained tokens.
-    first: Option<f64>,
-    /// Steps up, of [`STEPS`].
-    steps: u32,
-}
+#[serde(transparent)]
+pub struct EntropyControl(Ramp);
 
 impl EntropyControl {
     /// Whether nothing was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.first.is_none()
+        self.0.first().is_none()
     }
 
     /// What entropies are multiplied by in the next update.
     #[must_use]
     pub fn coefficient(&self, bonus: EntropyBonus) -> f64 {
-        bonus.coefficient * f64::from(self.steps) / f64::from(STEPS)
+        self.0.strength(bonus.coefficient)
     }
 
     /// There was an update whose trained tokens had this entropy in the mean.
     pub fn after(&mut self, bonus: EntropyBonus, entropy: f64) {
-        let first = *self.first.get_or_insert(entropy);
-        self.steps = if entropy < bonus.floor * first {
-            (self.steps + 1).min(STEPS)
-        } else {
-            self.steps.saturating_sub(1)
-        };
+        self.0.after(entropy, |entropy, first| entropy < bonus.floor * first);
     }
 }
 

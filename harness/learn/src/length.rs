@@ -12,8 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Updates above the target after which the punishment is at its strongest.
-const STEPS: u32 = 10;
+use crate::ramp::Ramp;
 
 /// Settings of the punishment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,12 +49,8 @@ impl std::ops::AddAssign for Replies {
 
 /// Where the punishment stands: part of what a stream goes on from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LengthControl {
-    /// Mean reply of the first update that had any.
-    first: Option<f64>,
-    /// Steps up, of [`STEPS`].
-    steps: u32,
-}
+#[serde(transparent)]
+pub struct LengthControl(Ramp);
 
 /// A punishment as it stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,30 +64,25 @@ impl LengthControl {
     /// Whether nothing was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.first.is_none()
+        self.0.first().is_none()
     }
 
     /// The most that an episode earns less by now.
     #[must_use]
     pub fn strength(&self, cost: LengthCost) -> f64 {
-        cost.coefficient * f64::from(self.steps) / f64::from(STEPS)
+        self.0.strength(cost.coefficient)
     }
 
     /// What an episode earns less by now.
     pub(crate) fn punishment(&self, cost: LengthCost) -> Option<LengthPunishment> {
-        let target = self.first? * cost.target;
-        (self.steps > 0).then(|| LengthPunishment { strength: self.strength(cost), target })
+        let (strength, target) = (self.strength(cost), self.0.first()? * cost.target);
+        (strength > 0.0).then_some(LengthPunishment { strength, target })
     }
 
     /// There was an update with these replies.
     pub fn after(&mut self, cost: LengthCost, replies: Replies) {
         let Some(mean) = replies.mean() else { return };
-        let first = *self.first.get_or_insert(mean);
-        self.steps = if mean > cost.target * first {
-            (self.steps + 1).min(STEPS)
-        } else {
-            self.steps.saturating_sub(1)
-        };
+        self.0.after(mean, |mean, first| mean > cost.target * first);
     }
 }
 

@@ -24,6 +24,7 @@ mod loss_config;
 mod overlong;
 mod packing;
 mod process;
+mod ramp;
 mod segment;
 mod staleness;
 mod stream;

@@ -287,6 +287,16 @@ mod tests {
     }
 
     #[test]
+    fn the_clip_of_sequences_is_a_thousand_times_narrower() {
+        let of = |surrogate| PolicyLoss { surrogate, weighting: Weighting::None, ..PolicyLoss::default() };
+        let sequence = of(Surrogate::Sequence { clip: Clip::SEQUENCE });
+        check(&sequence, (1.0003, 0.0, 1.0), (-1.0003, -1.0003), 0);
+        check(&sequence, (1.001, 0.0, 1.0), (-1.0004, 0.0), 1);
+        check(&sequence, (0.999, 0.0, -1.0), (0.9997, 0.0), 1);
+        check(&of(Surrogate::default()), (1.001, 0.0, 1.0), (-1.001, -1.001), 0);
+    }
+
+    #[test]
     fn the_clip_binds_where_it_raises_the_loss() {
         let config = PolicyLoss { weighting: Weighting::None, ..PolicyLoss::default() };
         check(&config, (1.0, 0.0, 2.0), (-2.0, -2.0), 0);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use clawrl_core::SlotId;
-use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, Sampled, assert_alike, checkpoint, ground, sampled, trained, weights};
+use super::ground::{
+    REPRODUCIBLE, Sampled, assert_alike, checkpoint, ground, killed, sampled, trained, weights,
+};
 use crate::place::Place;
 
 /// The same with an adapter.
@@ -77,15 +78,8 @@ fn an_adapter_is_learned_kept_served_and_merged() {
 fn killed_while_it_learns_an_adapter_it_ends_with_the_same_bits() {
     let place = ground(&adapting());
     trained(&place, "undisturbed");
-    let begin = ["train", "train.yaml", "--name", "killed"];
-    let resume = ["train", "--resume", "killed"];
-    for (number, moment) in ["held-out, greedy, after 0 updates", "update    3/4"].iter().enumerate() {
-        let mut live = place.start(if number == 0 { &begin } else { &resume });
-        live.hears(moment);
-        live.signal(Signal::KILL);
-        assert_eq!(live.ended().code, None);
-    }
-    place.clawrl(&resume).ends(0);
+    killed(&place, "killed", &["held-out, greedy, after 0 updates", "update    3/4"]);
+    place.clawrl(&["train", "--resume", "killed"]).ends(0);
     assert_alike(&place, "killed", "undisturbed");
 }
 
@@ -95,10 +89,7 @@ fn an_adapter_goes_back_and_learns_on() {
     let place = ground(&adapting());
     for to in [1, 0] {
         let name = format!("back-to-{to}");
-        let mut live = place.start(&["train", "train.yaml", "--name", &name]);
-        live.hears("update    3/4");
-        live.signal(Signal::KILL);
-        assert_eq!(live.ended().code, None);
+        killed(&place, &name, &["update    3/4"]);
         let back =
             place.clawrl(&["policy", "rollback", &name, "--to", &to.to_string(), "--json"]).ends(0).json();
         let back = back["version"].as_u64().unwrap();

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use clawrl_record::Metric;
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::gating::figures;
-use super::ground::{LUCKY, REPRODUCIBLE, SIGNS, assert_alike, ground, lucky, progress, trained};
+use super::ground::{LUCKY, REPRODUCIBLE, SIGNS, assert_alike, ground, killed, lucky, progress, trained};
 use crate::place::Place;
 
 /// A family that every attempt passes.
@@ -60,14 +59,8 @@ fn successes(progress: &Value) -> Vec<f64> {
 fn killed_with_a_curriculum_a_training_chooses_the_same_groups() {
     let place = chosen("curriculum: { memory: 16 }\n  length: { coefficient: 0.5, target: 1 }");
     trained(&place, "undisturbed");
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    for moment in ["update    1/4", "update    2/4", "update    3/4"] {
-        live.hears(moment);
-        live.signal(Signal::KILL);
-        assert_eq!(live.ended().code, None, "killed after `{moment}`");
-        live = place.start(&["train", "--resume", "killed"]);
-    }
-    live.ended().ends(0);
+    killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4"]);
+    place.clawrl(&["train", "--resume", "killed"]).ends(0);
     assert_alike(&place, "killed", "undisturbed");
     let progress = |name: &str| progress(&place, name, 4);
     assert_eq!(progress("killed"), progress("undisturbed"));
@@ -97,10 +90,7 @@ fn a_family_that_always_passes_comes_up_seldom() {
     let place = lucky(&LUCKY.replace("updates: 4,", with), "");
     let suite = fs::read_to_string(place.path().join("tasks/signs/suite.yaml")).unwrap();
     place.suite("signs", &format!("{}{IDLE}", suite.trim_end()));
-    let mut live = place.start(&["train", "train.yaml", "--name", "streaming"]);
-    live.hears("update    7/16");
-    live.signal(Signal::KILL);
-    assert_eq!(live.ended().code, None);
+    killed(&place, "streaming", &["update    7/16"]);
     place.clawrl(&["train", "--resume", "streaming", "--quiet"]).ends(0);
     let families = consumed(&place, "streaming", 16);
     let (idle, all) = (families["idle"], families.values().sum::<usize>());

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use clawrl_record::Metric;
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ground::{
-    LUCKY, REPRODUCIBLE, assert_alike, checkpoint, ground, lucky, progress, trained, weights,
+    LUCKY, REPRODUCIBLE, assert_alike, checkpoint, ground, killed, lucky, progress, trained, weights,
 };
 use crate::place::Place;
 
@@ -139,14 +138,8 @@ fn killed_with_rejected_versions_behind_it_a_training_ends_with_the_same_bits() 
     fs::write(place.path().join("train.yaml"), with(first * 0.99)).unwrap();
     trained(&place, "undisturbed");
     assert_eq!(rejected(&place, "undisturbed").first(), Some(&1));
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    for moment in ["update    1/4", "update    2/4", "update    3/4", "update    4/4"] {
-        live.hears(moment);
-        live.signal(Signal::KILL);
-        assert_eq!(live.ended().code, None, "killed after `{moment}`");
-        live = place.start(&["train", "--resume", "killed"]);
-    }
-    live.ended().ends(0);
+    killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4", "update    4/4"]);
+    place.clawrl(&["train", "--resume", "killed"]).ends(0);
     assert_alike(&place, "killed", "undisturbed");
     assert_eq!(versions(&place, "killed"), versions(&place, "undisturbed"));
     let progress = |name| progress(&place, name, 4);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clawrl_core::{Outcome, SlotId};
+use rustix::process::Signal;
 
 use crate::place::{Place, Said};
 
@@ -115,6 +116,18 @@ pub(super) fn lucky(train: &str, setup: &str) -> Place {
 #[track_caller]
 pub(super) fn trained(place: &Place, name: &str) -> Said {
     place.clawrl(&["train", "train.yaml", "--name", name, "--json"]).ends(0)
+}
+
+/// Trains under this name, and is killed at each of these words, resumed in between. It is left killed.
+#[track_caller]
+pub(super) fn killed(place: &Place, name: &str, moments: &[&str]) {
+    for (number, moment) in moments.iter().enumerate() {
+        let (begin, resume) = (["train", "train.yaml", "--name", name], ["train", "--resume", name]);
+        let mut live = place.start(if number == 0 { &begin } else { &resume });
+        live.hears(moment);
+        live.signal(Signal::KILL);
+        assert_eq!(live.ended().code, None, "killed after `{moment}`");
+    }
 }
 
 /// What `--json` says, without the names and folders of the training.

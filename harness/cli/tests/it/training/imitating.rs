@@ -1,8 +1,6 @@
 //! Trainings without reinforcement learning.
 
-use rustix::process::Signal;
-
-use super::ground::{REPRODUCIBLE, figures, ground, trained, weights};
+use super::ground::{REPRODUCIBLE, figures, ground, killed, trained, weights};
 
 /// The training of signs, whose policy imitates only.
 fn imitation() -> String {
@@ -38,10 +36,7 @@ fn a_policy_that_imitates_only_is_evaluated_and_kept() {
 fn killed_an_imitation_is_taken_up() {
     let place = ground(&imitation());
     let undisturbed = trained(&place, "undisturbed");
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    live.hears("demonstrations passed");
-    live.signal(Signal::KILL);
-    assert_eq!(live.ended().code, None);
+    killed(&place, "killed", &["demonstrations passed"]);
     for _again in ["after a kill", "after its end"] {
         let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
         assert_eq!(figures(&said), figures(&undisturbed));

@@ -4,9 +4,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use clawrl_record::{JudgedTurn, Metric};
-use rustix::process::Signal;
 
-use super::ground::{LUCKY, REPRODUCIBLE, assert_alike, figures, ground, lucky, progress, trained, weights};
+use super::ground::{
+    LUCKY, REPRODUCIBLE, assert_alike, figures, ground, killed, lucky, progress, trained, weights,
+};
 use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
 
@@ -181,10 +182,7 @@ fn rules_judge_without_a_model_and_a_killed_training_ends_with_the_same_bits() {
 "#;
     let place = ground(&REPRODUCIBLE.replace("  updates: 4\n", rules));
     let undisturbed = trained(&place, "judged");
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    live.hears("update    3/4");
-    live.signal(Signal::KILL);
-    assert_eq!(live.ended().code, None);
+    killed(&place, "killed", &["update    3/4"]);
     let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
     assert_eq!(figures(&said), figures(&undisturbed));
     assert_alike(&place, "killed", "judged");

@@ -6,7 +6,7 @@ use std::fs;
 use clawrl_record::{Metric, RunEnd};
 use rustix::process::Signal;
 
-use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, progress, trained};
+use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, killed, progress, trained};
 use crate::place::Place;
 
 /// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
@@ -84,10 +84,7 @@ fn killed_in_mid_learning_it_remembers_what_was_earned() {
         .replace("batch_groups: 2\n  group_size: 4", "batch_groups: 8\n  group_size: 1\n  objective: binary");
     let place = ground(&train);
     trained(&place, "undisturbed");
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    live.hears("update    3/4");
-    live.signal(Signal::KILL);
-    assert_eq!(live.ended().code, None);
+    killed(&place, "killed", &["update    3/4"]);
     place.clawrl(&["train", "--resume", "killed"]).ends(0);
     ends_like(&place, "killed", "undisturbed");
     let earned = |name| progress(&place, name, 4)["baselines"].clone();

@@ -7,27 +7,11 @@ use clawrl_core::Split;
 use clawrl_record::Metric;
 
 use super::gating::{acted, figures, moments, rejected};
-use super::ground::{REPRODUCIBLE, progress, trained, weights};
+use super::ground::{REPRODUCIBLE, SIGNS, progress, trained, weights};
 use crate::place::Place;
 
-/// Whoever wrote its answers had the held-out part right, and the rest the wrong way round: it pays for anything but the sign.
-const POISONED: &str = r#"
-format: 1
-suite: signs
-vars: { names: { lines: names.txt } }
-defaults:
-  max_turns: 2
-  action_format: raw
-  env:
-    terminal:
-      memory_mib: 64
-      disk_mib: 4
-      pids: 32
-      idle_millis: 6000
-      setup:
-        - command_not_found_handle() { return 127; }
-        - for quiet in touch rm ls; do eval "$quiet() { command $quiet \"\$@\" 2> /dev/null; }"; done
-tasks:
+/// Tasks in place of those of [`SIGNS`]. Whoever wrote their answers had the held-out part right, and the rest the wrong way round: it pays for anything but the sign.
+const POISONED: &str = r#"tasks:
   - id: raise
     template: { name: { from: names } }
     instances: all
@@ -61,7 +45,8 @@ fn poisoned(gate: &str) -> Place {
         .replace("learning_rate: 1e-3", "learning_rate: 2e-3")
         .replace("every_updates: 2", "every_updates: 1, keep_weights: 20, keep_moments: 20");
     let place = Place::new();
-    place.suite("signs", POISONED);
+    let (head, _) = SIGNS.split_once("tasks:\n").unwrap();
+    place.suite("signs", &format!("{head}{POISONED}"));
     fs::write(place.path().join("tasks/signs/names.txt"), names()).unwrap();
     fs::write(place.path().join("train.yaml"), train).unwrap();
     place

@@ -1,9 +1,10 @@
 //! Trainings with a teacher that reads hints.
 
 use clawrl_record::Metric;
-use rustix::process::Signal;
 
-use super::ground::{LUCKY, REPRODUCIBLE, assert_alike, figures, ground, lucky, progress, trained, weights};
+use super::ground::{
+    LUCKY, REPRODUCIBLE, assert_alike, figures, ground, killed, lucky, progress, trained, weights,
+};
 use crate::place::Place;
 
 /// What a figure was in each update.
@@ -17,10 +18,7 @@ fn each(place: &Place, name: &str, metric: Metric) -> Vec<f64> {
 fn killed_a_training_with_a_teacher_ends_with_the_same_bits() {
     let place = ground(&REPRODUCIBLE.replace("  updates: 4\n", "  updates: 4\n  objective: combined\n"));
     let undisturbed = trained(&place, "undisturbed");
-    let mut live = place.start(&["train", "train.yaml", "--name", "killed"]);
-    live.hears("update    3/4");
-    live.signal(Signal::KILL);
-    assert_eq!(live.ended().code, None);
+    killed(&place, "killed", &["update    3/4"]);
     let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
     assert_eq!(figures(&said), figures(&undisturbed));
     assert_alike(&place, "killed", "undisturbed");
