@@ -181,10 +181,12 @@ fn a_server_that_cannot_teach_is_told_before_any_episode() {
     let refused = |name: &str, habit: Option<Habit>, code: i32, told: &str| {
         let server = TeacherServer::start(&first(&place), habit.clone().unwrap_or_default());
         write(&place, "teacher.yaml", &server.policy_file(&format!("{SPEAKS}tries: 1\n")));
+        let address = server.address();
         let _kept = habit.map(|_| server);
         let Said { err, .. } = place.clawrl(&["train", "train.yaml", "--name", name]).ends(code);
         assert!(err.contains(told), "{name}: {err}");
         assert_eq!(place.run(name).attempts().count(), 0, "{name}");
+        address
     };
     let other = Habit { other_token: Some((90, "\u{e4}h")), ..Habit::default() };
     refused("other", Some(other), 2, "token 90 is ");
@@ -196,10 +198,8 @@ fn a_server_that_cannot_teach_is_told_before_any_episode() {
     );
     let babbling = Habit { babbles_after: Some(0), ..Habit::default() };
     refused("babbling", Some(babbling), 6, "the log-probability of token 1 is \"likely\"");
-    refused("gone", None, 6, "server-unreachable");
-    let server = TeacherServer::start(&first(&place), Habit::default());
-    write(&place, "teacher.yaml", &server.policy_file(SPEAKS));
-    // It is there by now.
+    let address = refused("gone", None, 6, "server-unreachable");
+    let _server = TeacherServer::start_at(address, &first(&place), Habit::default());
     place.clawrl(&["train", "--resume", "gone", "--json"]).ends(0);
     assert_eq!(sum(&place, "gone", Metric::TrainHintedEpisodesCount), 24.0);
 }

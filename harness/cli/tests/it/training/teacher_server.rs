@@ -49,6 +49,11 @@ pub(super) struct TeacherServer {
 impl TeacherServer {
     /// Serves the model of this folder.
     pub(super) fn start(model: &Path, habit: Habit) -> Self {
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), model, habit)
+    }
+
+    /// Serves it where a server was before.
+    pub(super) fn start_at(address: SocketAddr, model: &Path, habit: Habit) -> Self {
         let files = ModelFiles::of(model);
         let params = load_params(&files, Device::Cpu).unwrap();
         let chat = Chat::load(&files).unwrap();
@@ -59,7 +64,7 @@ impl TeacherServer {
             texts[id as usize] = text.to_owned();
         }
         let engine = Engine::start(EngineConfig::default(), 0, &params).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(address).unwrap();
         let shared = Arc::new(Shared {
             habit,
             engine: engine.handle(),
@@ -86,6 +91,11 @@ impl TeacherServer {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
         Self { shared, accepting: Some(accepting), _engine: engine }
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.shared.address
     }
 
     /// A policy file for it, with more lines.
