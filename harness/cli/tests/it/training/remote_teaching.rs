@@ -148,7 +148,7 @@ fn a_stronger_model_is_learned_from_as_it_reads_the_episode() {
     let prompts = server.prompts();
     let read = replies
         .iter()
-        .filter(|reply| prompts.iter().any(|ids| ids.windows(reply.len()).any(|ids| ids == &**reply)));
+        .filter(|reply| prompts.iter().any(|ids| ids.windows(reply.len()).any(|ids| ids == **reply)));
     assert!(read.count() >= 10 * 16);
 }
 
