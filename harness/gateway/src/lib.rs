@@ -5,6 +5,7 @@
 //! as [`Event`]s. No I/O, no clock, no thread: whoever owns it gives it time and keeps what it says. How turns are
 //! linked, and by what evidence, is described in `harness/docs/gateway/turns.md`.
 
+mod answer;
 mod claim;
 mod digest;
 mod headers;
@@ -18,6 +19,7 @@ mod reaction;
 mod reply;
 mod request;
 
+pub use answer::{AnswerParser, AnswerPart, Reads, StopScanner, Utf8Assembly};
 pub use claim::Evidence;
 pub use digest::Digest;
 pub use headers::{EPOCH_HEADER, Headers, SESSION_END_HEADER, SESSION_HEADER, TRIGGER_HEADER, TURN_HEADER};

@@ -21,7 +21,7 @@ pub use conversation::{
 };
 pub use engine::{
     AdapterName, Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats,
-    EngineWork, GenerateRequest, Generated, PublishError, ScoreRequest, Scored,
+    EngineWork, GenerateRequest, Generated, PublishError, ScoreRequest, Scored, StreamedToken, TokenStream,
 };
 pub use error::TorchError;
 pub use learner::{

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use clawrl_core::FinishReason;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::adapters::{AdapterName, AdapterWeights};
 use super::config::EngineConfig;
@@ -16,6 +16,7 @@ use super::prefixes::Owner;
 use super::request::{EngineError, GenerateRequest, Generated, PublishError};
 use super::scoring::{ScoreRequest, ScoreSubmission, Scored};
 use super::stats::{EngineStats, SharedStats};
+use super::streaming::{Listener, TokenStream};
 use super::weights::Weights;
 use super::worker::{Message, Published, Submission, Worker};
 use crate::error::TorchError;
@@ -36,7 +37,7 @@ pub struct EngineHandle {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     config: EngineConfig,
     layout: Arc<ParamLayout>,
     /// Bounded by the places of the queue, since whoever asks holds one, and by one publication on its way. Not a
@@ -49,6 +50,9 @@ struct Shared {
     latest: Mutex<HashMap<Owner, Latest>>,
     cause: OnceLock<String>,
 }
+
+/// Where an answer comes from.
+type Answer = oneshot::Receiver<Result<Generated, EngineError>>;
 
 /// What was published last.
 #[derive(Debug)]
@@ -160,18 +164,43 @@ impl EngineHandle {
     /// # Errors
     /// [`EngineError`]: the request cannot be computed, or the engine is gone.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Generated, EngineError> {
+        let answer = self.submit(request, None).await?;
+        answer.await.unwrap_or_else(|_| Err(self.shared.gone()))
+    }
+
+    /// The same, token by token, each with so many of the most probable ones of its place. Waits for a place in the queue; what
+    /// comes later comes by the stream.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    pub async fn stream(
+        &self,
+        request: GenerateRequest,
+        most_probable: usize,
+    ) -> Result<TokenStream, EngineError> {
+        let vocabulary = usize::try_from(self.shared.layout.config().vocab_size).unwrap_or(usize::MAX);
+        let (sender, tokens) = mpsc::unbounded_channel();
+        let listener = Listener { tokens: sender, most_probable: most_probable.min(vocabulary) };
+        let answer = self.submit(request, Some(listener)).await?;
+        Ok(TokenStream { tokens, answer, shared: Arc::clone(&self.shared) })
+    }
+
+    async fn submit(&self, request: GenerateRequest, listener: Option<Listener>) -> Result<Answer, EngineError> {
         let shared = &self.shared;
         let config = shared.layout.config();
         request.check(config)?;
         let most_tokens = request.most_tokens(config);
+        let (reply, answer) = oneshot::channel();
         if most_tokens == request.prompt.len() {
-            return Ok(Generated {
+            // The other end is here, so it takes it.
+            let _ = reply.send(Ok(Generated {
                 ids: Vec::new(),
                 logprobs: Vec::new(),
                 set_logprobs: None,
                 versions: Vec::new(),
                 finish: FinishReason::Length,
-            });
+            }));
+            return Ok(answer);
         }
         let page_bytes = KvPool::page_bytes(config);
         let pages = pages_needed(most_tokens - 1, 0, shared.config.share_prefixes) as u64;
@@ -181,11 +210,10 @@ impl EngineHandle {
         }
         let places = Arc::clone(&shared.places);
         let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
-        let (reply, answer) = oneshot::channel();
         // Whether its adapter is there is asked where it runs: it may be taken away while the request waits.
-        let message = Message::Generate(Submission { request, reply, place });
+        let message = Message::Generate(Submission { request, listener, reply, place });
         shared.messages.send(message).map_err(|_| shared.gone())?;
-        answer.await.unwrap_or_else(|_| Err(shared.gone()))
+        Ok(answer)
     }
 
     /// Scores tokens that are there, by one version. Waits for a place in the queue, then for those before it; dropping the future
@@ -323,7 +351,7 @@ impl Shared {
         self.cause.get().cloned().unwrap_or_else(|| "it did not start".to_owned())
     }
 
-    fn gone(&self) -> EngineError {
+    pub(super) fn gone(&self) -> EngineError {
         EngineError::Gone { cause: self.cause() }
     }
 

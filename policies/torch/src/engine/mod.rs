@@ -12,11 +12,12 @@
 //! resident at once, each request chooses one or none, and none is ever merged into the model. I6. Tokens that are there are scored
 //! between steps, in chunks that hold up none by more than a chunk of a prompt would.
 //!
-//! Cancellation: dropping the future of [`EngineHandle::generate`] or [`EngineHandle::score`] ends the request before the next step.
+//! Cancellation: dropping the future of [`EngineHandle::generate`] or [`EngineHandle::score`], or a [`TokenStream`], ends the request before the next step.
 
 mod adapters;
 pub(crate) mod audited;
 mod config;
+mod distribution;
 mod forward;
 mod handle;
 pub(crate) mod kernels;
@@ -29,6 +30,7 @@ mod sampling;
 mod scoring;
 mod sequence;
 mod stats;
+mod streaming;
 mod weights;
 mod worker;
 
@@ -38,4 +40,5 @@ pub use handle::{Applied, Engine, EngineHandle};
 pub use request::{EngineError, GenerateRequest, Generated, PublishError};
 pub use scoring::{ScoreRequest, Scored};
 pub use stats::EngineStats;
+pub use streaming::{StreamedToken, TokenStream};
 pub(crate) use weights::values;

@@ -9,7 +9,6 @@
 //!
 //! Units: nats. Shapes: N positions that are asked about, K candidates or most probable tokens of each.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,10 +17,9 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::adapters::{AdaptedRows, AdapterName, AdapterWeights};
-use super::audited::dispatch;
 use super::config::EngineConfig;
+use super::distribution::Distribution;
 use super::forward::{Forward, Row};
-use super::kernels::Softmax;
 use super::kv::{KvPool, Slab, pages_needed};
 use super::prefix::Match;
 use super::prefixes::{Owner, PrefixCaches};
@@ -328,52 +326,8 @@ impl Scored {
             self.candidates.push(candidates.iter().map(|&id| distribution.logprob(logits, id)).collect());
         }
         if request.top_k > 0 {
-            let most = distribution.most_probable(logits, request.top_k);
-            self.top.push(most.into_iter().map(|id| (id, distribution.logprob(logits, id))).collect());
+            self.top.push(distribution.most_probable(logits, request.top_k));
         }
-    }
-}
-
-/// A row of logits as a distribution; room that is used again.
-#[derive(Debug, Default)]
-struct Distribution {
-    weights: Vec<f32>,
-    sums: Vec<f64>,
-    inverse_temperature: f32,
-    highest: f32,
-    log_total: f64,
-}
-
-impl Distribution {
-    /// Takes in a row; false where it is no numbers.
-    fn of(&mut self, logits: &[f32], temperature: f32) -> bool {
-        self.inverse_temperature = 1.0 / temperature;
-        self.weights.resize(logits.len(), 0.0);
-        let Self { weights, sums, inverse_temperature, .. } = self;
-        self.highest = dispatch(Softmax { logits, inverse_temperature: *inverse_temperature, weights, sums });
-        let total: f64 = self.sums.iter().sum();
-        self.log_total = total.ln();
-        // As where tokens are drawn: a single NaN makes the sum NaN, an infinite logit at least one weight.
-        total.is_finite() && total > 0.0
-    }
-
-    /// Of a token, by the arithmetic of [`super::sampling::Sampler`].
-    fn logprob(&self, logits: &[f32], id: u32) -> f32 {
-        let below = f64::from(logits[id as usize]) - f64::from(self.highest);
-        (below * f64::from(self.inverse_temperature) - self.log_total) as f32
-    }
-
-    fn most_probable(&self, logits: &[f32], most: usize) -> Vec<u32> {
-        let higher = |a: &u32, b: &u32| -> Ordering {
-            logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b))
-        };
-        let mut ids: Vec<u32> = (0..).take(logits.len()).collect();
-        if most < ids.len() {
-            ids.select_nth_unstable_by(most - 1, higher);
-            ids.truncate(most);
-        }
-        ids.sort_unstable_by(higher);
-        ids
     }
 }
 
@@ -421,19 +375,5 @@ mod tests {
             let why = format!("temperature {shown}; 0.001 to 1000 is possible");
             check(|request| request.temperature = temperature, Err(EngineError::BadSampling(why)));
         }
-    }
-
-    #[test]
-    fn the_most_probable_come_first_and_of_equals_the_lowest_id() {
-        let mut distribution = Distribution::default();
-        let logits = [0.5, 2.0, -1.0, 2.0, 1.0];
-        assert!(distribution.of(&logits, 0.5));
-        assert_eq!(distribution.most_probable(&logits, 3), [1, 3, 4]);
-        assert_eq!(distribution.most_probable(&logits, 5), [1, 3, 4, 0, 2]);
-        let total: f64 = logits.iter().map(|logit| (f64::from(*logit) / 0.5).exp()).sum();
-        let truth = 1.0 / 0.5 - total.ln();
-        assert!((f64::from(distribution.logprob(&logits, 4)) - truth).abs() < 1e-6);
-        assert!(!distribution.of(&[0.0, f32::NAN], 1.0));
-        assert!(!distribution.of(&[0.0, f32::INFINITY], 1.0));
     }
 }

@@ -9,14 +9,24 @@ use super::kv::Slab;
 use super::prefixes::Owner;
 use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampling};
+use super::streaming::{Listener, StreamedToken};
 
 /// Where an answer goes. Closed when the caller went away.
 pub(super) type Reply = oneshot::Sender<Result<Generated, EngineError>>;
+
+/// What a sequence is made of.
+pub(super) struct Submitted {
+    pub(super) request: GenerateRequest,
+    pub(super) listener: Option<Listener>,
+    pub(super) reply: Reply,
+}
 
 /// A request with what has become of it so far.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) reply: Reply,
+    /// Who hears of each token, if anybody does.
+    listener: Option<Listener>,
     /// Prompt and sampled tokens. Those behind the slab's length are not computed yet.
     pub(super) ids: Vec<u32>,
     pub(super) prompt_len: usize,
@@ -41,17 +51,18 @@ pub(super) struct Sequence {
 impl Sequence {
     /// Begins behind the positions that `slab` has, at version `origin`.
     pub(super) fn new(
-        request: GenerateRequest,
+        submission: Submitted,
         most_tokens: usize,
-        reply: Reply,
         slab: Slab,
         hidden: Option<Rc<[f32]>>,
         origin: u64,
         number: u64,
     ) -> Self {
+        let Submitted { request, listener, reply } = submission;
         let sampling = request.sampling();
         Self {
             reply,
+            listener,
             prompt_len: request.prompt.len(),
             ids: request.prompt.to_vec(),
             slab,
@@ -79,8 +90,13 @@ impl Sequence {
         self.slab.len() < self.prompt_len
     }
 
-    /// Takes a drawn token; `None` when there was nothing to draw from.
-    pub(super) fn push(&mut self, draw: Option<Draw>, version: u64) {
+    /// How many of the most probable tokens somebody wants to hear of.
+    pub(super) fn most_probable(&self) -> usize {
+        self.listener.as_ref().map_or(0, |listener| listener.most_probable)
+    }
+
+    /// Takes a drawn token, `None` when there was nothing to draw from, with the most probable ones of its place.
+    pub(super) fn push(&mut self, draw: Option<Draw>, most_probable: Vec<(u32, f32)>, version: u64) {
         let Some(draw) = draw else {
             self.end = Some(Err(EngineError::NotFinite { version }));
             return;
@@ -88,6 +104,11 @@ impl Sequence {
         let index = self.logprobs.len() as u32;
         if self.versions.last().is_none_or(|&(_, last)| last != version) {
             self.versions.push((index, version));
+        }
+        if let Some(Listener { tokens, .. }) = &self.listener {
+            let Draw { id, logprob, .. } = draw;
+            // Whoever only waits for the end does not listen any more.
+            let _ = tokens.send(StreamedToken { id, logprob, version, most_probable });
         }
         self.ids.push(draw.id);
         self.logprobs.push(draw.logprob);

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::adapters::{AdaptedRows, AdapterName, AdapterWeights};
 use super::audited::GemmRows;
 use super::config::{EngineConfig, EngineObserver, EngineWork};
+use super::distribution::Distribution;
 use super::forward::{Forward, Row};
 use super::kv::{KvPool, Slab, pages_needed};
 use super::prefix::{Match, common};
@@ -24,8 +25,9 @@ use super::prefixes::{Owner, PrefixCaches};
 use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampler};
 use super::scoring::{ScoreQueue, ScoreSubmission, Serving, Turn};
-use super::sequence::{Reply, Sequence};
+use super::sequence::{Reply, Sequence, Submitted};
 use super::stats::{EngineStats, SharedStats};
+use super::streaming::Listener;
 use super::weights::Weights;
 use crate::ModelConfig;
 use crate::error::TorchError;
@@ -35,6 +37,8 @@ use crate::turns::{EngineTurns, Turns};
 #[derive(Debug)]
 pub(super) struct Submission {
     pub(super) request: GenerateRequest,
+    /// Who hears of each token, if anybody does.
+    pub(super) listener: Option<Listener>,
     pub(super) reply: Reply,
     /// Its place in the queue, free again once it runs.
     pub(super) place: OwnedSemaphorePermit,
@@ -98,7 +102,8 @@ pub(super) struct Worker {
     /// The first row behind those of each adapter of the step, in order.
     spans: Vec<(Owner, usize)>,
     picks: Vec<Pick>,
-    draws: Vec<Option<Draw>>,
+    draws: Vec<(Option<Draw>, Vec<(u32, f32)>)>,
+    distribution: Distribution,
     /// Sequences admitted so far.
     admitted: u64,
     /// Rows of each running sequence in a step.
@@ -155,6 +160,7 @@ impl Worker {
             rows: Vec::with_capacity(rows),
             picks: Vec::new(),
             draws: Vec::new(),
+            distribution: Distribution::default(),
             config,
             model,
             weights,
@@ -343,12 +349,13 @@ impl Worker {
                 Admission::NoRoom => break,
                 Admission::Now(slab, hidden) => {
                     let Some(submission) = self.waiting.remove(index) else { break };
-                    drop(submission.place);
                     self.stats.reused_prompt_rows += slab.len() as u64;
-                    let (request, reply) = (submission.request, submission.reply);
+                    let Submission { request, listener, reply, place } = submission;
+                    drop(place);
+                    let submitted = Submitted { request, listener, reply };
                     let place = self.running.partition_point(|other| other.owner <= owner);
                     let sequence =
-                        Sequence::new(request, most_tokens, reply, slab, hidden, version, self.admitted);
+                        Sequence::new(submitted, most_tokens, slab, hidden, version, self.admitted);
                     self.admitted += 1;
                     self.running.insert(place, sequence);
                 }
@@ -449,13 +456,24 @@ impl Worker {
         self.forward.logits(&self.weights, self.picks.len(), |place, logits| {
             let sequence = &self.running[self.picks[place].sequence];
             let position = sequence.ids.len() as u64;
-            self.draws.push(self.sampler.draw(logits, &sequence.sampling, position));
+            let draw = self.sampler.draw(logits, &sequence.sampling, position);
+            let wanted = sequence.most_probable();
+            // Greedy tokens have the log-probabilities of temperature 1.
+            let temperature =
+                if sequence.sampling.temperature > 0.0 { sequence.sampling.temperature } else { 1.0 };
+            let most_probable = match wanted > 0 && self.distribution.of(logits, temperature) {
+                true => self.distribution.most_probable(logits, wanted),
+                false => Vec::new(),
+            };
+            self.draws.push((draw, most_probable));
         })?;
-        for (pick, &draw) in self.picks.iter().zip(&self.draws) {
+        let mut draws = std::mem::take(&mut self.draws);
+        for (pick, (draw, most_probable)) in self.picks.iter().zip(draws.drain(..)) {
             let version = self.version_of(&self.running[pick.sequence].owner);
-            self.running[pick.sequence].push(draw, version.unwrap_or_default());
+            self.running[pick.sequence].push(draw, most_probable, version.unwrap_or_default());
             self.stats.sampled_tokens += u64::from(draw.is_some());
         }
+        self.draws = draws;
         self.stats.steps += 1;
         self.finish();
         Ok(())

@@ -10,5 +10,6 @@ mod learner;
 mod objectives;
 mod policy;
 mod scoring;
+mod streaming;
 mod tokenizer;
 mod trl;

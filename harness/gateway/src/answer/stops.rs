@@ -1,0 +1,125 @@
+//! Texts that end an answer.
+//!
+//! I1. The answer ends where the first of them is complete, and has what stands before it; of several that are complete at the same
+//! place the longest counts. I2. However the text is cut, the same comes out. I3. Held back is only what may be the beginning of one.
+
+/// Looks for the texts that end an answer.
+#[derive(Debug)]
+pub struct StopScanner {
+    /// The longest first.
+    stops: Vec<String>,
+    held: String,
+    is_stopped: bool,
+}
+
+impl StopScanner {
+    /// A scanner for these; empty ones count for nothing.
+    #[must_use]
+    pub fn new(stops: &[String]) -> Self {
+        let mut stops: Vec<String> = stops.iter().filter(|stop| !stop.is_empty()).cloned().collect();
+        stops.sort_by_key(|stop| std::cmp::Reverse(stop.len()));
+        Self { stops, held: String::new(), is_stopped: false }
+    }
+
+    /// Takes text and gives what belongs to the answer for sure. Behind the end there is nothing any more.
+    pub fn push(&mut self, text: &str) -> String {
+        if self.is_stopped {
+            return String::new();
+        }
+        if self.stops.is_empty() {
+            return text.to_owned();
+        }
+        let mut released = String::new();
+        for char in text.chars() {
+            self.held.push(char);
+            if let Some(stop) = self.stops.iter().find(|stop| self.held.ends_with(stop.as_str())) {
+                released.push_str(&self.held[..self.held.len() - stop.len()]);
+                self.held.clear();
+                self.is_stopped = true;
+                return released;
+            }
+            let sure = self.held.len() - self.longest_beginning();
+            released.extend(self.held.drain(..sure));
+        }
+        released
+    }
+
+    /// Whether one of them has come.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// What was held back, at the end of the text.
+    #[must_use]
+    pub fn end(self) -> String {
+        self.held
+    }
+
+    /// Bytes at the end of what is held that one of them begins with.
+    fn longest_beginning(&self) -> usize {
+        let starts = self.held.char_indices().map(|(at, _)| at);
+        let is_beginning = |at: &usize| self.stops.iter().any(|stop| stop.starts_with(&self.held[*at..]));
+        starts.into_iter().find(is_beginning).map_or(0, |at| self.held.len() - at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(stops: &[&str], pieces: &[&str]) -> (String, bool) {
+        let stops: Vec<String> = stops.iter().map(|stop| (*stop).to_owned()).collect();
+        let mut scanner = StopScanner::new(&stops);
+        let mut text: String = pieces.iter().map(|piece| scanner.push(piece)).collect();
+        let is_stopped = scanner.is_stopped();
+        text += &scanner.end();
+        (text, is_stopped)
+    }
+
+    fn check(stops: &[&str], pieces: &[&str], expected: &str, stopped: bool) {
+        assert_eq!(run(stops, pieces), (expected.to_owned(), stopped), "{stops:?} {pieces:?}");
+    }
+
+    #[test]
+    fn answers_end_before_the_first_complete_one() {
+        check(&[], &["a", "b"], "ab", false);
+        check(&[""], &["ab"], "ab", false);
+        check(&["."], &["One. Two."], "One", true);
+        check(&["END", "N"], &["the E", "ND"], "the E", true);
+        check(&["ND", "END"], &["the E", "ND"], "the ", true);
+        check(&["aab"], &["aa", "aab!"], "aa", true);
+        check(&["##"], &["a#", "b", "#"], "a#b#", false);
+        check(&["ä!"], &["xä", "!y"], "x", true);
+    }
+
+    #[test]
+    fn only_a_beginning_is_held_back() {
+        let mut scanner = StopScanner::new(&["STOP".to_owned()]);
+        assert_eq!(scanner.push("abST"), "ab");
+        assert_eq!(scanner.push("A"), "STA");
+        assert_eq!(scanner.push("STOPx"), "");
+        assert_eq!(scanner.push("more"), "");
+        assert_eq!(scanner.end(), "");
+    }
+
+    proptest! {
+        /// I1, I2.
+        #[test]
+        fn cuts_do_not_matter(text in "[abä]{0,30}", stops in proptest::collection::vec("[abä]{1,3}", 0..4), cut in 1..5usize) {
+            let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+            let chars: Vec<char> = text.chars().collect();
+            let pieces: Vec<String> = chars.chunks(cut).map(|chars| chars.iter().collect()).collect();
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
+            let mut first = ends.filter_map(|end| {
+                let done = stops.iter().filter(|stop| text[..end].ends_with(**stop));
+                done.map(|stop| end - stop.len()).min()
+            });
+            let expected = first.next().map_or((text.clone(), false), |at| (text[..at].to_owned(), true));
+            prop_assert_eq!(run(&stops, &pieces), expected);
+        }
+    }
+}
