@@ -4,6 +4,12 @@
 
 mod captures;
 mod client;
+mod ledger_child;
+mod ledger_crash;
+mod ledger_deletion;
+mod ledger_files;
+mod ledger_learning;
+mod ledger_properties;
 mod ledger_scenes;
 mod properties;
 mod recording;

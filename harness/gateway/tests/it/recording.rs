@@ -1,6 +1,7 @@
 //! A recorder in a folder of its own, at a time of its own, and what its file has in it.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -76,13 +77,16 @@ impl Chat {
         self.handle().answered(request, answer(text)).await.unwrap();
     }
 
-    /// Whether the words are anywhere in the ledger's files.
+    /// Whether the words are anywhere in the ledger's files. Another process looks: this one would lose `SQLite`'s locks by
+    /// closing a file.
     pub(crate) fn has_on_disk(&self, words: &str) -> bool {
-        let has = |path: &Path| {
-            let bytes = std::fs::read(path).unwrap();
-            bytes.windows(words.len()).any(|window| window == words.as_bytes())
-        };
-        std::fs::read_dir(self.folder.path()).unwrap().any(|entry| has(&entry.unwrap().path()))
+        let found =
+            Command::new("grep").args(["-rqaF", "-e", words]).arg(self.folder.path()).status().unwrap();
+        match found.code() {
+            Some(0) => true,
+            Some(1) => false,
+            other => panic!("grep ended with {other:?}"),
+        }
     }
 
     /// All rows but those of `SQLite` itself, as text.
