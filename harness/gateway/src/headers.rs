@@ -17,6 +17,10 @@ pub const SESSION_END_HEADER: &str = "x-clawrl-session-end";
 /// OpenClaw's own, with `compat.sendSessionAffinityHeaders`: `<session>:<epoch>` in both.
 const AFFINITY_HEADERS: [&str; 2] = ["x-session-affinity", "session_id"];
 
+/// Ours.
+const LINKING_HEADERS: [&str; 5] =
+    [SESSION_HEADER, EPOCH_HEADER, TURN_HEADER, TRIGGER_HEADER, SESSION_END_HEADER];
+
 /// Names and values, in the order they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
@@ -44,6 +48,20 @@ impl Headers {
         }
     }
 
+    /// Those that linking reads: all that it can know of the rest is that they are there.
+    pub(crate) fn of_linking(&self) -> Self {
+        let is_read = |name: &str| {
+            let names = LINKING_HEADERS.iter().chain(&AFFINITY_HEADERS);
+            names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self(self.0.iter().filter(|(name, _)| is_read(name)).cloned().collect())
+    }
+
+    /// Names and values, in the order they came.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     pub(crate) fn ends_session(&self) -> bool {
         self.get(SESSION_END_HEADER).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
@@ -66,6 +84,13 @@ mod tests {
         check(&[("session_id", ":3")], Some((":3", None)));
         check(&[("session_id", "s1:99999999999999999999999")], Some(("s1:99999999999999999999999", None)));
         check(&[("x-client-request-id", "93db:0")], None);
+    }
+
+    #[test]
+    fn headers_of_linking_are_those_that_are_read() {
+        let all = [("X-Clawrl-Session", "a"), ("authorization", "secret"), ("session_id", "b:1")];
+        let kept: Headers = [all[0], all[2]].into_iter().collect();
+        assert_eq!(Headers::from_iter(all).of_linking(), kept);
     }
 
     #[test]

@@ -6,19 +6,19 @@
 use std::fmt;
 
 /// Who talks. Keys map to users; nothing of one user ever links to anything of another.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct UserId(pub String);
 
 /// A request as received, numbered by whoever records it. No two requests have the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct RequestId(pub u64);
 
 /// A conversation, from its opening to its end, called by its first request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct SessionId(pub RequestId);
 
 /// What was asked once, however often it was requested, called by its first request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct TurnId(pub RequestId);
 
 impl fmt::Display for UserId {

@@ -1,9 +1,12 @@
-//! Personal chat, as far as it needs no server: what a chat client's request says, and how requests make turns with
-//! their next states.
+//! Personal chat, as far as it needs no server: what a chat client's request says, how requests make turns with their
+//! next states, and the ledger in which all of that is kept.
 //!
 //! [`Lineages`] is told what happened (a request arrived, it was answered, it failed) and says what follows from it,
 //! as [`Event`]s. No I/O, no clock, no thread: whoever owns it gives it time and keeps what it says. How turns are
 //! linked, and by what evidence, is described in `harness/docs/gateway/turns.md`.
+//!
+//! [`Recorder`] is who owns it: a thread with the ledger, a SQLite file, that says of an answer that it is recorded when
+//! it is. What it keeps is described in `harness/docs/gateway/ledger.md`.
 
 mod answer;
 mod claim;
@@ -12,10 +15,12 @@ mod headers;
 mod ids;
 mod keys;
 mod kind;
+mod ledger;
 mod linking;
 mod message;
 mod openclaw;
 mod reaction;
+mod recorder;
 mod reply;
 mod request;
 
@@ -26,11 +31,22 @@ pub use headers::{EPOCH_HEADER, Headers, SESSION_END_HEADER, SESSION_HEADER, TRI
 pub use ids::{RequestId, SessionId, TurnId, UserId};
 pub use keys::{KeyError, Keys};
 pub use kind::{Doubt, SideMark, TurnKind};
+pub use ledger::{
+    Adapter, AnswerView, Deleted, Deletion, FeedbackView, FileFlaw, Finish, LedgerError, NewReward,
+    NewSample, NewUpdate, NewVote, NextStateView, Page, Reconciled, RequestView, RewardView, SampleId,
+    SampleView, SessionView, Taken, TakenSample, Thing, TurnLine, TurnView, UpdateId, UpdateView, UserView,
+    VoteView,
+};
 pub use linking::{
     Arrival, Closing, EpochEnd, Event, Lineages, LinkConfig, LinkError, Match, NewMessage, NewMessageKind,
     NextState, Unanswered,
 };
 pub use message::{Message, Role, Standing};
 pub use reaction::{Change, Reaction, Thumb};
+pub use recorder::{
+    Admitted, Clock, Exactness, Export, FeedbackId, FeedbackSource, FeedbackTarget, LedgerEvent, Live,
+    NewAnswer, NewChoice, NewFeedback, NewRequest, Recorder, RecorderHandle, RecorderSettings, RedactionRule,
+    RuleError, SamplingUsed, SystemClock, VersionSegment,
+};
 pub use reply::{Reply, ReplyCall};
 pub use request::{ChatRequest, MessageFlaw, RequestError};

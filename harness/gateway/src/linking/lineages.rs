@@ -196,6 +196,18 @@ impl Lineages {
         idle.into_iter().flat_map(|session| self.close_session(session, Closing::Idle)).collect()
     }
 
+    /// Ends a session at once and says nothing about it: what its requests said is not to be known any more. Answers that
+    /// are still waited for are then answers to nothing that is known. Whether it was open.
+    pub(crate) fn forget(&mut self, session: SessionId) -> bool {
+        self.waiting.retain(|_, waiting| waiting.session != session);
+        self.close_session(session, Closing::Endpoint).is_some()
+    }
+
+    /// The same sessions, under other settings.
+    pub(crate) fn with_config(self, config: LinkConfig) -> Self {
+        Self { config, ..self }
+    }
+
     /// Number of open sessions.
     #[must_use]
     pub fn open_sessions(&self) -> usize {

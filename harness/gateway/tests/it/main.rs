@@ -1,9 +1,17 @@
-//! Requests in, events out.
+//! Requests in, events out; and what is kept of them.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, helpers included")]
 
 mod captures;
 mod client;
+mod ledger_child;
+mod ledger_crash;
+mod ledger_deletion;
+mod ledger_files;
+mod ledger_learning;
+mod ledger_properties;
+mod ledger_scenes;
 mod properties;
+mod recording;
 mod scenes;
 mod told;

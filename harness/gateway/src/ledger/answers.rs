@@ -1,0 +1,174 @@
+//! Answers, and requests that end without one, as rows.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{LedgerError, Thing, numbers};
+use crate::{Reply, ReplyCall, RequestId, SessionId, TurnId, UserId};
+
+/// An answer, ready to be written.
+#[derive(Debug)]
+pub(crate) struct KeptAnswer {
+    pub(crate) choices: Vec<KeptChoice>,
+    pub(crate) prompt_ids: Option<Vec<u8>>,
+    pub(crate) adapter: Option<String>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) top_k: Option<u32>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) first_token_after_ms: Option<u64>,
+}
+
+/// One choice of it, as it is kept.
+#[derive(Debug)]
+pub(crate) struct KeptChoice {
+    pub(crate) text: String,
+    pub(crate) reasoning: Option<String>,
+    pub(crate) calls: Vec<ReplyCall>,
+    pub(crate) calls_json: String,
+    pub(crate) finish_reason: String,
+    pub(crate) redacted: String,
+    pub(crate) sampled_ids: Option<Vec<u8>>,
+    pub(crate) logprobs: Option<Vec<u8>>,
+    pub(crate) versions: String,
+    pub(crate) inexact: Option<String>,
+}
+
+impl KeptChoice {
+    /// As linking sees it.
+    pub(crate) fn reply(&self) -> Reply {
+        Reply { text: self.text.clone(), calls: self.calls.clone() }
+    }
+}
+
+/// A request that waits for its end.
+#[derive(Debug)]
+pub(crate) struct EndedRequest {
+    pub(crate) user: UserId,
+    pub(crate) session: SessionId,
+    pub(crate) turn: TurnId,
+    /// Why no answer to it can be trained.
+    unfit: Option<String>,
+    is_redacted: bool,
+    pub(crate) is_deleted: bool,
+}
+
+/// # Errors
+/// [`LedgerError::Unknown`], if no such request waits.
+pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<EndedRequest, LedgerError> {
+    let sql = "SELECT user, session, turn, kind, mark, redacted, deleted_ms IS NOT NULL FROM requests \
+               WHERE number = ?1 AND state = 'waiting'";
+    let read = |row: &rusqlite::Row<'_>| {
+        let (kind, mark): (String, Option<String>) = (row.get(3)?, row.get(4)?);
+        let mark = mark.unwrap_or_default();
+        let is_redacted = row.get::<_, String>(5)? != "{}";
+        let unfit = match kind.as_str() {
+            "main" if is_redacted => Some("the request was redacted".to_owned()),
+            "main" => None,
+            "side" => Some(format!("a side turn: {mark}")),
+            _ => Some(format!("not known to be a main turn: {mark}")),
+        };
+        Ok(EndedRequest {
+            user: UserId(row.get(0)?),
+            session: row.get(1)?,
+            turn: row.get(2)?,
+            unfit,
+            is_redacted,
+            is_deleted: row.get(6)?,
+        })
+    };
+    let found = connection.prepare_cached(sql)?.query_row([request], read).optional()?;
+    found.ok_or(LedgerError::Unknown(Thing::Request))
+}
+
+/// Writes an answer to `ended`; of a deleted request that it was answered, and no more.
+pub(crate) fn add(
+    connection: &Connection,
+    (request, ended): (RequestId, &EndedRequest),
+    kept: &KeptAnswer,
+    is_visible: bool,
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    let sql = "UPDATE requests SET state = ?2, ended_ms = ?3, first_token_after_ms = ?4, prompt_tokens = ?5, \
+               completion_tokens = ?6, prompt_ids = ?7 WHERE number = ?1";
+    // Of a request that was redacted, the tokens would give back what was taken out.
+    let prompt_ids = kept.prompt_ids.as_ref().filter(|_| !ended.is_deleted && !ended.is_redacted);
+    connection.prepare_cached(sql)?.execute(params![
+        request,
+        if is_visible { "answered" } else { "empty" },
+        at_ms,
+        kept.first_token_after_ms.map(numbers::to_sql),
+        numbers::to_sql(kept.prompt_tokens),
+        numbers::to_sql(kept.completion_tokens),
+        prompt_ids,
+    ])?;
+    if ended.is_deleted {
+        return Ok(());
+    }
+    for (place, choice) in kept.choices.iter().enumerate() {
+        let sql = "INSERT INTO answers (request, choice, text, reasoning, calls, finish_reason, redacted, sampled_ids, \
+                   logprobs, versions, adapter, temperature, top_p, top_k, seed, exact, inexact) VALUES (?1, ?2, ?3, \
+                   ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+        let inexact = ended.unfit.as_ref().or(choice.inexact.as_ref());
+        connection.prepare_cached(sql)?.execute(params![
+            request,
+            numbers::to_sql(place as u64),
+            choice.text,
+            choice.reasoning,
+            choice.calls_json,
+            choice.finish_reason,
+            choice.redacted,
+            choice.sampled_ids,
+            choice.logprobs,
+            choice.versions,
+            kept.adapter,
+            kept.temperature,
+            kept.top_p,
+            kept.top_k,
+            kept.seed.map(u64::cast_signed),
+            inexact.is_none(),
+            inexact,
+        ])?;
+    }
+    Ok(())
+}
+
+/// Writes that a request has failed.
+pub(crate) fn fail(
+    connection: &Connection,
+    request: RequestId,
+    why: &str,
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    let sql = "UPDATE requests SET state = 'failed', reason = ?2, ended_ms = ?3 WHERE number = ?1";
+    connection.prepare_cached(sql)?.execute(params![request, why, at_ms])?;
+    Ok(())
+}
+
+/// What was answered to a request, as linking sees it.
+pub(crate) fn replies(connection: &Connection, request: RequestId) -> Result<Vec<Reply>, LedgerError> {
+    let sql = "SELECT text, calls FROM answers WHERE request = ?1 ORDER BY choice";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([request], |row| {
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?))
+    })?;
+    let mut replies = Vec::new();
+    for row in rows {
+        let (text, calls) = row?;
+        let calls = calls.as_deref().map_or(Ok(Vec::new()), read_calls)?;
+        replies.push(Reply { text: text.unwrap_or_default(), calls });
+    }
+    Ok(replies)
+}
+
+fn read_calls(json: &str) -> Result<Vec<ReplyCall>, LedgerError> {
+    let calls: Vec<serde_json::Value> = super::words::read_json(json)?;
+    let field = |call: &serde_json::Value, name: &str| call[name].as_str().unwrap_or_default().to_owned();
+    let read = |call: &serde_json::Value| ReplyCall {
+        id: field(call, "id"),
+        name: field(call, "name"),
+        arguments: field(call, "arguments"),
+    };
+    Ok(calls.iter().map(read).collect())
+}

@@ -1,0 +1,100 @@
+//! Requests that arrive, as rows.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+
+use super::{LedgerError, events, numbers, words};
+use crate::{ChatRequest, Event, Headers, RequestId, SessionId, TurnId, TurnKind, UserId};
+
+/// A request, ready to be written.
+#[derive(Debug)]
+pub(crate) struct KeptRequest {
+    pub(crate) user: UserId,
+    pub(crate) endpoint: &'static str,
+    /// Those that linking reads.
+    pub(crate) headers: Headers,
+    pub(crate) headers_json: String,
+    /// As it is kept: what linking sees.
+    pub(crate) request: Arc<ChatRequest>,
+    /// Compressed.
+    pub(crate) body: Vec<u8>,
+    pub(crate) body_bytes: usize,
+    pub(crate) body_sha256: Vec<u8>,
+    pub(crate) redacted: String,
+    pub(crate) model: String,
+    pub(crate) sampling: String,
+}
+
+/// Where a request belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Linked {
+    pub(crate) session: SessionId,
+    pub(crate) turn: TurnId,
+    pub(crate) kind: TurnKind,
+    pub(crate) is_retry: bool,
+}
+
+impl Linked {
+    /// By what followed from the arrival of `request`.
+    pub(crate) fn of(request: RequestId, events: &[Event]) -> Option<Self> {
+        events.iter().find_map(|event| match event {
+            Event::TurnOpened { turn, session, kind, .. } if turn.0 == request => {
+                Some(Self { session: *session, turn: *turn, kind: kind.clone(), is_retry: false })
+            }
+            Event::Retry { turn, session, request: again, kind } if *again == request => {
+                Some(Self { session: *session, turn: *turn, kind: kind.clone(), is_retry: true })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// A user, from their first request on.
+pub(crate) fn add_user(connection: &Connection, user: &UserId, at_ms: i64) -> Result<(), LedgerError> {
+    let sql = "INSERT INTO users (id, created_ms) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![user.0, at_ms])?;
+    Ok(())
+}
+
+/// Writes a request and what followed from its arrival.
+pub(crate) fn add(
+    connection: &Connection,
+    (request, linked): (RequestId, &Linked),
+    kept: &KeptRequest,
+    events: &[Event],
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    add_user(connection, &kept.user, at_ms)?;
+    let (kind, mark) = words::kind(&linked.kind);
+    let sql = "INSERT INTO requests (number, user, endpoint, received_ms, headers, body, body_bytes, body_sha256, \
+               redacted, model, sampling, session, turn, kind, mark, is_retry, state) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 'waiting')";
+    connection.prepare_cached(sql)?.execute(params![
+        request,
+        kept.user.0,
+        kept.endpoint,
+        at_ms,
+        kept.headers_json,
+        kept.body,
+        numbers::to_sql(kept.body_bytes as u64),
+        kept.body_sha256,
+        kept.redacted,
+        kept.model,
+        kept.sampling,
+        linked.session,
+        linked.turn,
+        kind,
+        mark,
+        linked.is_retry,
+    ])?;
+    events::add_happening(connection, linked.session, "arrived", Some(request), at_ms)?;
+    events::add_all(connection, &kept.user, events, at_ms)
+}
+
+/// The number that the next request gets: higher than any that was ever given, deleted or not.
+pub(crate) fn next_number(connection: &Connection) -> Result<u64, LedgerError> {
+    let sql = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'requests'), 0)";
+    let last: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(numbers::from_sql(last) + 1)
+}

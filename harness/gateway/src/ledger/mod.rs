@@ -1,0 +1,45 @@
+//! Chat's record and ledger: a SQLite file, what is written to it and what is read from it. One writer
+//! ([`Recorder`](crate::Recorder)) owns it; what is kept, and for how long, is described in
+//! `harness/docs/gateway/ledger.md`.
+
+mod answers;
+mod arrivals;
+mod blobs;
+mod deletion;
+mod error;
+mod events;
+mod feedback;
+mod file;
+mod learning;
+mod numbers;
+mod reading;
+mod replay;
+mod trained;
+mod updates;
+mod views;
+mod words;
+
+pub use deletion::{Deleted, Deletion};
+pub use error::{FileFlaw, LedgerError, Thing};
+pub use learning::{NewReward, NewSample, NewVote, SampleId};
+pub use trained::Reconciled;
+pub use updates::{Adapter, Finish, NewUpdate, Taken, TakenSample, UpdateId};
+pub use views::{
+    AnswerView, FeedbackView, NextStateView, Page, RequestView, RewardView, SampleView, SessionView,
+    TurnLine, TurnView, UpdateView, UserView, VoteView,
+};
+
+pub(crate) use answers::{
+    EndedRequest, KeptAnswer, KeptChoice, add as add_answer, fail as fail_request, waiting as waiting_request,
+};
+pub(crate) use arrivals::{KeptRequest, Linked, add as add_request, add_user, next_number};
+pub(crate) use blobs::{compress, ids, logprobs};
+pub(crate) use deletion::delete;
+pub(crate) use events::{add_all as add_events, add_happening, close as close_session, set_answered};
+pub(crate) use feedback::{KeptFeedback, add as add_feedback, target as feedback_target};
+pub(crate) use file::{Lock, create, open_reader, open_writer};
+pub(crate) use learning::{add_sample, add_vote, drop_sample, set_reward};
+pub(crate) use reading::{session, sessions, turn, turn_after, turn_owner, user};
+pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
+pub(crate) use trained::reconcile;
+pub(crate) use updates::{finish, take};

@@ -1,0 +1,236 @@
+//! Updates of an adapter, and the samples that they take.
+//!
+//! I1. A sample is in at most one update at a time, and trained at most once: a unique index of the ledger forbids
+//! anything else. I2. Every update has its samples on record, and every sample its updates. I3. What is asked twice, by the
+//! same key or number, is done once. I4. Samples of a deleted turn, and of somebody who does not share, are not taken for
+//! what is shared.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{LedgerError, SampleId, Thing, blobs, numbers, words};
+use crate::{RequestId, TurnId, UserId, VersionSegment};
+
+/// Number of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct UpdateId(pub u64);
+
+/// What is trained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// Its name.
+    pub name: String,
+    /// Whose turns train it; those of all who share, where it is nobody's.
+    pub owner: Option<UserId>,
+}
+
+/// An update that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewUpdate {
+    /// By which whoever trains finds it again after a crash.
+    pub key: String,
+    /// What is trained.
+    pub adapter: Adapter,
+    /// What is maximised, by its name.
+    pub objective: String,
+    /// Of the weights that it begins with.
+    pub version: u64,
+    /// Number of samples at most.
+    pub limit: u32,
+}
+
+/// An update and what it takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    /// The update.
+    pub update: UpdateId,
+    /// Oldest first. Where there are none, there is no use in going on: the update is to be rejected.
+    pub samples: Vec<TakenSample>,
+}
+
+/// A sample with all that training needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TakenSample {
+    /// The sample.
+    pub sample: SampleId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The request that was answered.
+    pub request: RequestId,
+    /// Which choice, from 0.
+    pub choice: u32,
+    /// What it is worth.
+    pub reward: f64,
+    /// What the policy should have known.
+    pub hint: Option<String>,
+    /// Tokens as fed.
+    pub prompt_ids: Vec<u32>,
+    /// Tokens as sampled.
+    pub sampled_ids: Vec<u32>,
+    /// The natural logarithm of each one's probability when it was sampled.
+    pub logprobs: Vec<f32>,
+    /// Which version sampled which of them.
+    pub versions: Vec<VersionSegment>,
+}
+
+/// How an update ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finish {
+    /// Its version is in use. Its samples are trained.
+    Accepted {
+        /// The version that it made.
+        version: u64,
+        /// How often training went on from an older version before.
+        branch: u64,
+        /// Path of the checkpoint, if there is one.
+        checkpoint: Option<String>,
+        /// Figures by name.
+        metrics: BTreeMap<String, f64>,
+    },
+    /// The gate has refused it. Its samples are not tried again.
+    Rejected {
+        /// Why.
+        reasons: Vec<String>,
+        /// Figures by name.
+        metrics: BTreeMap<String, f64>,
+    },
+    /// It came to nothing. Its samples wait again.
+    Returned {
+        /// Why.
+        reasons: Vec<String>,
+    },
+}
+
+/// Begins an update with the samples that wait, or says what one took that has begun.
+pub(crate) fn take(connection: &Connection, new: &NewUpdate, at_ms: i64) -> Result<Taken, LedgerError> {
+    let known = "SELECT id FROM updates WHERE key = ?1";
+    let known: Option<i64> =
+        connection.prepare_cached(known)?.query_row([&new.key], |row| row.get(0)).optional()?;
+    if let Some(id) = known {
+        return taken(connection, id);
+    }
+    let sql = "INSERT INTO updates (key, adapter, objective, version_before, state, reasons, metrics, began_ms) \
+               VALUES (?1, ?2, ?3, ?4, 'running', '[]', '{}', ?5)";
+    let NewUpdate { key, adapter, objective, version, limit } = new;
+    let version = numbers::to_sql(*version);
+    connection.prepare_cached(sql)?.execute(params![key, adapter.name, objective, version, at_ms])?;
+    let id = connection.last_insert_rowid();
+    let sql = "INSERT INTO update_samples (\"update\", sample, outcome) \
+               SELECT ?1, s.id, 'taken' FROM samples s JOIN turns t ON t.id = s.turn JOIN users u ON u.id = s.user \
+               WHERE s.state = 'waiting' AND t.deleted_ms IS NULL \
+               AND (s.user = ?2 OR (?2 IS NULL AND u.shares = 1)) ORDER BY s.id LIMIT ?3";
+    let owner = adapter.owner.as_ref().map(|owner| &owner.0);
+    connection.prepare_cached(sql)?.execute(params![id, owner, limit])?;
+    set_samples(connection, id, "taken", at_ms)?;
+    taken(connection, id)
+}
+
+/// Puts the samples of an update that have `state` as their outcome into it.
+fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) -> Result<(), LedgerError> {
+    let sql = "UPDATE samples SET state = ?2, at_ms = ?3, reason = NULL WHERE id IN \
+               (SELECT sample FROM update_samples WHERE \"update\" = ?1 AND outcome = ?2)";
+    connection.prepare_cached(sql)?.execute(params![update, state, at_ms])?;
+    Ok(())
+}
+
+fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
+    let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, r.prompt_ids, a.sampled_ids, a.logprobs, \
+               a.versions FROM update_samples o JOIN samples s ON s.id = o.sample \
+               JOIN requests r ON r.number = s.request \
+               JOIN answers a ON a.request = s.request AND a.choice = s.choice \
+               WHERE o.\"update\" = ?1 AND o.outcome = 'taken' AND a.exact = 1 ORDER BY s.id";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([update])?;
+    let mut samples = Vec::new();
+    while let Some(row) = rows.next()? {
+        let blob =
+            |column: usize| Ok::<_, LedgerError>(row.get::<_, Option<Vec<u8>>>(column)?.unwrap_or_default());
+        let ids = |blob: Vec<u8>| if blob.is_empty() { Ok(Vec::new()) } else { blobs::read_ids(&blob) };
+        let versions: Vec<(usize, u64)> = words::read_json(&row.get::<_, String>(9)?)?;
+        samples.push(TakenSample {
+            sample: SampleId(numbers::from_sql(row.get(0)?)),
+            turn: row.get(1)?,
+            request: row.get(2)?,
+            choice: row.get(3)?,
+            reward: row.get(4)?,
+            hint: row.get(5)?,
+            prompt_ids: ids(blob(6)?)?,
+            sampled_ids: ids(blob(7)?)?,
+            logprobs: blobs::read_logprobs(&blob(8)?),
+            versions: versions
+                .into_iter()
+                .map(|(first, version)| VersionSegment { first, version })
+                .collect(),
+        });
+    }
+    Ok(Taken { update: UpdateId(numbers::from_sql(update)), samples })
+}
+
+/// # Errors
+/// [`LedgerError::Unknown`]; [`LedgerError::Refused`], if it has ended otherwise before, or the version is another one's.
+pub(crate) fn finish(
+    connection: &Connection,
+    update: UpdateId,
+    finish: &Finish,
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    let id = numbers::to_sql(update.0);
+    let sql = "SELECT state, version_after, adapter, version_before FROM updates WHERE id = ?1";
+    let read = |row: &rusqlite::Row<'_>| {
+        let version = row.get::<_, Option<i64>>(1)?;
+        Ok((row.get::<_, String>(0)?, version, row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
+    };
+    let found = connection.prepare_cached(sql)?.query_row([id], read).optional()?;
+    let (state, known, adapter, before) = found.ok_or(LedgerError::Unknown(Thing::Update))?;
+    let (wanted, outcome, version, reasons, metrics) = match finish {
+        Finish::Accepted { version, metrics, .. } => {
+            ("accepted", "trained", Some(numbers::to_sql(*version)), &Vec::new(), metrics)
+        }
+        Finish::Rejected { reasons, metrics } => ("rejected", "rejected", None, reasons, metrics),
+        Finish::Returned { reasons } => ("rejected", "returned", None, reasons, &BTreeMap::new()),
+    };
+    if state == wanted && known == version {
+        return Ok(());
+    }
+    if state != "running" {
+        return Err(LedgerError::Refused(format!("the update {} is {state} already", update.0)));
+    }
+    if let Finish::Accepted { branch, checkpoint, .. } = finish {
+        let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
+                   VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6) ON CONFLICT (adapter, version) DO UPDATE \
+                   SET parent = ?3, branch = ?4, accepted = 1, checkpoint = ?5, at_ms = ?6 WHERE accepted = 0";
+        let branch = numbers::to_sql(*branch);
+        let mut statement = connection.prepare_cached(sql)?;
+        if statement.execute(params![adapter, version, before, branch, checkpoint, at_ms])? == 0 {
+            return Err(LedgerError::Refused(format!("{adapter} has another version of that number")));
+        }
+    }
+    let sql = "UPDATE updates SET state = ?2, version_after = ?3, reasons = ?4, metrics = ?5, ended_ms = ?6 \
+               WHERE id = ?1";
+    let (reasons, metrics) = (words::json(reasons)?, words::json(metrics)?);
+    connection.prepare_cached(sql)?.execute(params![id, wanted, version, reasons, metrics, at_ms])?;
+    let sql = "UPDATE update_samples SET outcome = ?2 WHERE \"update\" = ?1 AND outcome = 'taken'";
+    connection.prepare_cached(sql)?.execute(params![id, outcome])?;
+    if outcome == "returned" {
+        wait_again(connection, "SELECT sample FROM update_samples WHERE \"update\" = ?1", params![id, at_ms])
+    } else {
+        set_samples(connection, id, outcome, at_ms)
+    }
+}
+
+/// Samples that were in an update wait again, but for those of deleted turns. The second parameter is the time.
+pub(crate) fn wait_again(
+    connection: &Connection,
+    samples: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<(), LedgerError> {
+    let is_deleted = "(SELECT deleted_ms IS NOT NULL FROM turns WHERE turns.id = samples.turn)";
+    let sql = format!(
+        "UPDATE samples SET at_ms = ?2, state = CASE WHEN {is_deleted} THEN 'dropped' ELSE 'waiting' END, \
+         reason = CASE WHEN {is_deleted} THEN 'deleted' END \
+         WHERE state IN ('taken', 'trained') AND id IN ({samples})"
+    );
+    connection.prepare_cached(&sql)?.execute(values)?;
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! What others record and read by.
+//!
+//! I1. What is answered is committed. I2. A future that is dropped takes nothing back: what was asked may be done. A request
+//! that was admitted to nobody fails. I3. What is asked for a user touches that user's rows alone.
+//!
+//! Errors: [`LedgerError::Unknown`] for what is not there or somebody else's; [`LedgerError::Storage`], after which the same
+//! call may work again; [`LedgerError::Ended`], when the recorder is gone.
+
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, mpsc};
+
+use super::job::{Call, Job};
+use super::live::LedgerEvent;
+use super::reader::{Export, Reader};
+use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, prepared};
+use crate::ledger;
+use crate::{
+    Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
+    RequestId, SampleId, SessionId, SessionView, Taken, TurnId, TurnView, UpdateId, UserId, UserView,
+};
+
+/// As many as there have to be; all of them reach the one thread.
+#[derive(Debug, Clone)]
+pub struct RecorderHandle {
+    /// Bounded by `RecorderSettings::waiting`.
+    jobs: mpsc::Sender<Box<dyn Job>>,
+    redaction: Redaction,
+    reader: Arc<Reader>,
+    live: broadcast::Sender<LedgerEvent>,
+}
+
+/// For what nobody has to end.
+fn nothing<T>(_: &T) -> Option<RequestId> {
+    None
+}
+
+impl RecorderHandle {
+    pub(crate) fn new(
+        jobs: mpsc::Sender<Box<dyn Job>>,
+        redaction: Redaction,
+        reader: Arc<Reader>,
+        live: broadcast::Sender<LedgerEvent>,
+    ) -> Self {
+        Self { jobs, redaction, reader, live }
+    }
+
+    /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if the body is not the JSON text of a request.
+    pub async fn arrived(&self, request: NewRequest) -> Result<Admitted, LedgerError> {
+        let kept = prepared::request(request, &self.redaction)?;
+        let work = move |desk: &mut Desk<'_>| desk.arrived(&kept);
+        self.call(work, |admitted: &Admitted| Some(admitted.request)).await
+    }
+
+    /// A request was answered. To be called before the client can know, and to be waited for.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Unknown`], if no such request waits.
+    pub async fn answered(&self, request: RequestId, answer: NewAnswer) -> Result<(), LedgerError> {
+        let kept = prepared::answer(answer, &self.redaction)?;
+        self.call(move |desk| desk.answered(request, &kept), nothing).await
+    }
+
+    /// A request was refused, has failed, or was cut. `why` is redacted, too.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Unknown`], if no such request waits.
+    pub async fn failed(&self, request: RequestId, why: &str) -> Result<(), LedgerError> {
+        let why = self.redaction.text(why, &mut std::collections::BTreeMap::new()).into_owned();
+        self.call(move |desk| desk.failed(request, &why), nothing).await
+    }
+
+    /// Somebody says what they think of an answer.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if a number is none that it may be.
+    pub async fn feedback(&self, user: &UserId, feedback: NewFeedback) -> Result<FeedbackId, LedgerError> {
+        let kept = prepared::feedback(&feedback, &self.redaction)?;
+        let user = user.clone();
+        self.call(move |desk| desk.feedback(&user, &kept), nothing).await
+    }
+
+    /// Ends a session, at once or with the last answer that is waited for.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Unknown`], if it is not open.
+    pub async fn close_session(&self, user: &UserId, session: SessionId) -> Result<(), LedgerError> {
+        let user = user.clone();
+        self.call(move |desk| desk.close_session(&user, session), nothing).await
+    }
+
+    /// Ends sessions in which nothing has happened for too long, as the thread does by itself from time to time; how many.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn expire(&self) -> Result<usize, LedgerError> {
+        self.call(|desk| desk.expire(), nothing).await
+    }
+
+    /// Whether a user's turns may train what all share.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn set_consent(&self, user: &UserId, shares: bool) -> Result<(), LedgerError> {
+        let user = user.clone();
+        self.call(move |desk| desk.set_consent(&user, shares), nothing).await
+    }
+
+    /// Deletes what a user said and was answered. When it returns, it is out of the file; where somebody reads at that
+    /// moment, it leaves the file's log as soon as they have done.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn delete(&self, user: &UserId, what: Deletion) -> Result<Deleted, LedgerError> {
+        let user = user.clone();
+        self.call(move |desk| desk.delete(&user, what), nothing).await
+    }
+
+    /// Records a judge's vote; whether it is new.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if its score is none.
+    pub async fn add_vote(&self, vote: NewVote) -> Result<bool, LedgerError> {
+        let work = move |desk: &mut Desk<'_>| {
+            let is_new = ledger::add_vote(desk.connection, &vote, desk.now_ms)?;
+            desk.judged(vote.turn)?;
+            Ok(is_new)
+        };
+        self.call(work, nothing).await
+    }
+
+    /// Sets what a turn is worth; the last time counts.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if it is no number.
+    pub async fn set_reward(&self, reward: NewReward) -> Result<(), LedgerError> {
+        let work = move |desk: &mut Desk<'_>| {
+            ledger::set_reward(desk.connection, &reward, desk.now_ms)?;
+            desk.judged(reward.turn)
+        };
+        self.call(work, nothing).await
+    }
+
+    /// Makes a sample of an answer, or says which one there is.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if the answer cannot be trained.
+    pub async fn add_sample(&self, sample: NewSample) -> Result<SampleId, LedgerError> {
+        let work = move |desk: &mut Desk<'_>| {
+            let (id, turn) = ledger::add_sample(desk.connection, &sample, desk.now_ms)?;
+            desk.judged(turn)?;
+            Ok(id)
+        };
+        self.call(work, nothing).await
+    }
+
+    /// Leaves a sample that waits out of training; whether it waited.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn drop_sample(&self, sample: SampleId, why: &str) -> Result<bool, LedgerError> {
+        let why = why.to_owned();
+        self.call(move |desk| ledger::drop_sample(desk.connection, sample, &why, desk.now_ms), nothing).await
+    }
+
+    /// Begins an update with samples that wait; the one that has begun, if there is one of that key.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn take(&self, update: NewUpdate) -> Result<Taken, LedgerError> {
+        self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms), nothing).await
+    }
+
+    /// Ends an update.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Refused`], if it has ended otherwise, or its version is another one's.
+    pub async fn finish(&self, update: UpdateId, finish: Finish) -> Result<(), LedgerError> {
+        self.call(move |desk| ledger::finish(desk.connection, update, &finish, desk.now_ms), nothing).await
+    }
+
+    /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
+    /// of `version` of `adapter` were trained on.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn reconcile(
+        &self,
+        adapter: &str,
+        version: u64,
+        samples: Vec<SampleId>,
+    ) -> Result<Reconciled, LedgerError> {
+        let adapter = adapter.to_owned();
+        let work = move |desk: &mut Desk<'_>| {
+            ledger::reconcile(desk.connection, (&adapter, version), &samples, desk.now_ms)
+        };
+        self.call(work, nothing).await
+    }
+
+    /// Sessions of a user, or of all, newest first.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn sessions(&self, user: Option<&UserId>, page: Page) -> Result<Vec<SessionView>, LedgerError> {
+        let user = user.cloned();
+        self.reader.ask(move |connection| ledger::sessions(connection, user.as_ref(), page)).await
+    }
+
+    /// A session with its turns.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn session(&self, user: &UserId, session: SessionId) -> Result<SessionView, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::session(connection, &user, session)).await
+    }
+
+    /// All that is known of a turn.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn turn(&self, user: &UserId, turn: TurnId) -> Result<TurnView, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::turn(connection, &user, turn)).await
+    }
+
+    /// What is known of a user.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn user(&self, user: &UserId) -> Result<UserView, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::user(connection, &user)).await
+    }
+
+    /// All that is known of a user's turns, line by line.
+    #[must_use]
+    pub fn export(&self, user: &UserId) -> Export {
+        Export::new(Arc::clone(&self.reader), user.clone())
+    }
+
+    /// What changes from now on. Who does not keep up misses some, and is told so.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<LedgerEvent> {
+        self.live.subscribe()
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError> + Send + 'static,
+        admitted: fn(&T) -> Option<RequestId>,
+    ) -> Result<T, LedgerError> {
+        let (call, done) = Call::new(work, admitted);
+        self.jobs.send(Box::new(call)).await.map_err(|_| LedgerError::Ended)?;
+        done.await.map_err(|_| LedgerError::Ended)?
+    }
+}

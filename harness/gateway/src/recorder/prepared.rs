@@ -1,0 +1,203 @@
+//! What is recorded, made ready by whoever tells it: redacted and compressed before it reaches the one thread that
+//! everybody waits for.
+//!
+//! I1. What a rule has matched in is kept without what gives the text back: no tokens, no log-probabilities, and it is
+//! not trained. I2. An answer whose numbers do not fit together is kept without being trained, and says so: nothing about
+//! learning may refuse a conversation.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::redaction::{Redacted, Redaction};
+use super::{Exactness, NewAnswer, NewChoice, NewFeedback, NewRequest};
+use crate::ledger::{self, KeptAnswer, KeptChoice, KeptFeedback, KeptRequest};
+use crate::{ChatRequest, Headers, LedgerError, ReplyCall, VersionSegment};
+
+/// # Errors
+/// [`LedgerError::Refused`], if the body is no request after its redaction: then it was none before.
+pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequest, LedgerError> {
+    let mut redacted = Redacted::new();
+    let raw = std::str::from_utf8(&new.raw).map_err(|error| LedgerError::Refused(error.to_string()))?;
+    let body = redaction.json(raw, &mut redacted);
+    let request = match &body {
+        None => new.body,
+        Some(body) => Arc::new(read(body)?),
+    };
+    let body = body.as_deref().unwrap_or(raw).as_bytes();
+    let headers = new.headers.of_linking();
+    let pairs = headers.pairs().iter();
+    let headers: Headers = pairs
+        .map(|(name, value)| (name.clone(), redaction.text(value, &mut redacted).into_owned()))
+        .collect();
+    // Both stand in the body too, where they are counted.
+    let mut again = Redacted::new();
+    let sampling = new.sampling.to_string();
+    let sampling = redaction.json(&sampling, &mut again).unwrap_or(sampling);
+    Ok(KeptRequest {
+        user: new.user,
+        endpoint: new.endpoint,
+        headers_json: json!(headers.pairs()).to_string(),
+        headers,
+        request,
+        body_bytes: body.len(),
+        body_sha256: Sha256::digest(body).to_vec(),
+        body: ledger::compress(body)?,
+        redacted: json!(redacted).to_string(),
+        model: redaction.text(&new.model, &mut again).into_owned(),
+        sampling,
+    })
+}
+
+fn read(body: &str) -> Result<ChatRequest, LedgerError> {
+    let value: Value = serde_json::from_str(body).map_err(|error| LedgerError::Refused(error.to_string()))?;
+    ChatRequest::parse(&value).map_err(|error| LedgerError::Refused(error.to_string()))
+}
+
+pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<KeptAnswer, LedgerError> {
+    let prompt_is_known = !new.prompt_ids.is_empty();
+    let choices = new.choices.into_iter().map(|new| choice(new, prompt_is_known, redaction));
+    let choices = choices.collect::<Result<_, _>>()?;
+    let prompt_ids = prompt_is_known.then(|| ledger::ids(&new.prompt_ids)).transpose()?;
+    Ok(KeptAnswer {
+        choices,
+        prompt_ids,
+        adapter: new.adapter,
+        temperature: new.sampling.temperature,
+        top_p: new.sampling.top_p,
+        top_k: new.sampling.top_k,
+        seed: new.sampling.seed,
+        prompt_tokens: new.prompt_tokens,
+        completion_tokens: new.completion_tokens,
+        first_token_after_ms: new.first_token_after_ms,
+    })
+}
+
+fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Result<KeptChoice, LedgerError> {
+    let mut redacted = Redacted::new();
+    let mut text = |text: &str| redaction.text(text, &mut redacted).into_owned();
+    let inexact = inexact(&new, prompt_is_known);
+    let kept_text = text(&new.text);
+    let reasoning = new.reasoning.as_deref().map(&mut text);
+    let calls: Vec<ReplyCall> = new
+        .calls
+        .into_iter()
+        .map(|call| ReplyCall { name: text(&call.name), arguments: text(&call.arguments), id: call.id })
+        .collect();
+    let is_whole = redacted.is_empty();
+    let call = |call: &ReplyCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
+    let has_ids = is_whole && !new.sampled_ids.is_empty();
+    Ok(KeptChoice {
+        calls_json: Value::from_iter(calls.iter().map(call)).to_string(),
+        text: kept_text,
+        reasoning,
+        calls,
+        finish_reason: new.finish_reason,
+        redacted: json!(redacted).to_string(),
+        sampled_ids: has_ids.then(|| ledger::ids(&new.sampled_ids)).transpose()?,
+        logprobs: has_ids.then(|| ledger::logprobs(&new.logprobs)),
+        versions: Value::from_iter(
+            new.versions.iter().map(|segment| json!([segment.first, segment.version])),
+        )
+        .to_string(),
+        inexact: if is_whole { inexact } else { Some("the answer was redacted".to_owned()) },
+    })
+}
+
+/// Why an answer cannot be trained, if it cannot.
+fn inexact(choice: &NewChoice, prompt_is_known: bool) -> Option<String> {
+    let why = match &choice.exact {
+        Exactness::NoIds => "the server behind the gateway tells no tokens",
+        Exactness::Truncated => "its sampling was truncated",
+        Exactness::Greedy => "it was not sampled: greedy",
+        Exactness::Other(why) => why,
+        Exactness::Exact if choice.sampled_ids.is_empty() => "its tokens are missing",
+        Exactness::Exact if !prompt_is_known => "the prompt's tokens are missing",
+        Exactness::Exact if choice.logprobs.len() != choice.sampled_ids.len() => {
+            "it has not one log-probability for each token"
+        }
+        Exactness::Exact if !choice.logprobs.iter().all(|logprob| logprob.is_finite()) => {
+            "a log-probability is no number"
+        }
+        Exactness::Exact if !are_segments(&choice.versions, choice.sampled_ids.len()) => {
+            "its versions are no segments of its tokens"
+        }
+        Exactness::Exact => return None,
+    };
+    Some(why.to_owned())
+}
+
+fn are_segments(versions: &[VersionSegment], tokens: usize) -> bool {
+    let rises = |pair: &[VersionSegment]| pair[0].first < pair[1].first && pair[0].version < pair[1].version;
+    versions.first().is_some_and(|segment| segment.first == 0)
+        && versions.last().is_some_and(|segment| segment.first < tokens)
+        && versions.windows(2).all(rises)
+}
+
+/// # Errors
+/// [`LedgerError::Refused`], if a number is none of those it may be.
+pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<KeptFeedback, LedgerError> {
+    if new.thumb.is_some_and(|thumb| !(-1..=1).contains(&thumb)) {
+        return Err(LedgerError::Refused("a thumb is -1, 0 or 1".to_owned()));
+    }
+    if new.score.is_some_and(|score| !score.is_finite()) {
+        return Err(LedgerError::Refused("a score is a finite number".to_owned()));
+    }
+    let text = new.text.as_deref().map(|text| redaction.text(text, &mut Redacted::new()).into_owned());
+    Ok(KeptFeedback { target: new.target, source: new.source, thumb: new.thumb, text, score: new.score })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut NewAnswer), expected: Option<&str>) {
+        let choice = NewChoice {
+            text: "hi".to_owned(),
+            sampled_ids: vec![1, 2, 3],
+            logprobs: vec![-0.5, -1.0, 0.0],
+            versions: vec![VersionSegment { first: 0, version: 3 }, VersionSegment { first: 2, version: 4 }],
+            exact: Exactness::Exact,
+            ..NewChoice::default()
+        };
+        let mut new = NewAnswer { choices: vec![choice], prompt_ids: vec![7], ..NewAnswer::default() };
+        change(&mut new);
+        let kept = answer(new, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!(kept.choices[0].inexact.as_deref(), expected);
+    }
+
+    #[test]
+    fn i2_numbers_that_do_not_fit_are_not_trained() {
+        check(|_| {}, None);
+        check(|new| new.prompt_ids.clear(), Some("the prompt's tokens are missing"));
+        check(|new| new.choices[0].sampled_ids.clear(), Some("its tokens are missing"));
+        check(
+            |new| new.choices[0].logprobs.truncate(2),
+            Some("it has not one log-probability for each token"),
+        );
+        check(|new| new.choices[0].logprobs[0] = f32::NAN, Some("a log-probability is no number"));
+        let segments = Some("its versions are no segments of its tokens");
+        check(|new| new.choices[0].versions.clear(), segments);
+        check(|new| new.choices[0].versions[1].first = 3, segments);
+        check(|new| new.choices[0].versions[1].version = 3, segments);
+        check(|new| new.choices[0].exact = Exactness::Greedy, Some("it was not sampled: greedy"));
+    }
+
+    #[test]
+    fn i1_what_was_redacted_has_no_tokens() {
+        check(
+            |new| new.choices[0].text = "sk-abcdefghijklmnopqrst".to_owned(),
+            Some("the answer was redacted"),
+        );
+        let choice = NewChoice {
+            reasoning: Some("sk-abcdefghijklmnopqrst".to_owned()),
+            sampled_ids: vec![1],
+            logprobs: vec![-1.0],
+            ..NewChoice::default()
+        };
+        let kept = super::choice(choice, true, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!((kept.sampled_ids, kept.logprobs), (None, None));
+        assert_eq!(kept.reasoning.as_deref(), Some("[redacted:sk-key]"));
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading beside the thread that writes, on a connection of its own: what is read never holds up what is written.
+//!
+//! I1. What one call returns is of one moment. I2. Nothing is held open between calls, so that a slow export keeps nothing
+//! from leaving the file.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::ledger;
+use crate::{LedgerError, RequestId, TurnId, UserId};
+
+/// The connection. Calls wait for each other.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    connection: Mutex<Connection>,
+}
+
+impl Reader {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection: Mutex::new(connection) }
+    }
+
+    /// Asks on a thread where that may take its time. Goes on to its end when its caller goes away.
+    pub(crate) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let reader = Arc::clone(self);
+        let asked = move || {
+            // Nothing of it is half done after a panic.
+            let connection = reader.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let moment = connection.unchecked_transaction()?;
+            question(&moment)
+        };
+        tokio::task::spawn_blocking(asked).await.map_err(|_| LedgerError::Ended)?
+    }
+}
+
+/// All that is known of a user, line by line: each is a JSON object, the first is `{"user": ..}`, the others are
+/// `{"turn": ..}`, oldest first.
+#[derive(Debug)]
+pub struct Export {
+    reader: Arc<Reader>,
+    user: UserId,
+    /// The last turn that was told; nothing before the first line.
+    after: Option<TurnId>,
+}
+
+impl Export {
+    pub(crate) fn new(reader: Arc<Reader>, user: UserId) -> Self {
+        Self { reader, user, after: None }
+    }
+
+    /// The next line, without its end; nothing behind the last. A user who is not known has no lines.
+    ///
+    /// # Errors
+    /// [`LedgerError::Storage`].
+    pub async fn next(&mut self) -> Result<Option<String>, LedgerError> {
+        let user = self.user.clone();
+        let Some(after) = self.after else {
+            let found = self.reader.ask(move |connection| ledger::user(connection, &user)).await;
+            self.after = Some(TurnId(RequestId(0)));
+            return match found {
+                Ok(user) => Ok(Some(json!({ "user": user }).to_string())),
+                Err(LedgerError::Unknown(_)) => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        let question = move |connection: &Connection| {
+            let Some(turn) = ledger::turn_after(connection, &user, after)? else { return Ok(None) };
+            Ok(Some((turn, ledger::turn(connection, &user, turn)?)))
+        };
+        let Some((turn, view)) = self.reader.ask(question).await? else { return Ok(None) };
+        self.after = Some(turn);
+        let line = serde_json::to_string(&view).map_err(|error| LedgerError::Storage(error.to_string()))?;
+        Ok(Some(format!("{{\"turn\":{line}}}")))
+    }
+}

@@ -1,0 +1,125 @@
+//! Whatever happens, and whenever the recorder is opened anew: the rows are those of one that was never closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clawrl_gateway::{Deletion, LedgerError, RequestId};
+use proptest::collection;
+use proptest::prelude::*;
+
+use crate::client::{self, Happening, Identity, What};
+use crate::recording::{self, Chat};
+use crate::told::user;
+
+/// What comes between two happenings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Between {
+    Nothing,
+    /// The recorder ends and is opened again.
+    End,
+    /// The same, after everybody has been quiet for long.
+    QuietAndEnd,
+    /// Ada has all of hers deleted.
+    Delete,
+}
+
+/// Rows after all of it. `is_opened`: the recorder is opened anew where it ends, rather than told what that does.
+async fn rows(happened: &[Happening], between: &[Between], is_opened: bool) -> Vec<String> {
+    let mut chat = Chat::new();
+    let mut numbers: BTreeMap<u64, RequestId> = BTreeMap::new();
+    let mut waiting: BTreeSet<RequestId> = BTreeSet::new();
+    for (happening, between) in happened.iter().zip(between.iter().cycle()) {
+        chat.pass(Duration::from_secs(1));
+        let number = |numbers: &BTreeMap<u64, RequestId>| numbers[&happening.request];
+        let ended = match &happening.what {
+            What::Arrived(headers, body) => {
+                let new = recording::asked_with(user(happening.user), headers.clone(), body);
+                let admitted = chat.handle().arrived(new).await.unwrap();
+                numbers.insert(happening.request, admitted.request);
+                waiting.insert(admitted.request);
+                Ok(())
+            }
+            What::Answered(reply) => {
+                waiting.remove(&number(&numbers));
+                chat.handle().answered(number(&numbers), recording::answer_of(reply)).await
+            }
+            What::Failed => {
+                waiting.remove(&number(&numbers));
+                chat.handle().failed(number(&numbers), "cut").await
+            }
+        };
+        // One that was waited for when the recorder ended has failed.
+        assert!(matches!(ended, Ok(()) | Err(LedgerError::Unknown(_))), "{ended:?}");
+        match between {
+            Between::Nothing => continue,
+            Between::Delete => {
+                chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
+                continue;
+            }
+            Between::End => {}
+            Between::QuietAndEnd => chat.pass(Duration::from_secs(1900)),
+        }
+        if is_opened {
+            chat.open().unwrap();
+        } else {
+            for request in std::mem::take(&mut waiting) {
+                chat.handle().failed(request, "the server ended").await.unwrap();
+            }
+            chat.handle().expire().await.unwrap();
+        }
+        waiting.clear();
+    }
+    chat.rows()
+}
+
+fn between() -> impl Strategy<Value = Between> {
+    prop_oneof![
+        6 => Just(Between::Nothing),
+        3 => Just(Between::End),
+        1 => Just(Between::QuietAndEnd),
+        1 => Just(Between::Delete),
+    ]
+}
+
+/// Two conversations, each in its order, mixed by `picks`.
+fn mixed(one: Vec<Happening>, other: Vec<Happening>, picks: &[bool]) -> Vec<Happening> {
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    let mut picks = picks.iter().cycle();
+    let mut mixed = Vec::new();
+    loop {
+        let next = match picks.next() {
+            Some(true) => one.next().or_else(|| other.next()),
+            _ => other.next().or_else(|| one.next()),
+        };
+        match next {
+            Some(next) => mixed.push(next),
+            None => return mixed,
+        }
+    }
+}
+
+proptest! {
+    // Each case writes two files to the disk.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn opening_anew_changes_no_row(
+        one in client::acts(),
+        other in client::acts(),
+        namings in (client::naming(), client::naming()),
+        is_one_user in any::<bool>(),
+        picks in collection::vec(any::<bool>(), 1..20),
+        between in collection::vec(between(), 1..12),
+    ) {
+        let name = if is_one_user { "ada" } else { "bob" };
+        let first = Identity { user: "ada", naming: namings.0, name: "s1" };
+        let second = Identity { user: name, naming: namings.1, name: "s2" };
+        let one = client::happenings(&first, &one, 1);
+        let other = client::happenings(&second, &other, 1000);
+        let happened = mixed(one, other, &picks);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let told = runtime.block_on(rows(&happened, &between, false));
+        let opened = runtime.block_on(rows(&happened, &between, true));
+        prop_assert_eq!(opened, told);
+    }
+}
