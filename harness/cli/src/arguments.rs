@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, env, help, import, ls, man, metrics, new, plan, policy, report, run, show,
-    train, validate,
+    clean, completions, doctor, env, help, import, ls, man, metrics, new, plan, policy, report, run, serve,
+    show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -34,6 +34,7 @@ enum Verb {
     Run(Box<run::Arguments>),
     Train(train::Arguments),
     Policy(policy::Arguments),
+    Serve(serve::Arguments),
     Validate(validate::Arguments),
     Env(env::Arguments),
     Plan(Box<plan::Arguments>),
@@ -72,6 +73,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Run(arguments) => run::run(&arguments, log),
         Verb::Train(arguments) => train::run(&arguments, log),
         Verb::Policy(arguments) => policy::run(&arguments, log),
+        Verb::Serve(arguments) => serve::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Env(arguments) => env::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),

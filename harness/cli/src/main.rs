@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod arguments;
+mod chat;
 mod command;
 mod driven;
 mod environment;

@@ -3,6 +3,7 @@
 //! `clawrl` hands over to it for what needs libtorch. The same modules as in `main.rs`, but for `training`.
 
 mod arguments;
+mod chat;
 mod command;
 mod driven;
 mod environment;

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clawrl_core::Policy;
+use clawrl_gateway::Backend;
 
 use crate::command::policy::{Diff, Init, Merge, Rollback, Versions};
 use crate::command::train::Arguments;
@@ -82,6 +83,11 @@ pub(crate) fn embedded_policy(
     _temperature_milli: u32,
     _max_new_tokens: u32,
 ) -> Result<Arc<dyn Policy>, Failure> {
+    Err(hand_over())
+}
+
+/// The model in a folder, for chat.
+pub(crate) fn embedded_backend(_folder: &Path, _name: &str) -> Result<Arc<dyn Backend>, Failure> {
     Err(hand_over())
 }
 

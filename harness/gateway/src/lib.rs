@@ -1,14 +1,16 @@
-//! Personal chat, as far as it needs no server: what a chat client's request says, how requests make turns with their
-//! next states, and the ledger in which all of that is kept.
+//! Personal chat: what a chat client's request says, how requests make turns with their next states, the ledger in which all of
+//! that is kept, and the API that is in front of it.
+//!
+//! [`Recorder`] is who owns the ledger: a thread with a SQLite file, that says of an answer that it is recorded when it is. What it
+//! keeps is described in `harness/docs/gateway/ledger.md`. [`Server`] is the API; who answers is a [`Backend`].
 //!
 //! [`Lineages`] is told what happened (a request arrived, it was answered, it failed) and says what follows from it,
 //! as [`Event`]s. No I/O, no clock, no thread: whoever owns it gives it time and keeps what it says. How turns are
 //! linked, and by what evidence, is described in `harness/docs/gateway/turns.md`.
-//!
-//! [`Recorder`] is who owns it: a thread with the ledger, a SQLite file, that says of an answer that it is recorded when
-//! it is. What it keeps is described in `harness/docs/gateway/ledger.md`.
 
 mod answer;
+mod api;
+mod backend;
 mod claim;
 mod digest;
 mod headers;
@@ -25,6 +27,10 @@ mod reply;
 mod request;
 
 pub use answer::{AnswerParser, AnswerPart, Reads, StopScanner, Utf8Assembly};
+pub use api::{Drained, Server, ServerSettings};
+pub use backend::{
+    Ask, Backend, BackendError, Begun, Delta, End, Piece, Prompt, Refusal, Sampling, Token, Usage,
+};
 pub use claim::Evidence;
 pub use digest::Digest;
 pub use headers::{EPOCH_HEADER, Headers, SESSION_END_HEADER, SESSION_HEADER, TRIGGER_HEADER, TURN_HEADER};

@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod train;
 pub(crate) mod validate;

@@ -5,6 +5,7 @@
 //! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
 
 mod beginning;
+mod chat;
 mod command;
 mod corpus;
 mod display;
@@ -29,6 +30,7 @@ mod teacher;
 mod versions;
 mod warm_start;
 
+pub(crate) use chat::embedded_backend;
 pub(crate) use command::run_train;
 pub(crate) use embedded::embedded_policy;
 pub(crate) use merge::merge_adapter;

@@ -178,6 +178,13 @@ impl Lineages {
         Ok(events)
     }
 
+    /// The open session that a client of `user` calls so.
+    #[must_use]
+    pub fn named(&self, user: &UserId, name: &str) -> Option<SessionId> {
+        let place = Place { user: user.clone(), name: Name::Session(name.to_owned()) };
+        self.places.get(&place)?.sessions.last().copied()
+    }
+
     /// Ends a session of `user`, at once or with the last answer that is waited for.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Reda
 use crate::ledger;
 use crate::{
     Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
-    RequestId, SampleId, SessionId, SessionView, Taken, TurnId, TurnView, UpdateId, UserId, UserView,
+    RequestId, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId, UserView,
 };
 
 /// As many as there have to be; all of them reach the one thread.
@@ -81,6 +81,18 @@ impl RecorderHandle {
         let kept = prepared::feedback(&feedback, &self.redaction)?;
         let user = user.clone();
         self.call(move |desk| desk.feedback(&user, &kept), nothing).await
+    }
+
+    /// The open session that a client of the user calls so.
+    ///
+    /// # Errors
+    /// See above; [`LedgerError::Unknown`], if there is none.
+    pub async fn session_named(&self, user: &UserId, name: &str) -> Result<SessionId, LedgerError> {
+        let (user, name) = (user.clone(), name.to_owned());
+        let work = move |desk: &mut Desk<'_>| {
+            desk.lineages.named(&user, &name).ok_or(LedgerError::Unknown(Thing::Session))
+        };
+        self.call(work, nothing).await
     }
 
     /// Ends a session, at once or with the last answer that is waited for.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, helpers included")]
 
+mod api;
 mod captures;
 mod client;
 mod ledger_child;

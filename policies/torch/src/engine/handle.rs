@@ -185,7 +185,11 @@ impl EngineHandle {
         Ok(TokenStream { tokens, answer, shared: Arc::clone(&self.shared) })
     }
 
-    async fn submit(&self, request: GenerateRequest, listener: Option<Listener>) -> Result<Answer, EngineError> {
+    async fn submit(
+        &self,
+        request: GenerateRequest,
+        listener: Option<Listener>,
+    ) -> Result<Answer, EngineError> {
         let shared = &self.shared;
         let config = shared.layout.config();
         request.check(config)?;

@@ -10,7 +10,7 @@
 //!
 //! Pure after loading; nothing to cancel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -34,6 +34,7 @@ pub struct Tokenizer {
     markup: tokenizers::Tokenizer,
     content: tokenizers::Tokenizer,
     added: BTreeMap<String, u32>,
+    special: BTreeSet<u32>,
     vocab_size: usize,
     json: String,
 }
@@ -63,10 +64,12 @@ impl Tokenizer {
     pub fn from_json(json: String) -> Result<Self, TokenizerError> {
         let markup = parse(&json)?;
         let content = parse(&without_added_tokens(&json)?)?;
+        let entries = markup.get_added_tokens_decoder();
+        let special = entries.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect();
         let added: BTreeMap<String, u32> =
-            markup.get_added_tokens_decoder().into_iter().map(|(id, token)| (token.content, id)).collect();
+            entries.into_iter().map(|(id, token)| (token.content, id)).collect();
         let highest = markup.get_vocab(true).into_values().max().unwrap_or(0);
-        let tokenizer = Self { markup, content, added, vocab_size: highest as usize + 1, json };
+        let tokenizer = Self { markup, content, added, special, vocab_size: highest as usize + 1, json };
         tokenizer.check()?;
         Ok(tokenizer)
     }
@@ -127,6 +130,23 @@ impl Tokenizer {
         self.decode(&[id], MarkupTokens::Keep).ok()
     }
 
+    /// The bytes that a token stands for, alone or within a text, markup included. `None` of an id that is no token. One after the other
+    /// they are the text of [`Self::decode`], but for characters that no token completes.
+    #[must_use]
+    pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        let written = self.markup.id_to_token(id)?;
+        if self.added.contains_key(&written) {
+            return Some(written.into_bytes());
+        }
+        Some(written.chars().flat_map(bytes_of).collect())
+    }
+
+    /// Whether a token is markup that [`MarkupTokens::Skip`] leaves out.
+    #[must_use]
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special.contains(&id)
+    }
+
     fn check(&self) -> Result<(), TokenizerError> {
         for token in self.added.keys() {
             if self.encode_content(token)?.iter().any(|id| self.added.values().any(|added| added == id)) {
@@ -143,6 +163,23 @@ impl Tokenizer {
             }
         }
         Ok(())
+    }
+}
+
+/// The byte that a character of a byte-level vocabulary stands for: printable ones of Latin-1 for themselves, the others, in order, by
+/// the characters from U+0100 on. A character that is none stands for its own bytes.
+///
+/// Source: `bytes_to_unicode` of GPT-2.
+fn bytes_of(char: char) -> Vec<u8> {
+    let code = u32::from(char);
+    let is_printable = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+    let byte = match code {
+        0..=0xff => is_printable(code).then_some(code),
+        _ => (0..=0xff).filter(|byte| !is_printable(*byte)).nth((code - 0x100) as usize),
+    };
+    match byte.and_then(|byte| u8::try_from(byte).ok()) {
+        Some(byte) => vec![byte],
+        None => char.to_string().into_bytes(),
     }
 }
 
@@ -230,7 +267,28 @@ mod tests {
         assert!(error.contains("tokenizer.json"), "{error}");
     }
 
+    #[test]
+    fn special_tokens_are_told_apart() {
+        let tokenizer = tokenizer();
+        let end = tokenizer.added_token(END).unwrap();
+        assert!(tokenizer.is_special(end));
+        assert_eq!(tokenizer.token_bytes(end), Some(END.as_bytes().to_vec()));
+        let letter = tokenizer.encode_content("a").unwrap()[0];
+        assert!(!tokenizer.is_special(letter));
+        assert_eq!(tokenizer.token_bytes(letter), Some(b"a".to_vec()));
+        assert_eq!(tokenizer.token_bytes(1 << 20), None);
+    }
+
     proptest! {
+        /// Tokens one by one are the text.
+        #[test]
+        fn bytes_of_tokens_are_those_of_the_text(text in "(?s).{0,40}") {
+            let tokenizer = tokenizer();
+            let ids = tokenizer.encode_content(&text).unwrap();
+            let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id).unwrap()).collect();
+            prop_assert_eq!(String::from_utf8(bytes).unwrap(), text);
+        }
+
         /// I1 and I2, for any text and for text full of almost-markup and terminal output.
         #[test]
         fn content_comes_back(

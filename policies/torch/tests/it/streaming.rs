@@ -22,7 +22,9 @@ async fn a_streamed_reply_is_the_reply() {
     let prompt = random_ids(50, 2);
     let greedy = GenerateRequest { temperature: 0.0, ..request(&prompt, 30, 1) };
     let warm = GenerateRequest { temperature: 0.7, stop_ids: vec![5, 9, 11], ..request(&prompt, 300, 2) };
-    for asked in [greedy, warm, GenerateRequest { top_k: 3, ..request(&prompt, 30, 3) }, request(&prompt, 0, 4)] {
+    for asked in
+        [greedy, warm, GenerateRequest { top_k: 3, ..request(&prompt, 30, 3) }, request(&prompt, 0, 4)]
+    {
         let whole = single.handle().generate(asked.clone()).await.unwrap();
         let mut stream = engine.handle().stream(asked.clone(), 4).await.unwrap();
         let tokens = all(&mut stream).await;

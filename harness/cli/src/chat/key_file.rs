@@ -1,0 +1,109 @@
+//! The file of keys: a line each, `USER KEY`.
+//!
+//! I1. There is always a key: the first start makes one. I2. Nobody but its owner may read the file; one that others can read is
+//! refused, since its keys may be known.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use clawrl_gateway::{Keys, UserId};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// Whose key the first one is.
+const FIRST_USER: &str = "me";
+
+/// The keys in a file, and the one that was made now, if one was.
+pub(super) fn keys(path: &Path) -> Result<(Keys, Option<String>), Failure> {
+    let made = match fs::metadata(path) {
+        Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
+            let message = format!("the file of keys {} can be read by others", path.display());
+            let help = "make new keys if somebody may have read it, then `chmod 600` it";
+            return Err(Failure::with_help(Exit::Refused, message, help));
+        }
+        Ok(_) => None,
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(make(path)?),
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    Ok((read(&text).map_err(|why| wrong(path, &why))?, made))
+}
+
+fn read(text: &str) -> Result<Keys, String> {
+    let mut keys = Keys::default();
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    let mut is_empty = true;
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let (Some(user), Some(key), None) = (words.next(), words.next(), words.next()) else {
+            return Err(format!("line {number} is not `USER KEY`"));
+        };
+        // The key itself is in no message.
+        keys.add(key, UserId(user.to_owned())).map_err(|error| format!("line {number}: {error}"))?;
+        is_empty = false;
+    }
+    if is_empty { Err("it has no key".to_owned()) } else { Ok(keys) }
+}
+
+fn make(path: &Path) -> Result<String, Failure> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(Exit::Environment, format!("the system gives no random numbers: {error}"))
+    })?;
+    let key = format!("clawrl-{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let text = format!("# Keys of chat: USER KEY. A user may have several.\n{FIRST_USER} {key}\n");
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    written.map_err(|error| {
+        Failure::new(Exit::Results, format!("the file of keys {} cannot be written: {error}", path.display()))
+    })?;
+    Ok(key)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Results, format!("the file of keys {} cannot be read: {error}", path.display()))
+}
+
+fn wrong(path: &Path, why: &str) -> Failure {
+    let help =
+        "write a line for each key, such as `ada a-long-random-text`, or delete the file to have one made";
+    Failure::with_help(Exit::Refused, format!("the file of keys {}: {why}", path.display()), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_start_makes_a_key_and_the_next_ones_keep_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let (keys, made) = super::keys(&path).unwrap();
+        let key = made.unwrap();
+        assert_eq!(keys.user(&format!("Bearer {key}")), Some(&UserId(FIRST_USER.to_owned())));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let (keys, made) = super::keys(&path).unwrap();
+        assert_eq!(made, None);
+        assert!(keys.user(&format!("Bearer {key}")).is_some());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(super::keys(&path).unwrap_err().to_string().contains("can be read by others"));
+    }
+
+    #[test]
+    fn files_by_hand() {
+        let check = |text: &str, expected: Result<&[&str], &str>| match (read(text), expected) {
+            (Ok(keys), Ok(known)) => {
+                known.iter().for_each(|key| assert!(keys.user(&format!("Bearer {key}")).is_some(), "{key}"));
+            }
+            (Err(why), Err(expected)) => assert_eq!(why, expected),
+            (got, expected) => panic!("{got:?} instead of {expected:?}"),
+        };
+        check("# mine\nada one\n\n bob  two \nada three", Ok(&["one", "two", "three"]));
+        check("", Err("it has no key"));
+        check("ada", Err("line 1 is not `USER KEY`"));
+        check("ada one\nbob one", Err("line 2: a key belongs to another user"));
+    }
+}

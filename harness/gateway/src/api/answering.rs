@@ -1,0 +1,386 @@
+//! An answer from its request to its last chunk, in a task of its own.
+//!
+//! I1. A request that was recorded comes to one end in the record: answered, before the client can know, or failed. I2. A client that goes
+//! away, or does not read, ends its answer and holds up nobody. I3. A record that cannot be written costs the record, not the
+//! answer; it is counted and logged. I4. A stream that has begun ends with `[DONE]`, or with an error event.
+//!
+//! Cancellation: the task ends soon after its listener is gone; nothing else may drop it.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::{join_all, poll_fn};
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::choice::{Choice, Tokens};
+use super::error::ApiError;
+use super::gateway::Gateway;
+use super::shapes::Shape;
+use super::wanted::Wanted;
+use crate::recorder::{Exactness, NewAnswer, NewChoice, SamplingUsed, VersionSegment};
+use crate::{AnswerPart, Ask, BackendError, Begun, Piece, RequestId, Sampling, Usage};
+
+/// Pieces that wait for a client which reads slower than the policy writes. A client this far behind makes its own answer wait.
+pub(super) const STREAM_PIECES: usize = 256;
+
+/// What is to be answered.
+pub(super) struct Answering {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) wanted: Wanted,
+    pub(super) shape: Shape,
+    /// One for each choice.
+    pub(super) asks: Vec<Ask>,
+    /// Under which it is recorded; `None` where it is not.
+    pub(super) request: Option<RequestId>,
+    pub(super) arrived: Instant,
+}
+
+/// Who listens.
+pub(super) enum Listener {
+    /// Hears once whether there is an answer, and then of all of it.
+    Stream(oneshot::Sender<Result<(), ApiError>>, mpsc::Sender<Bytes>),
+    /// Hears of the whole answer.
+    Whole(oneshot::Sender<Result<Value, ApiError>>),
+}
+
+/// Why an answer did not come to its end.
+enum Broken {
+    /// Nobody listens any more.
+    Gone(&'static str),
+    Failed(ApiError),
+}
+
+type Pieces = BoxStream<'static, Result<Piece, BackendError>>;
+
+impl Answering {
+    /// Answers, to the end.
+    pub(super) async fn run(self, listener: Listener) {
+        match listener {
+            Listener::Whole(listener) => self.run_whole(listener).await,
+            Listener::Stream(begun, events) => self.run_stream(begun, events).await,
+        }
+    }
+
+    async fn run_whole(self, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
+        let answer = async {
+            let (mut choices, mut pieces) = self.begin().await?;
+            while let Some((index, piece)) = next(&mut pieces).await {
+                self.take(&mut choices, &mut pieces, index, piece)?;
+            }
+            Ok(choices)
+        };
+        let answer = tokio::select! {
+            answer = answer => answer.map_err(Broken::Failed),
+            () = listener.closed() => Err(Broken::Gone("the client went away")),
+        };
+        let answer = match answer {
+            Ok(choices) => {
+                self.record(&choices, None).await;
+                Ok(self.shape.whole(&choices, usage(&choices)))
+            }
+            Err(broken) => Err(self.fail(broken).await),
+        };
+        // Whoever went away does not hear of it.
+        let _ = listener.send(answer);
+    }
+
+    async fn run_stream(self, begun: oneshot::Sender<Result<(), ApiError>>, events: mpsc::Sender<Bytes>) {
+        let patience = self.gateway.settings.begin_grace;
+        let mut beginning = Box::pin(self.begin());
+        // Long waits are held open by a stream; until then an error has a status.
+        let soon = tokio::select! {
+            soon = &mut beginning => Some(soon),
+            () = sleep_until(self.arrived + patience) => None,
+            () = events.closed() => {
+                drop(beginning);
+                self.fail(Broken::Gone("the client went away")).await;
+                return;
+            }
+        };
+        if let Some(Err(error)) = soon {
+            drop(beginning);
+            let error = self.fail(Broken::Failed(error)).await;
+            let _ = begun.send(Err(error));
+            return;
+        }
+        // Who does not wait for the beginning has gone, which is noticed below.
+        let _ = begun.send(Ok(()));
+        let mut stream = Stream { events, stall: self.gateway.settings.stall, quiet_since: Instant::now() };
+        let result = match soon {
+            Some(Ok(begun)) => self.stream(begun, &mut stream).await,
+            _ => match self.hold_open(&mut stream, beginning.as_mut()).await {
+                Ok(begun) => self.stream(begun, &mut stream).await,
+                Err(broken) => Err(broken),
+            },
+        };
+        drop(beginning);
+        if let Err(broken) = result {
+            let error = self.fail(broken).await;
+            // It may be the client that is gone.
+            let _ = stream.send(event(&error.json())).await;
+        }
+    }
+
+    /// Waits for the beginning, and says so.
+    async fn hold_open(
+        &self,
+        stream: &mut Stream,
+        mut beginning: std::pin::Pin<
+            &mut impl Future<Output = Result<(Vec<Choice>, Vec<(usize, Pieces)>), ApiError>>,
+        >,
+    ) -> Result<(Vec<Choice>, Vec<(usize, Pieces)>), Broken> {
+        loop {
+            tokio::select! {
+                begun = &mut beginning => return begun.map_err(Broken::Failed),
+                kept = stream.keep_alive(self.gateway.settings.keep_alive) => kept?,
+            }
+        }
+    }
+
+    async fn stream(
+        &self,
+        (mut choices, mut pieces): (Vec<Choice>, Vec<(usize, Pieces)>),
+        stream: &mut Stream,
+    ) -> Result<(), Broken> {
+        for index in 0..choices.len() {
+            if let Some(opening) = self.shape.opening(index) {
+                stream.send(event(&opening)).await?;
+            }
+        }
+        let keep_alive = self.gateway.settings.keep_alive;
+        let mut first = None;
+        loop {
+            let came = tokio::select! {
+                came = next(&mut pieces) => came,
+                kept = stream.keep_alive(keep_alive) => {
+                    kept?;
+                    continue;
+                }
+            };
+            let Some((index, piece)) = came else { break };
+            let known = choices[index].calls().len();
+            let parts = self.take(&mut choices, &mut pieces, index, piece).map_err(Broken::Failed)?;
+            let choice = &mut choices[index];
+            let mut call = known;
+            for part in &parts {
+                let made = match part {
+                    AnswerPart::Call { .. } => {
+                        call += 1;
+                        choice.calls().get(call - 1).cloned().map(|made| (call - 1, made))
+                    }
+                    _ => None,
+                };
+                let logprobs =
+                    choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
+                let made = made.as_ref().map(|(index, call)| (*index, call));
+                first.get_or_insert_with(Instant::now);
+                stream.send(event(&self.shape.piece(index, part, made, logprobs))).await?;
+            }
+        }
+        // The client can know of an answer once it has its end, and may go on at once.
+        self.record(&choices, first).await;
+        for (index, choice) in choices.iter_mut().enumerate() {
+            let logprobs = choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
+            stream.send(event(&self.shape.finish(index, choice.finish_reason(), logprobs))).await?;
+        }
+        if let Some(last) = self.shape.usage(usage(&choices)) {
+            stream.send(event(&last)).await?;
+        }
+        stream.send(Bytes::from_static(b"data: [DONE]\n\n")).await
+    }
+
+    /// Begins all choices.
+    async fn begin(&self) -> Result<(Vec<Choice>, Vec<(usize, Pieces)>), ApiError> {
+        let begun = join_all(self.asks.iter().map(|ask| self.gateway.backend.begin(ask.clone()))).await;
+        let random = super::random::random();
+        let mut choices = Vec::with_capacity(begun.len());
+        let mut pieces = Vec::with_capacity(begun.len());
+        for (index, begun) in begun.into_iter().enumerate() {
+            let begun = begun.map_err(|error| self.told(error))?;
+            // Letters and digits alone, and no more than 40: other ids are rewritten by clients.
+            let prefix = format!("call{random:016x}{index:02x}");
+            choices.push(Choice::new(self.shape.form, &self.wanted, &begun, prefix));
+            let Begun { pieces: these, .. } = begun;
+            pieces.push((index, these));
+        }
+        Ok((choices, pieces))
+    }
+
+    /// Takes a piece in; a choice that has ended is not listened to any more.
+    fn take(
+        &self,
+        choices: &mut [Choice],
+        pieces: &mut Vec<(usize, Pieces)>,
+        index: usize,
+        piece: Result<Piece, BackendError>,
+    ) -> Result<Vec<AnswerPart>, ApiError> {
+        let piece = piece.map_err(|error| self.told(error))?;
+        if let Piece::Token(_) = piece {
+            self.gateway.metrics.sampled_tokens.add(1);
+        }
+        let parts = choices[index].take(piece);
+        if choices[index].has_ended() {
+            pieces.retain(|(other, _)| *other != index);
+        }
+        Ok(parts)
+    }
+
+    /// What a client is told of an error, and the log of what it is not.
+    fn told(&self, error: BackendError) -> ApiError {
+        if let BackendError::Broken(why) = &error {
+            tracing::error!("the model cannot answer: {why}");
+            return ApiError::internal("the model cannot answer; the server's log says why");
+        }
+        error.into()
+    }
+
+    /// Records the answer. Returns when it is kept (I1).
+    async fn record(&self, choices: &[Choice], first: Option<Instant>) {
+        let metrics = &self.gateway.metrics;
+        let usage = usage(choices);
+        metrics.prompt_tokens.add(usage.prompt);
+        if let Some(first) = first {
+            metrics.first_token.observe(first - self.arrived);
+        }
+        metrics.answers.add(1);
+        let Some(request) = self.request else { return };
+        let sampling = self.asks.first().map(|ask| &ask.sampling);
+        let tokens = choices.first().map(Choice::tokens);
+        let answer = NewAnswer {
+            choices: choices.iter().map(|choice| new_choice(choice, sampling)).collect(),
+            prompt_ids: tokens.and_then(|tokens| tokens.prompt_ids.as_deref()).unwrap_or_default().to_vec(),
+            adapter: tokens.and_then(|tokens| tokens.adapter.clone()),
+            sampling: sampling.map(sampling_used).unwrap_or_default(),
+            prompt_tokens: usage.prompt,
+            completion_tokens: usage.completion,
+            first_token_after_ms: first.map(|first| millis(first - self.arrived)),
+        };
+        if let Err(error) = self.gateway.recorder.answered(request, answer).await {
+            self.gateway.unrecorded(&error);
+        }
+    }
+
+    async fn fail(&self, broken: Broken) -> ApiError {
+        let (error, why) = match broken {
+            Broken::Gone(why) => (ApiError::internal(why), why.to_owned()),
+            Broken::Failed(error) => {
+                let why = error.message().to_owned();
+                (error, why)
+            }
+        };
+        self.gateway.metrics.failures.add(1);
+        if let Some(request) = self.request
+            && let Err(error) = self.gateway.recorder.failed(request, &why).await
+        {
+            self.gateway.unrecorded(&error);
+        }
+        error
+    }
+}
+
+/// The way to a client that reads.
+struct Stream {
+    events: mpsc::Sender<Bytes>,
+    stall: Duration,
+    quiet_since: Instant,
+}
+
+impl Stream {
+    async fn send(&mut self, event: Bytes) -> Result<(), Broken> {
+        match timeout(self.stall, self.events.send(event)).await {
+            Ok(Ok(())) => {
+                self.quiet_since = Instant::now();
+                Ok(())
+            }
+            Ok(Err(_)) => Err(Broken::Gone("the client went away")),
+            Err(_) => Err(Broken::Gone("the client did not read its answer")),
+        }
+    }
+
+    /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone.
+    async fn keep_alive(&mut self, every: Duration) -> Result<(), Broken> {
+        tokio::select! {
+            () = sleep_until(self.quiet_since + every) => {}
+            () = self.events.closed() => return Err(Broken::Gone("the client went away")),
+        }
+        self.send(Bytes::from_static(b": keepalive\n\n")).await
+    }
+}
+
+/// The next piece of any choice; `None` when all have ended.
+async fn next(pieces: &mut Vec<(usize, Pieces)>) -> Option<(usize, Result<Piece, BackendError>)> {
+    poll_fn(|context| {
+        let mut at = 0;
+        while at < pieces.len() {
+            let (index, stream) = &mut pieces[at];
+            match stream.poll_next_unpin(context) {
+                Poll::Ready(Some(piece)) => {
+                    let index = *index;
+                    // The others come first next time.
+                    pieces.rotate_left(at + 1);
+                    return Poll::Ready(Some((index, piece)));
+                }
+                Poll::Ready(None) => {
+                    let (index, _) = pieces.remove(at);
+                    let why = "its answer ended without an end".to_owned();
+                    return Poll::Ready(Some((index, Err(BackendError::Broken(why)))));
+                }
+                Poll::Pending => at += 1,
+            }
+        }
+        if pieces.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
+}
+
+fn event(json: &Value) -> Bytes {
+    Bytes::from(format!("data: {json}\n\n"))
+}
+
+/// The prompt counts once.
+fn usage(choices: &[Choice]) -> Usage {
+    let all = choices.iter().map(Choice::usage);
+    all.reduce(|sum, next| Usage { prompt: sum.prompt, completion: sum.completion + next.completion })
+        .unwrap_or_default()
+}
+
+fn new_choice(choice: &Choice, sampling: Option<&Sampling>) -> NewChoice {
+    let Tokens { prompt_ids, ids, logprobs, versions, .. } = choice.tokens();
+    let exact = match sampling {
+        _ if prompt_ids.is_none() || ids.is_empty() => Exactness::NoIds,
+        Some(sampling) if sampling.temperature == 0.0 => Exactness::Greedy,
+        Some(sampling) if sampling.top_p < 1.0 || sampling.top_k > 0 => Exactness::Truncated,
+        Some(_) => Exactness::Exact,
+        None => Exactness::NoIds,
+    };
+    NewChoice {
+        text: choice.text().to_owned(),
+        reasoning: Some(choice.reasoning()).filter(|reasoning| !reasoning.is_empty()).map(str::to_owned),
+        calls: choice.calls().to_vec(),
+        finish_reason: choice.finish_reason().to_owned(),
+        sampled_ids: ids.clone(),
+        logprobs: logprobs.clone(),
+        versions: versions.iter().map(|&(first, version)| VersionSegment { first, version }).collect(),
+        exact,
+    }
+}
+
+fn sampling_used(sampling: &Sampling) -> SamplingUsed {
+    let Sampling { temperature, top_p, top_k, seed, .. } = *sampling;
+    SamplingUsed {
+        temperature: Some(f64::from(temperature)),
+        top_p: Some(f64::from(top_p)),
+        top_k: Some(top_k),
+        seed: Some(seed),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

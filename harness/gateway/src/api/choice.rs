@@ -1,0 +1,351 @@
+//! One choice of an answer, as it grows.
+//!
+//! I1. What is shown, what is recorded and what the client is told as its end are the same text. I2. Behind a text that ends the answer, or
+//! behind the first call where one is all that is wanted, there is nothing. I3. Ids and log-probabilities are all those that were sampled,
+//! those of the end, and of a text that ended the answer, included.
+
+use serde_json::{Value, json};
+
+use super::wanted::{Form, Wanted};
+use crate::{
+    AnswerParser, AnswerPart, Begun, Delta, End, Piece, Reads, ReplyCall, StopScanner, Token, Usage,
+    Utf8Assembly,
+};
+
+/// A choice.
+#[derive(Debug)]
+pub(super) struct Choice {
+    form: Form,
+    utf8: Utf8Assembly,
+    stops: Option<StopScanner>,
+    parser: Option<AnswerParser>,
+    one_call: bool,
+    /// Ids of its calls begin so.
+    call_prefix: String,
+    text: String,
+    reasoning: String,
+    calls: Vec<ReplyCall>,
+    tokens: Tokens,
+    /// Entries for log-probabilities, where they are wanted.
+    entries: Option<Vec<Value>>,
+    /// Of these, so many were given away.
+    given: usize,
+    finish: Option<&'static str>,
+    usage: Option<Usage>,
+}
+
+/// What was sampled.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    pub(super) prompt_ids: Option<std::sync::Arc<[u32]>>,
+    pub(super) adapter: Option<String>,
+    pub(super) ids: Vec<u32>,
+    pub(super) logprobs: Vec<f32>,
+    /// First index and version, ascending.
+    pub(super) versions: Vec<(usize, u64)>,
+}
+
+impl Choice {
+    /// Before its first piece.
+    pub(super) fn new(form: Form, wanted: &Wanted, begun: &Begun, call_prefix: String) -> Self {
+        let reads = Reads { calls: wanted.calls, in_reasoning: begun.in_reasoning };
+        Self {
+            form,
+            utf8: Utf8Assembly::default(),
+            stops: Some(StopScanner::new(&wanted.stops)),
+            parser: Some(AnswerParser::new(reads)),
+            one_call: wanted.one_call,
+            call_prefix,
+            text: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            tokens: Tokens {
+                prompt_ids: begun.prompt_ids.clone(),
+                adapter: begun.adapter.clone(),
+                ..Tokens::default()
+            },
+            entries: wanted.sampling.top_logprobs.map(|_| Vec::new()),
+            given: 0,
+            finish: None,
+            usage: None,
+        }
+    }
+
+    /// Takes a piece, and gives the parts that it makes known. After the last one [`Self::has_ended`].
+    pub(super) fn take(&mut self, piece: Piece) -> Vec<AnswerPart> {
+        if self.has_ended() {
+            return Vec::new();
+        }
+        let mut parts = match piece {
+            Piece::Token(token) => self.token(&token),
+            Piece::Delta(delta) => self.delta(delta),
+            Piece::End(end) => return self.end(end),
+        };
+        if let Some(first) = parts.iter().position(|part| matches!(part, AnswerPart::Call { .. }))
+            && self.one_call
+        {
+            parts.truncate(first + 1);
+            self.keep(&parts);
+            self.finish = Some("tool_calls");
+            return parts;
+        }
+        self.keep(&parts);
+        if self.stops.as_ref().is_some_and(StopScanner::is_stopped) {
+            let rest = self.rest(String::new());
+            self.keep(&rest);
+            parts.extend(rest);
+            self.finish = Some(if self.calls.is_empty() { "stop" } else { "tool_calls" });
+        }
+        parts
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// `stop`, `length` or `tool_calls`.
+    pub(super) fn finish_reason(&self) -> &'static str {
+        self.finish.unwrap_or("length")
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn reasoning(&self) -> &str {
+        &self.reasoning
+    }
+
+    pub(super) fn calls(&self) -> &[ReplyCall] {
+        &self.calls
+    }
+
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// Tokens of prompt and answer.
+    pub(super) fn usage(&self) -> Usage {
+        let counted = || Usage {
+            prompt: self.tokens.prompt_ids.as_ref().map_or(0, |ids| ids.len() as u64),
+            completion: self.tokens.ids.len() as u64,
+        };
+        self.usage.unwrap_or_else(counted)
+    }
+
+    /// All entries for log-probabilities; `None` where they are not wanted.
+    pub(super) fn logprobs(&self) -> Option<Vec<Value>> {
+        self.entries.clone()
+    }
+
+    /// Those that were not given away yet.
+    pub(super) fn new_logprobs(&mut self) -> Option<Vec<Value>> {
+        let entries = self.entries.as_ref()?;
+        let new = entries[self.given..].to_vec();
+        self.given = entries.len();
+        (!new.is_empty()).then_some(new)
+    }
+
+    fn token(&mut self, token: &Token) -> Vec<AnswerPart> {
+        let Tokens { ids, logprobs, versions, .. } = &mut self.tokens;
+        if versions.last().is_none_or(|(_, version)| *version != token.version) {
+            versions.push((ids.len(), token.version));
+        }
+        ids.push(token.id);
+        logprobs.push(token.logprob);
+        if let Some(entries) = &mut self.entries {
+            let others: Vec<Value> =
+                token.most_probable.iter().map(|(bytes, logprob)| entry(bytes, "", *logprob)).collect();
+            let mut entry = entry(&token.bytes, &token.name, token.logprob);
+            entry["top_logprobs"] = others.into();
+            entries.push(entry);
+        }
+        let text = self.utf8.push(&token.bytes);
+        self.read(&text)
+    }
+
+    fn delta(&mut self, delta: Delta) -> Vec<AnswerPart> {
+        let Delta { text, reasoning, calls, logprobs } = delta;
+        if let Some(entries) = &mut self.entries {
+            entries.extend(logprobs);
+        }
+        let calls = calls.into_iter().map(|(name, arguments)| AnswerPart::Call { name, arguments });
+        let texts = [AnswerPart::Reasoning(reasoning), AnswerPart::Text(text)].into_iter();
+        let texts = texts.filter(
+            |part| !matches!(part, AnswerPart::Reasoning(text) | AnswerPart::Text(text) if text.is_empty()),
+        );
+        texts.chain(calls).collect()
+    }
+
+    fn end(&mut self, end: End) -> Vec<AnswerPart> {
+        self.usage = end.usage;
+        let text = std::mem::take(&mut self.utf8).end();
+        let rest = self.rest(text);
+        self.keep(&rest);
+        self.finish = Some(match end.is_whole {
+            _ if self.is_stopped() => "stop",
+            false => "length",
+            true if self.calls.is_empty() => "stop",
+            true => "tool_calls",
+        });
+        rest
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stops.as_ref().is_some_and(StopScanner::is_stopped)
+    }
+
+    /// What this text makes known.
+    fn read(&mut self, text: &str) -> Vec<AnswerPart> {
+        let released = self.stops.as_mut().map(|stops| stops.push(text)).unwrap_or_default();
+        self.part(&released)
+    }
+
+    fn part(&mut self, text: &str) -> Vec<AnswerPart> {
+        if self.form == Form::Text {
+            let part = (!text.is_empty()).then(|| AnswerPart::Text(text.to_owned()));
+            return part.into_iter().collect();
+        }
+        self.parser.as_mut().map(|parser| parser.push(text)).unwrap_or_default()
+    }
+
+    /// What was held back, and this text before it.
+    fn rest(&mut self, text: String) -> Vec<AnswerPart> {
+        let mut parts = self.read(&text);
+        // What was held back may have been the beginning of an end that did not come.
+        if !self.is_stopped() {
+            let held = self.stops.take().map(StopScanner::end).unwrap_or_default();
+            parts.extend(self.part(&held));
+        }
+        if self.form == Form::Chat {
+            parts.extend(self.parser.take().map(AnswerParser::end).unwrap_or_default());
+        }
+        parts
+    }
+
+    fn keep(&mut self, parts: &[AnswerPart]) {
+        for part in parts {
+            match part {
+                AnswerPart::Text(text) => self.text.push_str(text),
+                AnswerPart::Reasoning(text) => self.reasoning.push_str(text),
+                AnswerPart::Call { name, arguments } => {
+                    let id = format!("{}{:02x}", self.call_prefix, self.calls.len());
+                    self.calls.push(ReplyCall { id, name: name.clone(), arguments: arguments.clone() });
+                }
+            }
+        }
+    }
+}
+
+fn entry(bytes: &[u8], name: &str, logprob: f32) -> Value {
+    let text = if bytes.is_empty() { name.into() } else { String::from_utf8_lossy(bytes) };
+    // JSON has no infinity; this is what others write for what cannot be.
+    let logprob = if logprob.is_finite() { logprob } else { -9999.0 };
+    json!({"token": text, "logprob": logprob, "bytes": bytes})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    fn choice(form: Form, settings: Value) -> Choice {
+        let wanted = Wanted::parse(settings.as_object().unwrap(), form, 1).unwrap();
+        let begun = Begun {
+            prompt_ids: Some(Arc::from([1, 2, 3])),
+            in_reasoning: false,
+            adapter: None,
+            pieces: futures_util::stream::empty().boxed(),
+        };
+        Choice::new(form, &wanted, &begun, "callx".to_owned())
+    }
+
+    fn token(text: &str) -> Piece {
+        Piece::Token(Token {
+            id: 9,
+            bytes: text.as_bytes().to_vec(),
+            logprob: -0.5,
+            version: 4,
+            ..Token::default()
+        })
+    }
+
+    fn whole() -> Piece {
+        Piece::End(End { is_whole: true, usage: None })
+    }
+
+    /// Text, calls, reason, sampled tokens, whatever was given away on the way.
+    fn check(mut choice: Choice, pieces: Vec<Piece>, text: &str, calls: usize, reason: &str, sampled: usize) {
+        let mut shown = String::new();
+        for piece in pieces {
+            for part in choice.take(piece) {
+                if let AnswerPart::Text(text) = part {
+                    shown += &text;
+                }
+            }
+        }
+        assert_eq!((choice.text(), shown.as_str()), (text, text));
+        assert_eq!((choice.calls().len(), choice.finish_reason(), choice.has_ended()), (calls, reason, true));
+        assert_eq!(choice.tokens().ids.len(), sampled);
+        assert_eq!(choice.usage(), Usage { prompt: 3, completion: sampled as u64 });
+    }
+
+    #[test]
+    fn answers_end_by_themselves_by_their_limit_or_by_a_text() {
+        let plain = || choice(Form::Chat, json!({}));
+        check(plain(), vec![token("Hel"), token("lo "), token(""), whole()], "Hello ", 0, "stop", 3);
+        let cut = Piece::End(End { is_whole: false, usage: None });
+        check(plain(), vec![token("Hel"), cut], "Hel", 0, "length", 1);
+        let stop = || choice(Form::Chat, json!({"stop": "END"}));
+        check(stop(), vec![token("a E"), token("ND b"), token("c")], "a ", 0, "stop", 2);
+        check(stop(), vec![token("a E"), token("N"), whole()], "a EN", 0, "stop", 2);
+        check(choice(Form::Text, json!({})), vec![token("<think>a"), whole()], "<think>a", 0, "stop", 1);
+    }
+
+    #[test]
+    fn calls_end_an_answer() {
+        let call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+        let tools = || choice(Form::Chat, json!({"tools": [{}]}));
+        check(tools(), vec![token("Hm "), token(call), token(call), whole()], "Hm", 2, "tool_calls", 3);
+        let one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        check(one, vec![token(call), token(call), whole()], "", 1, "tool_calls", 1);
+        let mut ids = tools();
+        ids.take(token(&format!("{call}{call}")));
+        assert_eq!(
+            ids.calls().iter().map(|call| call.id.as_str()).collect::<Vec<_>>(),
+            ["callx00", "callx01"]
+        );
+    }
+
+    #[test]
+    fn log_probabilities_are_given_once() {
+        let mut choice = choice(Form::Chat, json!({"logprobs": true, "top_logprobs": 1}));
+        assert_eq!(choice.new_logprobs(), None);
+        let most_probable = vec![(b"b".to_vec(), -0.25), (vec![0xc3], f32::NEG_INFINITY)];
+        choice.take(Piece::Token(Token {
+            bytes: b"a".to_vec(),
+            logprob: -1.5,
+            most_probable,
+            ..Token::default()
+        }));
+        let entry = json!({"token": "a", "logprob": -1.5, "bytes": [97], "top_logprobs": [
+            {"token": "b", "logprob": -0.25, "bytes": [98]}, {"token": "\u{fffd}", "logprob": -9999.0, "bytes": [195]}]});
+        assert_eq!(choice.new_logprobs(), Some(vec![entry]));
+        assert_eq!(choice.new_logprobs(), None);
+        choice.take(Piece::Token(Token { name: "<|end|>".to_owned(), ..Token::default() }));
+        assert_eq!(choice.new_logprobs().unwrap()[0]["token"], "<|end|>");
+        assert_eq!(choice.logprobs().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn versions_are_segments() {
+        let mut choice = choice(Form::Chat, json!({}));
+        for version in [4, 4, 5] {
+            choice.take(Piece::Token(Token { version, ..Token::default() }));
+        }
+        assert_eq!(choice.tokens().versions, [(0, 4), (2, 5)]);
+    }
+}

@@ -1,0 +1,48 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::task::TaskTracker;
+
+use super::guard::Guard;
+use super::metrics::Metrics;
+use super::places::Places;
+use super::settings::ServerSettings;
+use crate::ledger::LedgerError;
+use crate::recorder::RecorderHandle;
+use crate::{Backend, Keys};
+
+/// The server's inside.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) settings: ServerSettings,
+    pub(super) guard: Guard,
+    pub(super) keys: Keys,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) recorder: RecorderHandle,
+    pub(super) places: Places,
+    pub(super) metrics: Metrics,
+    /// Answers, which the server waits for at its end.
+    pub(super) answers: TaskTracker,
+    pub(super) is_draining: AtomicBool,
+    /// Whether the last call of the record failed.
+    pub(super) is_record_broken: AtomicBool,
+}
+
+impl Gateway {
+    /// The record could not be written.
+    pub(super) fn unrecorded(&self, error: &LedgerError) {
+        self.metrics.unrecorded.add(1);
+        if !self.is_record_broken.swap(true, Ordering::Relaxed) {
+            tracing::error!("chat is answered and not recorded: {error}");
+        }
+    }
+
+    /// It could be written.
+    pub(super) fn recorded(&self) {
+        if self.is_record_broken.swap(false, Ordering::Relaxed) {
+            tracing::warn!("chat is recorded again");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the server did, in numbers, for Prometheus.
+//!
+//! I1. Names are fixed, and none has a user in it.
+
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of waits, in milliseconds.
+const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
+
+/// A number that only rises.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+/// How many waits were how long.
+#[derive(Debug, Default)]
+pub(super) struct Waits(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)>);
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    pub(super) requests: Counter,
+    pub(super) refused: Counter,
+    pub(super) answers: Counter,
+    pub(super) failures: Counter,
+    pub(super) unrecorded: Counter,
+    pub(super) prompt_tokens: Counter,
+    pub(super) sampled_tokens: Counter,
+    pub(super) first_token: Waits,
+}
+
+impl Counter {
+    pub(super) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Waits {
+    pub(super) fn observe(&self, wait: Duration) {
+        // Nothing that panics runs under the lock.
+        let mut waits = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bound = BOUNDS_MS.iter().position(|bound| wait <= Duration::from_millis(*bound));
+        if let Some(bound) = bound {
+            waits.0[bound] += 1;
+        }
+        waits.1 += 1;
+        waits.2 += wait;
+    }
+
+    fn write(&self, text: &mut String, name: &str, help: &str) {
+        let (counts, all, sum) = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        head(text, name, help, "histogram");
+        let mut below = 0;
+        for (bound, count) in BOUNDS_MS.iter().zip(counts) {
+            below += count;
+            line(text, format_args!("{name}_bucket{{le=\"{}\"}} {below}", *bound as f64 / 1000.0));
+        }
+        line(text, format_args!("{name}_bucket{{le=\"+Inf\"}} {all}"));
+        line(text, format_args!("{name}_sum {}", sum.as_secs_f64()));
+        line(text, format_args!("{name}_count {all}"));
+    }
+}
+
+impl Metrics {
+    /// The text for Prometheus; `running` answers are on their way.
+    pub(super) fn text(&self, running: usize) -> String {
+        let mut text = String::new();
+        let counters = [
+            ("gateway_requests_count", "Requests for an answer.", &self.requests),
+            ("gateway_refused_count", "Requests that were refused.", &self.refused),
+            ("gateway_answers_count", "Answers that came to their end.", &self.answers),
+            ("gateway_failures_count", "Answers that did not.", &self.failures),
+            ("gateway_unrecorded_count", "Calls of the record that failed.", &self.unrecorded),
+            ("gateway_prompt_tokens_count", "Tokens of prompts of answers.", &self.prompt_tokens),
+            ("gateway_sampled_tokens_count", "Tokens that were sampled.", &self.sampled_tokens),
+        ];
+        for (name, help, counter) in counters {
+            head(&mut text, name, help, "counter");
+            line(&mut text, format_args!("{name} {}", counter.get()));
+        }
+        head(&mut text, "gateway_running_count", "Answers on their way.", "gauge");
+        line(&mut text, format_args!("gateway_running_count {running}"));
+        self.first_token.write(
+            &mut text,
+            "gateway_first_token_seconds",
+            "From the arrival of a request to the first piece of its answer, where it is streamed.",
+        );
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, help: &str, kind: &str) {
+    line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_in_all_buckets_above_them() {
+        let metrics = Metrics::default();
+        metrics.answers.add(2);
+        for wait in [3, 30, 90_000] {
+            metrics.first_token.observe(Duration::from_millis(wait));
+        }
+        let text = metrics.text(4);
+        for line in [
+            "gateway_answers_count 2",
+            "gateway_running_count 4",
+            "gateway_first_token_seconds_bucket{le=\"0.005\"} 1",
+            "gateway_first_token_seconds_bucket{le=\"0.05\"} 2",
+            "gateway_first_token_seconds_bucket{le=\"60\"} 2",
+            "gateway_first_token_seconds_bucket{le=\"+Inf\"} 3",
+            "gateway_first_token_seconds_sum 90.033",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The API: OpenAI's interface over HTTP, and ours beside it.
+
+mod answering;
+mod body;
+mod choice;
+mod completions;
+mod error;
+mod gateway;
+mod guard;
+mod metrics;
+mod places;
+mod random;
+mod records;
+mod router;
+mod server;
+mod settings;
+mod shapes;
+mod wanted;
+
+pub use server::{Drained, Server};
+pub use settings::ServerSettings;

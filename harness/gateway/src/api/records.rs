@@ -1,0 +1,317 @@
+//! What a user may see, say and undo of their own record.
+//!
+//! I1. All of it is of the user whose key it is; what is somebody else's is answered as what is not there.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::{HeaderValue, Response, Uri, header};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::error::ApiError;
+use super::gateway::Gateway;
+use super::{body, completions};
+use crate::{
+    Deleted, Deletion, FeedbackSource, FeedbackTarget, LedgerError, NewFeedback, Page, RequestId, SessionId,
+    TurnId, UserId,
+};
+
+/// Sessions of a page, where nobody says how many.
+const PAGE: u32 = 50;
+/// Most sessions of a page.
+const MOST: u32 = 500;
+
+type Answer = Result<Response<Body>, ApiError>;
+
+/// `GET /v1/sessions?limit=N&before=SESSION`.
+pub(super) async fn sessions(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    uri: Uri,
+) -> Answer {
+    let mut page = Page { before: None, limit: PAGE };
+    for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("limit", limit)) => {
+                let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+                let wrong = || ApiError::field("limit", format!("`limit` is a number from 1 to {MOST}"));
+                page.limit = limit.ok_or_else(wrong)?;
+            }
+            Some(("before", before)) => page.before = Some(SessionId(number("before", before)?)),
+            _ => return Err(ApiError::field(pair, "only `limit` and `before` are known")),
+        }
+    }
+    let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(told)?;
+    Ok(list(&sessions))
+}
+
+/// `GET /v1/sessions/N`.
+pub(super) async fn session(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    Path(session): Path<String>,
+) -> Answer {
+    let session = SessionId(number("session", &session)?);
+    written(&gateway.recorder.session(&user, session).await.map_err(told)?)
+}
+
+/// `POST /v1/sessions/N/close`.
+pub(super) async fn close(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    Path(session): Path<String>,
+) -> Answer {
+    let session = SessionId(number("session", &session)?);
+    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
+}
+
+/// `POST /v1/sessions/close` with the name that the client has for it.
+pub(super) async fn close_named(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    request: Request,
+) -> Answer {
+    let body = object(&gateway, request).await?;
+    only(&body, &["session"])?;
+    let session = match named_session(&gateway, &user, &body).await? {
+        Some(session) => session,
+        None => return Err(ApiError::field("session", "`session` is the name or the number of a session")),
+    };
+    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
+}
+
+/// `DELETE /v1/sessions/N`.
+pub(super) async fn delete_session(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    Path(session): Path<String>,
+) -> Answer {
+    let session = SessionId(number("session", &session)?);
+    deleted(gateway.recorder.delete(&user, Deletion::Session(session)).await)
+}
+
+/// `GET /v1/turns/N`.
+pub(super) async fn turn(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    Path(turn): Path<String>,
+) -> Answer {
+    let turn = TurnId(number("turn", &turn)?);
+    written(&gateway.recorder.turn(&user, turn).await.map_err(told)?)
+}
+
+/// `DELETE /v1/turns/N`: it, and those behind it in its session.
+pub(super) async fn delete_turn(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    Path(turn): Path<String>,
+) -> Answer {
+    let turn = TurnId(number("turn", &turn)?);
+    deleted(gateway.recorder.delete(&user, Deletion::Turn(turn)).await)
+}
+
+/// `GET /v1/user`.
+pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
+    written(&gateway.recorder.user(&user).await.map_err(told)?)
+}
+
+/// `PUT /v1/user` with `{"shares": true}`: whether their turns may train what all share.
+pub(super) async fn change_user(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    request: Request,
+) -> Answer {
+    let body = object(&gateway, request).await?;
+    only(&body, &["shares"])?;
+    let shares = body.get("shares").and_then(Value::as_bool);
+    let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` is true or false"))?;
+    gateway.recorder.set_consent(&user, shares).await.map_err(told)?;
+    written(&gateway.recorder.user(&user).await.map_err(told)?)
+}
+
+/// `DELETE /v1/user`: all that is recorded of them.
+pub(super) async fn delete_user(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+) -> Answer {
+    deleted(gateway.recorder.delete(&user, Deletion::All).await)
+}
+
+/// `GET /v1/export`: JSON, line by line.
+pub(super) async fn export(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+) -> Answer {
+    let export = gateway.recorder.export(&user);
+    let lines = unfold(Some(export), |export| async move {
+        let mut export = export?;
+        match export.next().await {
+            Ok(Some(line)) => Some((Ok::<_, LedgerError>(Bytes::from(line + "\n")), Some(export))),
+            Ok(None) => None,
+            // The connection is cut, so that nobody takes what came for all there is.
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    let mut response = Response::new(Body::from_stream(lines));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    Ok(response)
+}
+
+/// `POST /v1/feedback`.
+pub(super) async fn feedback(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(user): Extension<UserId>,
+    request: Request,
+) -> Answer {
+    let body = object(&gateway, request).await?;
+    only(&body, &["turn", "completion", "session", "rating", "text", "score", "source"])?;
+    let target = target(&gateway, &user, &body).await?;
+    let thumb = match present(&body, "rating") {
+        None => None,
+        Some(Value::String(word)) if word == "up" => Some(1),
+        Some(Value::String(word)) if word == "down" => Some(-1),
+        Some(rating) => {
+            let rating = rating.as_i64().and_then(|rating| i8::try_from(rating).ok());
+            let rating = rating.filter(|rating| (-1..=1).contains(rating));
+            let wrong = || ApiError::field("rating", "`rating` is 1 or \"up\", -1 or \"down\", or 0");
+            Some(rating.ok_or_else(wrong)?)
+        }
+    };
+    let text = match present(&body, "text") {
+        None => None,
+        Some(text) => {
+            let text = text.as_str().filter(|text| !text.trim().is_empty());
+            Some(
+                text.ok_or_else(|| ApiError::field("text", "`text` is a text that says something"))?
+                    .to_owned(),
+            )
+        }
+    };
+    let score = present(&body, "score").map(|score| score.as_f64().ok_or(()));
+    let score = score.transpose().map_err(|()| ApiError::field("score", "`score` is a number"))?;
+    let source = match present(&body, "source").map(Value::as_str) {
+        None | Some(Some("api")) => FeedbackSource::Api,
+        Some(Some("extension")) => FeedbackSource::Extension,
+        Some(_) => return Err(ApiError::field("source", "`source` is \"api\" or \"extension\"")),
+    };
+    if thumb.is_none() && text.is_none() && score.is_none() {
+        return Err(ApiError::field("rating", "feedback has a `rating`, a `text` or a `score`"));
+    }
+    let new = NewFeedback { target, source, thumb, text, score };
+    let id = gateway.recorder.feedback(&user, new).await.map_err(told)?;
+    Ok(completions::json(&json!({"feedback": id.0})))
+}
+
+/// What feedback is about; exactly one thing.
+async fn target(
+    gateway: &Gateway,
+    user: &UserId,
+    body: &Map<String, Value>,
+) -> Result<FeedbackTarget, ApiError> {
+    let named: Vec<&str> =
+        ["turn", "completion", "session"].into_iter().filter(|name| present(body, name).is_some()).collect();
+    let &[name] = named.as_slice() else {
+        let message = "feedback is about one of `turn` (a number), `completion` (the `id` of an answer) and `session` (its name or number: \
+                       the last answer in it)";
+        return Err(ApiError::field("turn", message));
+    };
+    let wrong = |message: &str| ApiError::field(name, message);
+    match name {
+        "turn" => {
+            let turn = body["turn"].as_u64().ok_or_else(|| wrong("`turn` is the number of a turn"))?;
+            Ok(FeedbackTarget::Turn(TurnId(RequestId(turn))))
+        }
+        "completion" => {
+            let id = body["completion"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")?.parse().ok());
+            let id = id
+                .ok_or_else(|| wrong("`completion` is the `id` of a recorded answer, such as chatcmpl-12"))?;
+            Ok(FeedbackTarget::Request(RequestId(id)))
+        }
+        _ => {
+            let session = named_session(gateway, user, body).await?;
+            let session = session.ok_or_else(|| wrong("`session` is the name or the number of a session"))?;
+            Ok(FeedbackTarget::Latest(session))
+        }
+    }
+}
+
+/// The session that a body names, by the client's name of it or by its number.
+async fn named_session(
+    gateway: &Gateway,
+    user: &UserId,
+    body: &Map<String, Value>,
+) -> Result<Option<SessionId>, ApiError> {
+    match present(body, "session") {
+        Some(Value::String(name)) => gateway.recorder.session_named(user, name).await.map(Some).map_err(told),
+        Some(number) => Ok(number.as_u64().map(|number| SessionId(RequestId(number)))),
+        None => Ok(None),
+    }
+}
+
+async fn object(gateway: &Gateway, request: Request) -> Result<Map<String, Value>, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bytes = body::read(&gateway.settings, &parts.headers, body).await?;
+    body::object(&bytes)
+}
+
+fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
+    body.get(field).filter(|value| !value.is_null())
+}
+
+/// These requests are ours: a field that nobody knows is a mistake of whoever wrote it.
+fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
+    match body.keys().find(|field| !known.contains(&field.as_str())) {
+        Some(field) => {
+            let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+            Err(ApiError::field(field.as_str(), format!("there is no field `{field}`; there is {known}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn number(field: &str, text: &str) -> Result<RequestId, ApiError> {
+    let number = text.parse().map_err(|_| ApiError::field(field, format!("`{field}` is a number")))?;
+    Ok(RequestId(number))
+}
+
+fn list<T: Serialize>(entries: &[T]) -> Response<Body> {
+    completions::json(&json!({"object": "list", "data": entries}))
+}
+
+fn written<T: Serialize>(view: &T) -> Answer {
+    let value = serde_json::to_value(view).map_err(|_| ApiError::internal("the record cannot be written"))?;
+    Ok(completions::json(&value))
+}
+
+fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
+    let Deleted { turns, requests, samples, versions, running } = deleted.map_err(told)?;
+    let versions: Vec<Value> =
+        versions.iter().map(|(adapter, version)| json!({"adapter": adapter, "version": version})).collect();
+    let running: Vec<u64> = running.iter().map(|update| update.0).collect();
+    let deleted = json!({
+        "turns": turns, "requests": requests, "samples": samples, "trained_versions": versions, "updates_under_way": running,
+    });
+    Ok(completions::json(&json!({"deleted": deleted})))
+}
+
+/// What a client is told of the ledger's error.
+fn told(error: LedgerError) -> ApiError {
+    match error {
+        LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
+        LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),
+        LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Ended => {
+            tracing::error!("the ledger cannot be asked: {error}");
+            ApiError::unavailable(
+                "record_unavailable",
+                "the record cannot be asked; the server's log says why",
+                None,
+            )
+        }
+    }
+}

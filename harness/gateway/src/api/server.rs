@@ -1,0 +1,141 @@
+//! The server: connections, and its end.
+//!
+//! I1. At its end it takes no new request, and lets answers that have begun come to theirs, for as long as is set. I2. A head or a
+//! body that comes too slowly ends its connection.
+//!
+//! Cancellation: [`Server::run`] owns all connections and answers; it returns when they have ended, or the time for it has.
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::gateway::Gateway;
+use super::guard::Guard;
+use super::metrics::Metrics;
+use super::places::Places;
+use super::router::router;
+use super::settings::ServerSettings;
+use crate::recorder::RecorderHandle;
+use crate::{Backend, Keys};
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    gateway: Arc<Gateway>,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Answers that were cut because they took too long.
+    pub cut: usize,
+}
+
+impl Server {
+    /// A server on this listener.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub fn new(
+        listener: TcpListener,
+        settings: ServerSettings,
+        keys: Keys,
+        backend: Arc<dyn Backend>,
+        recorder: RecorderHandle,
+    ) -> io::Result<Self> {
+        let guard = Guard::new(listener.local_addr()?.port(), &settings.hosts);
+        let places = Places::new(settings.answers, settings.answers_of_user);
+        let gateway = Arc::new(Gateway {
+            guard,
+            keys,
+            backend,
+            recorder,
+            places,
+            settings,
+            metrics: Metrics::default(),
+            answers: TaskTracker::new(),
+            is_draining: AtomicBool::new(false),
+            is_record_broken: AtomicBool::new(false),
+        });
+        Ok(Self { listener, gateway })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `end` comes, and drains then.
+    pub async fn run(self, end: impl Future<Output = ()>) -> Drained {
+        let Self { listener, gateway } = self;
+        let router = router(&gateway);
+        let places = Arc::new(Semaphore::new(gateway.settings.connections));
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        tokio::pin!(end);
+        loop {
+            let accept = async {
+                // Never closed.
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { pending().await };
+                (place, listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                biased;
+                () = &mut end => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept => accepted,
+            };
+            let stream: TcpStream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // No file descriptors, most likely: somebody has to go first.
+                    tracing::warn!("a connection was not accepted: {error}");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await; // timer: back-off
+                    continue;
+                }
+            };
+            // Pieces of an answer are small, and each is to be seen at once.
+            let _ = stream.set_nodelay(true);
+            let service = TowerToHyperService::new(router.clone());
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(gateway.settings.head_time)
+                .serve_connection(TokioIo::new(stream), service);
+            let connection = graceful.watch(connection);
+            connections.spawn(async move {
+                // A connection that breaks is its client's affair.
+                let _ = connection.await;
+                drop(place);
+            });
+        }
+        drop(listener);
+        gateway.is_draining.store(true, Ordering::Relaxed);
+        gateway.answers.close();
+        let drained = async {
+            gateway.answers.wait().await;
+            graceful.shutdown().await;
+        };
+        let is_drained = timeout(gateway.settings.drain, drained).await.is_ok();
+        let cut = if is_drained { 0 } else { gateway.places.running() };
+        // Answers whose client is gone end by themselves, and are recorded as failed.
+        connections.shutdown().await;
+        gateway.answers.wait().await;
+        Drained { cut }
+    }
+}

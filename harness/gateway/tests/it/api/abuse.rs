@@ -1,0 +1,264 @@
+//! Whoever means no good, or does not know better.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::client::{request, send};
+use super::house::House;
+use super::scripted::{Scripted, said};
+
+const CHAT: &str = "/v1/chat/completions";
+
+async fn house() -> House {
+    House::new(Scripted::new(vec![Ok(said(&["a"]))])).await
+}
+
+fn hi() -> String {
+    json!({"messages": [{"role": "user", "content": "Hi"}]}).to_string()
+}
+
+#[tokio::test]
+async fn nobody_comes_in_without_a_key() {
+    let house = house().await;
+    let key = |value: &'static str| vec![("Authorization", value)];
+    for headers in [vec![], key("Bearer three"), key("Basic one"), key("Bearer"), key("Bearer one\u{0}")] {
+        for (method, path) in
+            [("POST", CHAT), ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/v1/nothing"), ("GET", "/")]
+        {
+            let asked = request(method, path, &house.host(), &headers, hi().as_bytes());
+            let refused = send(house.address, &asked).await;
+            // What is no header at all is refused before anybody looks at its key.
+            assert!([401, 400].contains(&refused.status), "{path} {headers:?}");
+            if refused.status == 401 {
+                assert_eq!(refused.json().await["error"]["code"], "invalid_api_key");
+            }
+        }
+    }
+    assert!(house.sessions().await.is_empty());
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(send(house.address, &request("GET", path, &house.host(), &[], b"")).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_are_turned_away() {
+    let house = house().await;
+    let with = |host: &str, more: &[(&str, &str)]| {
+        let headers: Vec<(&str, &str)> =
+            [("Authorization", "Bearer one")].iter().chain(more).copied().collect();
+        request("POST", CHAT, host, &headers, hi().as_bytes())
+    };
+    for (host, more) in
+        [("evil.example", vec![]), (house.host().as_str(), vec![("Origin", "http://evil.example")])]
+    {
+        let refused = send(house.address, &with(host, &more)).await;
+        assert_eq!(refused.status, 403, "{host}");
+        assert_eq!(refused.json().await["error"]["type"], "permission_error");
+    }
+    let origin = format!("http://{}", house.host());
+    assert_eq!(send(house.address, &with(&house.host(), &[("Origin", &origin)])).await.status, 200);
+    assert_eq!(house.turns().await.len(), 1);
+}
+
+#[tokio::test]
+async fn bodies_have_bounds() {
+    let house = house().await;
+    let large = vec![b' '; 10 << 20];
+    let refused = house.post_as("one", CHAT, &large).await;
+    assert_eq!(refused.status, 413);
+    assert_eq!(refused.json().await["error"]["code"], "body_too_large");
+    // The same by one who does not say how much is coming.
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n",
+        house.host()
+    );
+    let mut chunked = head.into_bytes();
+    for _ in 0..10 {
+        chunked.extend_from_slice(format!("{:x}\r\n", 1 << 20).as_bytes());
+        chunked.extend(std::iter::repeat_n(b' ', 1 << 20));
+        chunked.extend_from_slice(b"\r\n");
+    }
+    assert_eq!(send(house.address, &chunked).await.status, 413);
+    for (body, code) in [
+        (b"".as_slice(), "invalid_json"),
+        (b"{\"messages\": \"\xff\xfe\"}", "invalid_json"),
+        (b"[]", "invalid_json"),
+        (b"{\"messages\": [", "invalid_json"),
+        ("[".repeat(100_000).as_bytes(), "invalid_json"),
+        (b"{}", "invalid_value"),
+        (b"{\"messages\": []}", "invalid_value"),
+        (b"{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]}", "invalid_json"),
+    ] {
+        let refused = house.post_as("one", CHAT, body).await;
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.json().await["error"]["code"], code);
+    }
+}
+
+#[tokio::test]
+async fn slow_requests_end() {
+    let house = House::with(Scripted::new(vec![Ok(said(&["a"]))]), |settings| {
+        settings.body_time = Duration::from_millis(30);
+        settings.head_time = Duration::from_millis(30);
+    });
+    let house = house.await;
+    let mut body = request("POST", CHAT, &house.host(), &[("Authorization", "Bearer one")], hi().as_bytes());
+    body.truncate(body.len() - 5);
+    let refused = send(house.address, &body).await;
+    assert_eq!(refused.status, 408);
+    assert_eq!(refused.json().await["error"]["code"], "body_timeout");
+    let mut head = TcpStream::connect(house.address).await.unwrap();
+    head.write_all(b"POST / HTTP/1.1\r\nHost: ").await.unwrap();
+    let mut rest = Vec::new();
+    // The server ends it; a client that only waits would wait for ever.
+    let _ = head.read_to_end(&mut rest).await;
+    assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
+}
+
+#[tokio::test]
+async fn what_is_not_here_is_said_by_its_name() {
+    let house = house().await;
+    for (path, code) in [
+        ("/v1/embeddings", "endpoint_not_served"),
+        ("/v1/responses", "endpoint_not_served"),
+        ("/v1/images/generations", "endpoint_not_served"),
+        ("/v1/nothing", "not_found"),
+        ("/../etc/passwd", "not_found"),
+    ] {
+        let refused = house.post(path, &json!({})).await;
+        assert_eq!(refused.status, 404, "{path}");
+        assert_eq!(refused.json().await["error"]["code"], code, "{path}");
+    }
+    let refused = house.get(CHAT).await;
+    assert_eq!(refused.status, 405);
+    assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` has no GET");
+    let refused = house
+        .post(CHAT, &json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}))
+        .await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json().await["error"]["param"], "tool_choice");
+}
+
+/// The same words, and the name of Ada's session, are another session for Bob.
+#[tokio::test]
+async fn nobody_gets_into_anothers_session() {
+    let house = house().await;
+    let body = hi();
+    for key in ["Bearer one", "Bearer two"] {
+        let headers = [("Authorization", key), ("x-clawrl-session", "mine")];
+        assert_eq!(
+            send(house.address, &request("POST", CHAT, &house.host(), &headers, body.as_bytes()))
+                .await
+                .status,
+            200
+        );
+    }
+    let forged = json!({"messages": [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "terrible"}]});
+    let headers = [("Authorization", "Bearer two"), ("x-clawrl-session", "mine")];
+    send(house.address, &request("POST", CHAT, &house.host(), &headers, forged.to_string().as_bytes()))
+        .await
+        .json()
+        .await;
+    let turns = house.turns().await;
+    assert_eq!((turns.len(), turns[0].next_state.as_ref()), (1, None), "nothing of Bob's is Ada's");
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(|number| json!(number)),
+        "\\PC{0,8}".prop_map(Value::from),
+        prop_oneof![Just("user"), Just("assistant"), Just("tool"), Just("auto"), Just("function")]
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        let names = prop_oneof![
+            "[a-z_]{1,8}",
+            Just("role".to_owned()),
+            Just("content".to_owned()),
+            Just("type".to_owned()),
+            Just("text".to_owned()),
+            Just("tool_calls".to_owned()),
+            Just("function".to_owned()),
+            Just("name".to_owned()),
+            Just("arguments".to_owned()),
+        ];
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((names, inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_body() -> impl Strategy<Value = Value> {
+    let fields = [
+        "messages",
+        "model",
+        "stream",
+        "stream_options",
+        "n",
+        "stop",
+        "seed",
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "tools",
+        "max_completion_tokens",
+        "logprobs",
+        "top_logprobs",
+        "tool_choice",
+        "response_format",
+        "logit_bias",
+        "user",
+        "prompt",
+    ];
+    let field = (proptest::sample::select(fields.to_vec()), any_json());
+    proptest::collection::vec(field, 0..6).prop_map(|fields| {
+        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi"});
+        for (name, value) in fields {
+            body[name] = value;
+        }
+        body
+    })
+}
+
+/// Whatever is asked, it is answered or refused in OpenAI's shape, and the server goes on.
+#[test]
+fn no_body_is_too_strange() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let house = runtime.block_on(house());
+    let mut runner = TestRunner::new_with_rng(
+        Config { cases: 400, failure_persistence: None, ..Config::default() },
+        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
+    );
+    let paths = proptest::sample::select(vec![CHAT, "/v1/completions"]);
+    let ran = runner.run(&(paths, any_body()), |(path, body)| {
+        let (status, text) = runtime.block_on(async {
+            let response = house.post(path, &body).await;
+            (response.status, response.text().await)
+        });
+        if status == 200 {
+            return Ok(());
+        }
+        prop_assert!((400..500).contains(&status) && status != 401, "{} {}", status, text);
+        let error: Value = serde_json::from_str(&text).unwrap();
+        prop_assert!(
+            error["error"]["message"].is_string() && error["error"]["type"].is_string(),
+            "{}",
+            error
+        );
+        Ok(())
+    });
+    ran.unwrap();
+    assert_eq!(runtime.block_on(house.get("/healthz")).status, 200);
+}

@@ -1,0 +1,197 @@
+//! Answers that come whole, and what the record has of them.
+
+use clawrl_gateway::{BackendError, Prompt};
+use serde_json::{Value, json};
+
+use super::house::House;
+use super::scripted::{Say, Scripted, said};
+
+fn chat(settings: Value) -> Value {
+    let mut body =
+        json!({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]});
+    body.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    body
+}
+
+fn tool() -> Value {
+    json!({"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}})
+}
+
+#[tokio::test]
+async fn an_answer_is_whole_and_recorded() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["Hel", "lo", "."]))])).await;
+    let answer = house.post("/v1/chat/completions", &chat(json!({"seed": 5}))).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let answer = answer.json().await;
+    let id = answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().to_owned();
+    assert_eq!(answer["object"], "chat.completion");
+    assert_eq!((&answer["model"], &answer["system_fingerprint"]), (&json!("policy"), &json!("v7")));
+    let choice = json!({"index": 0, "message": {"role": "assistant", "content": "Hello.", "refusal": null}, "logprobs": null, "finish_reason": "stop"});
+    assert_eq!(answer["choices"], json!([choice]));
+    assert_eq!(answer["usage"], json!({"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6}));
+
+    let turns = house.turns().await;
+    let [turn] = turns.as_slice() else { panic!("{turns:?}") };
+    assert_eq!((turn.line.kind.as_str(), turn.line.state.as_str()), ("main", "answered"));
+    let [request] = turn.requests.as_slice() else { panic!("{turn:?}") };
+    assert_eq!((request.request.to_string(), request.state.as_str()), (id, "answered"));
+    assert_eq!(
+        (request.prompt_ids.as_slice(), request.prompt_tokens, request.completion_tokens),
+        ([1, 2, 3].as_slice(), Some(3), Some(3))
+    );
+    let [recorded] = request.answers.as_slice() else { panic!("{request:?}") };
+    assert_eq!(
+        (recorded.text.as_deref(), recorded.sampled_ids.as_slice()),
+        (Some("Hello."), [0, 1, 2].as_slice())
+    );
+    assert_eq!((recorded.logprobs.as_slice(), &recorded.versions), ([-0.5; 3].as_slice(), &json!([[0, 7]])));
+    assert_eq!(
+        (recorded.exact, recorded.seed, recorded.temperature),
+        (true, Some(5), Some(f64::from(0.7f32)))
+    );
+}
+
+#[tokio::test]
+async fn the_next_request_is_linked_to_the_answer() {
+    let answers = vec![Ok(said(&["One"])), Ok(said(&["Two"]))];
+    let house = House::new(Scripted::new(answers)).await;
+    house.post("/v1/chat/completions", &chat(json!({}))).await.json().await;
+    let next = json!({"messages": [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One"}, {"role": "user", "content": "No, two"}]});
+    house.post("/v1/chat/completions", &next).await.json().await;
+    let turns = house.turns().await;
+    assert_eq!(turns.len(), 2);
+    let state = turns[0].next_state.as_ref().unwrap();
+    assert_eq!((state.request, &state.messages), (turns[1].requests[0].request, &json!([[2, "user", null]])));
+}
+
+#[tokio::test]
+async fn calls_reasoning_and_several_choices() {
+    let call = "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}</tool_call>";
+    let answers = vec![Ok(said(&["<think>", "hm</think>", "Look: ", call])), Ok(said(&["No."]))];
+    let house = House::new(Scripted::new(answers)).await;
+    let answer =
+        house.post("/v1/chat/completions", &chat(json!({"n": 2, "tools": [tool()]}))).await.json().await;
+    let [first, second] = answer["choices"].as_array().unwrap().as_slice() else { panic!("{answer}") };
+    let message = &first["message"];
+    assert_eq!((&message["content"], &message["reasoning_content"]), (&json!("Look:"), &json!("hm")));
+    assert_eq!(
+        message["tool_calls"][0]["function"],
+        json!({"name": "read", "arguments": "{\"path\":\"a\"}"})
+    );
+    let id = message["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(id.len() <= 40 && id.chars().all(|char| char.is_ascii_alphanumeric()), "{id}");
+    assert_eq!((&first["finish_reason"], &second["finish_reason"]), (&json!("tool_calls"), &json!("stop")));
+    assert_eq!(second["message"]["content"], "No.");
+    assert_eq!(answer["usage"], json!({"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}));
+    let asks = house.policy.asks.lock().unwrap();
+    assert_ne!(asks[0].sampling.seed, asks[1].sampling.seed);
+}
+
+#[tokio::test]
+async fn what_cannot_be_trained_says_why() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["a"]))])).await;
+    for (settings, why) in [
+        (json!({"temperature": 0}), "greedy"),
+        (json!({"top_p": 0.5}), "truncated"),
+        (json!({"top_k": 4}), "truncated"),
+    ] {
+        let mut body = chat(settings);
+        body["messages"][1]["content"] = why.into();
+        house.post("/v1/chat/completions", &body).await.json().await;
+        let turn = house.turns().await.pop().unwrap();
+        let answer = &turn.requests.last().unwrap().answers[0];
+        assert!(!answer.exact && answer.inexact.as_ref().unwrap().contains(why), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn texts_are_answered_and_not_recorded() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["a", "b"]))])).await;
+    let answer = house.post("/v1/completions", &json!({"prompt": "x", "logprobs": 0})).await.json().await;
+    assert_eq!((&answer["object"], &answer["choices"][0]["text"]), (&json!("text_completion"), &json!("ab")));
+    assert_eq!(answer["choices"][0]["logprobs"]["tokens"], json!(["a", "b"]));
+    assert_eq!(answer["choices"][0]["logprobs"]["token_logprobs"], json!([-0.5, -0.5]));
+    let answer = house.post("/v1/completions", &json!({"prompt": [[4, 5], "y"], "n": 2})).await.json().await;
+    assert_eq!(answer["choices"].as_array().unwrap().len(), 4);
+    let prompts: Vec<Prompt> =
+        house.policy.asks.lock().unwrap().iter().skip(1).map(|ask| ask.prompt.clone()).collect();
+    let (ids, text) = (Prompt::Ids(vec![4, 5]), Prompt::Text("y".to_owned()));
+    assert_eq!(prompts, [ids.clone(), ids, text.clone(), text]);
+    assert!(house.sessions().await.is_empty());
+    for wrong in [
+        json!({}),
+        json!({"prompt": []}),
+        json!({"prompt": [1, "a"]}),
+        json!({"prompt": {"a": 1}}),
+        json!({"prompt": [-1]}),
+    ] {
+        let refused = house.post("/v1/completions", &wrong).await;
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.json().await["error"]["param"], "prompt");
+    }
+}
+
+#[tokio::test]
+async fn failures_have_a_status_and_are_recorded_as_failures() {
+    let unavailable = BackendError::Unavailable {
+        message: "later".to_owned(),
+        retry_after: Some(std::time::Duration::from_secs(3)),
+    };
+    let failures = [
+        (BackendError::TooLong { tokens: 9, limit: 5 }, 400, "context_length_exceeded"),
+        (unavailable, 503, "model_unavailable"),
+        (BackendError::Broken("a secret of ours".to_owned()), 500, "internal_error"),
+    ];
+    for (error, status, code) in failures {
+        let in_the_middle = Ok(vec![Say::Token("a".to_owned()), Say::Fail(error.clone())]);
+        let house = House::new(Scripted::new(vec![Err(error), in_the_middle])).await;
+        for place in ["at the beginning", "in the middle"] {
+            let answer = house.post("/v1/chat/completions", &chat(json!({}))).await;
+            assert_eq!(answer.status, status, "{place}");
+            if status == 503 {
+                assert_eq!(answer.header("retry-after"), Some("3"));
+            }
+            let answer = answer.json().await;
+            assert_eq!(answer["error"]["code"], code, "{place}");
+            assert!(!answer.to_string().contains("secret"));
+        }
+        let turns = house.turns().await;
+        // The second request is the first one again: nobody has an answer.
+        let states: Vec<&str> = turns[0].requests.iter().map(|request| request.state.as_str()).collect();
+        assert_eq!((turns.len(), states), (1, vec!["failed", "failed"]));
+    }
+}
+
+#[tokio::test]
+async fn models_and_health() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["a"]))])).await;
+    let models = house.get("/v1/models").await.json().await;
+    assert_eq!(models["object"], "list");
+    assert_eq!(
+        models["data"][0],
+        json!({"id": "policy", "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": 7})
+    );
+    assert_eq!(house.get("/v1/models/other").await.json().await["id"], "other");
+    let unknown = house.get("/v1/models/gpt").await;
+    assert_eq!(unknown.status, 404);
+    assert_eq!(unknown.json().await["error"]["code"], "model_not_found");
+    let unknown = house.post("/v1/chat/completions", &chat(json!({"model": "gpt"}))).await;
+    assert_eq!(unknown.status, 404);
+    assert_eq!(
+        unknown.json().await["error"]["message"],
+        "there is no model `gpt`; there is `policy`, `other`"
+    );
+    house.post("/v1/chat/completions", &chat(json!({"model": "other"}))).await.json().await;
+    assert_eq!(house.get("/healthz").await.json().await, json!({"status": "ok"}));
+    assert_eq!(house.get("/readyz").await.json().await, json!({"status": "ready"}));
+    let metrics = house.get("/metrics").await.text().await;
+    for line in [
+        "gateway_answers_count 1",
+        "gateway_sampled_tokens_count 1",
+        "gateway_refused_count 2",
+        "gateway_running_count 0",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The API over real connections, in front of a policy whose words are set down.
+
+mod abuse;
+mod client;
+mod completing;
+mod ending;
+mod house;
+mod recording;
+mod scripted;
+mod streaming;

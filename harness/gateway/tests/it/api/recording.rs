@@ -1,0 +1,158 @@
+//! What users see, say and undo.
+
+use serde_json::{Value, json};
+
+use super::client::{Response, request, send};
+use super::house::House;
+use super::scripted::{Scripted, said};
+
+async fn house() -> House {
+    House::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await
+}
+
+async fn ask(house: &House, method: &str, path: &str, key: &str, body: &Value) -> Response {
+    let bearer = format!("Bearer {key}");
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let asked = request(method, path, &house.host(), &[("Authorization", &bearer)], body.as_bytes());
+    send(house.address, &asked).await
+}
+
+/// Two turns of a session that Ada's client calls `mine`.
+async fn talk(house: &House) -> (u64, u64) {
+    let headers = [("Authorization", "Bearer one"), ("x-clawrl-session", "mine")];
+    let first = json!({"messages": [{"role": "user", "content": "Hi"}]});
+    let second = json!({"messages": [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One"}, {"role": "user", "content": "and?"}]});
+    for body in [first, second] {
+        let asked =
+            request("POST", "/v1/chat/completions", &house.host(), &headers, body.to_string().as_bytes());
+        assert_eq!(send(house.address, &asked).await.status, 200);
+    }
+    let turns = house.turns().await;
+    (turns[0].line.turn.0.0, turns[1].line.turn.0.0)
+}
+
+#[tokio::test]
+async fn a_user_sees_their_sessions_and_nobody_elses() {
+    let house = house().await;
+    let (first, second) = talk(&house).await;
+    let sessions = ask(&house, "GET", "/v1/sessions?limit=10", "one", &Value::Null).await.json().await;
+    let [session] = sessions["data"].as_array().unwrap().as_slice() else { panic!("{sessions}") };
+    assert_eq!((&session["session"], &session["turn_count"]), (&json!(first), &json!(2)));
+    let whole = ask(&house, "GET", &format!("/v1/sessions/{first}"), "one", &Value::Null).await.json().await;
+    assert_eq!(whole["turns"].as_array().unwrap().len(), 2);
+    let turn = ask(&house, "GET", &format!("/v1/turns/{first}"), "one", &Value::Null).await.json().await;
+    assert_eq!((&turn["kind"], &turn["next_state"]["request"]), (&json!("main"), &json!(second)));
+    let export = ask(&house, "GET", "/v1/export", "one", &Value::Null).await.text().await;
+    assert_eq!(export.lines().count(), 3);
+    assert!(export.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+
+    assert_eq!(ask(&house, "GET", "/v1/sessions", "two", &Value::Null).await.json().await["data"], json!([]));
+    assert_eq!(ask(&house, "GET", "/v1/export", "two", &Value::Null).await.text().await, "");
+    let feedback = json!({"turn": first, "rating": -1});
+    for (method, path, body) in [
+        ("GET", format!("/v1/sessions/{first}"), Value::Null),
+        ("GET", format!("/v1/turns/{first}"), Value::Null),
+        ("POST", format!("/v1/sessions/{first}/close"), Value::Null),
+        ("POST", "/v1/sessions/close".to_owned(), json!({"session": "mine"})),
+        ("DELETE", format!("/v1/sessions/{first}"), Value::Null),
+        ("DELETE", format!("/v1/turns/{first}"), Value::Null),
+        ("POST", "/v1/feedback".to_owned(), feedback),
+    ] {
+        let refused = ask(&house, method, &path, "two", &body).await;
+        assert_eq!(refused.status, 404, "{method} {path}");
+        let error = refused.json().await;
+        // The same as of what does not exist.
+        let mut body = body.clone();
+        if body.get("turn").is_some() {
+            body["turn"] = json!(999);
+        }
+        if body.get("session").is_some() {
+            body["session"] = json!("nobody's");
+        }
+        let path = path.replace(&format!("s/{first}"), "s/999");
+        let nothing = ask(&house, method, &path, "one", &body);
+        assert_eq!(nothing.await.json().await, error, "{method} {path}");
+    }
+    let turn = &house.turns().await[0];
+    assert!(turn.feedback.is_empty() && turn.line.deleted_ms.is_none());
+    assert_eq!(house.sessions().await[0].closed_ms, None);
+}
+
+#[tokio::test]
+async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
+    let house = house().await;
+    let (first, second) = talk(&house).await;
+    for (about, thumb) in [
+        (json!({"turn": first, "rating": "up"}), 1),
+        (
+            json!({"completion": format!("chatcmpl-{second}"), "rating": -1, "text": "Shorter.", "score": 0.25}),
+            -1,
+        ),
+        (json!({"session": "mine", "rating": 0, "source": "extension"}), 0),
+        (json!({"session": first, "rating": "down"}), -1),
+    ] {
+        let said = ask(&house, "POST", "/v1/feedback", "one", &about).await;
+        assert_eq!(said.status, 200, "{about}");
+        let turns = house.turns().await;
+        let of = if about.get("turn").is_some() { &turns[0] } else { &turns[1] };
+        assert_eq!(of.feedback.last().unwrap().thumb, Some(thumb), "{about}");
+    }
+    let turns = house.turns().await;
+    let written = &turns[1].feedback[0];
+    assert_eq!((written.text.as_deref(), written.score), (Some("Shorter."), Some(0.25)));
+    for (wrong, field) in [
+        (json!({"rating": 1}), "turn"),
+        (json!({"turn": first, "session": "mine", "rating": 1}), "turn"),
+        (json!({"turn": first}), "rating"),
+        (json!({"turn": first, "rating": 2}), "rating"),
+        (json!({"turn": first, "rating": "great"}), "rating"),
+        (json!({"turn": "x", "rating": 1}), "turn"),
+        (json!({"completion": "12", "rating": 1}), "completion"),
+        (json!({"turn": first, "text": " "}), "text"),
+        (json!({"turn": first, "score": "high"}), "score"),
+        (json!({"turn": first, "rating": 1, "source": "me"}), "source"),
+        (json!({"turn": first, "raiting": 1}), "raiting"),
+    ] {
+        let refused = ask(&house, "POST", "/v1/feedback", "one", &wrong).await;
+        assert_eq!(refused.status, 400, "{wrong}");
+        assert_eq!(refused.json().await["error"]["param"], field, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_closed_by_number_and_by_name() {
+    let house = house().await;
+    let (first, _) = talk(&house).await;
+    let closed = ask(&house, "POST", "/v1/sessions/close", "one", &json!({"session": "mine"})).await;
+    assert_eq!(closed.json().await, json!({"session": first, "closed": true}));
+    assert_eq!(house.sessions().await[0].why.as_deref(), Some("endpoint"));
+    let again = ask(&house, "POST", &format!("/v1/sessions/{first}/close"), "one", &Value::Null).await;
+    assert_eq!(again.status, 404);
+    let wrong = ask(&house, "POST", "/v1/sessions/close", "one", &json!({})).await;
+    assert_eq!(wrong.json().await["error"]["param"], "session");
+    for wrong in ["/v1/sessions?limit=0", "/v1/sessions?limit=x", "/v1/sessions?since=3", "/v1/sessions/x"] {
+        assert_eq!(ask(&house, "GET", wrong, "one", &Value::Null).await.status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone() {
+    let house = house().await;
+    let (_, second) = talk(&house).await;
+    let deleted =
+        ask(&house, "DELETE", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
+    assert_eq!(
+        (&deleted["deleted"]["turns"], &deleted["deleted"]["trained_versions"]),
+        (&json!(1), &json!([]))
+    );
+    let turn = ask(&house, "GET", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
+    assert!(turn["deleted_ms"].is_number() && !turn.to_string().contains("and?"), "{turn}");
+    let shares = ask(&house, "PUT", "/v1/user", "one", &json!({"shares": true})).await.json().await;
+    assert_eq!(shares["shares"], true);
+    assert_eq!(ask(&house, "PUT", "/v1/user", "one", &json!({"shares": 1})).await.status, 400);
+    assert_eq!(ask(&house, "GET", "/v1/user", "one", &Value::Null).await.json().await["user"], "ada");
+    let all = ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
+    assert_eq!(all["deleted"]["turns"], 1);
+    assert!(!ask(&house, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
+}
