@@ -476,15 +476,15 @@ choose_browser() {
 
 # --- MCP servers -----------------------------------------------------------------------------------------------
 
-readonly SERVER_FEATURES=clawrl-toolcall/real-servers
+readonly SERVER_FEATURES=clawrl-toolcall/real-servers,clawrl/real-clients
 
 # Tells which features the tests may have.
 choose_servers() {
     local output
     if [[ ${CI-} == true ]] && may_download && ! output=$(ci/mcp/install.sh 2>&1); then
-        say 'tests of real MCP servers are left out:' "$output"
+        say 'tests of real MCP servers and clients are left out:' "$output"
     elif ! ci/mcp/install.sh check; then
-        say 'tests of real MCP servers are left out: they are not installed; ci/setup.sh mcp installs them'
+        say 'tests of real MCP servers and clients are left out: they are not installed; ci/setup.sh mcp installs them'
     else
         printf ',%s\n' "$SERVER_FEATURES"
     fi

@@ -1,6 +1,7 @@
 //! `clawrl train` and `clawrl policy init`: real environments, real weights, at a scale of seconds.
 
 mod adapting;
+mod chatting;
 mod choosing;
 mod failing;
 mod faulting;

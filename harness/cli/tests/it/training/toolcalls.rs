@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::ground::{REPRODUCIBLE, answered, ground, sampled};
+use crate::place::Place;
 use crate::toolcalling::bare;
 
 /// Two tools, one of which each task is about.
@@ -35,14 +36,20 @@ tasks:
     mistakes: [ { actions: [{ call: { name: bell } }] } ]
 "#;
 
-#[test]
-fn calls_are_imitated_sampled_and_learned_from_without_a_sandbox() {
+/// A folder with a training `bells` that has come to its end: a policy that calls the right tool now and then.
+pub(super) fn bells() -> Place {
     let train = REPRODUCIBLE.replace("tasks/signs", "tasks/bells").replace("train: signs", "train: bells");
     let place = ground(&train);
     place.suite("bells", BELLS);
     fs::copy(place.path().join("tasks/signs/names.txt"), place.path().join("tasks/bells/names.txt")).unwrap();
     let said = bare(&place, &["train", "train.yaml", "--name", "bells", "--json"]).ends(0);
     assert_eq!(said.json()["updates"], 4);
+    place
+}
+
+#[test]
+fn calls_are_imitated_sampled_and_learned_from_without_a_sandbox() {
+    let place = bells();
 
     // What stands around the names of a call is one token each: a call without arguments has three and its end.
     let tokenizer = fs::read_to_string(place.results().join("runs/bells/policy/tokenizer.json")).unwrap();
