@@ -1,11 +1,11 @@
 //! Bodies, tokens and log-probabilities as bytes.
 //!
-//! Ids are compressed: their upper bytes are nearly always nothing. Log-probabilities are not: their bits are noise.
-//! Figures: `examples/ledger_rate.rs`.
+//! Ids are compressed: their upper bytes are nearly always nothing, and 60% is left. Log-probabilities are not: their bits are
+//! noise, and 91% would be. Measured by `examples/ledger_rate.rs`, on ids and log-probabilities that it makes up.
 
 use crate::LedgerError;
 
-/// The fastest that still halves ids and takes bodies to a third.
+/// The fastest of the usual ones: everybody waits for who compresses.
 const LEVEL: i32 = 1;
 /// More than any body that was ever let in: what a broken file claims to hold is not trusted.
 const MAX_BYTES: usize = 1 << 30;

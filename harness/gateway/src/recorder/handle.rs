@@ -7,6 +7,7 @@
 //! call may work again; [`LedgerError::Ended`], when the recorder is gone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{broadcast, mpsc};
 
@@ -28,6 +29,7 @@ pub struct RecorderHandle {
     redaction: Redaction,
     reader: Arc<Reader>,
     live: broadcast::Sender<LedgerEvent>,
+    commits: Arc<AtomicU64>,
 }
 
 /// For what nobody has to end.
@@ -41,8 +43,9 @@ impl RecorderHandle {
         redaction: Redaction,
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
+        commits: Arc<AtomicU64>,
     ) -> Self {
-        Self { jobs, redaction, reader, live }
+        Self { jobs, redaction, reader, live, commits }
     }
 
     /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow.
@@ -258,6 +261,12 @@ impl RecorderHandle {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<LedgerEvent> {
         self.live.subscribe()
+    }
+
+    /// Transactions that were committed since the ledger was opened: fewer than calls, where many come at once.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     async fn call<T: Send + 'static>(

@@ -74,7 +74,7 @@ impl RedactionRule {
     }
 }
 
-/// A character that may follow a word, for keys that have a beginning of their own.
+/// Names and patterns. What they look for has a beginning of its own: by its length alone, an id looks like a key.
 const DEFAULTS: [(&str, &str); 9] = [
     // With its end where it has one, else as far as it looks like one.
     (

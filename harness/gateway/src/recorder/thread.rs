@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ impl Recorder {
             link,
             clock,
             live: live.clone(),
+            commits: Arc::default(),
             is_erasing: false,
             path,
             file,
@@ -73,6 +75,7 @@ impl Recorder {
         // Something may have been deleted right before a crash.
         owner.is_erasing = true;
         owner.erase();
+        let commits = Arc::clone(&owner.commits);
         let (jobs, waits) = mpsc::channel(waiting.max(1));
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -80,7 +83,7 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live);
+        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, commits);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -144,6 +147,7 @@ struct Owner {
     link: LinkConfig,
     clock: Arc<dyn Clock>,
     live: broadcast::Sender<LedgerEvent>,
+    commits: Arc<AtomicU64>,
     /// What was deleted has yet to leave the file.
     is_erasing: bool,
     path: PathBuf,
@@ -206,6 +210,7 @@ impl Owner {
         }
         if committed.is_ok() {
             self.next = next;
+            self.commits.fetch_add(1, Ordering::Relaxed);
             // Nobody may be watching.
             live.into_iter().for_each(|event| drop(self.live.send(event)));
             if erases {

@@ -58,9 +58,10 @@ async fn conversation(handle: &RecorderHandle, user: &UserId) -> Option<SessionV
     Some(handle.session(user, session).await.unwrap())
 }
 
-/// What the child says, without what the test harness says around it.
-pub(crate) fn start(path: &Path) -> (Child, impl Iterator<Item = String> + use<>) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+/// The child, and what it says, without what the test harness says around it. `limits`: what a shell does before.
+pub(crate) fn start(path: &Path, limits: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limits} exec \"$@\""), "sh"]).arg(std::env::current_exe().unwrap());
     command.args(["ledger_child::records_conversations", "--exact", "--nocapture", "--test-threads=1"]);
     command.env(LEDGER, path).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -90,9 +91,14 @@ fn record(path: &Path, turns: usize, say: fn(&str)) {
             for turn in first..turns {
                 let history = (0..turn).flat_map(|turn| [said(&question(turn)), replied(&reply(turn))]);
                 let messages: Value = history.chain([said(&question(turn))]).collect();
-                let admitted = handle.arrived(asked(name, "s", json!(messages))).await.unwrap();
+                let admitted = match handle.arrived(asked(name, "s", json!(messages))).await {
+                    Ok(admitted) => admitted,
+                    Err(error) => return say(&format!("failed 0 {}", error.is_storage())),
+                };
                 say(&format!("admitted {} {name}", admitted.request));
-                handle.answered(admitted.request, answer(&reply(turn))).await.unwrap();
+                if let Err(error) = handle.answered(admitted.request, answer(&reply(turn))).await {
+                    return say(&format!("failed {} {}", admitted.request, error.is_storage()));
+                }
                 say(&format!("answered {} {name} {turn}", admitted.request));
             }
         }

@@ -1,6 +1,7 @@
-//! `kill -9` of the recording process: nothing that was acknowledged is lost.
+//! `kill -9` of the recording process, and a full disk: nothing that was acknowledged is lost.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -22,7 +23,7 @@ fn kills_lose_nothing_acknowledged() {
     let mut answered: BTreeMap<u64, String> = BTreeMap::new();
     let mut highest = 0;
     for kill in 0..KILLS {
-        let (mut process, mut sayings) = ledger_child::start(&path);
+        let (mut process, mut sayings) = ledger_child::start(&path, "");
         let moment = usize::try_from(below(60)).unwrap();
         let mut heard: Vec<String> = sayings.by_ref().take(1 + moment).collect();
         process.kill().unwrap();
@@ -32,6 +33,7 @@ fn kills_lose_nothing_acknowledged() {
         let before = highest;
         for said in heard {
             let words: Vec<&str> = said.split(' ').collect();
+            assert_ne!(words[0], "failed", "kill {kill}: {said}");
             let number: u64 = words[1].parse().unwrap();
             assert!(number > before, "kill {kill}: the number {number} was used before");
             highest = highest.max(number);
@@ -40,16 +42,41 @@ fn kills_lose_nothing_acknowledged() {
                 assert_eq!(known, None, "kill {kill}: {said}");
             }
         }
-        ledger_child::check_links(&path, 0);
-        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        for (number, text) in &answered {
-            let sql = "SELECT a.text FROM requests r JOIN answers a ON a.request = r.number \
-                       WHERE r.number = ?1 AND r.state = 'answered'";
-            let kept: String = connection.query_row(sql, [number.cast_signed()], |row| row.get(0)).unwrap();
-            assert_eq!(&kept, text, "kill {kill}: request {number}");
-        }
-        let waiting = "SELECT count(*) FROM requests WHERE state = 'waiting'";
-        assert_eq!(connection.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        check_kept(&path, &answered);
     }
     assert!(answered.len() > usize::try_from(KILLS).unwrap(), "{} answers", answered.len());
+}
+
+#[test]
+fn a_full_disk_loses_nothing_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chat.db");
+    // No file may get longer than some megabytes: the same to whoever writes as a disk that is full.
+    let (mut process, sayings) = ledger_child::start(&path, "trap '' XFSZ; ulimit -f 2000;");
+    let sayings: Vec<String> = sayings.collect();
+    process.wait().unwrap();
+    let failed: Vec<&str> = sayings.iter().filter_map(|said| said.strip_prefix("failed ")).collect();
+    assert_eq!(failed.len(), ledger_child::USERS.len(), "{:?}", sayings.last());
+    assert!(failed.iter().all(|said| said.ends_with("true")), "an error of the storage: {failed:?}");
+    let mut answered = BTreeMap::new();
+    for said in sayings.iter().filter_map(|said| said.strip_prefix("answered ")) {
+        let words: Vec<&str> = said.split(' ').collect();
+        answered.insert(words[0].parse().unwrap(), ledger_child::reply(words[2].parse().unwrap()));
+    }
+    assert!(!answered.is_empty());
+    check_kept(&path, &answered);
+}
+
+/// That all of `answered` is there, linked, and that nothing waits.
+fn check_kept(path: &Path, answered: &BTreeMap<u64, String>) {
+    ledger_child::check_links(path, 0);
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    for (number, text) in answered {
+        let sql = "SELECT a.text FROM requests r JOIN answers a ON a.request = r.number \
+                   WHERE r.number = ?1 AND r.state = 'answered'";
+        let kept: String = connection.query_row(sql, [number.cast_signed()], |row| row.get(0)).unwrap();
+        assert_eq!(&kept, text, "request {number}");
+    }
+    let waiting = "SELECT count(*) FROM requests WHERE state = 'waiting'";
+    assert_eq!(connection.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
