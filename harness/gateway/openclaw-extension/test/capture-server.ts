@@ -1,6 +1,7 @@
 // Speaks as much of chat completions as a client needs for a conversation, and keeps every request with its headers.
 //
-// Answers come in the order they were planned with `plan`; without a plan, it says "Understood." With an upstream it
+// Answers come in the order they were planned with `plan`; without one it says "Understood.", or what
+// a summary has to look like. With an upstream it
 // forwards what is not planned, and is a recorder in front of a real server.
 //
 //   node capture-server.ts [port]     serves until it is killed, and prints each request as one line of JSON
@@ -28,13 +29,19 @@ export type Answer =
 
 export type Upstream = { baseUrl: string };
 
+/** What the client accepts as the summary of a conversation; it asks again for one without these headings. */
+const SUMMARY = ["Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"]
+  .map((heading) => `## ${heading}\nNone.`)
+  .join("\n\n");
+
 /** More than any client sends; a larger one is a mistake of the test. */
 const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 
 export class CaptureServer {
   readonly captured: Captured[] = [];
-  /** Called with each request when it has arrived, before the answer. */
-  onCapture: (captured: Captured) => void = () => {};
+  /** Called with each request that was answered. */
+  onAnswer: (captured: Captured) => void = () => {};
+  readonly #waiting = new Set<() => void>();
   readonly #planned: Answer[] = [];
   readonly #server: Server;
   readonly #upstream: Upstream | undefined;
@@ -81,6 +88,23 @@ export class CaptureServer {
     return this.#planned.length;
   }
 
+  /** Waits until what was answered meets `condition`; `seconds` are a deadline that only a failure reaches. */
+  until(what: string, condition: () => boolean, seconds: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        if (condition()) settle(resolve);
+      };
+      const deadline = setTimeout(() => settle(() => reject(new Error(`no ${what} in ${seconds} s`))), seconds * 1000);
+      const settle = (end: () => void) => {
+        clearTimeout(deadline);
+        this.#waiting.delete(look);
+        end();
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -97,16 +121,17 @@ export class CaptureServer {
       status: 0,
     };
     this.captured.push(captured);
-    this.onCapture(captured);
     response.once("finish", () => {
       captured.status = response.statusCode;
+      this.onAnswer(captured);
+      for (const look of this.#waiting) look();
     });
     const isChat = captured.method === "POST" && captured.path.endsWith("/chat/completions");
     const answer = isChat ? this.#planned.shift() : undefined;
     if (answer === undefined && this.#upstream !== undefined) {
       await forward(this.#upstream, request, text, response);
     } else if (isChat) {
-      sendAnswer(response, captured, answer ?? { text: "Understood." });
+      sendAnswer(response, captured, answer ?? unplanned(captured));
     } else if (captured.path.endsWith("/models")) {
       sendJson(response, 200, { object: "list", data: [{ id: "clawrl", object: "model", owned_by: "clawrl" }] });
     } else if (captured.method === "POST") {
@@ -115,6 +140,12 @@ export class CaptureServer {
       sendError(response, 404, `there is no ${captured.path}`);
     }
   }
+}
+
+function unplanned({ body }: Captured): Answer {
+  const prompt = body?.messages?.[0]?.content;
+  const isForSummary = typeof prompt === "string" && prompt.startsWith("You are a context summarization assistant");
+  return { text: isForSummary ? SUMMARY : "Understood." };
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {
@@ -211,6 +242,6 @@ async function forward(
 
 if (import.meta.main) {
   const server = await CaptureServer.start({ port: Number(process.argv[2] ?? 0) });
-  server.onCapture = (captured) => console.log(JSON.stringify(captured));
+  server.onAnswer = (captured) => console.log(JSON.stringify(captured));
   console.error(server.baseUrl);
 }
