@@ -1,8 +1,7 @@
 // Speaks as much of chat completions as a client needs for a conversation, and keeps every request with its headers.
 //
-// Answers come in the order they were planned with `plan`; without one it says "Understood.", or what
-// a summary has to look like. With an upstream it
-// forwards what is not planned, and is a recorder in front of a real server.
+// Answers come in the order they were planned with `plan`; without one it says "Understood.", or what a summary has to
+// look like. With an upstream it forwards what is not planned, and is a recorder in front of a real server.
 //
 //   node capture-server.ts [port]     serves until it is killed, and prints each request as one line of JSON
 
@@ -25,7 +24,7 @@ export type Captured = {
 export type Answer =
   | { text: string; promptTokens?: number }
   | { call: string; arguments: unknown; promptTokens?: number }
-  | { status: number; retryAfterSeconds?: number };
+  | { status: number; message?: string; retryAfterSeconds?: number };
 
 export type Upstream = { baseUrl: string };
 
@@ -180,7 +179,7 @@ function sendAnswer(response: ServerResponse, captured: Captured, answer: Answer
   if ("status" in answer) {
     const seconds = answer.retryAfterSeconds;
     const headers = seconds === undefined ? undefined : { "retry-after": String(seconds) };
-    sendError(response, answer.status, "planned by the test", headers);
+    sendError(response, answer.status, answer.message ?? "planned by the test", headers);
     return;
   }
   const { n, body } = captured;

@@ -183,6 +183,16 @@ describe("with the extension", () => {
     for (const each of captured) assert.deepEqual(labelOf(each), { session, turn: "side" });
   });
 
+  it("labels a turn that did not fit, and the same turn behind its compaction", async () => {
+    server.plan({ status: 400, message: "This model's maximum context length is 32768 tokens." });
+    const captured = await during(() => client.agent(`too much ${"in many words ".repeat(50)}`, MAIN));
+    const [summaries, turn] = [captured.filter(isSummary), captured.filter((each) => !isSummary(each))];
+    // There may be none: what is left out may have a summary already.
+    for (const each of summaries) assert.deepEqual(labelOf(each), { session, turn: "side" });
+    checkMain(turn, 2);
+    assert.equal(Number(labelOf(turn[1]!).epoch), Number(labelOf(turn[0]!).epoch) + 1);
+  });
+
   it("sends /good and /bad to the gateway, and not to the model", async () => {
     const from = server.captured.length;
     await client.type("/good", MAIN);
@@ -206,19 +216,31 @@ describe("with the extension", () => {
     assert.equal(Number(labelOf(since[1]!).epoch), Number(labelOf(before!).epoch) + 1);
   });
 
-  it("labels what another agent asks for as no turn of its user", async () => {
+  it("labels what another agent is asked, and what it answers, as no turn of the user", async () => {
     const task = { task: "count to three", label: "counter" };
     server.plan({ call: "tool_call", arguments: { id: "sessions_spawn", args: task } });
+    const isAnswer = (each: Captured) => has(each, "A background task completed");
     const captured = await during(async () => {
       const from = server.captured.length;
       await client.agent("let somebody count", MAIN);
-      const isCounting = () => server.chats(from).some((each) => each.status === 200 && labelOf(each).session !== session);
-      await server.until("request of the other agent", isCounting, SECONDS);
+      await server.until("answer of the other agent", () => server.chats(from).some(isAnswer), SECONDS);
     });
-    for (const each of captured.filter((each) => labelOf(each).session !== session)) {
-      assert.deepEqual(labelOf(each), { ...labelOf(each), turn: "side" });
+    const others = captured.filter((each) => labelOf(each).session !== session);
+    const answers = captured.filter((each) => labelOf(each).session === session && isAnswer(each));
+    assert.ok(others.length > 0 && answers.length > 0);
+    for (const each of [...others, ...answers]) {
+      assert.equal(labelOf(each).turn, "side");
       assert.equal(labelOf(each).trigger, undefined);
     }
+  });
+
+  it("ends a session that is deleted", async () => {
+    const captured = await during(() => client.agent("not for long", "agent:main:doomed"));
+    const doomed = captured.find((each) => has(each, "not for long"));
+    const from = server.captured.length;
+    await client.call("sessions.delete", { key: "agent:main:doomed" });
+    await server.until("end", () => server.others(from).length > 0, SECONDS);
+    assert.deepEqual(server.others(from).map(({ body }) => body), [{ session: labelOf(doomed!).session }]);
   });
 
   it("ends no session when the client stops", async () => {
