@@ -251,6 +251,26 @@ describe("with the extension", () => {
   });
 });
 
+describe("with the extension, and no access to conversations", () => {
+  let server: CaptureServer;
+  let client: Client;
+
+  before(async () => {
+    server = await startServer("no-access");
+    const config = { plugins: { entries: { clawrl: { hooks: { allowConversationAccess: false } } } } };
+    client = await Client.configure({ template: "extension", baseUrl: server.baseUrl, key: KEY, config });
+  });
+  after(async () => {
+    await client?.stop();
+    await server?.stop();
+  });
+
+  it("names the session, and labels nothing", async () => {
+    await client.local("s1", "hello");
+    assert.deepEqual(server.chats().map(labelOf), [{ session: "s1", epoch: "0" }]);
+  });
+});
+
 describe("without the extension", () => {
   let server: CaptureServer;
   let client: Client;
@@ -280,6 +300,13 @@ describe("without the extension", () => {
       assert.equal(each.headers["session_id"], affinityOf(each));
     }
     assert.deepEqual(server.others(), []);
+  });
+
+  it("has no /good: it goes to the model", async () => {
+    const from = server.captured.length;
+    await client.type("/good", MAIN);
+    await server.until("request", () => server.chats(from).some((each) => has(each, "/good")), SECONDS);
+    assert.deepEqual(server.others(from), []);
   });
 
   it("cannot tell a heartbeat from a turn, nor the epoch of a compaction", async () => {
