@@ -51,8 +51,8 @@ export class Gateway {
    * What the next request of a session has to wait for, if anything: `/new` keeps the session's name, and an end that
    * arrived after the first request behind it would end the wrong conversation.
    */
-  closing(session: string): Promise<unknown> | undefined {
-    return this.#state.closing.get(session);
+  closing(session: string | undefined): Promise<unknown> | undefined {
+    return session === undefined ? undefined : this.#state.closing.get(session);
   }
 
   /** Whether the gateway took it. */

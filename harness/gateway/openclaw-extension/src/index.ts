@@ -1,7 +1,7 @@
 // ClawRL's extension for OpenClaw: the provider `clawrl`, whose requests say what they are.
 //
-// I1. Nothing here may disturb the client: every entry catches what it throws, and a request goes out without our
-//     headers rather than not at all.
+// I1. Nothing here may disturb the client: a request goes out without our headers rather than not at all. What a hook
+//     throws, the client catches and logs.
 // I2. Runs of which we were not told have no turn and no trigger. Without `hooks.allowConversationAccess` that is all.
 
 import type { OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry";
@@ -52,7 +52,7 @@ function registerProvider(api: OpenClawPluginApi, runs: Runs, epochs: Epochs, ga
     label: "ClawRL",
     auth: [],
     // Compactions and requests outside of runs have no session in the options that a wrapper sees.
-    resolveTransportTurnState: ({ sessionId }) => ({ headers: sessionHeaders(sessionId, undefined) }),
+    resolveTransportTurnState: ({ sessionId }) => orNothing(() => ({ headers: sessionHeaders(sessionId, undefined) })),
     wrapStreamFn: ({ agentId, streamFn }) =>
       streamFn &&
       withHeaders(streamFn, gateway, (options) => ({
@@ -71,8 +71,7 @@ function withHeaders(
   return (model, context, options) => {
     const headers = orNothing(() => headersOf(options)) ?? {};
     const stream = () => streamFn(model, context, { ...options, headers: { ...options?.headers, ...headers } });
-    const session = sessionName(options?.sessionId);
-    const closing = session === undefined ? undefined : gateway.closing(session);
+    const closing = orNothing(() => gateway.closing(sessionName(options?.sessionId)));
     return closing === undefined ? stream() : closing.then(stream);
   };
 }

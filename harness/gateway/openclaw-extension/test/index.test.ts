@@ -56,6 +56,13 @@ it("labels requests by what the hooks of any registration were told", () => {
   });
 });
 
+it("i1 sends a request without headers rather than not at all", () => {
+  const { provider } = fakeClient();
+  const options = { sessionId: 7, requestId: "a:model:1" };
+  assert.deepEqual(headersSent(provider, "wrapStreamFn", options), {});
+  assert.equal(provider.resolveTransportTurnState(options), undefined);
+});
+
 it("leaves a stream alone that is not there", () => {
   assert.equal(fakeClient().provider.wrapStreamFn({ agentId: "main" }), undefined);
 });
