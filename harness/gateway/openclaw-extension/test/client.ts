@@ -45,11 +45,16 @@ export class Client {
     const folder = process.env["OPENCLAW_FOLDER"];
     if (folder === undefined) throw new Error("OPENCLAW_FOLDER is not set; run ci/openclaw/run.sh");
     const client = new Client(folder, await mkdtemp(join(tmpdir(), "clawrl-openclaw-")));
-    await mkdir(join(client.home, ".openclaw"));
-    const text = await readFile(join(EXTENSION, `${template}.json5`), "utf8");
-    await client.#patch(text.replaceAll("{base_url}", baseUrl).replaceAll("{key}", key), template === "extension");
-    if (config !== undefined) await client.#patch(JSON.stringify(config), false);
-    return client;
+    try {
+      await mkdir(join(client.home, ".openclaw"));
+      const text = await readFile(join(EXTENSION, `${template}.json5`), "utf8");
+      await client.#patch(text.replaceAll("{base_url}", baseUrl).replaceAll("{key}", key), template === "extension");
+      if (config !== undefined) await client.#patch(JSON.stringify(config), false);
+      return client;
+    } catch (error) {
+      await client.stop();
+      throw error;
+    }
   }
 
   async #patch(text: string, withExtension: boolean): Promise<void> {
