@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_torch::{
@@ -15,21 +15,29 @@ use super::ground::checkpoint;
 use super::toolcalls::bells;
 use crate::place::{Live, Place};
 
-/// A server that was started as a person does.
+/// A server that was started as a person does; it ends with this.
 struct Served {
-    live: Live,
+    live: Option<Live>,
     base_url: String,
     key: String,
 }
 
 impl Served {
-    fn start(place: &Place, model: &PathBuf) -> Self {
-        let mut live = place.start(&["serve", model.to_str().unwrap(), "--listen", "127.0.0.1:0", "--json"]);
-        live.hears("\n");
-        let told: Value = serde_json::from_str(live.heard().lines().next().unwrap()).unwrap();
-        let keys = std::fs::read_to_string(place.path().join(told["key_file"].as_str().unwrap())).unwrap();
+    fn start(place: &Place, model: &Path) -> Self {
+        let mut live = place.start(&["serve", model.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+        live.hears("serves the model");
+        let (base_url, _) = live.heard().trim_start().split_once(" serves").unwrap();
+        let base_url = base_url.to_owned();
+        let keys = std::fs::read_to_string(place.results().join("chat/keys")).unwrap();
         let key = keys.lines().find_map(|line| line.strip_prefix("me ")).unwrap().to_owned();
-        Self { live, base_url: told["base_url"].as_str().unwrap().to_owned(), key }
+        Self { live: Some(live), base_url, key }
+    }
+
+    /// Ends it as a service manager does.
+    fn ends(mut self) {
+        let live = self.live.take().unwrap();
+        live.signal(Signal::TERM);
+        assert_eq!(live.ended().code, Some(0));
     }
 
     /// The answer to a request, whole.
@@ -50,6 +58,15 @@ impl Served {
         reader.read_to_string(&mut rest).unwrap();
         let (_, body) = rest.split_once("\r\n\r\n").unwrap();
         (status.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.signal(Signal::KILL);
+            live.ended();
+        }
     }
 }
 
@@ -102,8 +119,7 @@ fn what_is_recorded_is_what_was_fed_and_sampled() {
     }
 
     // The record outlives the server, and so does the key.
-    served.live.signal(Signal::TERM);
-    assert_eq!(served.live.ended().code, Some(0));
+    served.ends();
     let served = Served::start(&place, &model);
     let (status, sessions) = served.ask("GET", "/sessions", &Value::Null);
     assert_eq!((status, sessions["data"].as_array().unwrap().len()), (200, 1));
@@ -129,8 +145,9 @@ fn what_cannot_be_served_is_refused_before_anything_listens() {
 fn openai_s_sdk_holds_a_conversation() {
     let place = bells();
     let served = Served::start(&place, &checkpoint(&place, "bells", 4).join("model"));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
+    let cache =
+        cache.unwrap_or_else(|| std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/clients/openai_sdk.py");
     let output = std::process::Command::new(cache.join("clawrl/mcp/venv/bin/python"))
         .args([script, &served.base_url, &served.key])
