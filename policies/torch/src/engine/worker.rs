@@ -102,7 +102,7 @@ pub(super) struct Worker {
     /// The first row behind those of each adapter of the step, in order.
     spans: Vec<(Owner, usize)>,
     picks: Vec<Pick>,
-    draws: Vec<(Option<Draw>, Vec<(u32, f32)>)>,
+    draws: Vec<Drawn>,
     distribution: Distribution,
     /// Sequences admitted so far.
     admitted: u64,
@@ -117,6 +117,14 @@ struct Pick {
     sequence: usize,
     /// Row of this step whose hidden state it is drawn from; `None` when the sequence brings it along.
     row: Option<usize>,
+}
+
+/// What was drawn for a sequence.
+#[derive(Debug)]
+struct Drawn {
+    draw: Option<Draw>,
+    /// The most probable tokens of its place, where somebody wants to hear of them.
+    most_probable: Vec<(u32, f32)>,
 }
 
 /// Whether a waiting request can run now.
@@ -465,10 +473,10 @@ impl Worker {
                 true => self.distribution.most_probable(logits, wanted),
                 false => Vec::new(),
             };
-            self.draws.push((draw, most_probable));
+            self.draws.push(Drawn { draw, most_probable });
         })?;
         let mut draws = std::mem::take(&mut self.draws);
-        for (pick, (draw, most_probable)) in self.picks.iter().zip(draws.drain(..)) {
+        for (pick, Drawn { draw, most_probable }) in self.picks.iter().zip(draws.drain(..)) {
             let version = self.version_of(&self.running[pick.sequence].owner);
             self.running[pick.sequence].push(draw, most_probable, version.unwrap_or_default());
             self.stats.sampled_tokens += u64::from(draw.is_some());
