@@ -14,7 +14,7 @@ import sys
 
 import openai
 
-MODEL = "policy"
+MODEL = "clawrl"
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": what, "parameters": {"type": "object", "properties": {}}}}
     for name, what in [("bell", "Rings the bell."), ("horn", "Blows the horn.")]

@@ -19,6 +19,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Names under which it is asked for, the usual one first; at least one.
     fn models(&self) -> Vec<String>;
 
+    /// Tokens of a prompt and its answer at most, where that is known.
+    fn context(&self) -> Option<usize>;
+
     /// The version that answers now, where it is known.
     fn version(&self, user: &UserId) -> Option<u64>;
 

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:30000")]
     pub(crate) listen: SocketAddr,
     /// The name by which clients ask for the policy.
-    #[arg(long, value_name = "NAME", default_value = "policy")]
+    #[arg(long, value_name = "NAME", default_value = "clawrl")]
     pub(crate) name: String,
     /// Folder of the keys and of what is recorded [default: chat/ in the results folder].
     #[arg(long, value_name = "DIR")]

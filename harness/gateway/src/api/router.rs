@@ -143,7 +143,7 @@ async fn model(
 fn model_json(gateway: &Gateway, user: &UserId, name: &str) -> Value {
     // `created` is required by clients, and nothing is known of it.
     let version = gateway.backend.version(user);
-    json!({"id": name, "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": version})
+    json!({"id": name, "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": version, "max_model_len": gateway.backend.context()})
 }
 
 async fn not_found(uri: Uri) -> ApiError {

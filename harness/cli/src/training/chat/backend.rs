@@ -78,6 +78,10 @@ impl Backend for EmbeddedBackend {
         vec![self.name.clone()]
     }
 
+    fn context(&self) -> Option<usize> {
+        Some(self.positions)
+    }
+
     fn version(&self, _user: &UserId) -> Option<u64> {
         Some(self.engine.stats().version)
     }

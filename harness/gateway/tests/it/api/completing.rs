@@ -170,7 +170,7 @@ async fn models_and_health() {
     assert_eq!(models["object"], "list");
     assert_eq!(
         models["data"][0],
-        json!({"id": "policy", "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": 7})
+        json!({"id": "policy", "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": 7, "max_model_len": 64})
     );
     assert_eq!(house.get("/v1/models/other").await.json().await["id"], "other");
     let unknown = house.get("/v1/models/gpt").await;

@@ -72,6 +72,10 @@ impl Backend for Scripted {
         vec!["policy".to_owned(), "other".to_owned()]
     }
 
+    fn context(&self) -> Option<usize> {
+        Some(64)
+    }
+
     fn version(&self, _: &UserId) -> Option<u64> {
         Some(7)
     }
