@@ -2,5 +2,6 @@
 
 mod key_file;
 mod serve;
+mod upstream;
 
 pub(crate) use serve::serve;

@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::key_file;
+use super::upstream::{is_policy_file, upstream_backend};
 use crate::command::serve::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -26,8 +27,12 @@ const USUAL_PORT: u16 = 30_000;
 /// Does it.
 pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     check(arguments)?;
-    // Hands over to the program that has libtorch, where this one has not.
-    let backend = crate::training::embedded_backend(&arguments.policy, &arguments.name)?;
+    let backend = if is_policy_file(&arguments.policy) {
+        upstream_backend(&arguments.policy, &arguments.name)?
+    } else {
+        // Hands over to the program that has libtorch, where this one has not.
+        crate::training::embedded_backend(&arguments.policy, &arguments.name)?
+    };
     let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
     fs::create_dir_all(&data).map_err(|error| {
         Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
@@ -123,9 +128,10 @@ fn exit(cut: usize) -> Exit {
 
 /// What can be known to be wrong before anything is read.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.policy.is_dir() {
+    if !arguments.policy.is_dir() && !is_policy_file(&arguments.policy) {
         let message = format!("there is no folder {}", arguments.policy.display());
-        let help = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model";
+        let help = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model, or a policy file, such \
+                    as policy.yaml";
         return Err(Failure::with_help(Exit::Refused, message, help));
     }
     if !arguments.listen.ip().is_loopback() && arguments.hosts.is_empty() {
