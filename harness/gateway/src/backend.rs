@@ -28,6 +28,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// What it cannot honour of a request's settings; `demands` are those that need more than sampling.
     fn refuses(&self, ask: &Ask, demands: &[Refusal]) -> Option<Refusal>;
 
+    /// How it samples where such a body and such settings are asked for; the record has this.
+    fn settles(&self, body: &Map<String, Value>, sampling: Sampling) -> Sampling {
+        let _ = body;
+        sampling
+    }
+
     /// Begins an answer. Returns once it is known whether there can be one, or where that takes long, once it waits its turn.
     fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>>;
 
@@ -104,6 +110,9 @@ pub enum Piece {
     Token(Token),
     /// What a server has taken apart already.
     Delta(Delta),
+    /// Ids and log-probabilities of all tokens of an answer that comes in deltas, from a server that says them; once, and before the
+    /// delta of its calls. The version of its weights is not known, and counts as 0.
+    Sampled(Vec<(u32, f32)>),
     /// The end; the last piece.
     End(End),
 }
@@ -178,6 +187,9 @@ pub enum BackendError {
         /// The model's positions.
         limit: usize,
     },
+    /// The prompt has no room in the model, in the words of the server that has it.
+    #[error("{0}")]
+    NoRoom(String),
     /// It may be all right later.
     #[error("{message}")]
     Unavailable {

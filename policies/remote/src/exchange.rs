@@ -139,6 +139,25 @@ impl Server {
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
 
+    /// Asks for an answer that is read as it comes.
+    pub(crate) async fn open(
+        &self,
+        route: &str,
+        body: Bytes,
+        until: Until,
+    ) -> Result<(ContentKind, Pieces), Trouble> {
+        let answered = async {
+            let silence = self.silence(until);
+            let response = self.send(Method::POST, route, body, &silence).await?;
+            let kind = content_kind(response.headers());
+            if let ContentKind::Other(kind) = kind {
+                return Err(url_wrong(&self.url(route), &format!("it answers with {kind}")));
+            }
+            Ok((kind, Pieces { body: response.into_body(), silence, read: 0 }))
+        };
+        answered.await.map_err(|trouble| self.cleaned(trouble))
+    }
+
     /// Gets a document.
     pub(crate) async fn get(&self, route: &str, until: Until) -> Result<String, Trouble> {
         let answered = async {
@@ -209,14 +228,15 @@ impl Server {
     }
 
     /// I3.
-    fn cleaned(&self, trouble: Trouble) -> Trouble {
+    pub(crate) fn cleaned(&self, trouble: Trouble) -> Trouble {
         let message = struck(self.key.as_ref(), &trouble.message);
         let message = message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
         Trouble { message, ..trouble }
     }
 }
 
-enum ContentKind {
+/// What an answer is.
+pub(crate) enum ContentKind {
     Events,
     Json,
     Other(String),
@@ -235,16 +255,17 @@ fn content_kind(headers: &HeaderMap) -> ContentKind {
 }
 
 /// The body of an answer as it comes (I1, I2).
-struct Pieces {
+#[derive(Debug)]
+pub(crate) struct Pieces {
     body: Incoming,
     /// What comes is a keep-alive until the reader of it finds a part of the reply.
-    silence: Silence,
+    pub(crate) silence: Silence,
     read: usize,
 }
 
 impl Pieces {
     /// The next bytes; `None` at the end.
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
         // What comes without a pause lets no timer through.
         if self.read > 0 && Instant::now() >= self.silence.end() {
             return Err(self.silence.trouble(Instant::now()));
@@ -274,8 +295,14 @@ impl Pieces {
         }
     }
 
+    /// Reads what is behind the reply, if it is there: only a connection whose answer was read to its end can be used again.
+    pub(crate) async fn drain(&mut self) {
+        // Nothing that comes now is part of the reply, so no trouble with it matters.
+        let _ = timeout(END, async { while let Ok(Some(_)) = self.next().await {} }).await;
+    }
+
     /// All of it. Servers that answer late keep the connection alive with white space, which JSON allows.
-    async fn text(&mut self) -> Result<String, Trouble> {
+    pub(crate) async fn text(&mut self) -> Result<String, Trouble> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
             if !piece.trim_ascii().is_empty() {
@@ -287,8 +314,7 @@ impl Pieces {
     }
 }
 
-/// Reads until the reply says that it is done. The end of the answer is then read as well, if it is there: only a
-/// connection whose answer was read to its end can be used again.
+/// Reads until the reply says that it is done.
 async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<(), Trouble> {
     let mut sse = SseReader::default();
     let mut events = Vec::new();
@@ -299,8 +325,7 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
                 Heard::KeepAlive => {}
                 Heard::Part => pieces.silence.said(Instant::now()),
                 Heard::End => {
-                    // Nothing that comes now is part of the reply, so no trouble with it matters.
-                    let _ = timeout(END, async { while let Ok(Some(_)) = pieces.next().await {} }).await;
+                    pieces.drain().await;
                     return Ok(());
                 }
             }
@@ -317,7 +342,7 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
     Ok(())
 }
 
-fn garbled_events(error: SseError) -> Trouble {
+pub(crate) fn garbled_events(error: SseError) -> Trouble {
     match error {
         SseError::NotUtf8 => Trouble::garbled("the server streams bytes that are not UTF-8"),
         SseError::TooLarge => Trouble::too_large("event"),

@@ -3,7 +3,7 @@
 //!
 //! A [`RemotePolicy`] is one HTTP client for all attempts of a run. A turn is a request: built by a dialect, sent when
 //! there is a place for it, read as it streams in, asked again where that can help. A [`RemoteScorer`] asks what a model finds of
-//! tokens that are there.
+//! tokens that are there. A [`RemoteModel`] passes clients' requests on, and its answers as they come.
 //!
 //! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
 //! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
@@ -26,7 +26,10 @@ mod exchange;
 mod images;
 mod openai_reply;
 mod openai_request;
+mod openai_stream;
 mod pace;
+mod partial_calls;
+mod passed_on;
 mod policy;
 mod preflight;
 mod reply;
@@ -37,12 +40,17 @@ mod server_text;
 mod silence;
 mod sse;
 mod status;
+mod strainer;
+mod stream;
 mod system_text;
 mod tokens;
 mod trouble;
 mod usage;
 
+pub use openai_stream::{RemoteEnd, RemotePiece, Said};
+pub use passed_on::{Drawn, PassedOn};
 pub use policy::{RemoteError, RemotePolicy};
 pub use preflight::{PreflightError, preflight};
 pub use scorer::{RemoteScorer, ScoreError, Vocabulary};
 pub use secret::Secret;
+pub use stream::{RemoteModel, RemoteStream, StreamError};

@@ -1,7 +1,6 @@
 //! A chat completion, whole or in pieces, as a reply.
 //!
-//! I1. Pieces of one call are put together by their index; a new id at a known index is a new call, since some servers
-//! number all calls 0. I2. Only the first choice counts. I3. A reply without a reason for its end is whole only if the
+//! I1. Calls are put together by [`PartialCalls`]. I2. Only the first choice counts. I3. A reply without a reason for its end is whole only if the
 //! server said that it was done. I4. A piece that adds nothing is no part of the reply: proxies keep connections alive with
 //! empty ones.
 //!
@@ -10,19 +9,20 @@
 use clawrl_core::{FinishReason, TokenSource};
 use serde_json::Value;
 
-use crate::reply::{Figure, Heard, PartialCall, Reply, Reported, check_size};
+use crate::partial_calls::PartialCalls;
+use crate::reply::{Figure, Heard, Reply, Reported, check_size};
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
 
 /// What servers write where a reply ends because they do: vLLM and SGLang when they abort a request, DeepSeek when it
 /// runs out of resources. What was written until then is no reply.
-const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
+pub(crate) const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
 
 /// Takes pieces, gives the reply.
 #[derive(Debug, Default)]
 pub(crate) struct OpenaiReply {
     text: String,
-    calls: Vec<(Option<u64>, PartialCall)>,
+    calls: PartialCalls,
     finish: Option<String>,
     reported: Reported,
     tokens: Option<(TokenSource, TokenCollector)>,
@@ -120,7 +120,7 @@ impl OpenaiReply {
             }
         }
         for piece in said.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            self.call(piece);
+            self.written_bytes += self.calls.take(piece);
             check_size(self.written_bytes, self.calls.len())?;
         }
         check_size(self.written_bytes, self.calls.len())
@@ -129,39 +129,6 @@ impl OpenaiReply {
     fn write(&mut self, text: &str) {
         self.text.push_str(text);
         self.written_bytes += text.len();
-    }
-
-    fn call(&mut self, piece: &Value) {
-        let index = piece.get("index").and_then(Value::as_u64);
-        let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
-        let continued = self.calls.iter().rposition(|(known, call)| {
-            let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
-            same_id && (index.is_none() || *known == index)
-        });
-        // A piece without index and id that has a name begins a call, too.
-        let name = piece.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
-        let begins = index.is_none() && id.is_empty() && !name.is_empty();
-        let at = match continued {
-            Some(at) if !begins => at,
-            _ => {
-                self.calls.push((index, PartialCall::default()));
-                self.calls.len() - 1
-            }
-        };
-        let call = &mut self.calls[at].1;
-        if call.id.is_empty() {
-            id.clone_into(&mut call.id);
-        }
-        if call.name.is_empty() {
-            name.clone_into(&mut call.name);
-        }
-        let arguments = match piece.pointer("/function/arguments") {
-            Some(Value::String(text)) => text.clone(),
-            Some(object @ Value::Object(_)) => object.to_string(),
-            _ => String::new(),
-        };
-        call.arguments.push_str(&arguments);
-        self.written_bytes += name.len() + arguments.len();
     }
 
     /// The reply, if it is whole.
@@ -187,10 +154,10 @@ impl OpenaiReply {
         let counted = self.reported.output;
         let tokens = self.tokens.and_then(|(_, collector)| collector.whole(counted));
         note(asked_for_tokens && tokens.is_none(), "tokens-missing");
-        let calls = self.calls.into_iter().enumerate();
+        let calls = self.calls.all().enumerate();
         Ok(Reply {
             text: self.text,
-            calls: calls.map(|(position, (_, call))| call.whole(turn, position)).collect(),
+            calls: calls.map(|(position, call)| call.whole(turn, position)).collect(),
             finish: match self.finish.as_deref() {
                 Some("length" | "max_tokens") => FinishReason::Length,
                 _ => FinishReason::Stop,
@@ -204,7 +171,7 @@ impl OpenaiReply {
 }
 
 /// A JSON text that is no error.
-fn parse(text: &str) -> Result<Value, Trouble> {
+pub(crate) fn parse(text: &str) -> Result<Value, Trouble> {
     let object: Value = serde_json::from_str(text)
         .map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
     match object.get("error") {

@@ -45,6 +45,19 @@ impl Secret {
             Cow::Borrowed(text)
         }
     }
+
+    /// Bytes at the end of this text that may be the beginning of the key.
+    pub(crate) fn begun_at_end_of(&self, text: &str) -> usize {
+        if self.0.len() < LEAST_STRUCK {
+            return 0;
+        }
+        // Graphic ASCII has no beginning within a character.
+        let longest = (self.0.len() - 1).min(text.len());
+        (1..=longest)
+            .rev()
+            .find(|len| text.as_bytes().ends_with(&self.0.as_bytes()[..*len]))
+            .unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Secret {

@@ -27,8 +27,9 @@ pub(crate) struct Refusal<'a> {
 /// What it means.
 pub(crate) fn trouble_of(refusal: &Refusal<'_>, key: Option<&Secret>) -> Trouble {
     let Refusal { status, body, url, model, retry_after } = refusal;
-    let told = server_text(body, key);
-    let told = if told.is_empty() { format!("{status}") } else { format!("{status}: {told}") };
+    let text = server_text(body, key);
+    let told = if text.is_empty() { format!("{status}") } else { format!("{status}: {text}") };
+    let said = if text.is_empty() { told.clone() } else { text };
     let lower = body.to_lowercase();
     match status.as_u16() {
         401 | 403 => {
@@ -48,12 +49,13 @@ pub(crate) fn trouble_of(refusal: &Refusal<'_>, key: Option<&Secret>) -> Trouble
             let message = format!("the server answers {told}");
             Trouble { retry_after: *retry_after, ..Trouble::later("server-error", message) }
         }
-        413 => too_long(&told),
-        _ if is_about_length(&lower) => too_long(&told),
+        413 => too_long(&told, said),
+        _ if is_about_length(&lower) => too_long(&told, said),
         _ if is_about_model(&lower) => model_unknown(model, &told),
         _ => {
             let help = "the settings of the policy may ask for something that this server does not have";
-            Trouble::permanent("request-refused", format!("the server refuses the request ({told}); {help}"))
+            let message = format!("the server refuses the request ({told}); {help}");
+            Trouble { told: Some(said), ..Trouble::permanent("request-refused", message) }
         }
     }
 }
@@ -68,9 +70,9 @@ fn quota(told: &str) -> Trouble {
     Trouble::permanent("quota-used-up", format!("the account has nothing left to spend ({told})"))
 }
 
-fn too_long(told: &str) -> Trouble {
+fn too_long(told: &str, said: String) -> Trouble {
     let help = "the model's context is too short for this conversation";
-    Trouble::permanent("context-too-long", format!("{help} ({told})"))
+    Trouble { told: Some(said), ..Trouble::permanent("context-too-long", format!("{help} ({told})")) }
 }
 
 pub(crate) fn model_unknown(model: &str, told: &str) -> Trouble {

@@ -26,11 +26,13 @@ pub(crate) struct Trouble {
     pub(crate) remedy: Remedy,
     /// How long the server wants to be left alone.
     pub(crate) retry_after: Option<Duration>,
+    /// What the server itself says of a request that it refuses: without the key, and bounded.
+    pub(crate) told: Option<String>,
 }
 
 impl Trouble {
     pub(crate) fn later(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), remedy: Remedy::Later, retry_after: None }
+        Self { code, message: message.into(), remedy: Remedy::Later, retry_after: None, told: None }
     }
 
     pub(crate) fn permanent(code: &'static str, message: impl Into<String>) -> Self {

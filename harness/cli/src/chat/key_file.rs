@@ -16,26 +16,41 @@ use crate::failure::Failure;
 /// Whose key the first one is.
 const FIRST_USER: &str = "me";
 
-/// The keys in a file, and the one that was made now, if one was.
-pub(super) fn keys(path: &Path) -> Result<(Keys, Option<String>), Failure> {
-    let made = match fs::metadata(path) {
+/// What is in a file of keys.
+#[derive(Debug)]
+pub(super) struct KeyFile {
+    pub(super) keys: Keys,
+    /// The first of them.
+    pub(super) first: String,
+    /// Whether it was made now.
+    pub(super) is_new: bool,
+}
+
+/// The keys in a file.
+pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
+    let is_new = match fs::metadata(path) {
         Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
             let message = format!("the file of keys {} can be read by others", path.display());
             let help = "make new keys if somebody may have read it, then `chmod 600` it";
             return Err(Failure::with_help(Exit::Refused, message, help));
         }
-        Ok(_) => None,
-        Err(error) if error.kind() == ErrorKind::NotFound => Some(make(path)?),
+        Ok(_) => false,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make(path)?;
+            true
+        }
         Err(error) => return Err(unreadable(path, &error)),
     };
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    Ok((read(&text).map_err(|why| wrong(path, &why))?, made))
+    let (keys, first) = read(&text).map_err(|why| wrong(path, &why))?;
+    Ok(KeyFile { keys, first, is_new })
 }
 
-fn read(text: &str) -> Result<Keys, String> {
+/// The keys, and the first of them.
+fn read(text: &str) -> Result<(Keys, String), String> {
     let mut keys = Keys::default();
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-    let mut is_empty = true;
+    let mut first = None;
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         let mut words = line.split_whitespace();
         let (Some(user), Some(key), None) = (words.next(), words.next(), words.next()) else {
@@ -43,12 +58,12 @@ fn read(text: &str) -> Result<Keys, String> {
         };
         // The key itself is in no message.
         keys.add(key, UserId(user.to_owned())).map_err(|error| format!("line {number}: {error}"))?;
-        is_empty = false;
+        first.get_or_insert_with(|| key.to_owned());
     }
-    if is_empty { Err("it has no key".to_owned()) } else { Ok(keys) }
+    first.map(|first| (keys, first)).ok_or_else(|| "it has no key".to_owned())
 }
 
-fn make(path: &Path) -> Result<String, Failure> {
+fn make(path: &Path) -> Result<(), Failure> {
     let mut bytes = [0; 24];
     getrandom::fill(&mut bytes).map_err(|error| {
         Failure::new(Exit::Environment, format!("the system gives no random numbers: {error}"))
@@ -59,8 +74,7 @@ fn make(path: &Path) -> Result<String, Failure> {
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| {
         Failure::new(Exit::Results, format!("the file of keys {} cannot be written: {error}", path.display()))
-    })?;
-    Ok(key)
+    })
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
@@ -81,13 +95,13 @@ mod tests {
     fn the_first_start_makes_a_key_and_the_next_ones_keep_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
-        let (keys, made) = super::keys(&path).unwrap();
-        let key = made.unwrap();
+        let KeyFile { keys, first: key, is_new } = super::keys(&path).unwrap();
+        assert!(is_new);
         assert_eq!(keys.user(&format!("Bearer {key}")), Some(&UserId(FIRST_USER.to_owned())));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let (keys, made) = super::keys(&path).unwrap();
-        assert_eq!(made, None);
-        assert!(keys.user(&format!("Bearer {key}")).is_some());
+        let again = super::keys(&path).unwrap();
+        assert_eq!((again.first, again.is_new), (key.clone(), false));
+        assert!(again.keys.user(&format!("Bearer {key}")).is_some());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(super::keys(&path).unwrap_err().to_string().contains("can be read by others"));
     }
@@ -95,7 +109,8 @@ mod tests {
     #[test]
     fn files_by_hand() {
         let check = |text: &str, expected: Result<&[&str], &str>| match (read(text), expected) {
-            (Ok(keys), Ok(known)) => {
+            (Ok((keys, first)), Ok(known)) => {
+                assert_eq!(first, known[0]);
                 known.iter().for_each(|key| assert!(keys.user(&format!("Bearer {key}")).is_some(), "{key}"));
             }
             (Err(why), Err(expected)) => assert_eq!(why, expected),

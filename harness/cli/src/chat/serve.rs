@@ -7,13 +7,15 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clawrl_gateway::{Backend, Keys, LedgerError, Recorder, RecorderSettings, Server, ServerSettings};
+use clawrl_gateway::{Backend, LedgerError, Recorder, RecorderSettings, Server, ServerSettings};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::key_file;
+use super::key_file::{self, KeyFile};
+use super::openclaw::{self, Filling};
+use super::upstream::{is_policy_file, upstream_backend};
 use crate::command::serve::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -26,19 +28,23 @@ const USUAL_PORT: u16 = 30_000;
 /// Does it.
 pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     check(arguments)?;
-    // Hands over to the program that has libtorch, where this one has not.
-    let backend = crate::training::embedded_backend(&arguments.policy, &arguments.name)?;
+    let backend = if is_policy_file(&arguments.policy) {
+        upstream_backend(&arguments.policy, &arguments.name)?
+    } else {
+        // Hands over to the program that has libtorch, where this one has not.
+        crate::training::embedded_backend(&arguments.policy, &arguments.name)?
+    };
     let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
     fs::create_dir_all(&data).map_err(|error| {
         Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
     })?;
-    let (keys, made) = key_file::keys(&data.join("keys"))?;
+    let keys = key_file::keys(&data.join("keys"))?;
     let recorder = Recorder::open(RecorderSettings::new(data.join("ledger.sqlite"))).map_err(unrecordable)?;
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Environment, format!("the server has no threads: {error}")))?;
-    let told = Told { arguments, log, data, made };
+    let told = Told { arguments, log, data };
     let served = runtime.block_on(run(told, keys, backend, &recorder));
     drop(runtime);
     // Writes what waits.
@@ -51,37 +57,44 @@ struct Told<'a> {
     arguments: &'a Arguments,
     log: &'a Log,
     data: PathBuf,
-    made: Option<String>,
 }
 
 async fn run(
     told: Told<'_>,
-    keys: Keys,
+    KeyFile { keys, first, is_new }: KeyFile,
     backend: Arc<dyn Backend>,
     recorder: &Recorder,
 ) -> Result<Exit, Failure> {
-    let Told { arguments, log, data, made } = told;
+    let Told { arguments, log, data } = told;
     let unserved = |error: std::io::Error| unserved(arguments, &error);
     let listener = TcpListener::bind(arguments.listen).await.map_err(unserved)?;
     let settings = ServerSettings { hosts: arguments.hosts.clone(), ..ServerSettings::default() };
+    let context = backend.context();
     let server = Server::new(listener, settings, keys, backend, recorder.handle()).map_err(unserved)?;
     let address = server.address().map_err(unserved)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unserved)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unserved)?;
     let key_file = data.join("keys");
+    let openclaw = data.join("openclaw.json5");
+    let base_url = format!("http://{address}/v1");
+    let filling = Filling { base_url: &base_url, key: &first, model: &arguments.name, context };
+    let written = openclaw::write(&openclaw, &filling);
+    written.map_err(|error| {
+        Failure::new(Exit::Results, format!("{} cannot be written: {error}", openclaw.display()))
+    })?;
     if arguments.json {
         print_json_line(&json!({
-            "base_url": format!("http://{address}/v1"), "model": arguments.name, "key_file": key_file, "pid": std::process::id(),
+            "base_url": base_url, "model": arguments.name, "key_file": key_file, "pid": std::process::id(),
         }))?;
     } else {
-        log.note(format_args!("http://{address}/v1 serves the model `{}`", arguments.name));
-        match &made {
-            Some(key) => {
-                log.note(format_args!("key, which is told once and kept in {}: {key}", key_file.display()))
-            }
-            None => log.note(format_args!("keys are in {}", key_file.display())),
+        log.note(format_args!("{base_url} serves the model `{}`", arguments.name));
+        if is_new {
+            log.note(format_args!("key, which is told once and kept in {}: {first}", key_file.display()));
+        } else {
+            log.note(format_args!("keys are in {}", key_file.display()));
         }
         log.note(format_args!("what is said is recorded in {}", data.join("ledger.sqlite").display()));
+        log.note(format_args!("OpenClaw is set up by: openclaw config patch --file {}", openclaw.display()));
     }
     let (ended, end) = tokio::sync::oneshot::channel();
     let first = async {
@@ -123,9 +136,10 @@ fn exit(cut: usize) -> Exit {
 
 /// What can be known to be wrong before anything is read.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.policy.is_dir() {
+    if !arguments.policy.is_dir() && !is_policy_file(&arguments.policy) {
         let message = format!("there is no folder {}", arguments.policy.display());
-        let help = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model";
+        let help = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model, or a policy file, such \
+                    as policy.yaml";
         return Err(Failure::with_help(Exit::Refused, message, help));
     }
     if !arguments.listen.ip().is_loopback() && arguments.hosts.is_empty() {

@@ -12,12 +12,14 @@ use crate::results::ResultsArguments;
 ///
 /// Ctrl-C lets answers that have begun come to their end; a second one cuts them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  \
+#[command(
+    after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  clawrl serve policy.yaml\n  \
                         curl -N http://127.0.0.1:30000/v1/chat/completions -H \"Authorization: Bearer $KEY\" \\\n    \
-                        -d '{\"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}'")]
+                        -d '{\"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}'"
+)]
 pub(crate) struct Arguments {
-    /// The folder of a model or of an adapter, in the format of Hugging Face.
-    #[arg(value_name = "FOLDER")]
+    /// The folder of a model or of an adapter, in the format of Hugging Face; or a policy file (.yaml), whose server is asked.
+    #[arg(value_name = "FOLDER_OR_FILE")]
     pub(crate) policy: PathBuf,
     /// Where to listen; port 0 takes any that is free.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:30000")]

@@ -19,7 +19,8 @@ pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::{policy_of, refuse_unseen_pictures};
 #[cfg(feature = "torch")]
-pub(crate) use remote::{key_of, remote_scorer};
+pub(crate) use remote::remote_scorer;
+pub(crate) use remote::{key_of, unusable, warn_of_open_key};
 pub(crate) use secrets::named as named_secrets;
 pub(crate) use test_sandboxes::TestSandboxes;
 pub(crate) use unprovided::Unprovided;

@@ -54,7 +54,8 @@ pub(crate) fn remote_scorer(
     RemoteScorer::new(settings.clone(), key, vocabulary).map_err(|error| unusable(&error, what))
 }
 
-fn unusable(error: &RemoteError, what: &str) -> Failure {
+/// Settings that no request can be made of; `what` they are for stands in the message.
+pub(crate) fn unusable(error: &RemoteError, what: &str) -> Failure {
     let exit = match error {
         RemoteError::Certificates(_) => Exit::Environment,
         RemoteError::Settings(_) => Exit::Refused,
@@ -89,7 +90,7 @@ pub(crate) fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
 }
 
 /// A key over a connection that everybody on the way can read. On this machine nobody is on the way.
-fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
+pub(crate) fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
     let Some(rest) = settings.base_url.strip_prefix("http://") else { return };
     let host = rest.split('/').next().unwrap_or_default();
     let is_near = ["localhost", "127.", "[::1]"].iter().any(|near| host.starts_with(near));

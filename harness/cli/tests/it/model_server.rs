@@ -24,6 +24,8 @@ pub(crate) struct Manner {
     pub(crate) dies_after: Option<usize>,
     /// Whether replies are this beginning of a stream, followed by comments for as long as somebody listens.
     pub(crate) hangs_after: Option<&'static str>,
+    /// Whether it says its tokens, one for each piece, to whoever asks as one asks vLLM.
+    pub(crate) tells_tokens: bool,
     /// Whether it has an opinion on everything and a verdict on nothing.
     pub(crate) babbles: bool,
 }
@@ -136,7 +138,8 @@ fn serve(stream: TcpStream, shared: &Shared) {
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
             let said = if shared.manner.babbles { "It depends.".to_owned() } else { reply(&body) };
-            let events = events(&said);
+            let tokens = shared.manner.tells_tokens && body["return_token_ids"] == true;
+            let events = if tokens { exact_events(&said) } else { events(&said) };
             if let Some(beginning) = shared.manner.hangs_after {
                 let mut wanted = stream.write_all(format!("{}{beginning}", head()).as_bytes());
                 while wanted.is_ok() {
@@ -176,6 +179,22 @@ fn events(text: &str) -> String {
     let stop = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 8}});
     let events = [delta(start), delta(end), stop, usage].map(|event| format!("data: {event}\n\n"));
+    events.concat() + "data: [DONE]\n\n"
+}
+
+/// The same from a server that says its tokens.
+fn exact_events(text: &str) -> String {
+    let (start, end) = text.split_at(text.len() / 2);
+    let token = |id: u32, text: &str| {
+        let logprobs = json!({"content": [{"token": text, "logprob": -0.5}]});
+        json!({"choices": [{"index": 0, "delta": {"content": text}, "token_ids": [id], "logprobs": logprobs}]})
+    };
+    let begun =
+        json!({"prompt_token_ids": [1, 2, 3], "choices": [{"index": 0, "delta": {"role": "assistant"}}]});
+    let stop = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
+    let events =
+        [begun, token(4, start), token(5, end), stop, usage].map(|event| format!("data: {event}\n\n"));
     events.concat() + "data: [DONE]\n\n"
 }
 

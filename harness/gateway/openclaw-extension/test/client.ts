@@ -48,7 +48,7 @@ export class Client {
     try {
       await mkdir(join(client.home, ".openclaw"));
       const text = await readFile(join(EXTENSION, `${template}.json5`), "utf8");
-      await client.#patch(text.replaceAll("{base_url}", baseUrl).replaceAll("{key}", key).replaceAll("{context_window}", "32768").replaceAll("{max_tokens}", "4096"), template === "extension");
+      await client.#patch(text.replaceAll("{base_url}", baseUrl).replaceAll("{key}", key).replaceAll("{model}", "clawrl").replaceAll("{context_window}", "32768").replaceAll("{max_tokens}", "4096"), template === "extension");
       if (config !== undefined) await client.#patch(JSON.stringify(config), false);
       return client;
     } catch (error) {

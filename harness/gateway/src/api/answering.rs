@@ -221,9 +221,11 @@ impl Answering {
         piece: Result<Piece, BackendError>,
     ) -> Result<Vec<AnswerPart>, ApiError> {
         let piece = piece.map_err(|error| self.told(error))?;
-        if let Piece::Token(_) = piece {
-            self.gateway.metrics.sampled_tokens.add(1);
-        }
+        self.gateway.metrics.sampled_tokens.add(match &piece {
+            Piece::Token(_) => 1,
+            Piece::Sampled(sampled) => sampled.len() as u64,
+            Piece::Delta(_) | Piece::End(_) => 0,
+        });
         let parts = choices[index].take(piece);
         if choices[index].has_ended() {
             pieces.retain(|(other, _)| *other != index);

@@ -79,6 +79,10 @@ impl Choice {
         let mut parts = match piece {
             Piece::Token(token) => self.token(&token),
             Piece::Delta(delta) => self.delta(delta),
+            Piece::Sampled(sampled) => {
+                self.sampled(&sampled);
+                return Vec::new();
+            }
             Piece::End(end) => return self.end(end),
         };
         if let Some(first) = parts.iter().position(|part| matches!(part, AnswerPart::Call { .. }))
@@ -175,6 +179,15 @@ impl Choice {
             |part| !matches!(part, AnswerPart::Reasoning(text) | AnswerPart::Text(text) if text.is_empty()),
         );
         texts.chain(calls).collect()
+    }
+
+    fn sampled(&mut self, sampled: &[(u32, f32)]) {
+        let Tokens { ids, logprobs, versions, .. } = &mut self.tokens;
+        if !sampled.is_empty() && versions.is_empty() {
+            versions.push((0, 0));
+        }
+        ids.extend(sampled.iter().map(|(id, _)| id));
+        logprobs.extend(sampled.iter().map(|(_, logprob)| logprob));
     }
 
     fn end(&mut self, end: End) -> Vec<AnswerPart> {
@@ -303,6 +316,24 @@ mod tests {
         check(stop(), vec![token("a E"), token("ND b"), token("c")], "a ", 0, "stop", 2);
         check(stop(), vec![token("a E"), token("N"), whole()], "a EN", 0, "stop", 2);
         check(choice(Form::Text, json!({})), vec![token("<think>a"), whole()], "<think>a", 0, "stop", 1);
+    }
+
+    #[test]
+    fn what_a_server_took_apart_keeps_its_tokens() {
+        let said = |text: &str| Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() });
+        let call = Delta { calls: vec![("f".to_owned(), "{}".to_owned())], ..Delta::default() };
+        let sampled = || Piece::Sampled(vec![(4, -0.5), (5, -0.25)]);
+        let pieces = vec![said("<think>a"), said("b"), sampled(), Piece::Delta(call.clone()), whole()];
+        check(choice(Form::Chat, json!({"stop": "ab"})), pieces, "<think>ab", 1, "tool_calls", 2);
+        // The first call ends it, and the tokens are kept.
+        let one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        check(one, vec![sampled(), Piece::Delta(call), whole()], "", 1, "tool_calls", 2);
+        let mut kept = choice(Form::Chat, json!({}));
+        kept.take(sampled());
+        assert_eq!(
+            (kept.tokens().logprobs.as_slice(), kept.tokens().versions.as_slice()),
+            ([-0.5, -0.25].as_slice(), [(0, 0)].as_slice())
+        );
     }
 
     #[test]

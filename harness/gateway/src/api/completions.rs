@@ -56,7 +56,8 @@ async fn complete(
     gateway.metrics.requests.add(1);
     let place = gateway.places.take(&user)?;
     let object = body::object(&raw)?;
-    let wanted = Wanted::parse(&object, form, random())?;
+    let mut wanted = Wanted::parse(&object, form, random())?;
+    wanted.sampling = gateway.backend.settles(&object, wanted.sampling);
     let models = gateway.backend.models();
     let usual = models.first().cloned().unwrap_or_default();
     let model = wanted.model.clone().unwrap_or(usual);

@@ -117,7 +117,7 @@ impl From<BackendError> for ApiError {
         match error {
             BackendError::NoModel(_) => Self::not_found("model_not_found", message),
             BackendError::Refused { field, .. } => Self::field(field, message),
-            BackendError::TooLong { .. } => {
+            BackendError::TooLong { .. } | BackendError::NoRoom(_) => {
                 let error = Self::invalid("context_length_exceeded", message);
                 Self { field: Some("messages".to_owned()), ..error }
             }
@@ -167,6 +167,8 @@ mod tests {
         check(refused.into(), 400, invalid, "invalid_value");
         let long = BackendError::TooLong { tokens: 9, limit: 5 };
         check(long.into(), 400, invalid, "context_length_exceeded");
+        let no_room = BackendError::NoRoom("too long".to_owned());
+        check(no_room.into(), 400, invalid, "context_length_exceeded");
         let unavailable = BackendError::Unavailable { message: "later".to_owned(), retry_after: None };
         check(unavailable.into(), 503, "server_error", "model_unavailable");
         check(BackendError::Broken("NaN".to_owned()).into(), 500, "server_error", "internal_error");

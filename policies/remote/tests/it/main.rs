@@ -9,6 +9,7 @@ mod keep_alives;
 mod looking;
 mod replies;
 mod stage;
+mod streaming;
 mod stub;
 mod heavy {
     mod thousands;

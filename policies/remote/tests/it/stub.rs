@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Cut,
     /// Until as many requests have come to this.
     Meet(Arc<Barrier>),
+    /// Nothing more is sent; a permit is added once the other side has gone.
+    Left(Arc<Semaphore>),
 }
 
 /// An answer.
@@ -232,6 +234,12 @@ async fn answer(stream: &mut TcpStream, steps: Vec<Step>) -> bool {
                 sleep(pause).await; // timer: a server that keeps a connection alive does so in intervals
             },
             Step::Cut => return false,
+            Step::Left(left) => {
+                let mut rest = [0; 64];
+                while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+                left.add_permits(1);
+                return false;
+            }
             Step::Meet(barrier) => {
                 barrier.wait().await;
             }

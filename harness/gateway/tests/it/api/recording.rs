@@ -1,10 +1,11 @@
 //! What users see, say and undo.
 
+use clawrl_gateway::{Delta, Piece};
 use serde_json::{Value, json};
 
 use super::client::{Response, request, send};
 use super::house::House;
-use super::scripted::{Scripted, said};
+use super::scripted::{Say, Scripted, said};
 
 async fn house() -> House {
     House::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await
@@ -155,4 +156,27 @@ async fn what_is_deleted_is_gone() {
     let all = ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
     assert_eq!(all["deleted"]["turns"], 1);
     assert!(!ask(&house, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
+}
+
+/// Pieces that a server took apart, whether it says tokens or not.
+#[tokio::test]
+async fn what_another_server_says_is_exact_where_it_says_its_tokens() {
+    let delta = |text: &str| Say::Piece(Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() }));
+    let call = Delta { calls: vec![("ls".to_owned(), "{}".to_owned())], ..Delta::default() };
+    let sampled = Say::Piece(Piece::Sampled(vec![(5, -0.5), (6, -0.25)]));
+    let exact = vec![delta("One"), sampled, Say::Piece(Piece::Delta(call)), Say::End(true)];
+    let house = House::new(Scripted::new(vec![Ok(vec![delta("Two"), Say::End(true)]), Ok(exact)])).await;
+    for (content, stream) in [("a", false), ("b", true)] {
+        let body = json!({"messages": [{"role": "user", "content": content}], "stream": stream, "tools": [{"type": "function", "function": {"name": "ls"}}]});
+        let answer = house.post("/v1/chat/completions", &body).await;
+        assert_eq!(answer.status, 200);
+        let said = answer.text().await;
+        assert_eq!(said.contains("\"tool_calls\""), stream, "{said}");
+    }
+    let turns = house.turns().await;
+    let answers = turns.iter().map(|turn| &turn.requests[0].answers[0]);
+    let exact: Vec<_> = answers.map(|answer| (answer.exact, answer.sampled_ids.as_slice())).collect();
+    assert_eq!(exact, [(false, [].as_slice()), (true, [5, 6].as_slice())]);
+    let why = turns[0].requests[0].answers[0].inexact.as_deref();
+    assert_eq!(why, Some("the server behind the gateway tells no tokens"));
 }

@@ -15,6 +15,8 @@ use tokio::sync::Semaphore;
 pub(super) enum Say {
     /// A token with this text.
     Token(String),
+    /// This, as it is.
+    Piece(Piece),
     /// Waits until the test opens the gate.
     Gate,
     /// The end: by itself, or by the limit.
@@ -119,6 +121,7 @@ impl Backend for Scripted {
                             version: 7,
                             ..Token::default()
                         })),
+                        Say::Piece(piece) => Ok(piece),
                         Say::End(is_whole) => Ok(Piece::End(End { is_whole, usage })),
                         Say::Fail(error) => Err(error),
                         Say::Gate => unreachable!("passed above"),

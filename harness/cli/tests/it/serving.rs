@@ -1,0 +1,161 @@
+//! `clawrl serve` in front of a server of others.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::model_server::{Manner, ModelServer};
+use crate::place::{Live, Place};
+
+const KEY: &str = "sk-very-secret-0001";
+
+/// A server that was started as a person does.
+struct Served {
+    live: Live,
+    address: String,
+    key: String,
+}
+
+impl Served {
+    fn start(place: &Place, server: &ModelServer, more: &str) -> Self {
+        let file =
+            format!("format: 1\nmodel: able\nbase_url: {}\nkey_env: TEAM_KEY\n{more}", server.base_url());
+        fs::write(place.path().join("policy.yaml"), file).unwrap();
+        let mut command = place.command(&["serve", "policy.yaml", "--listen", "127.0.0.1:0"]);
+        command.env("TEAM_KEY", KEY);
+        let mut live = place.start_command(command);
+        live.hears("is recorded in");
+        let heard = live.heard().to_owned();
+        let between = |before: &str, after: &str| {
+            let rest = heard.split_once(before).unwrap().1;
+            rest.split_once(after).unwrap().0.to_owned()
+        };
+        let told = between("key, which is told once", "\n");
+        let key = told.rsplit_once(": ").unwrap().1.to_owned();
+        Self { live, address: between("http://", "/v1"), key }
+    }
+
+    /// Status and body, as text.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            self.key,
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(!answer.contains(KEY), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The answer to a chat, whole.
+    fn chat(&self, more: &Value) -> (u16, Value) {
+        let mut body = json!({"messages": [{"role": "user", "content": "Write river into out.txt."}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (status, answer) = self.ask("POST", "/v1/chat/completions", &body);
+        (status, serde_json::from_str(&answer).unwrap())
+    }
+
+    /// The record of the request that was answered so.
+    fn recorded(&self, answer: &Value) -> Value {
+        let number = answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap();
+        let (status, turn) = self.ask("GET", &format!("/v1/turns/{number}"), &Value::Null);
+        assert_eq!(status, 200, "{turn}");
+        serde_json::from_str::<Value>(&turn).unwrap()["requests"][0].clone()
+    }
+
+    fn end(self, place: &Place) {
+        self.live.signal(Signal::TERM);
+        let said = self.live.ended().ends(0);
+        assert!(!said.err.contains(KEY) && !said.out.contains(KEY), "{said:?}");
+        for entry in fs::read_dir(place.results().join("chat")).unwrap() {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
+        }
+    }
+}
+
+fn keyed() -> Manner {
+    Manner { key: KEY.to_owned(), ..Manner::default() }
+}
+
+#[test]
+fn what_another_server_says_is_passed_on_and_recorded_as_said() {
+    let place = Place::new();
+    let server = ModelServer::start(keyed());
+    let served = Served::start(&place, &server, "");
+    let (status, answer) = served.chat(&json!({"n": 2, "logit_bias": {"3": 1}}));
+    assert_eq!(status, 200, "{answer}");
+    let said = "echo river > out.txt";
+    assert_eq!(answer["choices"][0]["message"]["content"], said);
+    assert_eq!(answer["choices"][1]["message"]["content"], said);
+    assert_eq!((&answer["model"], &answer["usage"]["completion_tokens"]), (&json!("policy"), &json!(16)));
+    assert_eq!(server.replies(), 2);
+    let request = served.recorded(&answer);
+    let recorded = &request["answers"][0];
+    assert_eq!((&recorded["text"], &recorded["exact"]), (&json!(said), &json!(false)));
+    assert_eq!(recorded["inexact"], "the server behind the gateway tells no tokens");
+
+    let body =
+        json!({"stream": true, "messages": [{"role": "user", "content": "Write stone into out.txt."}]});
+    let (status, events) = served.ask("POST", "/v1/chat/completions", &body);
+    assert_eq!(status, 200);
+    assert!(events.contains("echo ston") && events.contains("e > out.txt"), "{events}");
+    assert!(events.contains("data: [DONE]"), "{events}");
+    assert_eq!(served.ask("GET", "/readyz", &Value::Null).0, 200);
+    served.end(&place);
+}
+
+#[test]
+fn exact_tokens_of_another_server_are_recorded_as_exact() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner { tells_tokens: true, ..keyed() });
+    let served = Served::start(&place, &server, "sampling: { temperature: 1 }\nexact_tokens: vllm\n");
+    let (status, answer) = served.chat(&json!({}));
+    assert_eq!(status, 200, "{answer}");
+    let request = served.recorded(&answer);
+    assert_eq!(request["prompt_ids"], json!([1, 2, 3]));
+    let recorded = &request["answers"][0];
+    assert_eq!((&recorded["exact"], &recorded["sampled_ids"]), (&json!(true), &json!([4, 5])));
+    assert_eq!((&recorded["logprobs"], &recorded["temperature"]), (&json!([-0.5, -0.5]), &json!(1.0)));
+    // Its log-probabilities are not those of another temperature.
+    let other = json!([{"role": "user", "content": "Write stone into out.txt."}]);
+    let (_, answer) = served.chat(&json!({"temperature": 0.5, "messages": other}));
+    assert_eq!(served.recorded(&answer)["answers"][0]["exact"], false);
+    served.end(&place);
+}
+
+#[test]
+fn a_key_that_the_other_server_refuses_is_no_fault_of_the_client() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner { key: "another-key-0002".to_owned(), ..Manner::default() });
+    let served = Served::start(&place, &server, "tries: 1\n");
+    let (status, error) = served.chat(&json!({}));
+    assert_eq!(status, 503, "{error}");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert_eq!(message, "the model's server cannot be used; the log of this server says why");
+    assert_eq!(served.ask("GET", "/readyz", &Value::Null).0, 503);
+    served.end(&place);
+}
+
+#[test]
+fn what_cannot_be_passed_on_is_refused_before_anything_listens() {
+    let place = Place::new();
+    let refused = |text: &str, told: &str| {
+        fs::write(place.path().join("policy.yaml"), format!("format: 1\nmodel: m\n{text}")).unwrap();
+        let said = place.clawrl(&["serve", "policy.yaml"]).ends(2);
+        assert!(said.err.contains(told), "{}", said.err);
+    };
+    refused("dialect: anthropic\n", "`dialect: anthropic`");
+    refused("exact_tokens: sglang\nsampling: { temperature: 1 }\n", "`exact_tokens: sglang`");
+    refused("key_env: NOT_SET\n", "NOT_SET");
+    refused("colour: red\n", "colour");
+}

@@ -1,0 +1,284 @@
+//! A model behind a server whose answers are given away as they come.
+//!
+//! I1. Until the first piece of an answer is known, a request that may do better is sent again, after a pause, within the settings' tries;
+//! after it, trouble is the answer's end. I2. A place is held while an answer comes, and never while its request waits to be sent again.
+//! I3. Time that the reader takes is no silence of the server. I4. No piece and no error has the key in it.
+//!
+//! Errors: [`StreamError`]. Cancellation: dropping the future of [`RemoteModel::begin`], or the stream, closes the connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clawrl_core::{RemoteDialect, RemoteSpec, TokenSource};
+use serde_json::{Map, Value};
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::backoff;
+use crate::exchange::{ContentKind, Pieces, Server, Until, garbled_events};
+use crate::openai_stream::{OpenaiStream, RemotePiece};
+use crate::passed_on::{self, Drawn, PassedOn, Request};
+use crate::policy::{RemoteError, server_of};
+use crate::reply::Heard;
+use crate::secret::Secret;
+use crate::sse::SseReader;
+use crate::trouble::{Remedy, Trouble};
+
+/// The longest that an answer is waited for whose server keeps the connection alive and says nothing.
+const LONGEST_BEGINNING: Duration = Duration::from_secs(3_600);
+
+/// The longest pause that a server may ask for and is waited for; one that asks for more is answered to the client.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A model that answers clients' requests. Shared by all of them.
+#[derive(Debug)]
+pub struct RemoteModel {
+    settings: RemoteSpec,
+    server: Arc<Server>,
+    places: Arc<Semaphore>,
+    key: Option<Secret>,
+}
+
+/// Why there is no answer, or no more of it. Texts are bounded and without the key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StreamError {
+    /// The server refuses the request; in its own words, which may be shown to whoever asked.
+    #[error("{0}")]
+    Refused(String),
+    /// The conversation is too long for the model; in the server's own words, which may be shown, too.
+    #[error("{0}")]
+    TooLong(String),
+    /// It may be all right later.
+    #[error("{message}")]
+    Later {
+        /// Name of the fault, as in the crate's documentation.
+        code: &'static str,
+        /// For the log.
+        message: String,
+        /// How long the server wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It will not, and the request is not at fault: key, address, name of the model, account.
+    #[error("{message}")]
+    Settings {
+        /// Name of the fault.
+        code: &'static str,
+        /// For the log.
+        message: String,
+    },
+}
+
+impl RemoteModel {
+    /// A model that has not been asked anything yet.
+    ///
+    /// # Errors
+    /// [`RemoteError`] for settings that no request can be made of, of another dialect, or whose tokens come in no stream.
+    pub fn new(settings: RemoteSpec, key: Option<Secret>) -> Result<Self, RemoteError> {
+        if settings.dialect != RemoteDialect::Openai {
+            return Err(RemoteError::Settings("requests are passed on in the dialect `openai` alone"));
+        }
+        if settings.exact_tokens == Some(TokenSource::Sglang) {
+            let why = "`exact_tokens: sglang` gives tokens in answers that come whole, and chat is streamed; leave it out";
+            return Err(RemoteError::Settings(why));
+        }
+        let server = Arc::new(server_of(&settings, key.clone())?);
+        let places = Arc::new(Semaphore::new(settings.concurrency as usize));
+        Ok(Self { settings, server, places, key })
+    }
+
+    /// How an answer to this body of a client is drawn.
+    #[must_use]
+    pub fn drawn(&self, body: &Map<String, Value>) -> Drawn {
+        passed_on::drawn(&self.settings, body)
+    }
+
+    /// Asks. Ready when the first piece is known (I1).
+    ///
+    /// # Errors
+    /// [`StreamError`] for whatever keeps the server from answering.
+    pub async fn begin(&self, asked: &PassedOn<'_>) -> Result<RemoteStream, StreamError> {
+        let request = passed_on::request(&self.settings, asked);
+        let mut tries = 0;
+        loop {
+            let trouble = match self.begin_once(&request).await {
+                Ok(stream) => return Ok(stream),
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            tracing::debug!(tries, code = trouble.code, "no answer");
+            let wait = trouble.retry_after.unwrap_or_else(|| backoff::wait(asked.seed, tries));
+            // Whoever allows no more requests for now says so to the client, which has its own way to wait.
+            let is_final = matches!(trouble.code, "rate-limited" | "no-place") || wait > LONGEST_PAUSE;
+            if is_final || tries >= trouble.tries(self.settings.tries) {
+                return Err(stream_error(trouble, tries));
+            }
+            sleep(wait).await; // timer: a pause between requests is what back-off is
+        }
+    }
+
+    /// Whether the server is there and takes the key: it says which models it has.
+    ///
+    /// # Errors
+    /// [`StreamError`] for whatever keeps the server from answering.
+    pub async fn ready(&self) -> Result<(), StreamError> {
+        let until = Until { give_up: Instant::now() + self.settings.patience.first_byte };
+        self.server.get("models", until).await.map(drop).map_err(|trouble| stream_error(trouble, 1))
+    }
+
+    async fn begin_once(&self, request: &Request) -> Result<RemoteStream, Trouble> {
+        let place =
+            timeout(self.settings.patience.first_byte, Arc::clone(&self.places).acquire_owned()).await;
+        // The semaphore is never closed, so an error is the time that is up.
+        let Ok(Ok(place)) = place else {
+            let many = self.settings.concurrency;
+            let message =
+                format!("none of the {many} places for requests was free in time; raise `concurrency`");
+            return Err(Trouble::later("no-place", message));
+        };
+        let until = Until { give_up: Instant::now() + LONGEST_BEGINNING };
+        let (kind, pieces) = self.server.open(request.route, request.body.clone(), until).await?;
+        let mut stream = RemoteStream {
+            server: Arc::clone(&self.server),
+            pieces,
+            sse: SseReader::default(),
+            reader: Some(OpenaiStream::new(request.tokens, self.key.clone())),
+            prompt_ids: None,
+            known: VecDeque::new(),
+            begun: false,
+            trouble: None,
+            _place: place,
+        };
+        let begun = match kind {
+            ContentKind::Json => stream.take_whole().await,
+            ContentKind::Events | ContentKind::Other(_) => stream.take_beginning().await,
+        };
+        match begun {
+            Ok(()) => Ok(stream),
+            Err(trouble) => Err(self.server.cleaned(trouble)),
+        }
+    }
+}
+
+/// An answer that comes.
+#[derive(Debug)]
+pub struct RemoteStream {
+    server: Arc<Server>,
+    pieces: Pieces,
+    sse: SseReader,
+    /// `None` after the end.
+    reader: Option<OpenaiStream>,
+    prompt_ids: Option<Arc<[u32]>>,
+    known: VecDeque<RemotePiece>,
+    /// Whether a part of the answer has come.
+    begun: bool,
+    /// What comes after the pieces that are known.
+    trouble: Option<Trouble>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl RemoteStream {
+    /// The prompt as it was fed, where the server says its tokens.
+    #[must_use]
+    pub fn prompt_ids(&self) -> Option<Arc<[u32]>> {
+        self.prompt_ids.clone()
+    }
+
+    /// The next piece; `None` after the end, or after an error.
+    ///
+    /// # Errors
+    /// [`StreamError`] for an answer that comes to no end.
+    pub async fn next(&mut self) -> Option<Result<RemotePiece, StreamError>> {
+        // I3.
+        self.pieces.silence.heard(Instant::now());
+        loop {
+            if let Some(piece) = self.known.pop_front() {
+                return Some(Ok(piece));
+            }
+            if let Some(trouble) = self.trouble.take() {
+                self.reader = None;
+                return Some(Err(stream_error(self.server.cleaned(trouble), 1)));
+            }
+            self.reader.as_ref()?;
+            if let Err(trouble) = self.advance().await {
+                self.trouble = Some(trouble);
+            }
+        }
+    }
+
+    /// Reads until a part of the answer has come.
+    async fn take_beginning(&mut self) -> Result<(), Trouble> {
+        while !self.begun && self.reader.is_some() {
+            self.advance().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads an answer that comes whole, as some servers answer whatever is asked.
+    async fn take_whole(&mut self) -> Result<(), Trouble> {
+        let text = self.pieces.text().await?;
+        if let Some(reader) = &mut self.reader {
+            let said = reader.complete(&text)?;
+            self.known.extend(said.map(RemotePiece::Said));
+        }
+        self.finish()
+    }
+
+    /// Takes what comes next.
+    async fn advance(&mut self) -> Result<(), Trouble> {
+        let mut events = Vec::new();
+        if let Some(bytes) = self.pieces.next().await? {
+            let read = self.sse.push(&bytes, &mut events).map_err(garbled_events);
+            for event in events {
+                if self.take(&event.data)? {
+                    self.pieces.drain().await;
+                    return self.finish();
+                }
+            }
+            return read;
+        }
+        // What is left has no end of its own. If it makes no sense, it is half of something.
+        let cut = || Trouble::later("stream-cut", "the server's answer breaks off within an event");
+        self.sse.finish(&mut events).map_err(|_| cut())?;
+        for event in events {
+            let taken = self.take(&event.data);
+            taken.map_err(|trouble| if trouble.remedy == Remedy::Once { cut() } else { trouble })?;
+        }
+        self.finish()
+    }
+
+    /// Takes an event; whether it was the last.
+    fn take(&mut self, data: &str) -> Result<bool, Trouble> {
+        let Some(reader) = &mut self.reader else { return Ok(true) };
+        let (heard, said) = reader.event(data)?;
+        self.prompt_ids = self.prompt_ids.take().or_else(|| reader.prompt_ids());
+        if heard == Heard::Part {
+            self.pieces.silence.said(Instant::now());
+            self.begun = true;
+        }
+        self.known.extend(said.map(RemotePiece::Said));
+        Ok(heard == Heard::End)
+    }
+
+    fn finish(&mut self) -> Result<(), Trouble> {
+        if let Some(reader) = self.reader.take() {
+            self.prompt_ids = self.prompt_ids.take().or_else(|| reader.prompt_ids());
+            self.known.extend(reader.end()?);
+        }
+        Ok(())
+    }
+}
+
+fn stream_error(trouble: Trouble, tries: u32) -> StreamError {
+    let message = match tries {
+        0 | 1 => trouble.message,
+        many => format!("{} ({many} tries)", trouble.message),
+    };
+    match (trouble.code, trouble.told) {
+        ("context-too-long", Some(told)) => StreamError::TooLong(told),
+        (_, Some(told)) => StreamError::Refused(told),
+        (code, None) if trouble.remedy == Remedy::None => StreamError::Settings { code, message },
+        (code, None) => StreamError::Later { code, message, retry_after: trouble.retry_after },
+    }
+}
