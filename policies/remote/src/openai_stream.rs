@@ -385,7 +385,7 @@ mod tests {
         let check = |events: &[Value], code: &str| {
             assert_eq!(read(None, events).unwrap_err().code, code, "{events:?}");
         };
-        check(&[said.clone()], "stream-cut");
+        check(std::slice::from_ref(&said), "stream-cut");
         check(&[said.clone(), finish("abort")], "stream-cut");
         check(&[said, json!({"error": {"message": "out of memory"}})], "server-error");
         check(&[json!([1])], "reply-garbled");
