@@ -223,6 +223,7 @@ impl Answering {
         let piece = piece.map_err(|error| self.told(error))?;
         if let Piece::Token(_) = piece {
             self.gateway.metrics.sampled_tokens.add(1);
+            self.gateway.metrics.recent.add(1);
         }
         let parts = choices[index].take(piece);
         if choices[index].has_ended() {

@@ -3,6 +3,7 @@
 mod abuse;
 mod client;
 mod completing;
+mod dashboard;
 mod ending;
 mod house;
 mod recording;
