@@ -57,10 +57,7 @@ fn figures(html: &mut Html, gateway: &Gateway) {
         None => "over 60 s".to_owned(),
     };
     let (half, most) = (wait(0.5), wait(0.95));
-    figure(
-        half,
-        &format!("wait for the first token, at most, of half of the streamed answers; of 95 %: {most}"),
-    );
+    figure(half, &format!("to the first token at most, in half of the streams; in 95 %: {most}"));
     html.raw("</div>\n");
     if metrics.unrecorded.get() > 0 {
         let calls = counted(metrics.unrecorded.get(), "call", "calls");
@@ -76,8 +73,11 @@ fn entry(html: &mut Html, session: &SessionView) {
     html.text(session.session).raw("</a> ").text(counted(session.turn_count, "turn", "turns")).raw(" ");
     state(html, session);
     html.raw("<div class=\"soft\"><bdi>").text(&session.user).raw("</bdi>, known by ");
-    html.text(evidence(&session.evidence)).raw(", epoch ").text(session.epoch).raw(", opened ");
-    html.text(moment(session.opened_ms)).raw(" UTC</div></li>\n");
+    html.text(evidence(&session.evidence))
+        .raw(", epoch ")
+        .text(session.epoch)
+        .raw(", opened <span class=\"when\">");
+    html.text(moment(session.opened_ms)).raw(" UTC</span></div></li>\n");
 }
 
 /// Open, or over and why.

@@ -51,7 +51,7 @@ fn entry(html: &mut Html, turn: &TurnView) {
     html.raw("</a> ");
     kind(html, turn);
     if let Some(request) = turn.requests.first() {
-        html.raw("<span class=\"soft\">").text(moment(request.received_ms)).raw(" UTC</span>");
+        html.raw("<span class=\"soft when\">").text(moment(request.received_ms)).raw(" UTC</span>");
     }
     let answer = turn.requests.iter().flat_map(|request| &request.answers).next_back();
     if let Some(text) =
@@ -111,27 +111,26 @@ fn judged(html: &mut Html, turn: &TurnView) {
     if turn.feedback.is_empty() && turn.votes.is_empty() && turn.reward.is_none() {
         return;
     }
-    html.raw("<div>");
     for feedback in &turn.feedback {
-        html.raw(thumb(feedback.thumb)).raw(" ");
+        html.raw("<div>").raw(thumb(feedback.thumb));
         if let Some(text) = &feedback.text {
-            html.raw("<bdi>").text(beginning(text, EXCERPT).0).raw("</bdi> ");
+            html.raw(" <bdi>").text(beginning(text, EXCERPT).0).raw("</bdi>");
         }
+        html.raw("</div>");
     }
-    if !turn.votes.is_empty() {
-        let votes = counted(turn.votes.len() as u64, "vote", "votes");
-        html.text(votes).raw(": ");
-        for vote in &turn.votes {
-            html.raw(score(vote.score)).raw(" ");
-            if let Some(hint) = &vote.hint {
-                html.raw("<bdi class=\"soft\">hint: ").text(beginning(hint, EXCERPT).0).raw("</bdi> ");
-            }
+    if !turn.votes.is_empty() || turn.reward.is_some() {
+        html.raw("<div>").text(counted(turn.votes.len() as u64, "vote", "votes"));
+        for (place, vote) in turn.votes.iter().enumerate() {
+            html.raw(if place == 0 { ": " } else { ", " }).raw(score(vote.score));
         }
+        if let Some(reward) = &turn.reward {
+            html.raw("; reward ").text(reward.value);
+        }
+        html.raw("</div>");
     }
-    if let Some(reward) = &turn.reward {
-        html.raw("reward ").text(reward.value);
+    for hint in turn.votes.iter().filter_map(|vote| vote.hint.as_deref()) {
+        html.raw("<div class=\"soft\"><bdi>hint: ").text(beginning(hint, EXCERPT).0).raw("</bdi></div>");
     }
-    html.raw("</div>");
 }
 
 /// What became of it in training.
@@ -146,8 +145,8 @@ pub(super) fn fate(html: &mut Html, turn: &TurnView) {
 
 pub(super) fn thumb(thumb: Option<i64>) -> &'static str {
     match thumb {
-        Some(1) => "\u{1f44d}",
-        Some(-1) => "\u{1f44e}",
+        Some(1) => "\u{1f44d} good",
+        Some(-1) => "\u{1f44e} bad",
         Some(_) => "neither good nor bad",
         None => "",
     }
