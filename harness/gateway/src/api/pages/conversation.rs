@@ -11,7 +11,9 @@ const SHORT: usize = 1_200;
 /// Characters of a text that are shown at all.
 const LONG: usize = 40_000;
 /// Messages that are shown at a time.
-pub(super) const MESSAGES: usize = 20;
+const MESSAGES: usize = 20;
+/// Messages that are shown without unfolding those before them.
+const UNFOLDED: usize = 4;
 
 /// A text, folded where it is long.
 pub(super) fn text(html: &mut Html, class: &'static str, text: &str) {
@@ -59,8 +61,24 @@ impl Conversation {
         if messages.is_empty() {
             html.raw("<p>There are no messages.</p>\n");
         }
-        for (place, one) in messages.iter().enumerate().take(end).skip(first) {
-            message(html, place, one);
+        let unfolded = end.saturating_sub(UNFOLDED).max(first);
+        let range = |html: &mut Html, from: usize, to: usize| {
+            messages
+                .iter()
+                .enumerate()
+                .take(to)
+                .skip(from)
+                .for_each(|(place, one)| message(html, place, one));
+        };
+        if upto.is_none() && unfolded > first {
+            html.raw("<details id=\"before\"><summary>")
+                .text(unfolded - first)
+                .raw(" messages before these</summary>\n");
+            range(html, first, unfolded);
+            html.raw("</details>\n");
+            range(html, unfolded, end);
+        } else {
+            range(html, first, end);
         }
         first
     }
@@ -178,6 +196,8 @@ mod tests {
             (0..45).map(|at| json!({"role": "user", "content": format!("said {at}.")})).collect();
         let (html, first) = shown(&json!({"messages": messages}), None);
         assert_eq!((first, html.matches("class=\"message\"").count()), (25, MESSAGES));
+        let (folded, open) = html.split_once("</details>").unwrap();
+        assert!(folded.contains("said 40.") && open.contains("said 41."), "{html}");
         let (html, first) = shown(&json!({"messages": messages}), Some(25));
         assert_eq!(first, 5);
         assert!(html.contains("said 5.") && html.contains("said 24.") && !html.contains("said 25."));
