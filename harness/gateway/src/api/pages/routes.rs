@@ -50,10 +50,11 @@ async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: 
     let path = request.uri().path();
     let is_open = ["/login", "/style.css", "/script.js"].contains(&path);
     let is_page = request.method() == Method::GET && path != "/events" && !is_part(request.headers());
-    let visitor = visitor(&gateway, request.headers());
-    let mut response = if let Err(error) = gateway.guard.check(request.headers()) {
+    // Asked first: nothing is read of what another site's page sends.
+    let guarded = gateway.guard.check(request.headers());
+    let mut response = if let Err(error) = guarded {
         document::none(&NoPage::new(StatusCode::FORBIDDEN, error.message()), None)
-    } else if let Some(visitor) = visitor {
+    } else if let Some(visitor) = visitor(&gateway, request.headers()) {
         request.extensions_mut().insert(visitor);
         next.run(request).await
     } else if is_open {
