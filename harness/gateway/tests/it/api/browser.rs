@@ -1,8 +1,8 @@
 //! The dashboard in a real browser: it is live with its script, its forms pass its own rules, and hostile words stay words. The feature
 //! `browser-tests` says that Chromium and its driver are there.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -71,7 +71,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its browsers end with it.
+        // Its browser would go on without it, and is ended first. Nothing here may fail: a test may be failing already.
+        if let Ok(mut stream) = TcpStream::connect(self.address) {
+            let (path, host) = (format!("/session/{}", self.session), self.address.to_string());
+            let _ = stream.write_all(&request("DELETE", &path, &host, &[], b""));
+            // The answer comes when the browser has ended.
+            let _ = stream.read(&mut [0]);
+        }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
