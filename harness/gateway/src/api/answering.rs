@@ -221,11 +221,13 @@ impl Answering {
         piece: Result<Piece, BackendError>,
     ) -> Result<Vec<AnswerPart>, ApiError> {
         let piece = piece.map_err(|error| self.told(error))?;
-        self.gateway.metrics.sampled_tokens.add(match &piece {
+        let sampled = match &piece {
             Piece::Token(_) => 1,
             Piece::Sampled(sampled) => sampled.len() as u64,
             Piece::Delta(_) | Piece::End(_) => 0,
-        });
+        };
+        self.gateway.metrics.sampled_tokens.add(sampled);
+        self.gateway.metrics.recent.add(sampled);
         let parts = choices[index].take(piece);
         if choices[index].has_ended() {
             pieces.retain(|(other, _)| *other != index);

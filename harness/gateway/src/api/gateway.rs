@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::guard::Guard;
 use super::metrics::Metrics;
+use super::pages::Logins;
 use super::places::Places;
 use super::settings::ServerSettings;
 use crate::ledger::LedgerError;
@@ -23,6 +25,12 @@ pub(super) struct Gateway {
     pub(super) recorder: RecorderHandle,
     pub(super) places: Places,
     pub(super) metrics: Metrics,
+    /// Who is logged in to the pages.
+    pub(super) logins: Logins,
+    /// Places for pages that watch what changes.
+    pub(super) watchers: Places,
+    /// Cancelled at the server's end: whatever would go on for ever ends by it.
+    pub(super) ending: CancellationToken,
     /// Answers, which the server waits for at its end.
     pub(super) answers: TaskTracker,
     pub(super) is_draining: AtomicBool,

@@ -7,8 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// Upper bounds of waits, in milliseconds.
 const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
+
+/// Seconds over which the rate of tokens is taken.
+const RECENT: usize = 60;
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -17,6 +22,13 @@ pub(super) struct Counter(AtomicU64);
 /// How many waits were how long.
 #[derive(Debug, Default)]
 pub(super) struct Waits(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)>);
+
+/// Tokens of the last seconds, one place for each: which second, counted from the server's start, and how many.
+#[derive(Debug)]
+pub(super) struct Recent {
+    start: Instant,
+    seconds: Mutex<[(u64, u64); RECENT]>,
+}
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -29,6 +41,7 @@ pub(super) struct Metrics {
     pub(super) prompt_tokens: Counter,
     pub(super) sampled_tokens: Counter,
     pub(super) first_token: Waits,
+    pub(super) recent: Recent,
 }
 
 impl Counter {
@@ -53,6 +66,25 @@ impl Waits {
         waits.2 += wait;
     }
 
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1
+    }
+
+    /// The smallest bound below which this share of them was; nothing where none was, or the longest bound is not enough.
+    pub(super) fn within(&self, share: f64) -> Option<Duration> {
+        let (counts, all, _) = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wanted = (share * all as f64).ceil() as u64;
+        let mut below = 0;
+        let mut enough = counts.iter().map(|count| {
+            below += count;
+            below >= wanted
+        });
+        (all > 0)
+            .then(|| enough.position(|is_enough| is_enough))?
+            .map(|at| Duration::from_millis(BOUNDS_MS[at]))
+    }
+
     fn write(&self, text: &mut String, name: &str, help: &str) {
         let (counts, all, sum) = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         head(text, name, help, "histogram");
@@ -64,6 +96,33 @@ impl Waits {
         line(text, format_args!("{name}_bucket{{le=\"+Inf\"}} {all}"));
         line(text, format_args!("{name}_sum {}", sum.as_secs_f64()));
         line(text, format_args!("{name}_count {all}"));
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RECENT]) }
+    }
+}
+
+impl Recent {
+    pub(super) fn add(&self, tokens: u64) {
+        let now = self.start.elapsed().as_secs();
+        let mut seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let place = &mut seconds[now as usize % RECENT];
+        if place.0 != now {
+            *place = (now, 0);
+        }
+        place.1 += tokens;
+    }
+
+    /// Tokens a second, of the last minute or since the start.
+    pub(super) fn rate(&self) -> f64 {
+        let age = self.start.elapsed().as_secs();
+        let seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let recent = seconds.iter().filter(|(second, _)| second + RECENT as u64 > age);
+        let tokens: u64 = recent.map(|(_, tokens)| tokens).sum();
+        tokens as f64 / (age + 1).min(RECENT as u64) as f64
     }
 }
 
@@ -107,6 +166,35 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rate_forgets() {
+        let recent = Recent::default();
+        assert_eq!(recent.rate(), 0.0);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        recent.add(50);
+        assert_eq!(recent.rate(), 5.0);
+        tokio::time::advance(Duration::from_secs(51)).await;
+        recent.add(70);
+        assert_eq!(recent.rate(), 2.0);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(recent.rate(), 70.0 / 60.0);
+        tokio::time::advance(Duration::from_secs(600)).await;
+        assert_eq!(recent.rate(), 0.0);
+    }
+
+    #[test]
+    fn shares_of_waits_have_bounds() {
+        let waits = Waits::default();
+        assert_eq!(waits.within(0.5), None);
+        for wait in [3, 30, 40, 90_000] {
+            waits.observe(Duration::from_millis(wait));
+        }
+        assert_eq!(waits.count(), 4);
+        assert_eq!(waits.within(0.25), Some(Duration::from_millis(5)));
+        assert_eq!(waits.within(0.5), Some(Duration::from_millis(50)));
+        assert_eq!(waits.within(0.95), None, "longer than the longest bound");
+    }
 
     #[test]
     fn waits_are_in_all_buckets_above_them() {

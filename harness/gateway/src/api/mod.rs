@@ -8,6 +8,7 @@ mod error;
 mod gateway;
 mod guard;
 mod metrics;
+mod pages;
 mod places;
 mod random;
 mod records;

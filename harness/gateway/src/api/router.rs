@@ -1,6 +1,7 @@
 //! Which path is answered by whom, and who may come in.
 //!
-//! I1. Nothing but `/healthz` and `/readyz` is answered without a key. I2. What is not here is refused in OpenAI's shape, and what OpenAI
+//! I1. Nothing but `/healthz`, `/readyz` and the page to log in is answered without a key; pages have a router of their own, and what
+//! lets somebody see them lets nobody use the API. I2. What is not here is refused in OpenAI's shape, and what OpenAI
 //! has and this server has not, by its name.
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
+use super::pages;
 use super::records;
 use crate::UserId;
 
@@ -67,6 +69,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(gateway), enter))
+        .merge(pages::router(gateway))
         .with_state(Arc::clone(gateway))
 }
 

@@ -19,16 +19,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::gateway::Gateway;
 use super::guard::Guard;
 use super::metrics::Metrics;
+use super::pages::Logins;
 use super::places::Places;
 use super::router::router;
 use super::settings::ServerSettings;
 use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys};
+
+/// Pages that watch what changes, at most: each keeps a connection.
+const WATCHERS: usize = 512;
+/// The same of one user.
+const WATCHERS_OF_USER: usize = 32;
 
 /// A server that listens.
 #[derive(Debug)]
@@ -56,7 +63,9 @@ impl Server {
         backend: Arc<dyn Backend>,
         recorder: RecorderHandle,
     ) -> io::Result<Self> {
-        let guard = Guard::new(listener.local_addr()?.port(), &settings.hosts);
+        let port = listener.local_addr()?.port();
+        let guard = Guard::new(port, &settings.hosts);
+        let logins = Logins::new(port, settings.login);
         let places = Places::new(settings.answers, settings.answers_of_user);
         let gateway = Arc::new(Gateway {
             guard,
@@ -66,6 +75,9 @@ impl Server {
             places,
             settings,
             metrics: Metrics::default(),
+            logins,
+            watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
+            ending: CancellationToken::new(),
             answers: TaskTracker::new(),
             is_draining: AtomicBool::new(false),
             is_record_broken: AtomicBool::new(false),
@@ -125,6 +137,7 @@ impl Server {
             });
         }
         drop(listener);
+        gateway.ending.cancel();
         gateway.is_draining.store(true, Ordering::Relaxed);
         gateway.answers.close();
         let drained = async {

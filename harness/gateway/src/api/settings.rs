@@ -25,6 +25,8 @@ pub struct ServerSettings {
     pub begin_grace: Duration,
     /// A client that does not take a piece of its answer for so long is given up.
     pub stall: Duration,
+    /// How long a login to the pages lasts.
+    pub login: Duration,
     /// How long answers may go on once the server ends.
     pub drain: Duration,
 }
@@ -42,6 +44,7 @@ impl Default for ServerSettings {
             keep_alive: Duration::from_secs(10),
             begin_grace: Duration::from_secs(2),
             stall: Duration::from_secs(60),
+            login: Duration::from_secs(12 * 3600),
             drain: Duration::from_secs(30),
         }
     }

@@ -17,7 +17,17 @@ use crate::{RequestId, SessionId, TurnId, UserId};
 const LIMIT: u32 = 500;
 const SESSION: &str = "SELECT id, user, evidence, opened_ms, closed_ms, why, epoch, \
                        (SELECT count(*) FROM turns WHERE session = sessions.id) FROM sessions";
+/// Characters of a text in an outline.
+const EXCERPT: u32 = 300;
 const LINE: &str = "id, epoch, parent, sibling, kind, mark, state, ended_without_next_state, deleted_ms";
+
+/// How much of a turn is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Whole,
+    /// No bodies, calls, reasoning, tokens or log-probabilities, and only the beginning of a text.
+    Outline,
+}
 
 /// Newest first.
 pub(crate) fn sessions(
@@ -43,6 +53,35 @@ pub(crate) fn session(
     let sql = format!("SELECT {LINE} FROM turns WHERE session = ?1 ORDER BY id");
     found.turns = many(connection, &sql, params![session], turn_line)?;
     Ok(found)
+}
+
+/// A session without its list of turns, and beside it outlines of those before `before`, newest first.
+pub(crate) fn outline(
+    connection: &Connection,
+    user: &UserId,
+    session: SessionId,
+    (before, limit): (Option<TurnId>, u32),
+) -> Result<(SessionView, Vec<TurnView>), LedgerError> {
+    let sql = format!("{SESSION} WHERE id = ?1 AND user = ?2");
+    let found = one(connection, &sql, params![session, user.0], session_view)?;
+    let found = found.ok_or(LedgerError::Unknown(Thing::Session))?;
+    let sql = "SELECT id FROM turns WHERE session = ?1 AND (?2 IS NULL OR id < ?2) ORDER BY id DESC LIMIT ?3";
+    let ids: Vec<TurnId> =
+        many(connection, sql, params![session, before, limit.min(LIMIT)], |row| row.get(0))?;
+    let turns = ids.into_iter().map(|id| view(connection, user, id, Depth::Outline));
+    Ok((found, turns.collect::<Result<_, _>>()?))
+}
+
+/// The body of one of the user's requests, as it is kept; nothing where it is deleted.
+pub(crate) fn body(
+    connection: &Connection,
+    user: &UserId,
+    request: RequestId,
+) -> Result<Option<String>, LedgerError> {
+    let sql = "SELECT body FROM requests WHERE number = ?1 AND user = ?2";
+    let found = one(connection, sql, params![request, user.0], |row| row.get::<_, Option<Vec<u8>>>(0))?;
+    let body = found.flatten().map(|body| blobs::decompress(&body)).transpose()?;
+    Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
 pub(crate) fn user(connection: &Connection, user: &UserId) -> Result<UserView, LedgerError> {
@@ -76,6 +115,10 @@ pub(crate) fn turn_after(
 }
 
 pub(crate) fn turn(connection: &Connection, user: &UserId, turn: TurnId) -> Result<TurnView, LedgerError> {
+    view(connection, user, turn, Depth::Whole)
+}
+
+fn view(connection: &Connection, user: &UserId, turn: TurnId, depth: Depth) -> Result<TurnView, LedgerError> {
     let sql = format!("SELECT {LINE}, session, user, evidence FROM turns WHERE id = ?1 AND user = ?2");
     let read = |row: &Row<'_>| {
         let (session, user, evidence) = (row.get(9)?, UserId(row.get(10)?), row.get(11)?);
@@ -101,7 +144,7 @@ pub(crate) fn turn(connection: &Connection, user: &UserId, turn: TurnId) -> Resu
         user,
         line,
         evidence,
-        requests: requests(connection, turn)?,
+        requests: requests(connection, turn, depth)?,
         next_state: one(connection, next, &key, next_state)?,
         feedback: many(connection, feedback, &key, feedback_view)?,
         votes: many(connection, votes, &key, vote)?,
@@ -177,11 +220,17 @@ fn turn_line(row: &Row<'_>) -> rusqlite::Result<TurnLine> {
     })
 }
 
-fn requests(connection: &Connection, turn: TurnId) -> Result<Vec<RequestView>, LedgerError> {
-    let sql = "SELECT number, endpoint, received_ms, headers, body, redacted, model, sampling, kind, mark, is_retry, \
-               state, reason, first_token_after_ms, ended_ms, prompt_tokens, completion_tokens, prompt_ids \
-               FROM requests WHERE turn = ?1 ORDER BY number";
-    let mut statement = connection.prepare_cached(sql)?;
+fn requests(connection: &Connection, turn: TurnId, depth: Depth) -> Result<Vec<RequestView>, LedgerError> {
+    let [body, prompt_ids] = match depth {
+        Depth::Whole => ["body", "prompt_ids"],
+        Depth::Outline => ["NULL", "NULL"],
+    };
+    let sql = format!(
+        "SELECT number, endpoint, received_ms, headers, {body}, redacted, model, sampling, kind, mark, is_retry, \
+         state, reason, first_token_after_ms, ended_ms, prompt_tokens, completion_tokens, {prompt_ids} \
+         FROM requests WHERE turn = ?1 ORDER BY number"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([turn])?;
     let mut requests = Vec::new();
     while let Some(row) = rows.next()? {
@@ -208,7 +257,7 @@ fn requests(connection: &Connection, turn: TurnId) -> Result<Vec<RequestView>, L
             prompt_tokens: row.get(15)?,
             completion_tokens: row.get(16)?,
             prompt_ids: ids(row, 17)?,
-            answers: answers(connection, request)?,
+            answers: answers(connection, request, depth)?,
         });
     }
     Ok(requests)
@@ -219,10 +268,22 @@ fn ids(row: &Row<'_>, column: usize) -> Result<Vec<u32>, LedgerError> {
     blob.map_or(Ok(Vec::new()), |blob| blobs::read_ids(&blob))
 }
 
-fn answers(connection: &Connection, request: RequestId) -> Result<Vec<AnswerView>, LedgerError> {
-    let sql = "SELECT choice, text, reasoning, calls, finish_reason, redacted, sampled_ids, logprobs, versions, adapter, \
-               temperature, top_p, top_k, seed, exact, inexact FROM answers WHERE request = ?1 ORDER BY choice";
-    let mut statement = connection.prepare_cached(sql)?;
+fn answers(
+    connection: &Connection,
+    request: RequestId,
+    depth: Depth,
+) -> Result<Vec<AnswerView>, LedgerError> {
+    let words = match depth {
+        Depth::Whole => "text, reasoning, calls, finish_reason, redacted, sampled_ids, logprobs".to_owned(),
+        Depth::Outline => {
+            format!("substr(text, 1, {EXCERPT}), NULL, NULL, finish_reason, redacted, NULL, NULL")
+        }
+    };
+    let sql = format!(
+        "SELECT choice, {words}, versions, adapter, temperature, top_p, top_k, seed, exact, inexact \
+         FROM answers WHERE request = ?1 ORDER BY choice"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([request])?;
     let mut answers = Vec::new();
     while let Some(row) = rows.next()? {

@@ -15,7 +15,7 @@ use super::job::{Call, Job};
 use super::live::LedgerEvent;
 use super::reader::{Export, Reader};
 use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, prepared};
-use crate::ledger;
+use crate::ledger::{self, Lesson};
 use crate::{
     Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
     RequestId, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId, UserView,
@@ -240,6 +240,44 @@ impl RecorderHandle {
     pub async fn turn(&self, user: &UserId, turn: TurnId) -> Result<TurnView, LedgerError> {
         let user = user.clone();
         self.reader.ask(move |connection| ledger::turn(connection, &user, turn)).await
+    }
+
+    /// A session without its list of turns, and outlines of those before `page.0`, newest first, `page.1` at most: without
+    /// bodies, tokens and whole texts.
+    pub(crate) async fn outline(
+        &self,
+        user: &UserId,
+        session: SessionId,
+        page: (Option<TurnId>, u32),
+    ) -> Result<(SessionView, Vec<TurnView>), LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::outline(connection, &user, session, page)).await
+    }
+
+    /// A turn, and the body of the request that its next state is in, of one moment.
+    pub(crate) async fn turn_with_next(
+        &self,
+        user: &UserId,
+        turn: TurnId,
+    ) -> Result<(TurnView, Option<String>), LedgerError> {
+        let user = user.clone();
+        let question = move |connection: &rusqlite::Connection| {
+            let view = ledger::turn(connection, &user, turn)?;
+            let next = view.next_state.as_ref().map(|next| ledger::body(connection, &user, next.request));
+            Ok((view, next.transpose()?.flatten()))
+        };
+        self.reader.ask(question).await
+    }
+
+    /// Updates that have, or had, turns of the user, before `before`, newest first.
+    pub(crate) async fn lessons(
+        &self,
+        user: &UserId,
+        before: Option<UpdateId>,
+        limit: u32,
+    ) -> Result<Vec<Lesson>, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::lessons(connection, &user, before, limit)).await
     }
 
     /// What is known of a user.

@@ -52,8 +52,8 @@ impl Response {
         let mut headers = Vec::new();
         loop {
             let line = line(&mut stream).await;
-            let Some((name, value)) = line.split_once(": ") else { break };
-            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim_start().to_owned()));
         }
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let left = length.map_or(Left::Chunks, |(_, length)| Left::Length(length.parse().unwrap()));

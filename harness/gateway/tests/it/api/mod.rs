@@ -1,8 +1,11 @@
 //! The API over real connections, in front of a policy whose words are set down.
 
 mod abuse;
+#[cfg(feature = "browser-tests")]
+mod browser;
 mod client;
 mod completing;
+mod dashboard;
 mod ending;
 mod house;
 mod recording;

@@ -1,0 +1,213 @@
+//! The dashboard with chats that were made up: long ones, hostile ones, judged ones; to look at.
+//!
+//! `cargo run -p clawrl-gateway --example dashboard [address]`: at 127.0.0.1:30080, unless another address is named, with the key `one`. It
+//! ends with its standard input.
+
+#![allow(clippy::print_stdout, reason = "where it listens is its output")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clawrl_gateway::{
+    Adapter, Ask, Backend, BackendError, Begun, ChatRequest, Exactness, FeedbackSource, FeedbackTarget,
+    Finish, Headers, Keys, NewAnswer, NewChoice, NewFeedback, NewRequest, NewReward, NewSample, NewUpdate,
+    NewVote, Recorder, RecorderHandle, RecorderSettings, Refusal, ReplyCall, RequestId, Server,
+    ServerSettings, UserId, VersionSegment,
+};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+const HOSTILE: &str = "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\"> \u{1b}[31m \u{202e}backwards";
+
+/// A policy that is not there.
+#[derive(Debug)]
+struct Nobody;
+
+impl Backend for Nobody {
+    fn models(&self) -> Vec<String> {
+        vec!["policy".to_owned()]
+    }
+
+    fn context(&self) -> Option<usize> {
+        None
+    }
+
+    fn version(&self, _: &UserId) -> Option<u64> {
+        Some(3)
+    }
+
+    fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+        demands.first().cloned()
+    }
+
+    fn begin(&self, _: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+        let message = "there is no policy here".to_owned();
+        Box::pin(async { Err(BackendError::Unavailable { message, retry_after: None }) })
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn ada() -> UserId {
+    UserId("ada".to_owned())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:30080".to_owned());
+    let folder = tempfile::tempdir()?;
+    let recorder = Recorder::open(RecorderSettings::new(folder.path().join("ledger.sqlite")))?;
+    fill(&recorder.handle()).await?;
+    let mut keys = Keys::default();
+    keys.add("one", ada())?;
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    let server = Server::new(listener, ServerSettings::default(), keys, Arc::new(Nobody), recorder.handle())?;
+    println!("http://{}/ has the key `one`", server.address()?);
+    let end = async {
+        let _ = tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await;
+    };
+    server.run(end).await;
+    Ok(())
+}
+
+/// One question and its answer; its number.
+async fn talk(
+    record: &RecorderHandle,
+    session: &str,
+    messages: &Value,
+    choice: NewChoice,
+) -> Result<RequestId, Box<dyn Error>> {
+    let body = json!({"model": "policy", "messages": messages, "tools": [
+        {"type": "function", "function": {"name": "read_file"}}, {"type": "function", "function": {"name": HOSTILE}}]});
+    let headers: Headers = [("x-clawrl-session", session)].into_iter().collect();
+    let admitted = record
+        .arrived(NewRequest {
+            user: ada(),
+            endpoint: "/v1/chat/completions",
+            headers,
+            raw: Bytes::from(body.to_string()),
+            body: Arc::new(ChatRequest::parse(&body)?),
+            model: "policy".to_owned(),
+            sampling: json!({"temperature": 0.7}),
+        })
+        .await?;
+    let answer = NewAnswer {
+        choices: vec![choice],
+        prompt_ids: (0..400).collect(),
+        prompt_tokens: 400,
+        completion_tokens: 60,
+        first_token_after_ms: Some(180),
+        ..NewAnswer::default()
+    };
+    record.answered(admitted.request, answer).await?;
+    Ok(admitted.request)
+}
+
+fn choice(text: &str, exact: Exactness) -> NewChoice {
+    NewChoice {
+        text: text.to_owned(),
+        finish_reason: "stop".to_owned(),
+        sampled_ids: (0..60).map(|id| 9_000 + id * 37).collect(),
+        logprobs: (0..60).map(|place| -0.03 * f32::from(place as u8)).collect(),
+        versions: vec![VersionSegment { first: 0, version: 2 }, VersionSegment { first: 40, version: 3 }],
+        exact,
+        ..NewChoice::default()
+    }
+}
+
+async fn fill(record: &RecorderHandle) -> Result<(), Box<dyn Error>> {
+    let long = "A long result of a tool, line by line, as agents read them.\n".repeat(2_000);
+    let word = "x".repeat(3_000);
+    let mut messages =
+        vec![json!({"role": "system", "content": "You are a helpful assistant. ".repeat(100)})];
+    let mut turns = Vec::new();
+    for at in 0..30 {
+        let question = match at {
+            3 => HOSTILE.to_owned(),
+            4 => word.clone(),
+            _ => format!("Question {at}: what is in the file, and why does the test of it fail?"),
+        };
+        messages.push(json!({"role": "user", "content": question}));
+        let (mut one, exact) =
+            (format!("Answer {at}: I have looked, and the test is right."), Exactness::Exact);
+        if at == 28 {
+            one = HOSTILE.to_owned();
+        }
+        let mut choice = choice(&one, if at % 5 == 4 { Exactness::Greedy } else { exact });
+        choice.reasoning =
+            (at % 3 == 0).then(|| "First I read the file. Then I think about the test. ".repeat(8));
+        turns.push(talk(record, "work", &Value::Array(messages.clone()), choice).await?);
+        messages.push(json!({"role": "assistant", "content": one}));
+    }
+    messages.push(json!({"role": "user", "content": "Read it all."}));
+    let mut calls = choice("", Exactness::Exact);
+    calls.finish_reason = "tool_calls".to_owned();
+    let arguments = json!({"path": "/etc/<b>hosts</b>", "lines": [1, 400]}).to_string();
+    calls.calls =
+        vec![ReplyCall { id: "c1".to_owned(), name: "read_file".to_owned(), arguments: arguments.clone() }];
+    turns.push(talk(record, "work", &Value::Array(messages.clone()), calls).await?);
+    messages.push(json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": arguments}}]}));
+    messages.push(json!({"role": "tool", "tool_call_id": "c1", "content": long}));
+    turns.push(
+        talk(record, "work", &Value::Array(messages.clone()), choice("It is long.", Exactness::Exact))
+            .await?,
+    );
+    judge(record, &turns).await?;
+    let heartbeat =
+        json!([{"role": "user", "content": "Follow the heartbeat monitor scratch context when provided."}]);
+    talk(record, "beat", &heartbeat, choice("HEARTBEAT_OK", Exactness::Exact)).await?;
+    let open = json!([{"role": "assistant", "content": "hello"}]);
+    talk(record, "odd", &open, choice("hello again", Exactness::Truncated)).await?;
+    for at in 0..60 {
+        let hi = json!([{"role": "user", "content": format!("Hello {at}")}]);
+        talk(record, &format!("s{at}"), &hi, choice("Hello!", Exactness::NoIds)).await?;
+    }
+    Ok(())
+}
+
+/// Feedback, votes, rewards, samples and an update of some.
+async fn judge(record: &RecorderHandle, turns: &[RequestId]) -> Result<(), Box<dyn Error>> {
+    for (at, request) in turns.iter().copied().enumerate() {
+        let turn = clawrl_gateway::TurnId(request);
+        if at % 4 == 0 {
+            let target = FeedbackTarget::Turn(turn);
+            let (thumb, text) =
+                (Some(if at % 8 == 0 { 1 } else { -1 }), Some(format!("Shorter, please. {HOSTILE}")));
+            record
+                .feedback(
+                    &ada(),
+                    NewFeedback { target, source: FeedbackSource::Api, thumb, text, score: None },
+                )
+                .await?;
+        }
+        for ballot in 0..3 {
+            let score = if ballot == 2 { Err("no number in its reply".to_owned()) } else { Ok(1) };
+            let hint = (ballot == 0).then(|| format!("Read the file first. {HOSTILE}"));
+            let raw = "The answer says that it has looked, and it has. \\boxed{1}".to_owned();
+            record.add_vote(NewVote { turn, judge: "turns-v1".to_owned(), ballot, score, hint, raw }).await?;
+        }
+        record.set_reward(NewReward { turn, value: 0.5, source: "votes".to_owned() }).await?;
+        if at % 5 != 4 && at != 31 {
+            record.add_sample(NewSample { request, choice: 0, reward: 0.5, hint: None }).await?;
+        }
+    }
+    for (key, version) in [("one", 1), ("two", 2)] {
+        let adapter = Adapter { name: "ada".to_owned(), owner: Some(ada()) };
+        let update =
+            NewUpdate { key: key.to_owned(), adapter, objective: "grpo".to_owned(), version, limit: 8 };
+        let taken = record.take(update).await?;
+        let metrics =
+            [("kl_nats", 0.013), ("loss_nats", -0.21)].map(|(name, value)| (name.to_owned(), value));
+        let metrics = metrics.into_iter().collect();
+        let finish = match version {
+            1 => Finish::Accepted { version: 2, branch: 0, checkpoint: None, metrics },
+            _ => Finish::Rejected { reasons: vec!["kl_nats is 0.9, and may be 0.1".to_owned()], metrics },
+        };
+        record.finish(taken.update, finish).await?;
+    }
+    Ok(())
+}

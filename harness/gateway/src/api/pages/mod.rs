@@ -1,0 +1,18 @@
+//! The dashboard: pages about a user's chats, for a browser. Described in `harness/docs/gateway/dashboard.md`.
+
+mod actions;
+mod conversation;
+mod document;
+mod events;
+mod form;
+mod html;
+mod login;
+mod overview;
+mod routes;
+mod session;
+mod training;
+mod turn;
+mod versions;
+
+pub(super) use login::Logins;
+pub(super) use routes::router;

@@ -1,0 +1,153 @@
+//! Which page is where, and who may see it.
+//!
+//! I1. Whoever has no key and no login sees the page to log in, the style and the script, and nothing else. I2. A form is done only with
+//! the proof of the login that asks for it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::routing::{get, post};
+
+use super::document::{self, NoPage, PART_HEADER, Page};
+use super::form::Form;
+use super::login::Visitor;
+use super::{actions, events, overview, session, turn, versions};
+use crate::api::gateway::Gateway;
+use crate::{RequestId, SessionId, TurnId};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+type Shown = Result<Page, NoPage>;
+
+pub(in crate::api) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
+    Router::new()
+        .route("/", get(chats))
+        .route("/sessions/{session}", get(one_session))
+        .route("/turns/{turn}", get(one_turn))
+        .route("/versions", get(all_versions))
+        .route("/events", get(events::events))
+        .route("/login", get(login).post(actions::login))
+        .route("/logout", post(actions::logout))
+        .route("/turns/{turn}/feedback", post(actions::feedback))
+        .route("/turns/{turn}/delete", post(actions::delete_turn))
+        .route("/sessions/{session}/close", post(actions::close))
+        .route("/sessions/{session}/delete", post(actions::delete_session))
+        .route("/style.css", get(async || document::sent(StatusCode::OK, "text/css; charset=utf-8", STYLE)))
+        .route(
+            "/script.js",
+            get(async || document::sent(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)),
+        )
+        .layer(from_fn_with_state(Arc::clone(gateway), enter))
+}
+
+/// Lets a request in, or says why not.
+async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response<Body> {
+    let path = request.uri().path();
+    let is_open = ["/login", "/style.css", "/script.js"].contains(&path);
+    let is_page = request.method() == Method::GET && path != "/events" && !is_part(request.headers());
+    // Asked first: nothing is read of what another site's page sends.
+    let guarded = gateway.guard.check(request.headers());
+    let mut response = if let Err(error) = guarded {
+        document::none(&NoPage::new(StatusCode::FORBIDDEN, error.message()), None)
+    } else if let Some(visitor) = visitor(&gateway, request.headers()) {
+        request.extensions_mut().insert(visitor);
+        next.run(request).await
+    } else if is_open {
+        next.run(request).await
+    } else if is_page {
+        document::to("/login")
+    } else {
+        let message = "You are not logged in, or not any more.";
+        document::none(&NoPage::new(StatusCode::UNAUTHORIZED, message), None)
+    };
+    if response.status().is_client_error() {
+        gateway.metrics.refused.add(1);
+    }
+    document::protect(&mut response);
+    response
+}
+
+/// By their key, or by their login.
+fn visitor(gateway: &Gateway, headers: &HeaderMap) -> Option<Visitor> {
+    match headers.get(header::AUTHORIZATION) {
+        Some(authorization) => {
+            let user = gateway.keys.user(authorization.to_str().ok()?)?;
+            Some(Visitor::with_key(user.clone()))
+        }
+        None => gateway.logins.visitor(headers),
+    }
+}
+
+fn is_part(headers: &HeaderMap) -> bool {
+    headers.contains_key(PART_HEADER)
+}
+
+async fn chats(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response<Body> {
+    let before = query(&uri).number("before").map(|before| SessionId(RequestId(before)));
+    answered(overview::page(&gateway, &visitor, before).await, &visitor, &headers)
+}
+
+async fn one_session(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(visitor): Extension<Visitor>,
+    Path(session): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response<Body> {
+    let before = query(&uri).number("before").map(|before| TurnId(RequestId(before)));
+    let page = async { session::page(&gateway, &visitor, SessionId(number(&session)?), before).await };
+    answered(page.await, &visitor, &headers)
+}
+
+async fn one_turn(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(visitor): Extension<Visitor>,
+    Path(turn): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response<Body> {
+    let upto = query(&uri).number("upto").and_then(|upto| usize::try_from(upto).ok());
+    let page = async { turn::page(&gateway, &visitor, TurnId(number(&turn)?), upto).await };
+    answered(page.await, &visitor, &headers)
+}
+
+async fn all_versions(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response<Body> {
+    let before = query(&uri).number("before").map(crate::UpdateId);
+    answered(versions::page(&gateway, &visitor, before).await, &visitor, &headers)
+}
+
+async fn login(visitor: Option<Extension<Visitor>>) -> Response<Body> {
+    if visitor.is_some() { document::to("/") } else { actions::login_page(None) }
+}
+
+fn answered(page: Shown, visitor: &Visitor, headers: &HeaderMap) -> Response<Body> {
+    match page {
+        Ok(page) if is_part(headers) => document::live(page),
+        Ok(page) => document::whole(&page, Some(visitor)),
+        Err(why) => document::none(&why, Some(visitor)),
+    }
+}
+
+fn query(uri: &Uri) -> Form {
+    Form::read(uri.query().unwrap_or_default().as_bytes())
+}
+
+/// The number in a path. What is no number is nowhere.
+pub(super) fn number(text: &str) -> Result<RequestId, NoPage> {
+    text.parse().map(RequestId).map_err(|_| NoPage::not_found())
+}

@@ -1,0 +1,80 @@
+//! What was learned from a user's turns, as it is shown: updates, and the versions that they made.
+//!
+//! I1. An update is shown to those users of whose turns it has, or had, samples; and of its turns, each sees their own.
+
+use rusqlite::{Connection, params};
+
+use super::{LedgerError, UpdateId, numbers, words};
+use crate::{TurnId, UserId};
+
+/// Turns of an update that are told at most.
+const TURNS: u32 = 200;
+
+/// An update, as one of the users sees it whose turns are in it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Lesson {
+    pub(crate) update: UpdateId,
+    pub(crate) adapter: String,
+    pub(crate) objective: String,
+    pub(crate) version_before: u64,
+    pub(crate) version_after: Option<u64>,
+    /// `running`, `accepted`, `rejected` or `lost`.
+    pub(crate) state: String,
+    /// Why it was rejected.
+    pub(crate) reasons: Vec<String>,
+    /// Figures by name.
+    pub(crate) metrics: serde_json::Map<String, serde_json::Value>,
+    pub(crate) began_ms: i64,
+    pub(crate) ended_ms: Option<i64>,
+    /// Counts the times that training went on from an older version; nothing where it made no version.
+    pub(crate) branch: Option<u64>,
+    /// The user's turns in it, and what became of each one's sample; the first of them.
+    pub(crate) turns: Vec<(TurnId, String)>,
+    /// How many there are.
+    pub(crate) turn_count: u64,
+}
+
+/// Those before `before`, newest first.
+pub(crate) fn lessons(
+    connection: &Connection,
+    user: &UserId,
+    before: Option<UpdateId>,
+    limit: u32,
+) -> Result<Vec<Lesson>, LedgerError> {
+    let sql = "SELECT u.id, u.adapter, u.objective, u.version_before, u.version_after, u.state, u.reasons, u.metrics, \
+               u.began_ms, u.ended_ms, v.branch, count(*) FROM updates u \
+               JOIN update_samples o ON o.\"update\" = u.id JOIN samples s ON s.id = o.sample \
+               LEFT JOIN versions v ON v.adapter = u.adapter AND v.version = u.version_after \
+               WHERE s.user = ?1 AND (?2 IS NULL OR u.id < ?2) GROUP BY u.id ORDER BY u.id DESC LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let before = before.map(|before| numbers::to_sql(before.0));
+    let mut rows = statement.query(params![user.0, before, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        found.push(Lesson {
+            update: UpdateId(numbers::from_sql(id)),
+            adapter: row.get(1)?,
+            objective: row.get(2)?,
+            version_before: numbers::from_sql(row.get(3)?),
+            version_after: row.get::<_, Option<i64>>(4)?.map(numbers::from_sql),
+            state: row.get(5)?,
+            reasons: words::read_json(&row.get::<_, String>(6)?)?,
+            metrics: words::read_json(&row.get::<_, String>(7)?)?,
+            began_ms: row.get(8)?,
+            ended_ms: row.get(9)?,
+            branch: row.get::<_, Option<i64>>(10)?.map(numbers::from_sql),
+            turns: turns(connection, user, id)?,
+            turn_count: numbers::from_sql(row.get(11)?),
+        });
+    }
+    Ok(found)
+}
+
+fn turns(connection: &Connection, user: &UserId, update: i64) -> Result<Vec<(TurnId, String)>, LedgerError> {
+    let sql = "SELECT s.turn, o.outcome FROM update_samples o JOIN samples s ON s.id = o.sample \
+               WHERE o.\"update\" = ?1 AND s.user = ?2 ORDER BY s.id LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![update, user.0, TURNS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
