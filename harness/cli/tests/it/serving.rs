@@ -108,7 +108,7 @@ fn what_another_server_says_is_passed_on_and_recorded_as_said() {
         json!({"stream": true, "messages": [{"role": "user", "content": "Write stone into out.txt."}]});
     let (status, events) = served.ask("POST", "/v1/chat/completions", &body);
     assert_eq!(status, 200);
-    assert!(events.contains("echo ston") && events.contains("e > out.txt"), "{events}");
+    assert!(events.contains("\"echo stone\"") && events.contains("\" > out.txt\""), "{events}");
     assert!(events.contains("data: [DONE]"), "{events}");
     assert_eq!(served.ask("GET", "/readyz", &Value::Null).0, 200);
     served.end(&place);

@@ -76,8 +76,11 @@ impl Choice {
         if self.has_ended() {
             return Vec::new();
         }
+        // What a server took apart goes on to its end, which is not far and has its usage.
+        let is_sampled_here = matches!(piece, Piece::Token(_));
         let mut parts = match piece {
             Piece::Token(token) => self.token(&token),
+            Piece::Delta(_) if self.one_call && !self.calls.is_empty() => return Vec::new(),
             Piece::Delta(delta) => self.delta(delta),
             Piece::Sampled(sampled) => {
                 self.sampled(&sampled);
@@ -90,7 +93,7 @@ impl Choice {
         {
             parts.truncate(first + 1);
             self.keep(&parts);
-            self.finish = Some("tool_calls");
+            self.finish = is_sampled_here.then_some("tool_calls");
             return parts;
         }
         self.keep(&parts);
@@ -325,9 +328,16 @@ mod tests {
         let sampled = || Piece::Sampled(vec![(4, -0.5), (5, -0.25)]);
         let pieces = vec![said("<think>a"), said("b"), sampled(), Piece::Delta(call.clone()), whole()];
         check(choice(Form::Chat, json!({"stop": "ab"})), pieces, "<think>ab", 1, "tool_calls", 2);
-        // The first call ends it, and the tokens are kept.
+        // Behind the first call there is nothing; the tokens are kept, and so is the server's usage.
         let one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
         check(one, vec![sampled(), Piece::Delta(call), whole()], "", 1, "tool_calls", 2);
+        let mut one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        let call = ("f".to_owned(), "{}".to_owned());
+        let two = Piece::Delta(Delta { calls: vec![call.clone(), call], ..Delta::default() });
+        assert_eq!((one.take(two.clone()).len(), one.take(two).len(), one.has_ended()), (1, 0, false));
+        let usage = Usage { prompt: 9, completion: 4 };
+        one.take(Piece::End(End { is_whole: true, usage: Some(usage) }));
+        assert_eq!((one.calls().len(), one.finish_reason(), one.usage()), (1, "tool_calls", usage));
         let mut kept = choice(Form::Chat, json!({}));
         kept.take(sampled());
         assert_eq!(
