@@ -19,7 +19,7 @@ ALL := --workspace $(TORCH),clawrl-bench/torch
 # Tests in containers, which can be built anywhere and run where an engine can.
 ENGINE := clawrl-container/base-image-tests
 # Tests in browsers, the same.
-BROWSER := clawrl-gui/browser-tests,clawrl/browser-tests
+BROWSER := clawrl-gui/browser-tests,clawrl/browser-tests,clawrl-gateway/browser-tests
 # Tests of MCP servers of others, and with clients of others, which can be built anywhere and run where those are installed.
 SERVERS := clawrl-toolcall/real-servers,clawrl/real-clients
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --

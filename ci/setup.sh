@@ -463,7 +463,7 @@ choose_base_image() {
 
 # --- The browser -----------------------------------------------------------------------------------------------
 
-readonly BROWSER_FEATURES=clawrl-gui/browser-tests,clawrl/browser-tests
+readonly BROWSER_FEATURES=clawrl-gui/browser-tests,clawrl/browser-tests,clawrl-gateway/browser-tests
 
 # Tells which features the tests may have.
 choose_browser() {
