@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 
 use super::html::Html;
 use super::login::Visitor;
-use crate::{LedgerError, SessionId};
+use crate::{LedgerError, SessionId, TurnId};
 
 /// A script that fetches the live part of a page says so.
 pub(super) const PART_HEADER: &str = "x-clawrl-part";
@@ -21,6 +21,8 @@ pub(super) struct Page {
     pub(super) title: String,
     /// The session that it is about: what changes elsewhere does not concern it.
     pub(super) session: Option<SessionId>,
+    /// The turn that it is about: the same.
+    pub(super) turn: Option<TurnId>,
     /// What stays: headings, forms.
     pub(super) head: Html,
     /// What is fetched again when something changes.
@@ -74,6 +76,9 @@ pub(super) fn whole(page: &Page, visitor: Option<&Visitor>) -> Response<Body> {
     html.raw("</head><body");
     if let Some(session) = page.session {
         html.raw(" data-session=\"").text(session).raw("\"");
+    }
+    if let Some(turn) = page.turn {
+        html.raw(" data-turn=\"").text(turn).raw("\"");
     }
     html.raw("><main>\n");
     if let Some(visitor) = visitor {

@@ -7,10 +7,13 @@
   const live = document.getElementById('live');
   const state = document.getElementById('state');
   if (!live || !window.EventSource) return;
-  const session = document.body.dataset.session;
+  const { session, turn } = document.body.dataset;
   const PAUSE_MS = 250;
   let isFetching = false;
   let isWanted = false;
+
+  /** Whether the page is about one thing, and what has changed is another one. An event may name none. */
+  const isOther = (own, changed) => own !== undefined && typeof changed === 'number' && String(changed) !== own;
 
   const say = words => { if (state) state.textContent = words; };
 
@@ -46,9 +49,8 @@
   changes.addEventListener('message', message => {
     const event = JSON.parse(message.data);
     if (event.what === 'watching') say('live');
-    // What was missed while nobody listened is seen by looking once. What is of another session does not concern this page.
-    const isElsewhere = session && event.session !== null && event.session !== undefined && String(event.session) !== session;
-    if (!isElsewhere) refresh();
+    // What was missed while nobody listened is seen by looking once. What is of another session or turn does not concern this page.
+    if (!isOther(session, event.session) && !isOther(turn, event.turn)) refresh();
   });
   changes.addEventListener('error', () => {
     say(changes.readyState === EventSource.CLOSED ? 'not live: load the page again' : 'not live for the moment');

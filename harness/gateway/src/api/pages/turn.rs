@@ -1,5 +1,7 @@
 //! `/turns/N`: all that is known of a turn.
 
+use axum::http::StatusCode;
+
 use super::conversation::{Conversation, call, text};
 use super::document::{self, NoPage, Page};
 use super::html::{Html, beginning, moment};
@@ -18,29 +20,37 @@ pub(super) async fn page(
     upto: Option<usize>,
 ) -> Result<Page, NoPage> {
     let (turn, next) = gateway.recorder.turn_with_next(&visitor.user, id).await?;
-    let session = turn.session;
-    let mut page = Page { title: format!("Turn {id}"), session: Some(session), ..Page::default() };
+    let visitor = visitor.clone();
+    // A body may have megabytes: to read it here would hold up answers that are on their way.
+    let shown = tokio::task::spawn_blocking(move || shown(&visitor, &turn, next.as_deref(), upto)).await;
+    shown.map_err(|_| NoPage::new(StatusCode::INTERNAL_SERVER_ERROR, "The page could not be made."))
+}
+
+fn shown(visitor: &Visitor, turn: &TurnView, next: Option<&str>, upto: Option<usize>) -> Page {
+    let (id, session) = (turn.line.turn, turn.session);
+    let title = format!("Turn {id}");
+    let mut page = Page { title, session: Some(session), turn: Some(id), ..Page::default() };
     page.head.raw("<h1>Turn ").text(id).raw("</h1>\n<p>in <a href=\"/sessions/").text(session);
     page.head.raw("\">session ").text(session).raw("</a></p>\n");
     let html = &mut page.live;
     html.raw("<p>");
-    kind(html, &turn);
+    kind(html, turn);
     html.raw("<span class=\"soft\">");
-    links(html, &turn);
+    links(html, turn);
     html.raw("</span></p>\n");
-    fate(html, &turn);
+    fate(html, turn);
     let last = turn.requests.len().saturating_sub(1);
     for (place, request) in turn.requests.iter().enumerate() {
-        self::request(html, &turn, request, upto, place == last);
+        self::request(html, turn, request, upto, place == last);
     }
-    next_state(html, &turn, next.as_deref());
-    feedback(html, &turn);
-    votes(html, &turn);
-    samples(html, &turn);
+    next_state(html, turn, next);
+    feedback(html, turn);
+    votes(html, turn);
+    samples(html, turn);
     if turn.line.deleted_ms.is_none() {
         forms(&mut page.foot, visitor, id);
     }
-    Ok(page)
+    page
 }
 
 fn request(html: &mut Html, turn: &TurnView, request: &RequestView, upto: Option<usize>, is_last: bool) {
@@ -76,7 +86,7 @@ fn request(html: &mut Html, turn: &TurnView, request: &RequestView, upto: Option
         }
         // Retries repeat it: the words of the last one are enough.
         Some(Some(_)) if !is_last => {
-            html.raw("<p class=\"soft\">The same words as in the last request of this turn.</p>\n");
+            html.raw("<p class=\"soft\">The same history as in the last request of this turn.</p>\n");
         }
         Some(Some(conversation)) => words(html, turn, request, (&conversation, upto)),
     }

@@ -4,8 +4,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::client::{request, send};
 use super::house::House;
@@ -13,6 +15,9 @@ use super::scripted::{Scripted, said};
 
 const HOSTILE: &str =
     "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">";
+
+/// How long a page may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A driver, and a browser of it.
 struct Browser {
@@ -23,7 +28,10 @@ struct Browser {
 
 impl Browser {
     async fn new() -> Self {
-        let mut driver = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut driver = Command::new("chromedriver");
+        // What browsers leave behind for a moment holds nothing of ours open.
+        let driver = driver.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = driver.spawn().unwrap();
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines.map(Result::unwrap).find_map(|line| {
             line.split_once("successfully on port ")
@@ -39,14 +47,18 @@ impl Browser {
         browser
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+    /// What the driver says, or its error.
+    async fn tell(&self, method: &str, path: &str, body: &Value) -> Result<Value, Value> {
         let host = self.address.to_string();
         let asked = request(method, path, &host, &[], body.to_string().as_bytes());
         let told = send(self.address, &asked).await;
-        let status = told.status;
-        let told = told.json().await;
-        assert_eq!(status, 200, "{told}");
-        told["value"].clone()
+        let is_done = told.status == 200;
+        let value = told.json().await["value"].take();
+        if is_done { Ok(value) } else { Err(value) }
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.tell(method, path, body).await.unwrap()
     }
 
     async fn open(&self, house: &House, path: &str) {
@@ -56,16 +68,21 @@ impl Browser {
 
     /// What a script in the page returns; a promise is waited for.
     async fn script(&self, script: &str) -> Value {
-        let body = json!({"script": script, "args": []});
-        self.ask("POST", &format!("/session/{}/execute/sync", self.session), &body).await
+        self.tried(script).await.unwrap()
     }
 
-    /// Returns when the page says so. The driver gives up after 30 s.
+    async fn tried(&self, script: &str) -> Result<Value, Value> {
+        let body = json!({"script": script, "args": []});
+        self.tell("POST", &format!("/session/{}/execute/sync", self.session), &body).await
+    }
+
+    /// Returns when the page says so. A page that goes away takes the question with it; then the next one is asked.
     async fn until(&self, condition: &str) {
         let script = format!(
             "return new Promise(done => {{ const look = () => {condition} ? done(true) : setTimeout(look, 20); look(); }})"
         );
-        assert_eq!(self.script(&script).await, true, "{condition}");
+        let asked = async { while self.tried(&script).await != Ok(Value::Bool(true)) {} };
+        timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("never: {condition}"));
     }
 }
 
