@@ -97,7 +97,7 @@ fn what_another_server_says_is_passed_on_and_recorded_as_said() {
     let said = "echo river > out.txt";
     assert_eq!(answer["choices"][0]["message"]["content"], said);
     assert_eq!(answer["choices"][1]["message"]["content"], said);
-    assert_eq!((&answer["model"], &answer["usage"]["completion_tokens"]), (&json!("policy"), &json!(16)));
+    assert_eq!((&answer["model"], &answer["usage"]["completion_tokens"]), (&json!("clawrl"), &json!(16)));
     assert_eq!(server.replies(), 2);
     let request = served.recorded(&answer);
     let recorded = &request["answers"][0];

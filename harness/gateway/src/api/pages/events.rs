@@ -90,7 +90,7 @@ impl<P> Watch<P> {
             () = ended.cancelled() => None,
             () = over => None,
             change = change => change.map(|event| told(&event)),
-            () = sleep(self.keep_alive) => Some(Bytes::from_static(b": keepalive\n\n")),
+            () = sleep(self.keep_alive) => Some(Bytes::from_static(b": keepalive\n\n")), // timer: what a quiet stream is held open by
         }
     }
 }
