@@ -185,11 +185,17 @@ impl Answering {
         }
         // The client can know of an answer once it has its end, and may go on at once.
         self.record(&choices, first).await;
+        // It is answered: who goes away now has failed nothing.
+        let _ = self.send_end(&mut choices, stream).await;
+        Ok(())
+    }
+
+    async fn send_end(&self, choices: &mut [Choice], stream: &mut Stream) -> Result<(), Broken> {
         for (index, choice) in choices.iter_mut().enumerate() {
             let logprobs = choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
             stream.send(event(&self.shape.finish(index, choice.finish_reason(), logprobs))).await?;
         }
-        if let Some(last) = self.shape.usage(usage(&choices)) {
+        if let Some(last) = self.shape.usage(usage(choices)) {
             stream.send(event(&last)).await?;
         }
         stream.send(Bytes::from_static(b"data: [DONE]\n\n")).await
@@ -387,4 +393,110 @@ fn sampling_used(sampling: &Sampling) -> SamplingUsed {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use futures_util::future::BoxFuture;
+    use futures_util::stream::iter;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::api::settings::ServerSettings;
+    use crate::api::wanted::Form;
+    use crate::recorder::{Live, NewRequest, Recorder, RecorderSettings};
+    use crate::{Backend, ChatRequest, End, Headers, Keys, Prompt, Refusal, Token, UserId};
+
+    /// Says one word.
+    #[derive(Debug)]
+    struct OneWord;
+
+    impl Backend for OneWord {
+        fn models(&self) -> Vec<String> {
+            vec!["policy".to_owned()]
+        }
+
+        fn context(&self) -> Option<usize> {
+            None
+        }
+
+        fn version(&self, _: &UserId) -> Option<u64> {
+            None
+        }
+
+        fn refuses(&self, _: &Ask, _: &[Refusal]) -> Option<Refusal> {
+            None
+        }
+
+        fn begin(&self, _: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+            let word = Piece::Token(Token { bytes: b"Yes".to_vec(), ..Token::default() });
+            let pieces = iter([Ok(word), Ok(Piece::End(End { is_whole: true, usage: None }))]).boxed();
+            Box::pin(async { Ok(Begun { prompt_ids: None, in_reasoning: false, adapter: None, pieces }) })
+        }
+
+        fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    /// I1. The client goes away when its answer is recorded, and before its end is sent.
+    #[tokio::test]
+    async fn who_goes_away_behind_the_record_has_failed_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::open(RecorderSettings::new(folder.path().join("ledger.sqlite"))).unwrap();
+        let (record, mut changes) = (recorder.handle(), recorder.handle().events());
+        let user = UserId("ada".to_owned());
+        let body = json!({"messages": [{"role": "user", "content": "Hi"}]});
+        let new = NewRequest {
+            user: user.clone(),
+            endpoint: "/v1/chat/completions",
+            headers: Headers::default(),
+            raw: body.to_string().into(),
+            body: Arc::new(ChatRequest::parse(&body).unwrap()),
+            model: "policy".to_owned(),
+            sampling: Value::Null,
+        };
+        let admitted = record.arrived(new).await.unwrap();
+        let keys = Keys::default();
+        let gateway =
+            Arc::new(Gateway::new(1, ServerSettings::default(), keys, Arc::new(OneWord), record.clone()));
+        let wanted = Wanted::parse(&Map::new(), Form::Chat, 1).unwrap();
+        let ask = Ask {
+            user: user.clone(),
+            body: Arc::default(),
+            prompt: Prompt::Chat,
+            sampling: wanted.sampling_of(0),
+        };
+        let shape = Shape {
+            form: Form::Chat,
+            id: "chatcmpl-1".to_owned(),
+            created: 0,
+            model: "policy".to_owned(),
+            fingerprint: None,
+            include_usage: false,
+        };
+        let answering = Answering {
+            gateway: Arc::clone(&gateway),
+            wanted,
+            shape,
+            asks: vec![ask],
+            request: Some(admitted.request),
+            arrived: Instant::now(),
+        };
+        // Room for what comes before the end, and for nothing of that.
+        let (events, mut client) = mpsc::channel(2);
+        let (begun, begins) = oneshot::channel();
+        let running = tokio::spawn(answering.run(Listener::Stream(begun, events)));
+        assert_eq!(begins.await, Ok(Ok(())));
+        while changes.recv().await.unwrap().what != Live::Answered {}
+        client.close();
+        running.await.unwrap();
+        let turn = record.turn(&user, admitted.turn).await.unwrap();
+        assert_eq!(turn.requests[0].state, "answered");
+        assert_eq!((gateway.metrics.answers.get(), gateway.metrics.failures.get()), (1, 0));
+        assert_eq!(gateway.metrics.unrecorded.get(), 0);
+        assert!(!gateway.is_record_broken.load(Ordering::Relaxed));
+    }
 }

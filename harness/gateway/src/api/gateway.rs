@@ -15,6 +15,11 @@ use crate::ledger::LedgerError;
 use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys};
 
+/// Pages that watch what changes, at most: each keeps a connection.
+const WATCHERS: usize = 512;
+/// The same of one user.
+const WATCHERS_OF_USER: usize = 32;
+
 /// The server's inside.
 #[derive(Debug)]
 pub(super) struct Gateway {
@@ -39,6 +44,31 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
+    /// That of a server at this port.
+    pub(super) fn new(
+        port: u16,
+        settings: ServerSettings,
+        keys: Keys,
+        backend: Arc<dyn Backend>,
+        recorder: RecorderHandle,
+    ) -> Self {
+        Self {
+            guard: Guard::new(port, &settings.hosts),
+            logins: Logins::new(port, settings.login),
+            places: Places::new(settings.answers, settings.answers_of_user),
+            settings,
+            keys,
+            backend,
+            recorder,
+            metrics: Metrics::default(),
+            watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
+            ending: CancellationToken::new(),
+            answers: TaskTracker::new(),
+            is_draining: AtomicBool::new(false),
+            is_record_broken: AtomicBool::new(false),
+        }
+    }
+
     /// The record could not be written.
     pub(super) fn unrecorded(&self, error: &LedgerError) {
         self.metrics.unrecorded.add(1);

@@ -9,7 +9,7 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,23 +19,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::gateway::Gateway;
-use super::guard::Guard;
-use super::metrics::Metrics;
-use super::pages::Logins;
-use super::places::Places;
 use super::router::router;
 use super::settings::ServerSettings;
 use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys};
-
-/// Pages that watch what changes, at most: each keeps a connection.
-const WATCHERS: usize = 512;
-/// The same of one user.
-const WATCHERS_OF_USER: usize = 32;
 
 /// A server that listens.
 #[derive(Debug)]
@@ -64,24 +53,7 @@ impl Server {
         recorder: RecorderHandle,
     ) -> io::Result<Self> {
         let port = listener.local_addr()?.port();
-        let guard = Guard::new(port, &settings.hosts);
-        let logins = Logins::new(port, settings.login);
-        let places = Places::new(settings.answers, settings.answers_of_user);
-        let gateway = Arc::new(Gateway {
-            guard,
-            keys,
-            backend,
-            recorder,
-            places,
-            settings,
-            metrics: Metrics::default(),
-            logins,
-            watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
-            ending: CancellationToken::new(),
-            answers: TaskTracker::new(),
-            is_draining: AtomicBool::new(false),
-            is_record_broken: AtomicBool::new(false),
-        });
+        let gateway = Arc::new(Gateway::new(port, settings, keys, backend, recorder));
         Ok(Self { listener, gateway })
     }
 

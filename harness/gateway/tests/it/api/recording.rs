@@ -137,6 +137,22 @@ async fn sessions_are_closed_by_number_and_by_name() {
     }
 }
 
+/// What is deleted while it is answered is answered and not recorded, and the record is well.
+#[tokio::test]
+async fn what_is_deleted_during_its_answer_is_not_recorded() {
+    let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(true)];
+    let house = House::new(Scripted::new(vec![Ok(says)])).await;
+    let body = json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]});
+    let mut answer = house.post("/v1/chat/completions", &body).await;
+    answer.event().await.unwrap();
+    ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
+    house.policy.gate.add_permits(1);
+    assert_eq!(answer.events().await.last(), Some(&json!("[DONE]")));
+    assert_eq!(house.get("/readyz").await.status, 200);
+    let turn = &house.turns().await[0];
+    assert!(turn.line.deleted_ms.is_some() && turn.requests.iter().all(|request| request.answers.is_empty()));
+}
+
 #[tokio::test]
 async fn what_is_deleted_is_gone() {
     let house = house().await;
