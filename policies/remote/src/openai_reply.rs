@@ -16,7 +16,7 @@ use crate::trouble::Trouble;
 
 /// What servers write where a reply ends because they do: vLLM and SGLang when they abort a request, DeepSeek when it
 /// runs out of resources. What was written until then is no reply.
-pub(crate) const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
+const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
 
 /// Takes pieces, gives the reply.
 #[derive(Debug, Default)]
@@ -133,16 +133,7 @@ impl OpenaiReply {
 
     /// The reply, if it is whole.
     pub(crate) fn whole(self, turn: u32) -> Result<Reply, Trouble> {
-        if !self.done && self.finish.is_none() {
-            return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
-        }
-        if !self.choices_seen {
-            return Err(Trouble::garbled("the server's answer has no `choices`"));
-        }
-        if let Some(reason) = self.finish.as_deref().filter(|reason| GIVEN_UP.contains(reason)) {
-            let told = format!("the server gave its answer up (`finish_reason: {reason}`)");
-            return Err(Trouble::later("stream-cut", told));
-        }
+        check_end(self.done, self.finish.as_deref(), self.choices_seen)?;
         let mut notes = Vec::new();
         let mut note = |is: bool, note| is.then(|| notes.push(note));
         note(!self.done, "no-done");
@@ -168,6 +159,21 @@ impl OpenaiReply {
             notes,
         })
     }
+}
+
+/// Whether an answer came to its end: by `[DONE]`, or by a reason to finish that is none to give up.
+pub(crate) fn check_end(done: bool, finish: Option<&str>, choices_seen: bool) -> Result<(), Trouble> {
+    if !done && finish.is_none() {
+        return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
+    }
+    if !choices_seen {
+        return Err(Trouble::garbled("the server's answer has no `choices`"));
+    }
+    if let Some(reason) = finish.filter(|reason| GIVEN_UP.contains(reason)) {
+        let told = format!("the server gave its answer up (`finish_reason: {reason}`)");
+        return Err(Trouble::later("stream-cut", told));
+    }
+    Ok(())
 }
 
 /// A JSON text that is no error.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clawrl_core::{SampledTokens, TokenSource};
 use serde_json::{Map, Value, json};
 
-use crate::openai_reply::{GIVEN_UP, parse};
+use crate::openai_reply::{check_end, parse};
 use crate::partial_calls::PartialCalls;
 use crate::reply::{Figure, Heard, PartialCall, check_size};
 use crate::secret::{Secret, struck};
@@ -119,16 +119,7 @@ impl OpenaiStream {
 
     /// What is left when nothing more comes, if the answer is whole (I1, I2, I4).
     pub(crate) fn end(mut self) -> Result<Vec<RemotePiece>, Trouble> {
-        if !self.done && self.finish.is_none() {
-            return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
-        }
-        if !self.choices_seen {
-            return Err(Trouble::garbled("the server's answer has no `choices`"));
-        }
-        if let Some(reason) = self.finish.as_deref().filter(|reason| GIVEN_UP.contains(reason)) {
-            let told = format!("the server gave its answer up (`finish_reason: {reason}`)");
-            return Err(Trouble::later("stream-cut", told));
-        }
+        check_end(self.done, self.finish.as_deref(), self.choices_seen)?;
         let spelled = self.has_found();
         let key = self.key;
         let call = |PartialCall { name, arguments, .. }: PartialCall| {

@@ -25,6 +25,7 @@ mod remote;
 mod replaying;
 mod reporting;
 mod running;
+mod served;
 mod serving;
 mod stopping;
 mod terminal;

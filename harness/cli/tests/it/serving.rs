@@ -1,59 +1,33 @@
 //! `clawrl serve` in front of a server of others.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::model_server::{Manner, ModelServer};
-use crate::place::{Live, Place};
+use crate::place::Place;
+use crate::served::{Served, body_of};
 
 const KEY: &str = "sk-very-secret-0001";
 
-/// A server that was started as a person does.
-struct Served {
-    live: Live,
-    address: String,
-    key: String,
-}
+/// The server of others, whose key is in nothing that is said.
+struct Passing(Served);
 
-impl Served {
+impl Passing {
     fn start(place: &Place, server: &ModelServer, more: &str) -> Self {
         let file =
             format!("format: 1\nmodel: able\nbase_url: {}\nkey_env: TEAM_KEY\n{more}", server.base_url());
         fs::write(place.path().join("policy.yaml"), file).unwrap();
-        let mut command = place.command(&["serve", "policy.yaml", "--listen", "127.0.0.1:0"]);
-        command.env("TEAM_KEY", KEY);
-        let mut live = place.start_command(command);
-        live.hears("is recorded in");
-        let heard = live.heard().to_owned();
-        let between = |before: &str, after: &str| {
-            let rest = heard.split_once(before).unwrap().1;
-            rest.split_once(after).unwrap().0.to_owned()
-        };
-        let told = between("key, which is told once", "\n");
-        let key = told.rsplit_once(": ").unwrap().1.to_owned();
-        Self { live, address: between("http://", "/v1"), key }
+        Self(Served::start(place, "policy.yaml", |command| {
+            command.env("TEAM_KEY", KEY);
+        }))
     }
 
     /// Status and body, as text.
     fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            self.address,
-            self.key,
-            body.len()
-        );
-        stream.write_all((head + &body).as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let (status, answer) = self.0.ask(method, path, body);
         assert!(!answer.contains(KEY), "{answer}");
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        (status, body_of(&answer).to_owned())
     }
 
     /// The answer to a chat, whole.
@@ -73,8 +47,9 @@ impl Served {
     }
 
     fn end(self, place: &Place) {
-        self.live.signal(Signal::TERM);
-        let said = self.live.ended().ends(0);
+        let key = self.0.key.clone();
+        let said = self.0.ends();
+        assert!(said.err.contains("key, which is told once") && said.err.contains(&key), "{said:?}");
         assert!(!said.err.contains(KEY) && !said.out.contains(KEY), "{said:?}");
         for entry in fs::read_dir(place.results().join("chat")).unwrap() {
             let bytes = fs::read(entry.unwrap().path()).unwrap();
@@ -91,7 +66,7 @@ fn keyed() -> Manner {
 fn what_another_server_says_is_passed_on_and_recorded_as_said() {
     let place = Place::new();
     let server = ModelServer::start(keyed());
-    let served = Served::start(&place, &server, "");
+    let served = Passing::start(&place, &server, "");
     let (status, answer) = served.chat(&json!({"n": 2, "logit_bias": {"3": 1}}));
     assert_eq!(status, 200, "{answer}");
     let said = "echo river > out.txt";
@@ -118,7 +93,7 @@ fn what_another_server_says_is_passed_on_and_recorded_as_said() {
 fn exact_tokens_of_another_server_are_recorded_as_exact() {
     let place = Place::new();
     let server = ModelServer::start(Manner { tells_tokens: true, ..keyed() });
-    let served = Served::start(&place, &server, "sampling: { temperature: 1 }\nexact_tokens: vllm\n");
+    let served = Passing::start(&place, &server, "sampling: { temperature: 1 }\nexact_tokens: vllm\n");
     let (status, answer) = served.chat(&json!({}));
     assert_eq!(status, 200, "{answer}");
     let request = served.recorded(&answer);
@@ -137,7 +112,7 @@ fn exact_tokens_of_another_server_are_recorded_as_exact() {
 fn a_key_that_the_other_server_refuses_is_no_fault_of_the_client() {
     let place = Place::new();
     let server = ModelServer::start(Manner { key: "another-key-0002".to_owned(), ..Manner::default() });
-    let served = Served::start(&place, &server, "tries: 1\n");
+    let served = Passing::start(&place, &server, "tries: 1\n");
     let (status, error) = served.chat(&json!({}));
     assert_eq!(status, 503, "{error}");
     let message = error["error"]["message"].as_str().unwrap();

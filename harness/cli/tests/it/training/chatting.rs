@@ -1,73 +1,26 @@
 //! Chat with a policy that a training left: by hand, and by the clients that people use.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_torch::{
     Chat, Context, ConversationState, Device, Engine, EngineConfig, ModelFiles, ScoreRequest, load_params,
 };
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::ground::checkpoint;
 use super::toolcalls::bells;
-use crate::place::{Live, Place};
+use crate::place::Place;
+use crate::served::{Served, body_of};
 
-/// A server that was started as a person does; it ends with this.
-struct Served {
-    live: Option<Live>,
-    base_url: String,
-    key: String,
+fn start(place: &Place, model: &Path) -> Served {
+    Served::start(place, model.to_str().unwrap(), |_| {})
 }
 
-impl Served {
-    fn start(place: &Place, model: &Path) -> Self {
-        let mut live = place.start(&["serve", model.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
-        live.hears("serves the model");
-        let (base_url, _) = live.heard().trim_start().split_once(" serves").unwrap();
-        let base_url = base_url.to_owned();
-        let keys = std::fs::read_to_string(place.results().join("chat/keys")).unwrap();
-        let key = keys.lines().find_map(|line| line.strip_prefix("me ")).unwrap().to_owned();
-        Self { live: Some(live), base_url, key }
-    }
-
-    /// Ends it as a service manager does.
-    fn ends(mut self) {
-        let live = self.live.take().unwrap();
-        live.signal(Signal::TERM);
-        assert_eq!(live.ended().code, Some(0));
-    }
-
-    /// The answer to a request, whole.
-    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let host = self.base_url.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
-        let mut stream = TcpStream::connect(host).unwrap();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head = format!(
-            "{method} /v1{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            self.key,
-            body.len()
-        );
-        stream.write_all((head + &body).as_bytes()).unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut status = String::new();
-        reader.read_line(&mut status).unwrap();
-        let mut rest = String::new();
-        reader.read_to_string(&mut rest).unwrap();
-        let (_, body) = rest.split_once("\r\n\r\n").unwrap();
-        (status.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        if let Some(live) = self.live.take() {
-            live.signal(Signal::KILL);
-            live.ended();
-        }
-    }
+/// Status, and the JSON of the body.
+fn json_of(served: &Served, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let (status, answer) = served.ask(method, path, body);
+    (status, serde_json::from_str(body_of(&answer)).unwrap())
 }
 
 fn numbers(value: &Value) -> Vec<u32> {
@@ -78,13 +31,17 @@ fn numbers(value: &Value) -> Vec<u32> {
 fn what_is_recorded_is_what_was_fed_and_sampled() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
-    let served = Served::start(&place, &model);
+    let served = start(&place, &model);
     let messages = json!([{"role": "system", "content": "Be quick."}, {"role": "user", "content": "Ring the bell, Ada."}]);
-    let (status, answer) =
-        served.ask("POST", "/chat/completions", &json!({"messages": messages, "seed": 1, "max_tokens": 20}));
+    let (status, answer) = json_of(
+        &served,
+        "POST",
+        "/v1/chat/completions",
+        &json!({"messages": messages, "seed": 1, "max_tokens": 20}),
+    );
     assert_eq!(status, 200);
     let turn = answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().to_owned();
-    let (_, turn) = served.ask("GET", &format!("/turns/{turn}"), &Value::Null);
+    let (_, turn) = json_of(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
     let request = &turn["requests"][0];
     let (fed, sampled) = (numbers(&request["prompt_ids"]), numbers(&request["answers"][0]["sampled_ids"]));
 
@@ -120,8 +77,8 @@ fn what_is_recorded_is_what_was_fed_and_sampled() {
 
     // The record outlives the server, and so does the key.
     served.ends();
-    let served = Served::start(&place, &model);
-    let (status, sessions) = served.ask("GET", "/sessions", &Value::Null);
+    let served = start(&place, &model);
+    let (status, sessions) = json_of(&served, "GET", "/v1/sessions", &Value::Null);
     assert_eq!((status, sessions["data"].as_array().unwrap().len()), (200, 1));
 }
 
@@ -144,13 +101,13 @@ fn what_cannot_be_served_is_refused_before_anything_listens() {
 #[test]
 fn openai_s_sdk_holds_a_conversation() {
     let place = bells();
-    let served = Served::start(&place, &checkpoint(&place, "bells", 4).join("model"));
+    let served = start(&place, &checkpoint(&place, "bells", 4).join("model"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
     let cache =
         cache.unwrap_or_else(|| std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/clients/openai_sdk.py");
     let output = std::process::Command::new(cache.join("clawrl/mcp/venv/bin/python"))
-        .args([script, &served.base_url, &served.key])
+        .args([script, &format!("http://{}/v1", served.address), &served.key])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

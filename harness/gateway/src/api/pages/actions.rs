@@ -120,13 +120,8 @@ pub(super) async fn delete_session(
     Path(session): Path<String>,
     request: Request,
 ) -> Response<Body> {
-    let done = async {
-        let what = Deletion::Session(SessionId(number(&session)?));
-        asked(&gateway, &visitor, request).await?;
-        let deleted = gateway.recorder.delete(&visitor.user, what).await?;
-        Ok(document::whole(&told(&deleted), Some(&visitor)))
-    };
-    shown(done.await, &visitor)
+    let what = number(&session).map(|session| Deletion::Session(SessionId(session)));
+    delete(&gateway, &visitor, request, what).await
 }
 
 /// `POST /turns/N/delete`.
@@ -136,13 +131,23 @@ pub(super) async fn delete_turn(
     Path(turn): Path<String>,
     request: Request,
 ) -> Response<Body> {
+    let what = number(&turn).map(|turn| Deletion::Turn(TurnId(turn)));
+    delete(&gateway, &visitor, request, what).await
+}
+
+async fn delete(
+    gateway: &Gateway,
+    visitor: &Visitor,
+    request: Request,
+    what: Result<Deletion, NoPage>,
+) -> Response<Body> {
     let done = async {
-        let what = Deletion::Turn(TurnId(number(&turn)?));
-        asked(&gateway, &visitor, request).await?;
+        let what = what?;
+        asked(gateway, visitor, request).await?;
         let deleted = gateway.recorder.delete(&visitor.user, what).await?;
-        Ok(document::whole(&told(&deleted), Some(&visitor)))
+        Ok(document::whole(&told(&deleted), Some(visitor)))
     };
-    shown(done.await, &visitor)
+    shown(done.await, visitor)
 }
 
 /// What was deleted, and what cannot be taken back.

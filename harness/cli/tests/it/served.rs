@@ -1,0 +1,71 @@
+//! `clawrl serve`, started as a person does, and what it answers.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::place::{Live, Place, Said};
+
+/// A server; it ends with this.
+pub(crate) struct Served {
+    live: Option<Live>,
+    /// Host and port.
+    pub(crate) address: String,
+    pub(crate) key: String,
+}
+
+impl Served {
+    /// Starts `clawrl serve` with this policy, and hears what a person is told.
+    pub(crate) fn start(place: &Place, policy: &str, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = place.command(&["serve", policy, "--listen", "127.0.0.1:0"]);
+        change(&mut command);
+        let mut live = place.start_command(command);
+        live.hears("serves the model");
+        let (base_url, _) = live.heard().trim_start().split_once(" serves").unwrap();
+        let address =
+            base_url.strip_prefix("http://").and_then(|it| it.strip_suffix("/v1")).unwrap().to_owned();
+        let keys = std::fs::read_to_string(place.results().join("chat/keys")).unwrap();
+        let key = keys.lines().find_map(|line| line.strip_prefix("me ")).unwrap().to_owned();
+        Self { live: Some(live), address, key }
+    }
+
+    /// Status, and the whole response as text.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            self.key,
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+
+    /// Ends it as a service manager does.
+    pub(crate) fn ends(mut self) -> Said {
+        let live = self.live.take().unwrap();
+        live.signal(Signal::TERM);
+        live.ended().ends(0)
+    }
+}
+
+/// What is behind the head of a response.
+pub(crate) fn body_of(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.signal(Signal::KILL);
+            live.ended();
+        }
+    }
+}
