@@ -72,6 +72,14 @@ pub struct TakenSample {
     pub logprobs: Vec<f32>,
     /// Which version sampled which of them.
     pub versions: Vec<VersionSegment>,
+    /// Whose it is.
+    pub user: UserId,
+    /// The body of the request, JSON.
+    pub body: String,
+    /// Divided the logits when it was sampled.
+    pub temperature: f64,
+    /// Whether the answer was cut by its limit.
+    pub is_cut: bool,
 }
 
 /// How an update ends.
@@ -136,7 +144,7 @@ fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) ->
 
 fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
     let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, r.prompt_ids, a.sampled_ids, a.logprobs, \
-               a.versions FROM update_samples o JOIN samples s ON s.id = o.sample \
+               a.versions, s.user, r.body, a.temperature, a.finish_reason FROM update_samples o JOIN samples s ON s.id = o.sample \
                JOIN requests r ON r.number = s.request \
                JOIN answers a ON a.request = s.request AND a.choice = s.choice \
                WHERE o.\"update\" = ?1 AND o.outcome = 'taken' AND a.exact = 1 ORDER BY s.id";
@@ -162,6 +170,10 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
                 .into_iter()
                 .map(|(first, version)| VersionSegment { first, version })
                 .collect(),
+            user: UserId(row.get(10)?),
+            body: String::from_utf8_lossy(&blobs::decompress(&blob(11)?)?).into_owned(),
+            temperature: row.get::<_, Option<f64>>(12)?.unwrap_or(1.0),
+            is_cut: row.get::<_, String>(13)? == "length",
         });
     }
     Ok(Taken { update: UpdateId(numbers::from_sql(update)), samples })

@@ -1,6 +1,7 @@
 //! Chat with a model in this process.
 
 mod backend;
+mod lesson;
 mod messages;
 
 pub(crate) use backend::embedded_backend;
