@@ -25,6 +25,7 @@ mod reaction;
 mod recorder;
 mod reply;
 mod request;
+mod trainer;
 
 pub use answer::{AnswerParser, AnswerPart, Reads, StopScanner, Utf8Assembly};
 pub use api::{Drained, Server, ServerSettings};
@@ -39,9 +40,9 @@ pub use keys::{KeyError, Keys};
 pub use kind::{Doubt, SideMark, TurnKind};
 pub use ledger::{
     Adapter, AnswerView, Deleted, Deletion, FeedbackView, FileFlaw, Finish, LedgerError, NewReward,
-    NewSample, NewUpdate, NewVote, NextStateView, Page, Reconciled, RequestView, RewardView, SampleId,
-    SampleView, SessionView, Taken, TakenSample, Thing, TurnLine, TurnView, UpdateId, UpdateView, UserView,
-    VoteView,
+    NewSample, NewUpdate, NewVote, NextStateView, Page, Reconciled, RequestView, RewardView, RollBack,
+    SampleId, SampleView, SessionView, Taken, TakenSample, Thing, TurnLine, TurnView, UpdateId, UpdateView,
+    UserView, VersionView, VoteView, Waiting,
 };
 pub use linking::{
     Arrival, Closing, EpochEnd, Event, Lineages, LinkConfig, LinkError, Match, NewMessage, NewMessageKind,
@@ -56,3 +57,4 @@ pub use recorder::{
 };
 pub use reply::{Reply, ReplyCall};
 pub use request::{ChatRequest, MessageFlaw, RequestError};
+pub use trainer::{Command, Trainer, TrainerError, TrainerView};

@@ -10,7 +10,9 @@
 
 use clawrl_core::{AttemptId, GroupId, SlotId};
 
-use crate::{Baselines, Lineage, Objective, Segment, TeacherView, TokenAges, TrainBatch, TrainSample, mask_stale};
+use crate::{
+    Baselines, Lineage, Objective, Segment, TeacherView, TokenAges, TrainBatch, TrainSample, mask_stale,
+};
 
 /// A turn that may be learned from.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,7 +205,12 @@ mod tests {
 
     #[test]
     fn what_says_nothing_has_no_place_unless_a_teacher_speaks() {
-        let all = vec![lesson(1, None), lesson(2, Some(0.0)), hinted(lesson(3, None)), hinted(lesson(4, Some(0.0)))];
+        let all = vec![
+            lesson(1, None),
+            lesson(2, Some(0.0)),
+            hinted(lesson(3, None)),
+            hinted(lesson(4, Some(0.0))),
+        ];
         let left_out = [(1, LeftOut::Neutral), (2, LeftOut::Neutral)];
         let made = check(all, &Baselines::default(), RULES, &[(3, 0.0), (4, 0.0)], &left_out);
         assert_eq!((made.taught, made.rewards.len()), (2, 0));

@@ -54,6 +54,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
     }
 
+    /// What is asked for cannot be done as things are.
+    pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
+    }
+
     pub(super) fn wrong_method(message: impl Into<String>) -> Self {
         let status = StatusCode::METHOD_NOT_ALLOWED;
         Self::new(status, "invalid_request_error", "method_not_allowed", message)

@@ -13,7 +13,7 @@ use super::places::Places;
 use super::settings::ServerSettings;
 use crate::ledger::LedgerError;
 use crate::recorder::RecorderHandle;
-use crate::{Backend, Keys};
+use crate::{Backend, Keys, Trainer};
 
 /// Pages that watch what changes, at most: each keeps a connection.
 const WATCHERS: usize = 512;
@@ -28,6 +28,8 @@ pub(super) struct Gateway {
     pub(super) keys: Keys,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) recorder: RecorderHandle,
+    /// Who learns from what is recorded, if anybody does.
+    pub(super) trainer: Option<Arc<dyn Trainer>>,
     pub(super) places: Places,
     pub(super) metrics: Metrics,
     /// Who is logged in to the pages.
@@ -60,6 +62,7 @@ impl Gateway {
             keys,
             backend,
             recorder,
+            trainer: None,
             metrics: Metrics::default(),
             watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
             ending: CancellationToken::new(),

@@ -254,7 +254,7 @@ async fn named_session(
     }
 }
 
-async fn object(gateway: &Gateway, request: Request) -> Result<Map<String, Value>, ApiError> {
+pub(super) async fn object(gateway: &Gateway, request: Request) -> Result<Map<String, Value>, ApiError> {
     let (parts, body) = request.into_parts();
     let bytes = body::read(&gateway.settings, &parts.headers, body).await?;
     body::object(&bytes)
@@ -265,7 +265,7 @@ fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
 }
 
 /// These requests are ours: a field that nobody knows is a mistake of whoever wrote it.
-fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
+pub(super) fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
     match body.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => {
             let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
@@ -301,7 +301,7 @@ fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
 }
 
 /// What a client is told of the ledger's error.
-fn told(error: LedgerError) -> ApiError {
+pub(super) fn told(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
         LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
+use super::learning;
 use super::pages;
 use super::records;
 use crate::UserId;
@@ -66,6 +67,11 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
         .route("/v1/turns/{turn}", get(records::turn).delete(records::delete_turn))
         .route("/v1/export", get(records::export))
         .route("/v1/user", get(records::user).put(records::change_user).delete(records::delete_user))
+        .route("/v1/policy", get(learning::policy))
+        .route("/v1/policy/train", post(learning::train))
+        .route("/v1/policy/pause", post(learning::pause))
+        .route("/v1/policy/resume", post(learning::resume))
+        .route("/v1/policy/rollback", post(learning::roll_back))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(gateway), enter))

@@ -24,7 +24,7 @@ use super::gateway::Gateway;
 use super::router::router;
 use super::settings::ServerSettings;
 use crate::recorder::RecorderHandle;
-use crate::{Backend, Keys};
+use crate::{Backend, Keys, Trainer};
 
 /// A server that listens.
 #[derive(Debug)]
@@ -55,6 +55,16 @@ impl Server {
         let port = listener.local_addr()?.port();
         let gateway = Arc::new(Gateway::new(port, settings, keys, backend, recorder));
         Ok(Self { listener, gateway })
+    }
+
+    /// The same server, with somebody who learns from what is recorded.
+    #[must_use]
+    pub fn with_trainer(mut self, trainer: Arc<dyn Trainer>) -> Self {
+        // Nobody shares it before it runs.
+        if let Some(gateway) = Arc::get_mut(&mut self.gateway) {
+            gateway.trainer = Some(trainer);
+        }
+        self
     }
 
     /// Where it listens.

@@ -1,7 +1,7 @@
 //! What is said about turns, and samples made from them, as rows.
 //!
 //! I1. Whatever is told twice is recorded once. I2. A sample is made only from an answer that may be trained, and at most one
-//! from each.
+//! from each. I3. What a sample is worth may change until an update takes it, and not after.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -79,7 +79,7 @@ pub(crate) fn set_reward(connection: &Connection, reward: &NewReward, at_ms: i64
     Ok(())
 }
 
-/// The sample of that answer, and its turn; the one that is there, if there is one.
+/// The sample of that answer, and its turn; the one that is there, if there is one, worth what is said now while it waits.
 pub(crate) fn add_sample(
     connection: &Connection,
     sample: &NewSample,
@@ -96,6 +96,11 @@ pub(crate) fn add_sample(
     let (user, turn, inexact) =
         statement.query_row(key, read).optional()?.ok_or(LedgerError::Unknown(Thing::Answer))?;
     if let Some(id) = sample_of(connection, sample)? {
+        // What was said since may be otherwise; what is in an update stays what it was.
+        let sql = "UPDATE samples SET reward = ?2, hint = ?3, at_ms = ?4 WHERE id = ?1 AND state = 'waiting' \
+                   AND (reward <> ?2 OR hint IS NOT ?3)";
+        let (number, NewSample { reward, hint, .. }) = (numbers::to_sql(id.0), sample);
+        connection.prepare_cached(sql)?.execute(params![number, reward, hint, at_ms])?;
         return Ok((id, turn));
     }
     if let Some(why) = inexact {

@@ -15,20 +15,24 @@ mod lessons;
 mod numbers;
 mod reading;
 mod replay;
+mod rollback;
 mod trained;
 mod updates;
 mod views;
+mod waiting;
 mod words;
 
 pub use deletion::{Deleted, Deletion};
 pub use error::{FileFlaw, LedgerError, Thing};
 pub use learning::{NewReward, NewSample, NewVote, SampleId};
+pub use rollback::{RollBack, VersionView};
 pub use trained::Reconciled;
 pub use updates::{Adapter, Finish, NewUpdate, Taken, TakenSample, UpdateId};
 pub use views::{
     AnswerView, FeedbackView, NextStateView, Page, RequestView, RewardView, SampleView, SessionView,
     TurnLine, TurnView, UpdateView, UserView, VoteView,
 };
+pub use waiting::Waiting;
 
 pub(crate) use answers::{
     EndedRequest, KeptAnswer, KeptChoice, add as add_answer, fail as fail_request, waiting as waiting_request,
@@ -43,5 +47,7 @@ pub(crate) use learning::{add_sample, add_vote, drop_sample, set_reward};
 pub(crate) use lessons::{Lesson, lessons};
 pub(crate) use reading::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
 pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
+pub(crate) use rollback::{roll_back, versions};
 pub(crate) use trained::reconcile;
-pub(crate) use updates::{finish, take};
+pub(crate) use updates::{finish, leave_out, take, users_of};
+pub(crate) use waiting::{sharing, unjudged, waiting};

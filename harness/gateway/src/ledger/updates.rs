@@ -80,6 +80,8 @@ pub struct TakenSample {
     pub temperature: f64,
     /// Whether the answer was cut by its limit.
     pub is_cut: bool,
+    /// The adapter that answered; nothing for the base model.
+    pub adapter: Option<String>,
 }
 
 /// How an update ends.
@@ -144,7 +146,8 @@ fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) ->
 
 fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
     let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, r.prompt_ids, a.sampled_ids, a.logprobs, \
-               a.versions, s.user, r.body, a.temperature, a.finish_reason FROM update_samples o JOIN samples s ON s.id = o.sample \
+               a.versions, s.user, r.body, a.temperature, a.finish_reason, a.adapter \
+               FROM update_samples o JOIN samples s ON s.id = o.sample \
                JOIN requests r ON r.number = s.request \
                JOIN answers a ON a.request = s.request AND a.choice = s.choice \
                WHERE o.\"update\" = ?1 AND o.outcome = 'taken' AND a.exact = 1 ORDER BY s.id";
@@ -174,9 +177,38 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
             body: String::from_utf8_lossy(&blobs::decompress(&blob(11)?)?).into_owned(),
             temperature: row.get::<_, Option<f64>>(12)?.unwrap_or(1.0),
             is_cut: row.get::<_, String>(13)? == "length",
+            adapter: row.get(14)?,
         });
     }
     Ok(Taken { update: UpdateId(numbers::from_sql(update)), samples })
+}
+
+/// Samples that an update has taken are not trained by it, nor by another one, each for its reason.
+pub(crate) fn leave_out(
+    connection: &Connection,
+    update: UpdateId,
+    samples: &[(SampleId, String)],
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    let id = numbers::to_sql(update.0);
+    let of_update = "UPDATE update_samples SET outcome = 'rejected' WHERE \"update\" = ?1 AND sample = ?2 \
+                     AND outcome = 'taken'";
+    let own = "UPDATE samples SET state = 'dropped', reason = ?2, at_ms = ?3 WHERE id = ?1";
+    for (sample, why) in samples {
+        let sample = numbers::to_sql(sample.0);
+        if connection.prepare_cached(of_update)?.execute(params![id, sample])? > 0 {
+            connection.prepare_cached(own)?.execute(params![sample, why, at_ms])?;
+        }
+    }
+    Ok(())
+}
+
+/// Whose samples are, or were, in an update.
+pub(crate) fn users_of(connection: &Connection, update: UpdateId) -> Result<Vec<UserId>, LedgerError> {
+    let sql = "SELECT DISTINCT s.user FROM update_samples o JOIN samples s ON s.id = o.sample WHERE o.\"update\" = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let users = statement.query_map([numbers::to_sql(update.0)], |row| Ok(UserId(row.get(0)?)))?;
+    Ok(users.collect::<Result<_, _>>()?)
 }
 
 /// # Errors

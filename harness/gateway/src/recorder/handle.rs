@@ -18,7 +18,8 @@ use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Reda
 use crate::ledger::{self, Lesson};
 use crate::{
     Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
-    RequestId, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId, UserView,
+    RequestId, RollBack, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId,
+    UserView, VersionView, Waiting,
 };
 
 /// As many as there have to be; all of them reach the one thread.
@@ -189,12 +190,39 @@ impl RecorderHandle {
         self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms), nothing).await
     }
 
+    /// Leaves samples that an update has taken out of training, each for its reason.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn leave_out(
+        &self,
+        update: UpdateId,
+        samples: Vec<(SampleId, String)>,
+    ) -> Result<(), LedgerError> {
+        let work =
+            move |desk: &mut Desk<'_>| ledger::leave_out(desk.connection, update, &samples, desk.now_ms);
+        self.call(work, nothing).await
+    }
+
     /// Ends an update.
     ///
     /// # Errors
     /// See above; [`LedgerError::Refused`], if it has ended otherwise, or its version is another one's.
     pub async fn finish(&self, update: UpdateId, finish: Finish) -> Result<(), LedgerError> {
-        self.call(move |desk| ledger::finish(desk.connection, update, &finish, desk.now_ms), nothing).await
+        let work = move |desk: &mut Desk<'_>| {
+            ledger::finish(desk.connection, update, &finish, desk.now_ms)?;
+            desk.learned(&ledger::users_of(desk.connection, update)?);
+            Ok(())
+        };
+        self.call(work, nothing).await
+    }
+
+    /// Records that an older version of an adapter is gone back to, and what is given up by it.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
+        self.call(move |desk| ledger::roll_back(desk.connection, &back, desk.now_ms), nothing).await
     }
 
     /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
@@ -255,7 +283,10 @@ impl RecorderHandle {
     }
 
     /// A turn, and the body of the request that its next state is in, of one moment.
-    pub(crate) async fn turn_with_next(
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn turn_with_next(
         &self,
         user: &UserId,
         turn: TurnId,
@@ -278,6 +309,39 @@ impl RecorderHandle {
     ) -> Result<Vec<Lesson>, LedgerError> {
         let user = user.clone();
         self.reader.ask(move |connection| ledger::lessons(connection, &user, before, limit)).await
+    }
+
+    /// Users with samples that wait.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn waiting(&self) -> Result<Vec<Waiting>, LedgerError> {
+        self.reader.ask(ledger::waiting).await
+    }
+
+    /// Main turns that wait to be judged, newest first: `limit` at most.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn unjudged(&self, limit: u32) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
+        self.reader.ask(move |connection| ledger::unjudged(connection, limit)).await
+    }
+
+    /// Users whose turns may train what all share.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn sharing(&self) -> Result<Vec<UserId>, LedgerError> {
+        self.reader.ask(ledger::sharing).await
+    }
+
+    /// Versions of an adapter that were in use, newest first: `limit` at most.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn versions(&self, adapter: &str, limit: u32) -> Result<Vec<VersionView>, LedgerError> {
+        let adapter = adapter.to_owned();
+        self.reader.ask(move |connection| ledger::versions(connection, &adapter, limit)).await
     }
 
     /// What is known of a user.

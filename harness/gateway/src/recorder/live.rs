@@ -38,6 +38,8 @@ pub enum Live {
     Feedback,
     /// A judge has voted about a turn, or its reward or sample has changed.
     Judged,
+    /// An update with turns of the user has ended.
+    Learned,
     /// A user has said whether they share.
     Consent,
     /// Something was deleted.

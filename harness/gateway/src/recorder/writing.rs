@@ -152,6 +152,11 @@ impl Desk<'_> {
         Ok(())
     }
 
+    /// Tells these users that something was learned, or not, from their turns.
+    pub(crate) fn learned(&mut self, users: &[UserId]) {
+        users.iter().for_each(|user| self.changed(user, None, None, Live::Learned));
+    }
+
     fn changed(&mut self, user: &UserId, session: Option<SessionId>, turn: Option<TurnId>, what: Live) {
         self.live.push(LedgerEvent { user: user.clone(), session, turn, what });
     }

@@ -54,7 +54,8 @@ impl Reading<'_> {
 
     /// What a teacher reads.
     fn view(&self, sample: &TakenSample, plain: &Segment, hint: &str) -> Result<Option<TeacherView>, String> {
-        let body: Map<String, Value> = serde_json::from_str(&sample.body).map_err(|error| error.to_string())?;
+        let body: Map<String, Value> =
+            serde_json::from_str(&sample.body).map_err(|error| error.to_string())?;
         let shown = messages(&body).map_err(|error| error.to_string())?;
         let hinted: Vec<Message> = with_hint(&shown, shown.clone(), hint);
         let (mut conversation, tools) = (ConversationState::default(), tools(&body));
@@ -110,7 +111,13 @@ mod tests {
             reward: -1.0,
             hint: hint.map(str::to_owned),
             prompt_ids: prompt.to_vec(),
-            sampled_ids: chat.tokenizer().encode_content("peel").unwrap().into_iter().chain([chat.end_id()]).collect(),
+            sampled_ids: chat
+                .tokenizer()
+                .encode_content("peel")
+                .unwrap()
+                .into_iter()
+                .chain([chat.end_id()])
+                .collect(),
             logprobs: vec![-0.5; chat.tokenizer().encode_content("peel").unwrap().len() + 1],
             versions: vec![VersionSegment { first: 0, version: 4 }, VersionSegment { first: 1, version: 5 }],
             user: UserId("ada".to_owned()),
@@ -127,7 +134,10 @@ mod tests {
         let reading = Reading { chat: &chat, most_tokens: 100, wants_hints: true };
         let Read { lesson, is_hint_too_long } = reading.lesson(&sample, 2).unwrap();
         let ids: Vec<u32> = sample.prompt_ids.iter().chain(&sample.sampled_ids).copied().collect();
-        assert_eq!((lesson.segment.ids.as_slice(), lesson.segment.trained()), (ids.as_slice(), sample.sampled_ids.len()));
+        assert_eq!(
+            (lesson.segment.ids.as_slice(), lesson.segment.trained()),
+            (ids.as_slice(), sample.sampled_ids.len())
+        );
         let first = sample.prompt_ids.len();
         assert_eq!(lesson.segment.versions[first..first + 2], [4, 5]);
         assert_eq!(lesson.segment.temperatures[first], 0.7);

@@ -114,6 +114,7 @@ fn word(what: Live) -> &'static str {
         Live::NextState => "next state",
         Live::Feedback => "feedback",
         Live::Judged => "judged",
+        Live::Learned => "learned",
         Live::Consent => "consent",
         Live::Deleted => "deleted",
     }
