@@ -20,7 +20,8 @@ pub(crate) fn files(tree: &Tree) -> Vec<Generated> {
         Generated { path: "tasks/schema/train.schema.json", text: clawrl_config::train_schema_text() };
     let policies =
         Generated { path: "tasks/schema/policy.schema.json", text: clawrl_config::policy_schema_text() };
-    page.into_iter().chain([suites, trainings, policies]).collect()
+    let chats = Generated { path: "tasks/schema/chat.schema.json", text: clawrl_config::chat_schema_text() };
+    page.into_iter().chain([suites, trainings, policies, chats]).collect()
 }
 
 /// Checks that the files in the repository are those.

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use clawrl_config::ChatPlan;
 use clawrl_core::Policy;
-use clawrl_gateway::Backend;
+use clawrl_gateway::{Backend, Command as Asked, RecorderHandle, Trainer, TrainerError, TrainerView, UserId};
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 
 use crate::command::policy::{Diff, Init, Merge, Rollback, Versions};
 use crate::command::train::Arguments;
@@ -87,8 +90,43 @@ pub(crate) fn embedded_policy(
 }
 
 /// The model in a folder, for chat.
-pub(crate) fn embedded_backend(_folder: &Path, _name: &str) -> Result<Arc<dyn Backend>, Failure> {
+pub(crate) fn embedded_model(_folder: &Path, _name: &str) -> Result<Embedded, Failure> {
     Err(hand_over())
+}
+
+/// A model that answers, and may learn: there is none in this program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Embedded {}
+
+/// Who learns from chat: nobody in this program.
+pub(crate) type Tutor = Embedded;
+
+impl Embedded {
+    /// What answers.
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        match *self {}
+    }
+
+    /// Who learns from what is recorded.
+    pub(crate) fn tutor(
+        self,
+        _plan: &ChatPlan,
+        _folder: PathBuf,
+        _recorder: RecorderHandle,
+        _runtime: Handle,
+    ) -> Result<Tutor, Failure> {
+        match self {}
+    }
+}
+
+impl Trainer for Embedded {
+    fn view(&self, _user: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        match *self {}
+    }
+
+    fn command(&self, _user: &UserId, _command: Asked) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        match *self {}
+    }
 }
 
 /// Becomes the other program; returns only if that failed.

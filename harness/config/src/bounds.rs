@@ -55,6 +55,8 @@ pub(crate) const MAX_CALLS: i64 = 10_000;
 pub(crate) const MAX_VOTES: i64 = 15;
 /// Seconds that the turns of an attempt wait for their votes.
 pub(crate) const MAX_JUDGING_SECS: i64 = 3_600;
+/// A month.
+pub(crate) const MAX_CHAT_SECS: i64 = 31 * 86_400;
 /// Questions that a judge is asked at once: each is some kilobytes and several requests.
 pub(crate) const MAX_QUESTIONS: i64 = 4_096;
 /// Calls of one action: each may hold a process of the sandbox.
@@ -67,6 +69,7 @@ pub(crate) const MAX_MEMORY: i64 = 1_000_000;
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
 /// Newest version of the policy format that this program reads.
+pub(crate) const CHAT_FORMAT: i64 = 1;
 pub(crate) const POLICY_FORMAT: i64 = 1;
 /// Tokens of one reply of a remote policy: beyond the longest that models write.
 pub(crate) const MAX_REPLY_TOKENS: i64 = 1_000_000;

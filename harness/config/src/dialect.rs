@@ -60,6 +60,18 @@ pub(crate) const POLICY: Dialect = Dialect {
     homes: schema::homes_of_policy_key,
 };
 
+pub(crate) const CHAT: Dialect = Dialect {
+    noun: "chat file",
+    file: "chat file",
+    newest_format: bounds::CHAT_FORMAT,
+    start: "the page harness/docs/gateway/learning.md has a short one to start from",
+    which: "name a chat file, such as chat.yaml",
+    nothing: "name a chat file, such as chat.yaml",
+    shrink: "a chat file says how to learn, and little else",
+    example: |field| if field == "format" { "write `format: 1` as the first line" } else { "" },
+    homes: schema::homes_of_chat_key,
+};
+
 /// A document that others defined.
 pub(crate) const ANY: Dialect = Dialect {
     noun: "document",

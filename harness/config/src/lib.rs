@@ -53,19 +53,20 @@ pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, resolve_plan};
 pub use schema::{
-    json_schema, json_schema_text, policy_schema, policy_schema_text, train_schema, train_schema_text,
+    chat_schema, chat_schema_text, json_schema, json_schema_text, policy_schema, policy_schema_text,
+    train_schema, train_schema_text,
 };
 pub use source::{Source, Span};
 pub use starter::{NewTask, StarterEnv, new_suite, new_task};
 pub use suite::{Family, Suite, load_suite, load_suites};
 pub use summary::{ConcurrencySummary, FamilySummary, PlanSummary, SuiteSummary, describe_plan};
 pub use train::{
-    Advantage, Aggregation, CandidateWeight, CheckpointPlan, CurriculumPlan, Device, DeviceError,
-    DeviceSplit, DeviceWish, DistillationPlan, Dtype, EnginePlan, EntropyPlan, EvaluationPlan, GatePlan,
-    GpuRole, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop, Importance, JudgingPlan,
-    KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan, MemoryBudget,
-    MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind, OverlongPlan,
-    PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan, Sampling, Schedule,
-    Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary, TrainTasks,
-    WarmStartPlan, is_train_file, is_word_char, load_train, split_devices,
+    Advantage, Aggregation, CandidateWeight, ChatObjective, ChatPlan, CheckpointPlan, CurriculumPlan, Device,
+    DeviceError, DeviceSplit, DeviceWish, DistillationPlan, Dtype, EnginePlan, EntropyPlan, EvaluationPlan,
+    GatePlan, GpuRole, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop, Importance,
+    JudgingPlan, KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan,
+    MemoryBudget, MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind,
+    OverlongPlan, PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan, Sampling,
+    Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary,
+    TrainTasks, WarmStartPlan, is_train_file, is_word_char, load_chat, load_train, split_devices,
 };

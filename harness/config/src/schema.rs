@@ -1,4 +1,4 @@
-//! The JSON schemas of suites, train files and policy files, for editors. Generated from the types that read them.
+//! The JSON schemas of suites, train files, policy files and chat files, for editors. Generated from the types that read them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::file::SuiteFile;
 use crate::policy_file::PolicyFile;
-use crate::train::TrainFile;
+use crate::train::{ChatFile, TrainFile};
 
 /// The schema of a suite file, draft 2020-12.
 #[must_use]
@@ -42,6 +42,18 @@ pub fn policy_schema() -> Value {
 #[must_use]
 pub fn policy_schema_text() -> String {
     text(&policy_schema())
+}
+
+/// The schema of a chat file, draft 2020-12.
+#[must_use]
+pub fn chat_schema() -> Value {
+    schema_of::<ChatFile>()
+}
+
+/// The exact text of `tasks/schema/chat.schema.json`.
+#[must_use]
+pub fn chat_schema_text() -> String {
+    text(&chat_schema())
 }
 
 fn schema_of<T: JsonSchema>() -> Value {
@@ -117,6 +129,17 @@ pub(crate) fn homes_of_policy_key(key: &str) -> Vec<&'static str> {
         "Sampling" => Some("`sampling:`"),
         "Timeouts" => Some("`timeouts:`"),
         "Prices" => Some("`prices:`"),
+        _ => None,
+    })
+}
+
+/// The same of chat files.
+pub(crate) fn homes_of_chat_key(key: &str) -> Vec<&'static str> {
+    homes(&chat_schema(), key, "the chat file itself", |name| match name {
+        "Lora" => Some("`lora:`"),
+        "ChatGate" => Some("`gate:`"),
+        "Judging" => Some("`judging:`"),
+        "TurnRule" => Some("an entry of `judging: rules:`"),
         _ => None,
     })
 }

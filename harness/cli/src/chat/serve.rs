@@ -4,15 +4,19 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clawrl_gateway::{Backend, LedgerError, Recorder, RecorderSettings, Server, ServerSettings};
+use clawrl_config::{ChatPlan, load_chat};
+use clawrl_core::Judge;
+use clawrl_gateway::{Backend, LedgerError, Recorder, RecorderSettings, Server, ServerSettings, Trainer};
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
+use super::judging::ChatJudge;
 use super::key_file::{self, KeyFile};
 use super::openclaw::{self, Filling};
 use super::upstream::{is_policy_file, upstream_backend};
@@ -21,6 +25,8 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print_json_line;
+use crate::training::{Embedded, Tutor, embedded_model};
+use crate::wiring::{judge_model_of, turn_judge};
 
 /// SGLang's, too.
 const USUAL_PORT: u16 = 30_000;
@@ -28,12 +34,19 @@ const USUAL_PORT: u16 = 30_000;
 /// Does it.
 pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     check(arguments)?;
-    let backend = if is_policy_file(&arguments.policy) {
-        upstream_backend(&arguments.policy, &arguments.name)?
+    let plan = learning(arguments)?;
+    let embedded = if is_policy_file(&arguments.policy) {
+        None
     } else {
         // Hands over to the program that has libtorch, where this one has not.
-        crate::training::embedded_backend(&arguments.policy, &arguments.name)?
+        Some(embedded_model(&arguments.policy, &arguments.name)?)
     };
+    let backend = match &embedded {
+        Some(embedded) => embedded.backend(),
+        None => upstream_backend(&arguments.policy, &arguments.name)?,
+    };
+    let judge =
+        plan.as_ref().map(|plan| turn_judge(&plan.judging, judge_model_of(&plan.judging)?)).transpose()?;
     let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
     fs::create_dir_all(&data).map_err(|error| {
         Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
@@ -44,12 +57,58 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Environment, format!("the server has no threads: {error}")))?;
-    let told = Told { arguments, log, data };
-    let served = runtime.block_on(run(told, keys, backend, &recorder));
+    let learners = Learners::start(plan.as_ref(), judge, embedded, &data, &recorder, &runtime)?;
+    let told = Told { arguments, log, data, plan: plan.as_ref() };
+    let trainer = learners.tutor.clone().map(|tutor| tutor as Arc<dyn Trainer>);
+    let served = runtime.block_on(run(told, keys, (backend, trainer), &recorder));
+    learners.end();
     drop(runtime);
     // Writes what waits.
     drop(recorder);
     served
+}
+
+/// How chat is learned from; nothing where it is not to be.
+fn learning(arguments: &Arguments) -> Result<Option<ChatPlan>, Failure> {
+    match &arguments.learn {
+        None => Ok(Some(ChatPlan::default())),
+        Some(off) if off.as_os_str() == "off" => Ok(None),
+        Some(file) => Ok(Some(load_chat(file)?)),
+    }
+}
+
+/// Those who judge and learn beside the answers.
+struct Learners {
+    judging: Option<JoinHandle<()>>,
+    tutor: Option<Arc<Tutor>>,
+}
+
+impl Learners {
+    fn start(
+        plan: Option<&ChatPlan>,
+        judge: Option<Arc<dyn Judge>>,
+        embedded: Option<Embedded>,
+        data: &Path,
+        recorder: &Recorder,
+        runtime: &Runtime,
+    ) -> Result<Self, Failure> {
+        let Some(plan) = plan else { return Ok(Self { judging: None, tutor: None }) };
+        let tutor = embedded.map(|embedded| {
+            let (folder, runtime) = (data.join("adapters"), runtime.handle().clone());
+            embedded.tutor(plan, folder, recorder.handle(), runtime).map(Arc::new)
+        });
+        let tutor = tutor.transpose()?;
+        let judging =
+            judge.map(|judge| runtime.spawn(ChatJudge::new(judge, &plan.judging, recorder.handle()).run()));
+        Ok(Self { judging, tutor })
+    }
+
+    /// Ends them; an update that is being made comes to its end.
+    fn end(self) {
+        if let Some(judging) = self.judging {
+            judging.abort();
+        }
+    }
 }
 
 /// What a person is told when it listens.
@@ -57,20 +116,25 @@ struct Told<'a> {
     arguments: &'a Arguments,
     log: &'a Log,
     data: PathBuf,
+    plan: Option<&'a ChatPlan>,
 }
 
 async fn run(
     told: Told<'_>,
     KeyFile { keys, first, is_new }: KeyFile,
-    backend: Arc<dyn Backend>,
+    (backend, trainer): (Arc<dyn Backend>, Option<Arc<dyn Trainer>>),
     recorder: &Recorder,
 ) -> Result<Exit, Failure> {
-    let Told { arguments, log, data } = told;
+    let Told { arguments, log, data, plan } = told;
     let unserved = |error: std::io::Error| unserved(arguments, &error);
     let listener = TcpListener::bind(arguments.listen).await.map_err(unserved)?;
     let settings = ServerSettings { hosts: arguments.hosts.clone(), ..ServerSettings::default() };
     let context = backend.context();
-    let server = Server::new(listener, settings, keys, backend, recorder.handle()).map_err(unserved)?;
+    let learns = trainer.is_some();
+    let mut server = Server::new(listener, settings, keys, backend, recorder.handle()).map_err(unserved)?;
+    if let Some(trainer) = trainer {
+        server = server.with_trainer(trainer);
+    }
     let address = server.address().map_err(unserved)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unserved)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unserved)?;
@@ -85,6 +149,7 @@ async fn run(
     if arguments.json {
         print_json_line(&json!({
             "base_url": base_url, "model": arguments.name, "key_file": key_file, "pid": std::process::id(),
+            "learning": learns,
         }))?;
     } else {
         log.note(format_args!("{base_url} serves the model `{}`", arguments.name));
@@ -94,6 +159,15 @@ async fn run(
             log.note(format_args!("keys are in {}", key_file.display()));
         }
         log.note(format_args!("what is said is recorded in {}", data.join("ledger.sqlite").display()));
+        match plan.filter(|_| learns) {
+            Some(plan) => log.note(format_args!(
+                "it is learned from: {}, with {} samples or after {} s",
+                plan.objective.name(),
+                plan.train_every_turns,
+                plan.train_every_secs
+            )),
+            None => log.note(format_args!("nothing is learned from it")),
+        }
         log.note(format_args!("OpenClaw is set up by: openclaw config patch --file {}", openclaw.display()));
     }
     let (ended, end) = tokio::sync::oneshot::channel();

@@ -8,12 +8,12 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::results::ResultsArguments;
 
-/// Serves a policy to chat clients, over OpenAI's interface, and records what is said.
+/// Serves a policy to chat clients, over OpenAI's interface, records what is said, and learns from it.
 ///
 /// Ctrl-C lets answers that have begun come to their end; a second one cuts them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  clawrl serve policy.yaml\n  \
+    after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  clawrl serve results/runs/RUN/checkpoints/000050/model --learn chat.yaml\n  clawrl serve policy.yaml\n  \
                         curl -N http://127.0.0.1:30000/v1/chat/completions -H \"Authorization: Bearer $KEY\" \\\n    \
                         -d '{\"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}'"
 )]
@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// A name of this server beside 127.0.0.1 and localhost, as clients write it: HOST, or HOST:PORT.
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
+    /// A chat file (.yaml) that says how chat is learned from, or `off` [default: combined, by what people say and by rules].
+    #[arg(long, value_name = "FILE|off")]
+    pub(crate) learn: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultsArguments,
     /// Print where it listens as JSON, and nothing else.

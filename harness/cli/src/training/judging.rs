@@ -10,23 +10,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_config::{JudgingPlan, RlPlan, RulePlace};
+use clawrl_config::{JudgingPlan, RlPlan};
 use clawrl_core::{
     AttemptRecord, CancelToken, Judge, Matter, Message, Outcome, Question, Role, RunPlan, SeenTurn, TaskSpec,
-    Turn, Verdict, derive_seed,
+    Turn, derive_seed,
 };
-use clawrl_judge::{PatientJudge, RuleJudge, TurnRule};
 use clawrl_record::{JudgedTurn, Judgement, RunSink};
 use clawrl_scheduler::{Interrupt, context};
 use futures_util::future::join_all;
-use regex::Regex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::feed::{Judged, Resolved};
-use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::wiring::turn_judge;
 
 /// Who is asked about turns, and for what.
 pub(super) struct TurnJudge {
@@ -68,30 +66,8 @@ impl TurnJudge {
         model: Option<Arc<dyn Judge>>,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let model = model.map(|model| Arc::new(PatientJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
-        let rules: Result<Vec<TurnRule>, regex::Error> = plan
-            .rules
-            .iter()
-            .map(|rule| {
-                Ok(TurnRule {
-                    place: match rule.place {
-                        RulePlace::Reply => clawrl_judge::RulePlace::Reply,
-                        RulePlace::NextState => clawrl_judge::RulePlace::NextState,
-                    },
-                    matches: Regex::new(&rule.matches)?,
-                    verdict: rule.verdict.map(|verdict| match verdict.signum() {
-                        1 => Verdict::Met,
-                        -1 => Verdict::NotMet,
-                        _ => Verdict::Undecided,
-                    }),
-                    hint: rule.hint.clone(),
-                })
-            })
-            .collect();
-        let rules =
-            rules.map_err(|error| Failure::new(Exit::Results, format!("a rule of `judging`: {error}")))?;
         Ok(Self {
-            judge: Arc::new(RuleJudge::new(rules, model)),
+            judge: turn_judge(plan, model)?,
             votes: plan.votes,
             timeout: Duration::from_secs(plan.timeout_secs.into()),
             seed,

@@ -30,7 +30,7 @@ mod teacher;
 mod versions;
 mod warm_start;
 
-pub(crate) use chat::embedded_backend;
+pub(crate) use chat::{Embedded, Tutor, embedded_model};
 pub(crate) use command::run_train;
 pub(crate) use embedded::embedded_policy;
 pub(crate) use merge::merge_adapter;

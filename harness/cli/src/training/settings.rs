@@ -4,8 +4,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clawrl_config::{
-    Advantage, Aggregation, DistillationPlan, GuardPlan, Importance, KeptActivations, LoraPlan, LossPlan,
-    OptimizerPlan, OverlongPlan, RlPlan, Schedule, TrainPlan, WarmStartPlan,
+    Advantage, Aggregation, ChatObjective, ChatPlan, DistillationPlan, GuardPlan, Importance,
+    KeptActivations, LoraPlan, LossPlan, OptimizerPlan, OverlongPlan, RlPlan, Schedule, TrainPlan,
+    WarmStartPlan,
 };
 use clawrl_learn::{
     AdvantageKind, CandidateWeight, Clip, CollapseBounds, CurriculumConfig, Distillation, DistillationForm,
@@ -146,6 +147,40 @@ pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
         activations: Activations::Keep,
         max_skipped_steps: rl.max_skipped_steps,
         teacher: rl.distillation.as_ref().map(teacher),
+        dtype: Dtype::Fp32,
+    }
+}
+
+/// The learner of chat.
+pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
+    let hinted = plan.objective != ChatObjective::Binary;
+    let weight = CandidateWeight::Renormalised;
+    let form =
+        plan.top_k.map_or(DistillationForm::Sampled, |k| DistillationForm::TopK { k: positive(k), weight });
+    let taught = Distillation { weight: 1.0, bound: 1.0, form, fade: None };
+    LearnerConfig {
+        loss: PolicyLoss {
+            outcome_weight: f64::from(u8::from(plan.objective != ChatObjective::Opd)),
+            distillation: hinted.then_some(taught),
+            // Turns wait for somebody to judge them, so that many are of older versions.
+            weighting: Weighting::IcePop { low: 0.5, high: 5.0 },
+            ..PolicyLoss::default()
+        },
+        optimizer: OptimizerConfig {
+            learning_rate: plan.learning_rate,
+            beta1: 0.9,
+            beta2: 0.98,
+            weight_decay: 0.1,
+            epsilon: 1e-8,
+            max_grad_norm: 1.0,
+            warm_up_steps: 0,
+            decay: None,
+        },
+        minibatches: NonZeroU32::MIN,
+        micro_batch_tokens: MICRO_BATCH_TOKENS,
+        activations: Activations::Keep,
+        max_skipped_steps: 3,
+        teacher: hinted.then_some(Teacher::Ema { decay: 0.95 }),
         dtype: Dtype::Fp32,
     }
 }

@@ -2,11 +2,53 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{Judge, RemoteSpec, RunPlan};
-use clawrl_judge::ModelJudge;
+use clawrl_config::{JudgingPlan, RulePlace};
+use clawrl_core::{Judge, RemoteSpec, RunPlan, Verdict};
+use clawrl_judge::{ModelJudge, PatientJudge, RuleJudge, TurnRule};
+use regex::Regex;
 
 use super::remote::remote_model;
+use crate::exit_code::Exit;
 use crate::failure::Failure;
+
+/// The judge of turns that a plan describes: its rules, and then the model that votes, if there is one.
+///
+/// # Errors
+/// A pattern that does not compile, which a checked plan does not have.
+pub(crate) fn turn_judge(
+    plan: &JudgingPlan,
+    model: Option<Arc<dyn Judge>>,
+) -> Result<Arc<dyn Judge>, Failure> {
+    let model = model.map(|model| Arc::new(PatientJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
+    let rules = plan.rules.iter().map(|rule| {
+        Ok(TurnRule {
+            place: match rule.place {
+                RulePlace::Reply => clawrl_judge::RulePlace::Reply,
+                RulePlace::NextState => clawrl_judge::RulePlace::NextState,
+            },
+            matches: Regex::new(&rule.matches)?,
+            verdict: rule.verdict.map(|verdict| match verdict.signum() {
+                1 => Verdict::Met,
+                -1 => Verdict::NotMet,
+                _ => Verdict::Undecided,
+            }),
+            hint: rule.hint.clone(),
+        })
+    });
+    let rules: Result<Vec<TurnRule>, regex::Error> = rules.collect();
+    let rules =
+        rules.map_err(|error| Failure::new(Exit::Results, format!("a rule of `judging`: {error}")))?;
+    Ok(Arc::new(RuleJudge::new(rules, model)))
+}
+
+/// The model of a plan that names one, looked at now.
+///
+/// # Errors
+/// A server that is not there, refuses the key or lacks the model.
+pub(crate) fn model_of(plan: &JudgingPlan) -> Result<Option<Arc<dyn Judge>>, Failure> {
+    let Some(named) = plan.judge.as_deref() else { return Ok(None) };
+    Ok(Some(Arc::new(ModelJudge::new(remote_model(named, "judge")?))))
+}
 
 /// Judges by what plans say of them.
 #[derive(Default)]

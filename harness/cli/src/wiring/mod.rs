@@ -15,6 +15,7 @@ mod unprovided;
 
 pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
+pub(crate) use judge::{model_of as judge_model_of, turn_judge};
 pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
 pub(crate) use policy::{policy_of, refuse_unseen_pictures};

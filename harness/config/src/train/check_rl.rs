@@ -11,7 +11,7 @@ use crate::numbers::Reals;
 use crate::problem::Problem;
 use crate::source::Span;
 
-const LEARNING_RATE: Reals =
+pub(super) const LEARNING_RATE: Reals =
     Reals { accepts: |rate| rate > 0.0 && rate <= 1.0, words: "above 0 and up to 1" };
 const BETA: Reals = Reals { accepts: |beta| (0.0..1.0).contains(&beta), words: "from 0 to below 1" };
 const WEIGHT_DECAY: Reals = Reals { accepts: |decay| (0.0..=10.0).contains(&decay), words: "from 0 to 10" };

@@ -78,6 +78,12 @@ impl LoraTarget {
 /// Rank when nothing is said.
 const RANK: u32 = 16;
 
+impl Default for LoraPlan {
+    fn default() -> Self {
+        Self { rank: RANK, alpha: 2.0 * f64::from(RANK), targets: LoraTarget::ALL.to_vec() }
+    }
+}
+
 impl Checker {
     pub(super) fn lora(&mut self, file: &LoraFile) -> LoraPlan {
         let rank = self.findings.whole("rank", file.rank.as_ref(), 1..=bounds::MAX_LORA_RANK, RANK);

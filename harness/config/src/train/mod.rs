@@ -5,6 +5,7 @@
 //! filled in, which is stored beside the results and is all that a resume reads. [`TrainTasks`] then loads the suites
 //! and lays out slots.
 
+mod chat;
 mod check;
 mod check_loss;
 mod check_rl;
@@ -26,6 +27,8 @@ mod summary;
 mod tasks;
 mod teacher;
 
+pub(crate) use chat::ChatFile;
+pub use chat::{ChatObjective, ChatPlan, load_chat};
 pub use check::{is_train_file, load_train};
 pub use curriculum::CurriculumPlan;
 pub use devices::{DeviceError, DeviceSplit, DeviceWish, GpuRole, split_devices};

@@ -3,7 +3,7 @@
 //! I1. A sample is in at most one update at a time, and trained at most once: a unique index of the ledger forbids
 //! anything else. I2. Every update has its samples on record, and every sample its updates. I3. What is asked twice, by the
 //! same key or number, is done once. I4. Samples of a deleted turn, and of somebody who does not share, are not taken for
-//! what is shared.
+//! what is shared. I5. Where several users share, each has as many samples in an update as any other, as far as they have them.
 
 use std::collections::BTreeMap;
 
@@ -127,9 +127,10 @@ pub(crate) fn take(connection: &Connection, new: &NewUpdate, at_ms: i64) -> Resu
     connection.prepare_cached(sql)?.execute(params![key, adapter.name, objective, version, at_ms])?;
     let id = connection.last_insert_rowid();
     let sql = "INSERT INTO update_samples (\"update\", sample, outcome) \
-               SELECT ?1, s.id, 'taken' FROM samples s JOIN turns t ON t.id = s.turn JOIN users u ON u.id = s.user \
+               SELECT ?1, id, 'taken' FROM (SELECT s.id AS id, row_number() OVER (PARTITION BY s.user ORDER BY s.id) AS place \
+               FROM samples s JOIN turns t ON t.id = s.turn JOIN users u ON u.id = s.user \
                WHERE s.state = 'waiting' AND t.deleted_ms IS NULL \
-               AND (s.user = ?2 OR (?2 IS NULL AND u.shares = 1)) ORDER BY s.id LIMIT ?3";
+               AND (s.user = ?2 OR (?2 IS NULL AND u.shares = 1))) ORDER BY place, id LIMIT ?3";
     let owner = adapter.owner.as_ref().map(|owner| &owner.0);
     connection.prepare_cached(sql)?.execute(params![id, owner, limit])?;
     set_samples(connection, id, "taken", at_ms)?;

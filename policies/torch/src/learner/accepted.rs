@@ -91,9 +91,17 @@ impl TorchLearner {
     /// [`TorchError::Model`] when nothing was accepted; others from libtorch.
     pub fn divergence(&self, samples: &[TrainSample]) -> Result<f64, TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
+        self.divergence_from(&accepted.params, samples)
+    }
+
+    /// The same from any parameters that are as the learner's are.
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub fn divergence_from(&self, other: &Params, samples: &[TrainSample]) -> Result<f64, TorchError> {
         let chosen: Vec<TrainSample> = spread(samples).map(as_plain).collect();
         let by = |params: &Params| Ok::<_, TorchError>(self.score(params, &chosen)?.logprobs);
-        let (before, now) = (by(&accepted.params)?, by(&self.params)?);
+        let (before, now) = (by(other)?, by(&self.params)?);
         let chosen: Vec<&TrainSample> = chosen.iter().collect();
         Ok(mean_divergence(&chosen, &before, &now))
     }

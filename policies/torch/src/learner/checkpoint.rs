@@ -354,7 +354,9 @@ impl Checkpoints {
         Ok(versions)
     }
 
-    fn folder_of(&self, version: u64) -> PathBuf {
+    /// Where that of a version is, or would be.
+    #[must_use]
+    pub fn folder_of(&self, version: u64) -> PathBuf {
         self.folder.join(format!("{version:06}"))
     }
 }

@@ -6,24 +6,32 @@
 //! Cancellation: dropping the pieces of an answer ends it in the engine before the next step.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_config::ChatPlan;
 use clawrl_core::FinishReason;
-use clawrl_gateway::{Ask, Backend, BackendError, Begun, End, Piece, Prompt, Refusal, Token, Usage, UserId};
+use clawrl_gateway::{
+    Ask, Backend, BackendError, Begun, End, Piece, Prompt, RecorderHandle, Refusal, Token, Usage, UserId,
+};
 use clawrl_torch::{
-    AdapterName, Chat, Context, ConversationError, ConversationState, Device, Engine, EngineConfig,
-    EngineError, EngineHandle, GenerateRequest, StreamedToken, TokenStream, load_apart, policy_files,
+    AdapterFiles, AdapterName, Chat, Context, ConversationError, ConversationState, Device, Engine,
+    EngineConfig, EngineError, EngineHandle, GenerateRequest, Params, StreamedToken, TokenStream, TorchError,
+    load_apart, policy_files,
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::super::embedded::ADAPTER;
 use super::super::libtorch::check_libtorch;
 use super::super::settings::OBSERVER;
 use super::messages::{messages, tools};
+use super::pupil::Model;
+use super::residents::Residents;
+use super::tutor::{Tutor, TutorSetup};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -32,18 +40,53 @@ struct EmbeddedBackend {
     name: String,
     engine: EngineHandle,
     chat: Arc<Chat>,
-    adapter: Option<AdapterName>,
+    residents: Arc<Residents>,
     /// Most tokens of a prompt and its answer.
     positions: usize,
     /// Ends with the backend.
     _engine: Engine,
 }
 
+/// A model that answers, and may learn.
+pub(crate) struct Embedded {
+    backend: Arc<EmbeddedBackend>,
+    model: Model,
+}
+
+impl Embedded {
+    /// What answers.
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend) as Arc<dyn Backend>
+    }
+
+    /// Who learns from what is recorded. Adapters of earlier learning in `folder` answer when this returns.
+    ///
+    /// # Errors
+    /// Adapters that cannot be read, or are of another policy; a ledger that cannot be written.
+    pub(crate) fn tutor(
+        self,
+        plan: &ChatPlan,
+        folder: PathBuf,
+        recorder: RecorderHandle,
+        runtime: Handle,
+    ) -> Result<Tutor, Failure> {
+        let residents = Arc::clone(&self.backend.residents);
+        Tutor::start(TutorSetup {
+            model: self.model,
+            residents,
+            plan: plan.clone(),
+            folder,
+            recorder,
+            runtime,
+        })
+    }
+}
+
 /// The model in a folder, an adapter's or a whole one, under a name.
 ///
 /// # Errors
 /// A folder that holds no model, or one that this program cannot run.
-pub(crate) fn embedded_backend(folder: &Path, name: &str) -> Result<Arc<dyn Backend>, Failure> {
+pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Embedded, Failure> {
     check_libtorch()?;
     let refused = |why: String| {
         let help =
@@ -58,19 +101,52 @@ pub(crate) fn embedded_backend(folder: &Path, name: &str) -> Result<Arc<dyn Back
     let broken = |why: String| Failure::new(Exit::Internal, format!("the engine did not start: {why}"));
     let engine = Engine::start(config, 0, &model).map_err(|error| broken(error.to_string()))?;
     let adapter_name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
-    if let Some((name, adapter)) = adapter_name.as_ref().zip(adapter) {
-        let applied = engine.handle().publish_adapter(name, 0, &adapter);
+    if let Some((name, adapter)) = adapter_name.as_ref().zip(adapter.as_ref()) {
+        let applied = engine.handle().publish_adapter(name, 0, adapter);
         let applied = applied.map_err(|error| broken(error.to_string()))?;
         applied.wait_blocking().map_err(|error| broken(error.to_string()))?;
     }
-    Ok(Arc::new(EmbeddedBackend {
+    let chat = Arc::new(chat);
+    let mark = mark(&model, adapter.as_ref()).map_err(|error| broken(error.to_string()))?;
+    let model = Model {
+        params: model,
+        files,
+        folder: model_folder(folder)?,
+        first: adapter,
+        mark,
+        engine: engine.handle(),
+        chat: Arc::clone(&chat),
+    };
+    let backend = Arc::new(EmbeddedBackend {
         name: name.to_owned(),
         engine: engine.handle(),
-        chat: Arc::new(chat),
-        adapter: adapter_name,
+        chat,
+        residents: Arc::new(Residents::new(adapter_name)),
         positions: usize::try_from(positions).unwrap_or_default(),
         _engine: engine,
-    }))
+    });
+    Ok(Embedded { backend, model })
+}
+
+/// Tells one policy from another by its weights.
+fn mark(model: &Params, adapter: Option<&Params>) -> Result<String, TorchError> {
+    let of = |params: &Params| Ok::<_, TorchError>(format!("{:016x}", params.norm()?.to_bits()));
+    let adapter = adapter.map(of).transpose()?.unwrap_or_default();
+    Ok(format!("{}-{}{adapter}", model.layout().parameters(), of(model)?))
+}
+
+/// Where the model that adapters are for is found from anywhere.
+fn model_folder(folder: &Path) -> Result<PathBuf, Failure> {
+    let lost = |why: String| {
+        Failure::new(Exit::Refused, format!("{} cannot be found again: {why}", folder.display()))
+    };
+    let adapter = AdapterFiles::of(folder);
+    let of_model = if adapter.exist() {
+        adapter.base().map_err(|error| lost(error.to_string()))?
+    } else {
+        folder.to_owned()
+    };
+    of_model.canonicalize().map_err(|error| lost(error.to_string()))
 }
 
 impl Backend for EmbeddedBackend {
@@ -82,8 +158,8 @@ impl Backend for EmbeddedBackend {
         Some(self.positions)
     }
 
-    fn version(&self, _user: &UserId) -> Option<u64> {
-        Some(self.engine.stats().version)
+    fn version(&self, user: &UserId) -> Option<u64> {
+        Some(self.residents.of(user).map_or(0, |(_, version)| version))
     }
 
     fn refuses(&self, ask: &Ask, demands: &[Refusal]) -> Option<Refusal> {
@@ -106,6 +182,7 @@ impl Backend for EmbeddedBackend {
                 return Err(BackendError::TooLong { tokens: ids.len(), limit: self.positions });
             }
             let sampling = &ask.sampling;
+            let adapter = self.residents.of(&ask.user).map(|(name, _)| name);
             let request = GenerateRequest {
                 prompt: Arc::clone(&ids),
                 max_new_tokens: sampling.max_tokens.unwrap_or(u32::MAX),
@@ -114,14 +191,14 @@ impl Backend for EmbeddedBackend {
                 top_k: sampling.top_k,
                 seed: sampling.seed,
                 stop_ids: self.chat.stop_ids().to_vec(),
-                adapter: self.adapter.clone(),
+                adapter: adapter.clone(),
             };
             let most_probable = sampling.top_logprobs.unwrap_or_default();
             let stream = self.engine.stream(request, most_probable).await.map_err(backend_error)?;
             let reading =
                 Reading { stream, chat: Arc::clone(&self.chat), prompt: ids.len() as u64, sampled: 0 };
             let pieces = unfold(Some(reading), |reading| async move { reading?.next().await }).boxed();
-            let adapter = self.adapter.as_deref().map(str::to_owned);
+            let adapter = adapter.as_deref().map(str::to_owned);
             Ok(Begun { prompt_ids: Some(ids), in_reasoning: false, adapter, pieces })
         })
     }
@@ -137,7 +214,7 @@ impl Backend for EmbeddedBackend {
                 top_k: 0,
                 seed: 0,
                 stop_ids: Vec::new(),
-                adapter: self.adapter.clone(),
+                adapter: None,
             };
             self.engine.generate(request).await.map(drop).map_err(|error| error.to_string())
         })

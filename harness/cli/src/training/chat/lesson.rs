@@ -123,6 +123,7 @@ mod tests {
             user: UserId("ada".to_owned()),
             body: body.to_string(),
             temperature: 0.7,
+            adapter: None,
             is_cut: false,
         }
     }

@@ -1,7 +1,11 @@
-//! Chat with a model in this process.
+//! Chat with a model in this process, and learning from it.
 
 mod backend;
 mod lesson;
 mod messages;
+mod pupil;
+mod residents;
+mod tutor;
 
-pub(crate) use backend::embedded_backend;
+pub(crate) use backend::{Embedded, embedded_model};
+pub(crate) use tutor::Tutor;

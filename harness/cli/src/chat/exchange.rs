@@ -1,0 +1,111 @@
+//! A turn of the record as somebody who judges reads it.
+//!
+//! I1. What is read is the request that was answered, the answer as it was sent, and what followed it, each from the record. I2. Commands by
+//! which clients give feedback are none of what a user said.
+//!
+//! Pure; nothing to cancel.
+
+use clawrl_core::Role;
+use clawrl_gateway::{AnswerView, ChatRequest, RequestId, TurnView};
+use serde_json::Value;
+
+/// What clients send as feedback, and keep in their history as if it had been said.
+const COMMANDS: [&str; 2] = ["/good", "/bad"];
+
+/// A turn, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// The request whose answer it is, and which choice.
+    pub(super) answered: (RequestId, u32),
+    /// Whether the answer may be trained.
+    pub(super) is_exact: bool,
+    /// The conversation before the user's last words.
+    pub(super) before: String,
+    /// These.
+    pub(super) asked: String,
+    /// The answer.
+    pub(super) reply: String,
+    /// What followed, and who says it; nothing where nothing did.
+    pub(super) next: Option<(Role, String)>,
+}
+
+impl Exchange {
+    /// Of a turn, and the body that its next state is in. Nothing where it has no answer that anything can be said of.
+    pub(super) fn of(turn: &TurnView, next_body: Option<&str>) -> Option<Self> {
+        let answered = match &turn.next_state {
+            Some(next) => (next.answered, next.choice),
+            None => {
+                // Of several choices nobody has said which one they mean.
+                let answered = turn.requests.iter().rfind(|request| request.answers.len() == 1)?;
+                (answered.request, 0)
+            }
+        };
+        let request = turn.requests.iter().find(|request| request.request == answered.0)?;
+        let answer = request.answers.iter().find(|answer| answer.choice == answered.1)?;
+        let (before, asked) = request.body.as_deref().and_then(said_before).unwrap_or_default();
+        let next = turn.next_state.as_ref().zip(next_body);
+        let next = next.and_then(|(next, body)| said_after(&next.messages, body));
+        Some(Self { answered, is_exact: answer.exact, before, asked, reply: reply(answer), next })
+    }
+}
+
+fn messages(body: &str) -> Option<ChatRequest> {
+    ChatRequest::parse(&serde_json::from_str::<Value>(body).ok()?).ok()
+}
+
+/// The conversation, and the user's last words.
+fn said_before(body: &str) -> Option<(String, String)> {
+    let request = messages(body)?;
+    let all = request.messages();
+    let last = all
+        .iter()
+        .rposition(|message| message.role() == clawrl_gateway::Role::User && !message.text().is_empty());
+    let line = |message: &clawrl_gateway::Message| {
+        let role = match message.role() {
+            clawrl_gateway::Role::System => "system",
+            clawrl_gateway::Role::User => "user",
+            clawrl_gateway::Role::Assistant => "agent",
+            clawrl_gateway::Role::Tool => "tool",
+        };
+        format!("{role}: {}", message.text())
+    };
+    let others = all.iter().enumerate().filter(|(place, _)| Some(*place) != last);
+    let before: Vec<String> = others.map(|(_, message)| line(message)).collect();
+    let asked = last.map(|last| all[last].text().to_owned()).unwrap_or_default();
+    Some((before.join("\n"), asked))
+}
+
+/// What the record lists as next state, in the words of its request: a user's, where one speaks.
+fn said_after(listed: &Value, body: &str) -> Option<(Role, String)> {
+    let request = messages(body)?;
+    let mut said: Vec<(Role, String)> = Vec::new();
+    for entry in listed.as_array()? {
+        let place = usize::try_from(entry.get(0)?.as_u64()?).ok()?;
+        let role = match entry.get(1)?.as_str()? {
+            "user" => Role::User,
+            "system event" => Role::System,
+            _ => Role::Tool,
+        };
+        let text = request.messages().get(place)?.text().trim();
+        let is_command = role == Role::User
+            && COMMANDS.iter().any(|command| text.split_whitespace().next() == Some(command));
+        if !is_command && !text.is_empty() {
+            said.push((role, text.to_owned()));
+        }
+    }
+    let speaks = |wanted: Role| {
+        let texts: Vec<&str> =
+            said.iter().filter(|(role, _)| *role == wanted).map(|(_, text)| text.as_str()).collect();
+        (!texts.is_empty()).then(|| (wanted, texts.join("\n")))
+    };
+    [Role::User, Role::Tool, Role::System].into_iter().find_map(speaks)
+}
+
+fn reply(answer: &AnswerView) -> String {
+    let calls = answer.calls.as_array().into_iter().flatten().map(|call| {
+        let word = |name: &str| call[name].as_str().unwrap_or_default();
+        format!("[call] {} {}", word("name"), word("arguments"))
+    });
+    let text = answer.text.clone().filter(|text| !text.is_empty());
+    text.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,225 @@
+//! Judging of turns, beside the answers: from what is said of them to votes, rewards and samples in the ledger.
+//!
+//! I1. Nobody who is answered waits for it. I2. A judge is asked about a turn once: its votes are kept. I3. Whatever the ledger
+//! has and nobody has looked at is looked at when judging begins, and after events were missed. I4. A turn is judged for what it is worth
+//! only where it is a main turn; side turns and unknown ones are not.
+//!
+//! Cancellation: dropping the future of [`ChatJudge::run`] drops the questions that wait.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_config::JudgingPlan;
+use clawrl_core::{
+    ActionFormat, AttemptId, Ballot, Boundary, CancelToken, EnvSpec, Fault, Judge, Matter, Question,
+    RewardMap, SeenTurn, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, Verdict, Vote, derive_seed,
+};
+use clawrl_gateway::{
+    LedgerError, LedgerEvent, Live, NewReward, NewSample, NewVote, RecorderHandle, TurnId, TurnView, UserId,
+};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+
+use super::exchange::Exchange;
+use super::verdict::{Judged, Worth, worth};
+
+/// Turns that one look finds at most.
+const LOOK: u32 = 500;
+/// Turns that are judged at once; others wait in the ledger.
+const AT_ONCE: usize = 64;
+/// Names of votes in the ledger: about the turn, and about what should have been known.
+const VOTE: &str = "turn";
+const HINT: &str = "hint";
+/// Why such a vote is no score.
+const ABOUT_A_HINT: &str = "it is about a hint, and no score of the turn";
+
+/// Judges what is recorded.
+pub(super) struct ChatJudge {
+    judge: Arc<dyn Judge>,
+    votes: u32,
+    timeout: Duration,
+    recorder: RecorderHandle,
+}
+
+impl ChatJudge {
+    /// By this judge, as the plan asks it.
+    pub(super) fn new(judge: Arc<dyn Judge>, plan: &JudgingPlan, recorder: RecorderHandle) -> Self {
+        let timeout = Duration::from_secs(plan.timeout_secs.into());
+        Self { judge, votes: plan.votes, timeout, recorder }
+    }
+
+    /// Judges until the recorder ends.
+    pub(super) async fn run(self) {
+        let judge = Arc::new(self);
+        let mut events = judge.recorder.events();
+        // Dropped with this future, and what is asked with it.
+        let mut asked = JoinSet::new();
+        let mut under_way = BTreeSet::new();
+        let mut again = BTreeSet::new();
+        judge.look(&mut again).await;
+        loop {
+            while asked.len() < AT_ONCE
+                && let Some((user, turn)) = again.iter().find(|(_, turn)| !under_way.contains(turn)).cloned()
+            {
+                again.remove(&(user.clone(), turn));
+                under_way.insert(turn);
+                let judge = Arc::clone(&judge);
+                asked.spawn(async move {
+                    if let Err(error) = judge.judge(&user, turn).await {
+                        tracing::warn!("turn {turn} is not judged: {error}");
+                    }
+                    turn
+                });
+            }
+            tokio::select! {
+                Some(done) = asked.join_next() => match done {
+                    Ok(turn) => drop(under_way.remove(&turn)),
+                    Err(error) => tracing::error!("judging of a turn has failed: {error}"),
+                },
+                event = events.recv() => match event {
+                    Ok(event) => again.extend(of_interest(event)),
+                    Err(RecvError::Lagged(_)) => judge.look(&mut again).await,
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        }
+    }
+
+    /// What waits in the ledger.
+    async fn look(&self, again: &mut BTreeSet<(UserId, TurnId)>) {
+        match self.recorder.unjudged(LOOK).await {
+            Ok(turns) => again.extend(turns),
+            Err(error) => tracing::warn!("turns that wait to be judged cannot be read: {error}"),
+        }
+    }
+
+    /// Judges a turn by all that is known of it now.
+    async fn judge(&self, user: &UserId, number: TurnId) -> Result<(), LedgerError> {
+        let (turn, next_body) = self.recorder.turn_with_next(user, number).await?;
+        if turn.line.kind != "main" || turn.line.deleted_ms.is_some() {
+            return Ok(());
+        }
+        let Some(exchange) = Exchange::of(&turn, next_body.as_deref()) else { return Ok(()) };
+        let judged = match recorded(&turn) {
+            Some(judged) => judged,
+            None if exchange.next.is_some() => self.ask(number, &exchange).await?,
+            None => Judged::default(),
+        };
+        let Worth { reward, hint } = worth(&turn.feedback, &judged, exchange.next.as_ref());
+        if let Some((value, source)) = reward {
+            let source = source.to_owned();
+            self.recorder.set_reward(NewReward { turn: number, value, source }).await?;
+        }
+        let reward = reward.map_or(0.0, |(value, _)| value);
+        let (request, choice) = exchange.answered;
+        let own = turn.samples.iter().find(|sample| (sample.request, sample.choice) == exchange.answered);
+        if !exchange.is_exact {
+            return Ok(());
+        }
+        if reward == 0.0 && hint.is_none() {
+            if let Some(sample) = own.filter(|sample| sample.state == "waiting") {
+                self.recorder.drop_sample(sample.sample, "what was said of it was taken back").await?;
+            }
+            return Ok(());
+        }
+        self.recorder.add_sample(NewSample { request, choice, reward, hint }).await?;
+        Ok(())
+    }
+
+    /// Asks, and keeps what is said.
+    async fn ask(&self, turn: TurnId, exchange: &Exchange) -> Result<Judged, LedgerError> {
+        let task = Arc::new(task(&exchange.asked));
+        let next = exchange.next.as_ref().map(|(role, text)| (*role, text.as_str()));
+        let seen = SeenTurn { before: &exchange.before, reply: &exchange.reply, next };
+        let deadline = Instant::now() + self.timeout;
+        let cancel = CancelToken::new();
+        let question = |matter, purpose: &str| Question {
+            attempt: AttemptId { slot: SlotId(0), number: 0 },
+            task: &task,
+            matter,
+            votes: self.votes,
+            seed: derive_seed(turn.0.0, purpose, &[]),
+            deadline,
+            cancel: &cancel,
+        };
+        let (of_turn, of_hint) = tokio::join!(
+            self.judge.ask(question(Matter::Turn(seen), VOTE)),
+            self.judge.ask(question(Matter::Hint(seen), HINT))
+        );
+        for vote in kept(turn, VOTE, &of_turn).into_iter().chain(kept(turn, HINT, &of_hint)) {
+            self.recorder.add_vote(vote).await?;
+        }
+        Ok(Judged::of(&of_turn, &of_hint))
+    }
+}
+
+/// What the ledger has of judges.
+fn recorded(turn: &TurnView) -> Option<Judged> {
+    let ballot = |judge: &str| {
+        let mut ballot = Ballot::default();
+        for vote in turn.votes.iter().filter(|vote| vote.judge == judge) {
+            let verdict = match (vote.score, vote.reason.as_deref()) {
+                (Some(1), _) => Verdict::Met,
+                (Some(-1), _) => Verdict::NotMet,
+                (Some(_), _) => Verdict::Undecided,
+                (None, Some(ABOUT_A_HINT)) if vote.hint.is_some() => Verdict::Met,
+                (None, Some(ABOUT_A_HINT)) => Verdict::NotMet,
+                (None, why) => {
+                    let why = why.unwrap_or_default().to_owned();
+                    ballot.missing.push(Fault::permanent(Boundary::Grader, "judge-silent", why));
+                    continue;
+                }
+            };
+            ballot.votes.push(Vote { verdict, reason: vote.raw.clone(), hint: vote.hint.clone() });
+        }
+        ballot
+    };
+    (!turn.votes.is_empty()).then(|| Judged::of(&ballot(VOTE), &ballot(HINT)))
+}
+
+/// A ballot as the ledger has it. What is missing is kept, too: nobody is asked again.
+fn kept(turn: TurnId, judge: &str, ballot: &Ballot) -> Vec<NewVote> {
+    let cast = ballot.votes.iter().map(|vote| {
+        // What somebody says of a hint is no score of the turn.
+        let is_score = judge == VOTE;
+        let score = is_score.then(|| vote.verdict.sign()).ok_or_else(|| ABOUT_A_HINT.to_owned());
+        (score, vote.hint.clone(), vote.reason.clone())
+    });
+    let missing = ballot.missing.iter().map(|fault| (Err(fault.message.clone()), None, String::new()));
+    let numbered = (0..).zip(cast.chain(missing));
+    numbered
+        .map(|(ballot, (score, hint, raw))| NewVote {
+            turn,
+            judge: judge.to_owned(),
+            ballot,
+            score,
+            hint,
+            raw,
+        })
+        .collect()
+}
+
+fn of_interest(event: LedgerEvent) -> Option<(UserId, TurnId)> {
+    let is = matches!(event.what, Live::NextState | Live::Feedback);
+    Some((event.user, event.turn?)).filter(|_| is)
+}
+
+/// What a judge is told of the task: what the user asked for.
+fn task(asked: &str) -> TaskSpec {
+    TaskSpec {
+        id: TaskId("chat".to_owned()),
+        suite: "chat".to_owned(),
+        family: "chat".to_owned(),
+        instruction: asked.to_owned(),
+        env: EnvSpec::Terminal(TerminalSpec::default()),
+        checks: Vec::new(),
+        verifier: None,
+        reward: RewardMap::default(),
+        oracle: None,
+        mistakes: Vec::new(),
+        action_format: ActionFormat::Raw,
+        max_turns: 1,
+        timeouts: Timeouts::default(),
+    }
+}

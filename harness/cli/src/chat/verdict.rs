@@ -1,0 +1,146 @@
+//! What a turn was worth, and what should have been known before it, from all that was said of it.
+//!
+//! I1. What people say of a turn by themselves comes before what judges say: the last thumb or score counts, and what was taken back says
+//! nothing. I2. What nobody said anything of is worth nothing, which is not 0. I3. A hint is what somebody wrote about the turn, or what a
+//! judge says, or else the words of a user who complained.
+//!
+//! Pure; nothing to cancel.
+
+use clawrl_core::{Ballot, Role, Verdict};
+use clawrl_gateway::FeedbackView;
+
+/// Characters of a hint. Longer ones are cut: nobody means all of what they paste.
+const HINT_CHARS: usize = 600;
+
+/// What is made of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Worth {
+    /// -1, 0 or 1, and from what.
+    pub(super) reward: Option<(f64, &'static str)>,
+    /// What should have been known.
+    pub(super) hint: Option<String>,
+}
+
+/// What judges said, as the ledger has it or as they say it now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Judged {
+    /// The strict majority.
+    pub(super) verdict: Option<i8>,
+    /// The shortest hint.
+    pub(super) hint: Option<String>,
+}
+
+impl Judged {
+    /// Of two ballots, about the turn and about what should have been known.
+    pub(super) fn of(turn: &Ballot, hint: &Ballot) -> Self {
+        let is_given = hint.verdict() == Some(Verdict::Met);
+        let hints = hint.votes.iter().filter(|_| is_given).filter_map(|vote| vote.hint.clone());
+        Self { verdict: turn.verdict().map(Verdict::sign), hint: hints.min_by_key(String::len) }
+    }
+}
+
+/// All of it together. `next` is what followed, and who says it.
+pub(super) fn worth(feedback: &[FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
+    let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
+    let mut said = kept().filter_map(|feedback| {
+        let score = feedback.score.map(|score| if score == 0.0 { 0.0 } else { score.signum() });
+        feedback.thumb.map(|thumb| thumb as f64).or(score)
+    });
+    let by_people = said.next_back().filter(|said| *said != 0.0).map(|said| (said, "feedback"));
+    let by_judges = judged.verdict.map(|verdict| (f64::from(verdict), "judges"));
+    let reward = by_people.or(by_judges);
+    let written = kept().filter_map(|feedback| feedback.text.as_deref()).next_back();
+    let complained = reward.is_some_and(|(reward, _)| reward < 0.0);
+    let words = next.filter(|(role, _)| complained && *role == Role::User).map(|(_, text)| text.as_str());
+    let hint = written.or(judged.hint.as_deref()).or(words);
+    Worth { reward, hint: hint.map(shortened).filter(|hint| !hint.is_empty()) }
+}
+
+fn shortened(hint: &str) -> String {
+    hint.trim().chars().take(HINT_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::Vote;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn feedback(thumb: Option<i64>, score: Option<f64>, text: Option<&str>) -> FeedbackView {
+        FeedbackView {
+            feedback: 1,
+            source: "api".to_owned(),
+            thumb,
+            text: text.map(str::to_owned),
+            score,
+            reaction: Value::Null,
+            at_ms: 0,
+            deleted_ms: None,
+        }
+    }
+
+    fn judged(verdict: i8, hint: Option<&str>) -> Judged {
+        Judged { verdict: Some(verdict), hint: hint.map(str::to_owned) }
+    }
+
+    fn check(
+        feedback: &[FeedbackView],
+        judged: &Judged,
+        next: Option<(Role, &str)>,
+        reward: Option<(f64, &'static str)>,
+        hint: Option<&str>,
+    ) {
+        let next = next.map(|(role, text)| (role, text.to_owned()));
+        let found = worth(feedback, judged, next.as_ref());
+        assert_eq!((found.reward, found.hint.as_deref()), (reward, hint));
+    }
+
+    #[test]
+    fn i1_people_come_before_judges_and_the_last_word_counts() {
+        let nobody = Judged::default();
+        check(&[], &nobody, None, None, None);
+        check(&[feedback(Some(1), None, None)], &judged(-1, None), None, Some((1.0, "feedback")), None);
+        let changed = [feedback(Some(1), None, None), feedback(Some(-1), None, None)];
+        check(&changed, &nobody, None, Some((-1.0, "feedback")), None);
+        let taken_back = [feedback(Some(-1), None, None), feedback(Some(0), None, None)];
+        check(&taken_back, &judged(1, None), None, Some((1.0, "judges")), None);
+        check(&taken_back, &nobody, None, None, None);
+        check(&[feedback(None, Some(7.5), None)], &nobody, None, Some((1.0, "feedback")), None);
+        let deleted = FeedbackView { deleted_ms: Some(1), ..feedback(Some(-1), None, Some("shorter")) };
+        check(&[deleted], &nobody, None, None, None);
+    }
+
+    #[test]
+    fn i2_i3_hints_and_neutral_turns() {
+        check(&[], &judged(0, None), Some((Role::User, "and now?")), Some((0.0, "judges")), None);
+        let complaint = Some((Role::User, "no, shorter please"));
+        check(&[], &judged(-1, None), complaint, Some((-1.0, "judges")), Some("no, shorter please"));
+        check(&[], &judged(-1, Some("be short")), complaint, Some((-1.0, "judges")), Some("be short"));
+        check(&[], &judged(-1, None), Some((Role::Tool, "error")), Some((-1.0, "judges")), None);
+        let text = [feedback(None, None, Some("  in Welsh "))];
+        check(&text, &judged(-1, Some("be short")), complaint, Some((-1.0, "judges")), Some("in Welsh"));
+        check(&text, &Judged::default(), None, None, Some("in Welsh"));
+    }
+
+    #[test]
+    fn ballots_are_read_by_their_majority() {
+        let ballot = |votes: &[(Verdict, Option<&str>)]| Ballot {
+            votes: votes
+                .iter()
+                .map(|(verdict, hint)| Vote {
+                    verdict: *verdict,
+                    reason: String::new(),
+                    hint: hint.map(str::to_owned),
+                })
+                .collect(),
+            ..Ballot::default()
+        };
+        let turn = ballot(&[(Verdict::Met, None), (Verdict::NotMet, None), (Verdict::NotMet, None)]);
+        let hint =
+            ballot(&[(Verdict::Met, Some("longer")), (Verdict::Met, Some("short")), (Verdict::NotMet, None)]);
+        assert_eq!(Judged::of(&turn, &hint), judged(-1, Some("short")));
+        let silent = ballot(&[(Verdict::NotMet, None)]);
+        assert_eq!(Judged::of(&Ballot::default(), &silent), Judged::default());
+    }
+}
