@@ -34,18 +34,38 @@ impl Served {
 
     /// Status, and the whole response as text.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        self.try_ask(&self.key, method, path, body).unwrap()
+    }
+
+    /// The same with another key; an error where the server is gone before it has answered.
+    pub(crate) fn try_ask(
+        &self,
+        key: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> std::io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect(&self.address)?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             self.address,
-            self.key,
+            key,
             body.len()
         );
-        stream.write_all((head + &body).as_bytes()).unwrap();
+        stream.write_all((head + &body).as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+        stream.read_to_string(&mut answer)?;
+        let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(cut)?;
+        Ok((status, answer))
+    }
+
+    /// Ends it as nothing can be prepared for.
+    pub(crate) fn dies(&self) {
+        if let Some(live) = &self.live {
+            live.signal(Signal::KILL);
+        }
     }
 
     /// Ends it as a service manager does.

@@ -33,6 +33,9 @@ use crate::failure::Failure;
 
 /// Commands that wait. More than a few come only from somebody who does not wait for answers.
 const COMMANDS: usize = 64;
+/// As many times the samples with which an update begins are in it at most: where more come than are trained, they would be too old
+/// before their turn came.
+const MOST_BATCHES: u32 = 4;
 /// Between two looks at what waits, where nothing happens.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -357,7 +360,7 @@ impl Room {
             adapter: Adapter { name: name.to_owned(), owner },
             objective: shared.plan.objective.name().to_owned(),
             version: pupil.version(),
-            limit: shared.plan.train_every_turns,
+            limit: shared.plan.train_every_turns.saturating_mul(MOST_BATCHES),
         };
         let Taken { update, samples } = runtime.block_on(recorder.take(new)).map_err(written)?;
         let residents = Arc::clone(&shared.residents);
@@ -434,7 +437,8 @@ async fn woken(asked: &mut mpsc::Receiver<Asked>, events: &mut broadcast::Receiv
     let event = async {
         loop {
             match events.recv().await {
-                Ok(LedgerEvent { what: Live::Judged, .. }) => return Woken::Look,
+                // One look sees all that has come until then.
+                Ok(LedgerEvent { what: Live::Judged, .. }) if events.is_empty() => return Woken::Look,
                 Ok(LedgerEvent { what: Live::Consent, .. }) | Err(RecvError::Lagged(_)) => {
                     return Woken::Consent;
                 }

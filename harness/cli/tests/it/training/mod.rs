@@ -10,6 +10,7 @@ mod ground;
 mod imitating;
 mod judging;
 mod killing;
+mod learning_from_chat;
 mod planning;
 mod poisoning;
 mod policy_init;

@@ -1,0 +1,324 @@
+//! `clawrl serve` learns from what is said of its answers, and goes back when it is told to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::ground::checkpoint;
+use super::toolcalls::bells;
+use crate::place::Place;
+use crate::served::{Served, body_of};
+
+/// Longer than any update of so small a policy takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(place: &Place, model: &Path, chat: &str) -> Served {
+    std::fs::write(place.path().join("chat.yaml"), chat).unwrap();
+    Served::start(place, model.to_str().unwrap(), |command| {
+        command.args(["--learn", "chat.yaml"]);
+    })
+}
+
+fn ask(served: &Served, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let (status, answer) = served.ask(method, path, body);
+    let body = body_of(&answer);
+    (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{status}: {body}")))
+}
+
+/// The number of a turn in a conversation of its own, its text, and the sum of its log-probabilities.
+fn say(served: &Served, text: &str, seed: u64) -> (u64, String, f64) {
+    static CONVERSATIONS: AtomicU64 = AtomicU64::new(0);
+    let user = format!("conversation {}", CONVERSATIONS.fetch_add(1, Ordering::Relaxed));
+    let (status, answer) = ask(
+        served,
+        "POST",
+        "/v1/chat/completions",
+        &json!({"messages": [{"role": "user", "content": text}], "user": user, "seed": seed, "max_tokens": 12, "logprobs": true}),
+    );
+    assert_eq!(status, 200, "{answer}");
+    let turn = answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().parse().unwrap();
+    let choice = &answer["choices"][0];
+    let logprobs = choice["logprobs"]["content"].as_array().unwrap();
+    let sum = logprobs.iter().map(|token| token["logprob"].as_f64().unwrap()).sum();
+    (turn, choice["message"]["content"].as_str().unwrap_or_default().to_owned(), sum)
+}
+
+fn thumb(served: &Served, turn: u64, rating: &str) {
+    let (status, _) = ask(served, "POST", "/v1/feedback", &json!({"turn": turn, "rating": rating}));
+    assert_eq!(status, 200);
+}
+
+fn policy(served: &Served) -> Value {
+    ask(served, "GET", "/v1/policy", &Value::Null).1
+}
+
+/// Asks until it is so.
+fn until(served: &Served, is: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let now = policy(served);
+        if is(&now) {
+            return now;
+        }
+        assert!(began.elapsed() < PATIENCE, "{now:#}");
+        std::thread::sleep(Duration::from_millis(20)); // timer: between two questions to the server
+    }
+}
+
+const BINARY: &str = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.002\n";
+
+#[test]
+fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let served = start(&place, &model, BINARY);
+    let before = policy(&served);
+    assert_eq!(
+        (&before["learning"], &before["version"], &before["adapter"]),
+        (&json!(true), &json!(0), &json!("user-me"))
+    );
+    let (status, refused) = ask(&served, "POST", "/v1/policy/train", &json!({}));
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("not_possible_now")));
+
+    // The same words with the same seed: what is liked is likelier the next time.
+    let (_, first, unlearned) = say(&served, "Ring the bell, Ada.", 3);
+    for round in 1..=3 {
+        for _ in 0..4 {
+            let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
+            thumb(&served, turn, "up");
+        }
+        let now = until(&served, |now| now["version"].as_u64().unwrap() >= round);
+        assert_eq!((&now["waiting"], &now["paused"]), (&json!(0), &Value::Null), "{now:#}");
+    }
+    let (turn, again, learned) = say(&served, "Ring the bell, Ada.", 3);
+    assert_eq!(again, first);
+    assert!(learned > unlearned + 1e-3, "{unlearned} before, {learned} after");
+
+    // The record says by whom it was answered, and each turn in what it was trained.
+    let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
+    assert_eq!(turn["requests"][0]["answers"][0]["adapter"], "user-me");
+    assert_eq!(turn["requests"][0]["answers"][0]["versions"], json!([[0, 3]]));
+    let (_, sessions) = ask(&served, "GET", "/v1/sessions", &Value::Null);
+    assert!(!sessions["data"].as_array().unwrap().is_empty());
+
+    // Another process answers with what was learned.
+    served.ends();
+    let served = start(&place, &model, BINARY);
+    let now = policy(&served);
+    assert_eq!(now["version"], 3, "{now:#}");
+    assert_eq!(now["versions"].as_array().unwrap().len(), 3);
+    let (_, _, resumed) = say(&served, "Ring the bell, Ada.", 3);
+    assert!((resumed - learned).abs() < 1e-4, "{learned} before, {resumed} after");
+
+    // Back to what it was, in one call, under a new number; and what is not there is not gone back to.
+    let (status, gone) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 99}));
+    assert_eq!((status, &gone["error"]["code"]), (404, &json!("version_not_found")));
+    let (status, back) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 0}));
+    assert_eq!((status, &back["version"]), (200, &json!(4)), "{back:#}");
+    let (_, _, old) = say(&served, "Ring the bell, Ada.", 3);
+    assert!((old - unlearned).abs() < 1e-4, "{unlearned} before, {old} after");
+    let accepted: Vec<&Value> =
+        back["versions"].as_array().unwrap().iter().map(|version| &version["accepted"]).collect();
+    assert_eq!(accepted, [true, false, false, false]);
+
+    // And goes on from there.
+    let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
+    thumb(&served, turn, "up");
+    until(&served, |now| now["waiting"] == 1);
+    let (status, trained) = ask(&served, "POST", "/v1/policy/train", &json!({}));
+    assert_eq!((status, &trained["version"]), (200, &json!(5)), "{trained:#}");
+}
+
+#[test]
+fn hints_teach_and_who_shares_learns_together() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let folder = place.results().join("chat");
+    std::fs::create_dir_all(&folder).unwrap();
+    let keys = folder.join("keys");
+    std::fs::write(&keys, "me key-of-mine\nbob key-of-bob\neve key-of-eve\n").unwrap();
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let chat = "format: 1\nobjective: opd\ntrain_every_turns: 4\nlearning_rate: 0.002\n";
+    let served = start(&place, &model, chat);
+    let ask = |key: &str, method: &str, path: &str, body: &Value| {
+        let (status, answer) = served.try_ask(key, method, path, body).unwrap();
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<Value>(body_of(&answer)).unwrap()
+    };
+    let say = |key: &str, conversation: &str| {
+        let message = json!({"role": "user", "content": "Ring the bell, Ada."});
+        let body = json!({"messages": [message], "user": conversation, "max_tokens": 12});
+        let answer = ask(key, "POST", "/v1/chat/completions", &body);
+        answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().parse::<u64>().unwrap()
+    };
+    let answered_by = |key: &str, turn: u64| {
+        let turn = ask(key, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
+        turn["requests"][0]["answers"][0]["adapter"].clone()
+    };
+    let (me, bob, eve) = ("key-of-mine", "key-of-bob", "key-of-eve");
+    for key in [me, bob] {
+        ask(key, "GET", "/v1/policy", &Value::Null);
+        say(key, "first");
+        ask(key, "PUT", "/v1/user", &json!({"shares": true}));
+    }
+    for (key, conversation) in [(me, "1"), (bob, "1"), (me, "2"), (bob, "2")] {
+        let turn = say(key, conversation);
+        ask(key, "POST", "/v1/feedback", &json!({"turn": turn, "text": "ring it twice"}));
+    }
+    let shared = until(&served, |now| now["version"] == 1);
+    assert_eq!(shared["adapter"], "shared");
+    for key in [me, bob] {
+        let turn = say(key, "3");
+        assert_eq!(answered_by(key, turn), "shared");
+    }
+    // Who does not share is answered by what nobody else has made, and has no way to what the others have.
+    let turn = say(eve, "1");
+    assert_eq!(answered_by(eve, turn), Value::Null);
+    assert_eq!(ask(eve, "GET", "/v1/policy", &Value::Null)["adapter"], "user-eve");
+    let rolled = served.try_ask(eve, "POST", "/v1/policy/rollback", &json!({"version": 0})).unwrap();
+    assert_eq!(rolled.0, 409, "{}", rolled.1);
+    assert_eq!(policy(&served)["version"], 1);
+    // Nobody said that an answer was good or bad: all that was learned is what was hinted at.
+    let of_bob: Vec<Value> = served
+        .try_ask(bob, "GET", "/v1/export", &Value::Null)
+        .map(|(_, answer)| lines(body_of(&answer)))
+        .unwrap();
+    let metrics: Vec<&Value> = of_bob
+        .iter()
+        .flat_map(|line| line["turn"]["updates"].as_array().into_iter().flatten())
+        .map(|update| &update["metrics"])
+        .collect();
+    assert_eq!(metrics.len(), 2, "{of_bob:?}");
+    assert_eq!((&metrics[0]["hinted"], &metrics[0]["samples"]), (&json!(4.0), &json!(4.0)));
+    assert!(metrics[0].get("reward_mean").is_none(), "{:?}", metrics[0]);
+    // Out again, and they are answered by the policy as it was.
+    ask(bob, "PUT", "/v1/user", &json!({"shares": false}));
+    let began = Instant::now();
+    loop {
+        let turn = say(bob, &format!("later {:?}", began.elapsed()));
+        if answered_by(bob, turn) == Value::Null {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE);
+    }
+}
+
+/// JSON, line by line, of a body in chunks.
+fn lines(body: &str) -> Vec<Value> {
+    body.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
+}
+
+#[test]
+fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.05\n\
+                gate: { max_kl: 0.05, failures: 2 }\n";
+    let served = start(&place, &model, chat);
+    let (_, said, before) = say(&served, "Ring the bell, Ada.", 3);
+    let mut turns = 0;
+    let now = loop {
+        let (turn, ..) = say(&served, "Ring the bell, Ada.", turns);
+        thumb(&served, turn, "down");
+        turns += 1;
+        if turns % 4 == 0 {
+            let now = until(&served, |now| now["waiting"] == 0 || now["paused"].is_string());
+            if now["paused"].is_string() {
+                break now;
+            }
+        }
+        assert!(turns < 100, "nothing has stopped it: {:#}", policy(&served));
+    };
+    let why = now["paused"].as_str().unwrap();
+    assert!(why.contains("2 versions in a row were rejected"), "{why}");
+    assert!(why.contains("nats a token"), "{why}");
+    assert_eq!(now["version"], 0);
+    // What was good goes on answering, and nothing more is learned until somebody wants it.
+    let (_, again, after) = say(&served, "Ring the bell, Ada.", 3);
+    assert_eq!(again, said);
+    assert!((after - before).abs() < 1e-5, "{before} before, {after} after");
+    let waited = policy(&served)["waiting"].as_u64().unwrap();
+    for seed in 0..4 {
+        let (turn, ..) = say(&served, "Ring the bell, Ada.", 1000 + seed);
+        thumb(&served, turn, "down");
+    }
+    let now = until(&served, |now| now["waiting"] == waited + 4);
+    assert!(now["paused"].is_string());
+    let (status, resumed) = ask(&served, "POST", "/v1/policy/resume", &Value::Null);
+    assert_eq!((status, &resumed["paused"]), (200, &Value::Null));
+    until(&served, |now| now["waiting"] == 0);
+}
+
+#[test]
+fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.0005\n";
+    let mut answered = BTreeSet::new();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for life in 0..20_u64 {
+        let served = start(&place, &model, chat);
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let lives = Duration::from_millis(50 + (random >> 33) % 900);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(lives); // timer: how long it lives
+                served.dies();
+            });
+            let message = json!({"role": "user", "content": "Ring the bell, Ada."});
+            for number in 0.. {
+                let body =
+                    json!({"messages": [message], "user": format!("{life} {number}"), "max_tokens": 8});
+                let Ok((200, answer)) = served.try_ask(&served.key, "POST", "/v1/chat/completions", &body)
+                else {
+                    break;
+                };
+                let Ok(answer) = serde_json::from_str::<Value>(body_of(&answer)) else { break };
+                let turn: u64 =
+                    answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().parse().unwrap();
+                assert!(answered.insert(turn), "number {turn} was used twice");
+                let thumb = json!({"turn": turn, "rating": if number % 2 == 0 { "up" } else { "down" }});
+                if served.try_ask(&served.key, "POST", "/v1/feedback", &thumb).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let served = start(&place, &model, chat);
+    until(&served, |now| now["waiting"].as_u64().unwrap() < 2);
+    // Its end waits for the update that is being made, and too few samples wait for another one.
+    served.ends();
+    let served = start(&place, &model, chat);
+    let (_, answer) = served.ask("GET", "/v1/export", &Value::Null);
+    let export = lines(body_of(&answer));
+    let turns: Vec<&Value> =
+        export.iter().map(|line| &line["turn"]).filter(|turn| turn.is_object()).collect();
+    let recorded: BTreeSet<u64> = turns
+        .iter()
+        .filter(|turn| turn["state"] == "answered")
+        .map(|turn| turn["turn"].as_u64().unwrap())
+        .collect();
+    let lost: Vec<&u64> = answered.difference(&recorded).collect();
+    assert!(lost.is_empty(), "answers that clients have and the record has not: {lost:?}");
+    assert!(answered.len() > 20, "{}", answered.len());
+    let updates = || turns.iter().flat_map(|turn| turn["updates"].as_array().unwrap());
+    let mut trained = BTreeMap::new();
+    for update in updates().filter(|update| update["outcome"] == "trained") {
+        *trained.entry(update["sample"].as_u64().unwrap()).or_insert(0) += 1;
+    }
+    assert!(trained.values().all(|times| *times == 1), "{trained:?}");
+    assert!(trained.len() > 10, "{}", trained.len());
+    // What the checkpoint lists is what the ledger says.
+    let version = policy(&served)["version"].as_u64().unwrap();
+    let folder = place.results().join(format!("chat/adapters/user-me/checkpoints/{version:06}"));
+    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let progress: Value = serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap();
+    let mut listed: Vec<u64> = serde_json::from_value(progress["samples"].clone()).unwrap();
+    listed.sort_unstable();
+    assert_eq!(listed, trained.into_keys().collect::<Vec<_>>());
+}
