@@ -1,5 +1,6 @@
 //! Integration tests of the crate, one binary.
 
+mod chats;
 mod diagnostics;
 mod files;
 mod plans;

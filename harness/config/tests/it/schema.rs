@@ -1,8 +1,8 @@
 //! The schema for editors says what the parser does.
 
 use clawrl_config::{
-    json_schema, json_schema_text, load_suite, load_train, policy_schema, policy_schema_text, train_schema,
-    train_schema_text,
+    chat_schema, chat_schema_text, json_schema, json_schema_text, load_chat, load_suite, load_train,
+    policy_schema, policy_schema_text, train_schema, train_schema_text,
 };
 use serde_json::{Value, json};
 
@@ -315,6 +315,20 @@ fn parser_and_schema_know_the_same_keys_of_trainings() {
     ];
     let refused = |path: &std::path::Path| load_train(path).expect_err("an unknown key");
     check_keys(&train_schema(), &places, refused, &[]);
+}
+
+#[test]
+fn parser_and_schema_know_the_same_keys_of_chat_files() {
+    let places = [
+        ("", "format: 1\nzzz: 1\n".to_owned()),
+        ("Lora", "format: 1\nlora: { zzz: 1 }\n".to_owned()),
+        ("ChatGate", "format: 1\ngate: { zzz: 1 }\n".to_owned()),
+        ("Judging", "format: 1\njudging: { zzz: 1 }\n".to_owned()),
+        ("TurnRule", "format: 1\njudging: { rules: [{ zzz: 1 }] }\n".to_owned()),
+    ];
+    let refused = |path: &std::path::Path| load_chat(path).expect_err("an unknown key");
+    check_keys(&chat_schema(), &places, refused, &[]);
+    assert!(chat_schema_text().ends_with("}\n"));
 }
 
 /// `unlisted` are the keys of a kind of map whose message lists no keys.
