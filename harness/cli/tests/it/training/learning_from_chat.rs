@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -321,4 +321,66 @@ fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
     let mut listed: Vec<u64> = serde_json::from_value(progress["samples"].clone()).unwrap();
     listed.sort_unstable();
     assert_eq!(listed, trained.into_keys().collect::<Vec<_>>());
+}
+
+/// Streams at a time.
+const STREAMS: u64 = 256;
+
+#[test]
+fn nobody_is_refused_or_cut_while_versions_are_published() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let chat = "format: 1\nobjective: combined\ntrain_every_turns: 16\nlearning_rate: 0.0001\n";
+    let served = start(&place, &model, chat);
+    let is_over = AtomicBool::new(false);
+    let stream = |user: u64, number: u64| {
+        let body = json!({
+            "messages": [{"role": "user", "content": format!("Ring the bell, Ada. {user}")}], "user": format!("{user} {number}"),
+            "stream": true, "max_tokens": 32, "seed": user ^ (number << 16),
+        });
+        let (status, events) = served.try_ask(&served.key, "POST", "/v1/chat/completions", &body).unwrap();
+        assert_eq!(status, 200, "{events}");
+        assert!(events.contains("data: [DONE]") && !events.contains("\"error\""), "{events}");
+        let id = events.split("chatcmpl-").nth(1).unwrap();
+        id[..id.find('"').unwrap()].parse::<u64>().unwrap()
+    };
+    let versions = std::thread::scope(|scope| {
+        let streams: Vec<_> = (0..STREAMS)
+            .map(|user| {
+                let (is_over, stream) = (&is_over, &stream);
+                let served = &served;
+                scope.spawn(move || {
+                    let mut answers = 0_u64;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let turn = stream(user, answers);
+                        answers += 1;
+                        if user % 8 == 0 {
+                            let said = json!({"turn": turn, "rating": if turn % 3 == 0 { "down" } else { "up" }, "text": "ring it"});
+                            let (status, answer) = served.try_ask(&served.key, "POST", "/v1/feedback", &said).unwrap();
+                            assert_eq!(status, 200, "{answer}");
+                        }
+                    }
+                    answers
+                })
+            })
+            .collect();
+        let learned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until(&served, |now| now["version"].as_u64().unwrap() >= 6)
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        let answers: u64 = streams.into_iter().map(|stream| stream.join().unwrap()).sum();
+        assert!(answers > STREAMS, "{answers}");
+        learned.unwrap()["version"].clone()
+    });
+    assert!(versions.as_u64().unwrap() >= 6);
+    let (status, metrics) = served.ask("GET", "/metrics", &Value::Null);
+    assert_eq!(status, 200);
+    let count = |name: &str| {
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_else(|| panic!("{name}: {metrics}"));
+        line.split(' ').nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!((count("gateway_refused_count"), count("gateway_unrecorded_count")), (0.0, 0.0), "{metrics}");
 }
