@@ -42,9 +42,9 @@ pub(crate) fn run_train(arguments: &Arguments, _log: &Log) -> Result<Exit, Failu
 
 /// `clawrl policy init`.
 pub(crate) fn init_policy(init: &Init, _log: &Log) -> Result<Exit, Failure> {
-    let Init { suites, preset, out, seed } = init;
+    let Init { suites, preset, out, seed, positions } = init;
     // The other program reads them again.
-    let _ = (suites, preset, out, seed);
+    let _ = (suites, preset, out, seed, positions);
     Err(hand_over())
 }
 

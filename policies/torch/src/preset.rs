@@ -52,6 +52,8 @@ pub struct PresetRequest<'a> {
     /// becomes one token, the most frequent ones first. Where they have calls in the Hermes format, what stands around
     /// names and values in these is a token too.
     pub texts: &'a [String],
+    /// Most tokens that the model reads at once; as the preset has it, where nothing is said.
+    pub positions: Option<u32>,
 }
 
 /// What was made.
@@ -120,9 +122,10 @@ fn make(folder: &Path, request: &PresetRequest<'_>) -> Result<PresetSummary, Pre
     let end = added_token(&tokenizer, END)?;
     let pad = added_token(&tokenizer, PAD)?;
     let vocab_size = i64::try_from(tokenizer.vocab_size()).unwrap_or(i64::MAX);
-    let config = match request.preset {
+    let mut config = match request.preset {
         Preset::Tiny => ModelConfig::tiny(vocab_size, end),
     };
+    config.max_position_embeddings = request.positions.map_or(config.max_position_embeddings, i64::from);
     config.check().map_err(|error| TorchError::Model(error.to_string()))?;
     let files = ModelFiles::of(folder);
     files.write_config(&config)?;
@@ -178,7 +181,7 @@ mod tests {
 
     fn init(folder: &Path, seed: u64) -> Result<PresetSummary, PresetError> {
         let texts = ["Write the word apple into pear.txt".to_owned()];
-        init_policy(folder, &PresetRequest { preset: Preset::Tiny, seed, texts: &texts })
+        init_policy(folder, &PresetRequest { preset: Preset::Tiny, seed, texts: &texts, positions: None })
     }
 
     #[test]

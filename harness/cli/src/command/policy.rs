@@ -111,6 +111,9 @@ pub(crate) struct Init {
     /// Decides the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Most tokens that the model reads at once, prompt and reply; agents of chat send 20,000 and more [default: 2048].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub(crate) positions: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

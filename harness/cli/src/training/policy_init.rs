@@ -22,7 +22,8 @@ pub(crate) fn init_policy(init: &Init, log: &Log) -> Result<Exit, Failure> {
     let options = PlanOptions { split: Split::Train, ..PlanOptions::new(run, PolicySpec::Noop, host) };
     let plan = resolve_plan(&suites, &options)?;
     let texts = corpus(plan.tasks.iter().map(|task| &**task));
-    let request = PresetRequest { preset: Preset::Tiny, seed: init.seed, texts: &texts };
+    let positions = init.positions;
+    let request = PresetRequest { preset: Preset::Tiny, seed: init.seed, texts: &texts, positions };
     let summary = clawrl_torch::init_policy(&init.out, &request).map_err(|error| {
         let exit = match error {
             PresetError::NotEmpty(_) => Exit::Refused,

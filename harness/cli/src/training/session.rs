@@ -284,7 +284,7 @@ impl Session<'_> {
         let hinted = self.plan.warm_start.as_ref().is_some_and(|warm_start| warm_start.hinted_percent > 0);
         let taught = self.plan.rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
         texts.extend((hinted || taught).then(|| HINT_MARK.to_owned()));
-        let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts };
+        let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts, positions: None };
         let summary = init_policy(&self.policy_folder, &request)
             .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
         self.teller.say(&format!(

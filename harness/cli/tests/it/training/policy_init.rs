@@ -45,3 +45,23 @@ fn a_folder_with_something_in_it_is_left_alone() {
     ");
     assert_eq!(files(&place, "full").len(), 1);
 }
+
+#[test]
+fn how_much_it_reads_is_for_whoever_makes_it() {
+    let place = ground(REPRODUCIBLE);
+    let make = |out: &str, more: &[&str]| {
+        let arguments = ["policy", "init", "--preset", "tiny", "--out", out];
+        place.clawrl(&[&arguments, more, &["signs"]].concat())
+    };
+    let reads = |out: &str| {
+        let config: serde_json::Value = serde_json::from_slice(&files(&place, out)["config.json"]).unwrap();
+        config["max_position_embeddings"].clone()
+    };
+    make("usual", &[]).ends(0);
+    make("long", &["--positions", "65536"]).ends(0);
+    assert_eq!((reads("usual"), reads("long")), (2048.into(), 65536.into()));
+    // The weights do not depend on it.
+    assert!(files(&place, "usual")["model.safetensors"] == files(&place, "long")["model.safetensors"]);
+    let said = make("none", &["--positions", "3"]).ends(2);
+    assert!(said.err.contains("3 is not in 64..=1048576"), "{}", said.err);
+}
