@@ -47,7 +47,7 @@ pub(crate) use learning::{add_sample, add_vote, drop_sample, set_reward};
 pub(crate) use lessons::{Lesson, lessons};
 pub(crate) use reading::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
 pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
-pub(crate) use rollback::{roll_back, versions};
+pub(crate) use rollback::{GIVEN_UP, learners, roll_back, versions};
 pub(crate) use trained::reconcile;
 pub(crate) use updates::{finish, leave_out, take, users_of};
 pub(crate) use waiting::{sharing, unjudged, waiting};

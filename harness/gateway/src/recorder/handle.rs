@@ -222,7 +222,12 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
-        self.call(move |desk| ledger::roll_back(desk.connection, &back, desk.now_ms), nothing).await
+        let work = move |desk: &mut Desk<'_>| {
+            ledger::roll_back(desk.connection, &back, desk.now_ms)?;
+            desk.learned(&ledger::learners(desk.connection, &back.adapter)?);
+            Ok(())
+        };
+        self.call(work, nothing).await
     }
 
     /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
