@@ -8,6 +8,8 @@ mod completing;
 mod dashboard;
 mod ending;
 mod house;
+mod learning;
 mod recording;
 mod scripted;
 mod streaming;
+mod tutor;
