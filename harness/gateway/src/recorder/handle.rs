@@ -15,7 +15,7 @@ use super::job::{Call, Job};
 use super::live::LedgerEvent;
 use super::reader::{Export, Reader};
 use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, prepared};
-use crate::ledger::{self, Lesson};
+use crate::ledger::{self, Figures, Lesson};
 use crate::{
     Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
     RequestId, RollBack, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId,
@@ -314,6 +314,12 @@ impl RecorderHandle {
     ) -> Result<Vec<Lesson>, LedgerError> {
         let user = user.clone();
         self.reader.ask(move |connection| ledger::lessons(connection, &user, before, limit)).await
+    }
+
+    /// Figures of updates that have, or had, turns of the user and have ended: the newest, oldest first.
+    pub(crate) async fn figures(&self, user: &UserId, limit: u32) -> Result<Vec<Figures>, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::figures(connection, &user, limit)).await
     }
 
     /// Users with samples that wait.
