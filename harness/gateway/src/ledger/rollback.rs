@@ -4,7 +4,7 @@
 //! say so. I2. Doing it twice is doing it once. I3. Where a version that was given up is gone back to, it and what led to it are what
 //! they were before.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::{LedgerError, numbers};
@@ -66,13 +66,21 @@ pub(crate) fn versions(
     Ok(statement.query_map(params![adapter, limit], read)?.collect::<Result<_, _>>()?)
 }
 
+/// # Errors
+/// [`LedgerError::Refused`], if the number is another version's.
 pub(crate) fn roll_back(connection: &Connection, back: &RollBack, at_ms: i64) -> Result<(), LedgerError> {
     let RollBack { adapter, to, version, checkpoint } = back;
     let (to, version) = (numbers::to_sql(*to), numbers::to_sql(*version));
     // I2: numbers rise, so whatever is in use under this number or a later one came with it, or after it.
-    let done = "SELECT 1 FROM versions WHERE adapter = ?1 AND version >= ?2 AND accepted = 1";
-    if connection.prepare_cached(done)?.exists(params![adapter, version])? {
-        return Ok(());
+    let known = "SELECT version, parent FROM versions WHERE adapter = ?1 AND version >= ?2 AND accepted = 1 \
+                 ORDER BY version LIMIT 1";
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
+    match connection.prepare_cached(known)?.query_row(params![adapter, version], read).optional()? {
+        Some((number, parent)) if number == version && parent != Some(to) => {
+            return Err(LedgerError::Refused(format!("{adapter} has another version of that number")));
+        }
+        Some(_) => return Ok(()),
+        None => {}
     }
     give_up(connection, (adapter, to, version), at_ms)?;
     put_back(connection, adapter, to, at_ms)?;

@@ -220,7 +220,7 @@ impl RecorderHandle {
     /// Records that an older version of an adapter is gone back to, and what is given up by it.
     ///
     /// # Errors
-    /// See above.
+    /// See above; [`LedgerError::Refused`], if its number is another version's.
     pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
         let work = move |desk: &mut Desk<'_>| {
             ledger::roll_back(desk.connection, &back, desk.now_ms)?;

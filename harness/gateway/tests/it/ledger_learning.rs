@@ -340,6 +340,8 @@ async fn going_back_gives_up_what_was_learned_since() {
     learn(&chat, ("other", 3, 5)).await;
     learn(&chat, ("ada", 5, 6)).await;
     assert_eq!(line(&chat).await, "6<5/0 5<4/0 4<3/0");
+    let taken = handle.roll_back(back(4, 6)).await;
+    assert!(matches!(taken, Err(LedgerError::Refused(_))), "{taken:?}");
     let mut events = handle.events();
     handle.roll_back(back(4, 7)).await.unwrap();
     assert_eq!(events.try_recv().unwrap().what, Live::Learned);

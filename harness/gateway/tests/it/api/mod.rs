@@ -9,6 +9,7 @@ mod dashboard;
 mod ending;
 mod house;
 mod learning;
+mod learning_pages;
 mod recording;
 mod scripted;
 mod streaming;
