@@ -12,7 +12,7 @@ use crate::ledger::Figures;
 const KNOWN: [(&str, &str, &str); 8] = [
     ("reward_mean", "Reward, on average", "reward"),
     ("samples", "Samples of an update", "samples"),
-    ("kl", "Distance from the policy before (KL)", "nats"),
+    ("kl", "KL from the policy before", "nats"),
     ("loss", "Loss", "nats"),
     ("entropy", "Entropy", "nats"),
     ("reply_tokens", "Length of replies", "tokens"),
@@ -255,7 +255,7 @@ mod tests {
         );
         let titles: Vec<&str> =
             page.split("<figcaption><bdi>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
-        assert_eq!(titles, ["Reward, on average", "Distance from the policy before (KL)", "zeta"]);
+        assert_eq!(titles, ["Reward, on average", "KL from the policy before", "zeta"]);
         assert!(
             page.contains("aria-label=\"Reward, on average over 2 updates: from -0.5 to 0.25, last 0.25\""),
             "{page}"

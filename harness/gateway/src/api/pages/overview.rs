@@ -67,7 +67,6 @@ fn figures(html: &mut Html, gateway: &Gateway) {
             .text(calls)
             .raw(" of the record failed: some chat is not recorded.</p>\n");
     }
-    html.raw("<p class=\"soft\">Figures are of the whole server; what is below is yours alone.</p>\n");
 }
 
 /// How much was answered lately: one's own, and the sum of all.
@@ -82,7 +81,7 @@ fn last_hour(html: &mut Html, gateway: &Gateway, visitor: &Visitor) {
     };
     say("<p id=\"hour\">In the last hour, yours: ", hours.last(Some(&visitor.user)));
     say("; of all users: ", hours.last(None));
-    html.raw(".</p>\n");
+    html.raw(".</p>\n<p class=\"soft\">Figures are of the whole server, unless they say that they are yours; what is below is yours alone.</p>\n");
 }
 
 fn entry(html: &mut Html, session: &SessionView) {

@@ -18,6 +18,8 @@ use crate::{TrainerView, UpdateId, VersionView};
 const UPDATES: u32 = 25;
 /// Versions that are listed.
 const VERSIONS: u32 = 50;
+/// Versions that are listed without unfolding the others.
+const UNFOLDED: usize = 6;
 /// Updates that a curve goes over.
 const POINTS: u32 = 100;
 
@@ -138,20 +140,34 @@ fn list(html: &mut Html, view: &TrainerView, versions: &[VersionView]) {
         return;
     }
     html.raw("<p class=\"soft\">To go back gives what an older version has a new number, and gives up what was learned since: these turns are not ");
-    html.raw("trained again. What was given up can be gone back to as well, as long as it is kept.</p>\n<table class=\"versions\"><thead>");
-    html.raw("<tr><th>Version</th><th>From</th><th>Branch</th><th>Made (UTC)</th><th>State</th><th></th></tr></thead><tbody>\n");
+    html.raw("trained again. What was given up can be gone back to as well, as long as it is kept.</p>\n");
     let listed = &versions[..versions.len().min(VERSIONS as usize)];
-    listed.iter().for_each(|version| row(html, view, version));
     let is_whole = listed.len() == versions.len();
-    if is_whole && view.version != 0 && listed.iter().all(|version| version.version != 0) {
+    let (newest, older) = listed.split_at(listed.len().min(UNFOLDED));
+    let begins = is_whole && view.version != 0 && listed.iter().all(|version| version.version != 0);
+    table(html, view, newest, begins && older.is_empty());
+    if !older.is_empty() {
+        html.raw("<details id=\"older-versions\"><summary>");
+        html.text(counted(older.len() as u64, "older version", "older versions")).raw("</summary>");
+        table(html, view, older, begins);
+        html.raw("</details>\n");
+    }
+    if !is_whole {
+        html.raw("<p class=\"soft\">Older ones are in <code>GET /v1/policy</code>.</p>\n");
+    }
+}
+
+/// `begins`: what learning began with is under them.
+fn table(html: &mut Html, view: &TrainerView, versions: &[VersionView], begins: bool) {
+    html.raw("<table class=\"versions\"><thead><tr><th>Version</th><th>From</th><th>Branch</th><th>Made (UTC)</th><th>State</th>");
+    html.raw("<th></th></tr></thead><tbody>\n");
+    versions.iter().for_each(|version| row(html, view, version));
+    if begins {
         html.raw("<tr><td data-label=\"Version\"><b>0</b></td><td></td><td></td><td></td><td>what learning began with</td><td>");
         button(html, 0);
         html.raw("</td></tr>\n");
     }
     html.raw("</tbody></table>\n");
-    if !is_whole {
-        html.raw("<p class=\"soft\">Older ones are in <code>GET /v1/policy</code>.</p>\n");
-    }
 }
 
 fn row(html: &mut Html, view: &TrainerView, version: &VersionView) {

@@ -102,6 +102,26 @@ async fn a_page_says_how_learning_stands() {
 }
 
 #[tokio::test]
+async fn many_versions_are_folded_and_cut() {
+    let tutor = Tutor::new(16);
+    let house = house(&tutor).await;
+    learned(&house, 9).await;
+    let ada = Browser::logged_in(&house, "one").await;
+    let page = ada.page("/versions").await;
+    let (newest, older) =
+        page.split_once("<details id=\"older-versions\"><summary>3 older versions").unwrap();
+    assert!(row(newest, 16).contains("in use") && row(newest, 11).contains("leads to it"), "{page}");
+    assert!(row(older, 10).contains("<button") && row(older, 0).contains("<button"), "{page}");
+    for version in 17..60 {
+        go_back(&house.record, 7, version).await;
+    }
+    let page = ada.page("/versions").await;
+    assert!(page.contains("44 older versions") && page.contains("Older ones are in"), "{page}");
+    assert!(row(&page, 10).contains("given up") && !page.contains("<b>9</b></td>"), "{page}");
+    assert!(!page.contains("what learning began with"), "{page}");
+}
+
+#[tokio::test]
 async fn forms_ask_for_the_adapter_of_their_login() {
     let tutor = Tutor::new(7);
     let house = house(&tutor).await;
