@@ -30,7 +30,10 @@ impl TinyPolicy {
     pub(crate) fn new() -> Result<Self, Failure> {
         let policy = Self { folder: tempfile::tempdir()? };
         let texts = [words().join(" ")];
-        init_policy(&policy.path(), &PresetRequest { preset: Preset::Tiny, seed: SEED, texts: &texts, positions: None })?;
+        init_policy(
+            &policy.path(),
+            &PresetRequest { preset: Preset::Tiny, seed: SEED, texts: &texts, positions: None },
+        )?;
         Ok(policy)
     }
 

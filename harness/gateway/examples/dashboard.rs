@@ -1,4 +1,4 @@
-//! The dashboard with chats that were made up: long ones, hostile ones, judged ones; to look at.
+//! The dashboard with chats that were made up, and somebody who pretends to learn from them: long ones, hostile ones, judged ones; to look at.
 //!
 //! `cargo run -p clawrl-gateway --example dashboard [address]`: at 127.0.0.1:30080, unless another address is named, with the key `one`. It
 //! ends with its standard input.
@@ -6,14 +6,14 @@
 #![allow(clippy::print_stdout, reason = "where it listens is its output")]
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use clawrl_gateway::{
-    Adapter, Ask, Backend, BackendError, Begun, ChatRequest, Exactness, FeedbackSource, FeedbackTarget,
-    Finish, Headers, Keys, NewAnswer, NewChoice, NewFeedback, NewRequest, NewReward, NewSample, NewUpdate,
-    NewVote, Recorder, RecorderHandle, RecorderSettings, Refusal, ReplyCall, RequestId, Server,
-    ServerSettings, UserId, VersionSegment,
+    Adapter, Ask, Backend, BackendError, Begun, ChatRequest, Command, Exactness, FeedbackSource,
+    FeedbackTarget, Finish, Headers, Keys, NewAnswer, NewChoice, NewFeedback, NewRequest, NewReward,
+    NewSample, NewUpdate, NewVote, Recorder, RecorderHandle, RecorderSettings, Refusal, ReplyCall, RequestId,
+    RollBack, Server, ServerSettings, Trainer, TrainerError, TrainerView, UserId, VersionSegment,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -22,7 +22,9 @@ const HOSTILE: &str = "</pre><script>document.title='broken'</script><img src=x 
 
 /// A policy that is not there.
 #[derive(Debug)]
-struct Nobody;
+struct Nobody {
+    version: u64,
+}
 
 impl Backend for Nobody {
     fn models(&self) -> Vec<String> {
@@ -34,7 +36,7 @@ impl Backend for Nobody {
     }
 
     fn version(&self, _: &UserId) -> Option<u64> {
-        Some(3)
+        Some(self.version)
     }
 
     fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
@@ -51,6 +53,60 @@ impl Backend for Nobody {
     }
 }
 
+/// A learner that makes no update, and goes back where it is asked to.
+#[derive(Debug)]
+struct Idle {
+    record: RecorderHandle,
+    view: Mutex<TrainerView>,
+}
+
+impl Idle {
+    fn new(record: RecorderHandle, version: u64) -> Self {
+        let view = TrainerView {
+            adapter: ada().0,
+            version,
+            objective: "grpo".to_owned(),
+            paused: None,
+            waiting: 5,
+            every_turns: 8,
+            every_secs: 600,
+            last: Some(format!("version {version} of 2 samples; {HOSTILE}")),
+        };
+        Self { record, view: Mutex::new(view) }
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut TrainerView)) -> TrainerView {
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut view);
+        view.clone()
+    }
+}
+
+impl Trainer for Idle {
+    fn view(&self, _: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        Box::pin(async { Ok(self.changed(|_| {})) })
+    }
+
+    fn command(&self, _: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        Box::pin(async move {
+            match command {
+                Command::Train => Err(TrainerError::Refused("nobody learns in this example".to_owned())),
+                Command::Pause => {
+                    Ok(self.changed(|view| view.paused = Some("a user asked for it".to_owned())))
+                }
+                Command::Resume => Ok(self.changed(|view| view.paused = None)),
+                Command::RollBack(to) => {
+                    let version = self.changed(|view| view.version += 1).version;
+                    let back = RollBack { adapter: ada().0, to, version, checkpoint: None };
+                    let ended = |error: clawrl_gateway::LedgerError| TrainerError::Ended(error.to_string());
+                    self.record.roll_back(back).await.map_err(ended)?;
+                    Ok(self.changed(|view| view.last = Some(format!("version {to} was gone back to"))))
+                }
+            }
+        })
+    }
+}
+
 fn ada() -> UserId {
     UserId("ada".to_owned())
 }
@@ -60,11 +116,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:30080".to_owned());
     let folder = tempfile::tempdir()?;
     let recorder = Recorder::open(RecorderSettings::new(folder.path().join("ledger.sqlite")))?;
-    fill(&recorder.handle()).await?;
+    let version = fill(&recorder.handle()).await?;
     let mut keys = Keys::default();
     keys.add("one", ada())?;
     let listener = tokio::net::TcpListener::bind(address).await?;
-    let server = Server::new(listener, ServerSettings::default(), keys, Arc::new(Nobody), recorder.handle())?;
+    let server = Server::new(
+        listener,
+        ServerSettings::default(),
+        keys,
+        Arc::new(Nobody { version }),
+        recorder.handle(),
+    )?
+    .with_trainer(Arc::new(Idle::new(recorder.handle(), version)));
     println!("http://{}/ has the key `one`", server.address()?);
     let end = async {
         let _ = tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await;
@@ -118,7 +181,8 @@ fn choice(text: &str, exact: Exactness) -> NewChoice {
     }
 }
 
-async fn fill(record: &RecorderHandle) -> Result<(), Box<dyn Error>> {
+/// The version that answers then.
+async fn fill(record: &RecorderHandle) -> Result<u64, Box<dyn Error>> {
     let long = "A long result of a tool, line by line, as agents read them.\n".repeat(2_000);
     let word = "x".repeat(3_000);
     let mut messages =
@@ -157,6 +221,7 @@ async fn fill(record: &RecorderHandle) -> Result<(), Box<dyn Error>> {
             .await?,
     );
     judge(record, &turns).await?;
+    let version = learn(record).await?;
     let heartbeat =
         json!([{"role": "user", "content": "Follow the heartbeat monitor scratch context when provided."}]);
     talk(record, "beat", &heartbeat, choice("HEARTBEAT_OK", Exactness::Exact)).await?;
@@ -166,10 +231,10 @@ async fn fill(record: &RecorderHandle) -> Result<(), Box<dyn Error>> {
         let hi = json!([{"role": "user", "content": format!("Hello {at}")}]);
         talk(record, &format!("s{at}"), &hi, choice("Hello!", Exactness::NoIds)).await?;
     }
-    Ok(())
+    Ok(version)
 }
 
-/// Feedback, votes, rewards, samples and an update of some.
+/// Feedback, votes, rewards and samples of some.
 async fn judge(record: &RecorderHandle, turns: &[RequestId]) -> Result<(), Box<dyn Error>> {
     for (at, request) in turns.iter().copied().enumerate() {
         let turn = clawrl_gateway::TurnId(request);
@@ -195,19 +260,40 @@ async fn judge(record: &RecorderHandle, turns: &[RequestId]) -> Result<(), Box<d
             record.add_sample(NewSample { request, choice: 0, reward: 0.5, hint: None }).await?;
         }
     }
-    for (key, version) in [("one", 1), ("two", 2)] {
-        let adapter = Adapter { name: "ada".to_owned(), owner: Some(ada()) };
-        let update =
-            NewUpdate { key: key.to_owned(), adapter, objective: "grpo".to_owned(), version, limit: 8 };
-        let taken = record.take(update).await?;
-        let metrics =
-            [("kl_nats", 0.013), ("loss_nats", -0.21)].map(|(name, value)| (name.to_owned(), value));
-        let metrics = metrics.into_iter().collect();
-        let finish = match version {
-            1 => Finish::Accepted { version: 2, branch: 0, checkpoint: None, metrics },
-            _ => Finish::Rejected { reasons: vec!["kl_nats is 0.9, and may be 0.1".to_owned()], metrics },
+    Ok(())
+}
+
+/// Updates, some of which were not accepted, and one going back; the version that is in use then.
+async fn learn(record: &RecorderHandle) -> Result<u64, Box<dyn Error>> {
+    let mut version = 1;
+    for at in 0..12_u32 {
+        let adapter = Adapter { name: ada().0, owner: Some(ada()) };
+        let (key, objective) = (at.to_string(), "grpo".to_owned());
+        let taken = record.take(NewUpdate { key, adapter, objective, version, limit: 2 }).await?;
+        let (time, wave) = (f64::from(at), f64::from(at).sin());
+        let metrics = [
+            ("reward_mean", 0.08 * time - 0.4 + 0.15 * wave),
+            ("samples", 2.0),
+            ("kl", 0.004 + 0.003 * wave.abs() + if at == 5 { 0.03 } else { 0.0 }),
+            ("loss", -0.2 + 0.05 * wave),
+            ("entropy", 1.4 - 0.06 * time),
+            ("reply_tokens", 160.0 + 25.0 * wave),
+            ("update_seconds", 12.0 + wave),
+            ("trained_tokens", 23_400.0 + 1_800.0 * wave),
+        ];
+        let metrics = metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let finish = if at == 5 {
+            Finish::Rejected { reasons: vec!["kl is 0.037, and may be 0.02".to_owned()], metrics }
+        } else {
+            version += 1;
+            Finish::Accepted { version, branch: u64::from(at > 8), checkpoint: None, metrics }
         };
         record.finish(taken.update, finish).await?;
+        if at == 8 {
+            let back = RollBack { adapter: ada().0, to: version - 2, version: version + 1, checkpoint: None };
+            record.roll_back(back).await?;
+            version += 1;
+        }
     }
-    Ok(())
+    Ok(version)
 }

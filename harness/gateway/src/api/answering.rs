@@ -259,6 +259,9 @@ impl Answering {
             metrics.first_token.observe(first - self.arrived);
         }
         metrics.answers.add(1);
+        if let Some(ask) = self.asks.first() {
+            metrics.hours.add(&ask.user, usage.completion);
+        }
         let Some(request) = self.request else { return };
         let sampling = self.asks.first().map(|ask| &ask.sampling);
         let tokens = choices.first().map(Choice::tokens);

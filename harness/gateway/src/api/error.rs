@@ -94,7 +94,6 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
 
-    #[cfg(test)]
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }

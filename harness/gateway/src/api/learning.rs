@@ -71,7 +71,11 @@ async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
     Ok(completions::json(&shown(&json!(view), &versions)))
 }
 
-fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
+/// Who learns here.
+///
+/// # Errors
+/// Nobody does.
+pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
     let message = "nothing is learned here: the server was started so, or its policy cannot be trained";
     gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message))
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::hours::Hours;
+
 /// Upper bounds of waits, in milliseconds.
 const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
 
@@ -42,6 +44,8 @@ pub(super) struct Metrics {
     pub(super) sampled_tokens: Counter,
     pub(super) first_token: Waits,
     pub(super) recent: Recent,
+    /// For pages alone (I1).
+    pub(super) hours: Hours,
 }
 
 impl Counter {

@@ -7,6 +7,7 @@ mod completions;
 mod error;
 mod gateway;
 mod guard;
+mod hours;
 mod learning;
 mod metrics;
 mod pages;

@@ -10,7 +10,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LedgerError, Thing, UpdateId, events, numbers, words};
+use super::{GIVEN_UP, LedgerError, Thing, UpdateId, events, numbers, words};
 use crate::{SessionId, TurnId, UserId};
 
 /// What is to be deleted.
@@ -151,10 +151,11 @@ fn numbers_of(connection: &Connection, sql: &str, chosen: &str) -> Result<Vec<i6
 fn versions(connection: &Connection, touched: &str) -> Result<Vec<(String, u64)>, LedgerError> {
     let sql = "SELECT DISTINCT u.adapter, u.version_after FROM samples s JOIN update_samples o ON o.sample = s.id \
                JOIN updates u ON u.id = o.\"update\" WHERE s.turn IN (SELECT value FROM json_each(?1)) \
-               AND o.outcome = 'trained' ORDER BY 1, 2";
+               AND (o.outcome = 'trained' OR (u.state = 'lost' AND s.reason LIKE ?2 || '%')) ORDER BY 1, 2";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, numbers::from_sql(row.get(1)?)));
-    Ok(statement.query_map([touched], read)?.collect::<Result<_, _>>()?)
+    // What was given up may be gone back to.
+    Ok(statement.query_map([touched, GIVEN_UP], read)?.collect::<Result<_, _>>()?)
 }
 
 fn close_sessions(connection: &Connection, chosen: &str, at_ms: i64) -> Result<Vec<SessionId>, LedgerError> {

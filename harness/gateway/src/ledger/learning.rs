@@ -67,13 +67,12 @@ pub(crate) fn add_vote(connection: &Connection, vote: &NewVote, at_ms: i64) -> R
     Ok(statement.execute(params![turn, judge, ballot, score, reason, hint, raw, at_ms])? > 0)
 }
 
-/// The latest one counts.
+/// The latest one counts, and its time also where it says the same as before: feedback that is older is in it.
 pub(crate) fn set_reward(connection: &Connection, reward: &NewReward, at_ms: i64) -> Result<(), LedgerError> {
     check_turn(connection, reward.turn)?;
     check_finite(reward.value)?;
     let sql = "INSERT INTO rewards (turn, value, source, at_ms) VALUES (?1, ?2, ?3, ?4) \
-               ON CONFLICT (turn) DO UPDATE SET value = ?2, source = ?3, at_ms = ?4 \
-               WHERE value <> ?2 OR source <> ?3";
+               ON CONFLICT (turn) DO UPDATE SET value = ?2, source = ?3, at_ms = ?4";
     let mut statement = connection.prepare_cached(sql)?;
     statement.execute(params![reward.turn, reward.value, reward.source, at_ms])?;
     Ok(())
@@ -96,11 +95,10 @@ pub(crate) fn add_sample(
     let (user, turn, inexact) =
         statement.query_row(key, read).optional()?.ok_or(LedgerError::Unknown(Thing::Answer))?;
     if let Some(id) = sample_of(connection, sample)? {
-        // What was said since may be otherwise; what is in an update stays what it was.
-        let sql = "UPDATE samples SET reward = ?2, hint = ?3, at_ms = ?4 WHERE id = ?1 AND state = 'waiting' \
-                   AND (reward <> ?2 OR hint IS NOT ?3)";
+        // What was said since may be otherwise; what is in an update stays what it was. It has waited as long as before.
+        let sql = "UPDATE samples SET reward = ?2, hint = ?3 WHERE id = ?1 AND state = 'waiting'";
         let (number, NewSample { reward, hint, .. }) = (numbers::to_sql(id.0), sample);
-        connection.prepare_cached(sql)?.execute(params![number, reward, hint, at_ms])?;
+        connection.prepare_cached(sql)?.execute(params![number, reward, hint])?;
         return Ok((id, turn));
     }
     if let Some(why) = inexact {

@@ -71,6 +71,41 @@ pub(crate) fn lessons(
     Ok(found)
 }
 
+/// An update and its figures.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    pub(crate) update: UpdateId,
+    pub(crate) adapter: String,
+    /// Whether its version is in use, or leads to what is.
+    pub(crate) is_accepted: bool,
+    /// By name.
+    pub(crate) metrics: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Of updates that have ended and have, or had, turns of the user: the newest, oldest first.
+pub(crate) fn figures(
+    connection: &Connection,
+    user: &UserId,
+    limit: u32,
+) -> Result<Vec<Figures>, LedgerError> {
+    let sql = "SELECT id, adapter, state = 'accepted', metrics FROM updates WHERE ended_ms IS NOT NULL AND id IN \
+               (SELECT o.\"update\" FROM update_samples o JOIN samples s ON s.id = o.sample WHERE s.user = ?1) \
+               ORDER BY id DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![user.0, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Figures {
+            update: UpdateId(numbers::from_sql(row.get(0)?)),
+            adapter: row.get(1)?,
+            is_accepted: row.get(2)?,
+            metrics: words::read_json(&row.get::<_, String>(3)?)?,
+        });
+    }
+    found.reverse();
+    Ok(found)
+}
+
 fn turns(connection: &Connection, user: &UserId, update: i64) -> Result<Vec<(TurnId, String)>, LedgerError> {
     let sql = "SELECT s.turn, o.outcome FROM update_samples o JOIN samples s ON s.id = o.sample \
                WHERE o.\"update\" = ?1 AND s.user = ?2 ORDER BY s.id LIMIT ?3";

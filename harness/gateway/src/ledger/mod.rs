@@ -44,10 +44,10 @@ pub(crate) use events::{add_all as add_events, add_happening, close as close_ses
 pub(crate) use feedback::{KeptFeedback, add as add_feedback, target as feedback_target};
 pub(crate) use file::{Lock, create, open_reader, open_writer};
 pub(crate) use learning::{add_sample, add_vote, drop_sample, set_reward};
-pub(crate) use lessons::{Lesson, lessons};
+pub(crate) use lessons::{Figures, Lesson, figures, lessons};
 pub(crate) use reading::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
 pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
-pub(crate) use rollback::{roll_back, versions};
+pub(crate) use rollback::{GIVEN_UP, learners, roll_back, versions};
 pub(crate) use trained::reconcile;
 pub(crate) use updates::{finish, leave_out, take, users_of};
 pub(crate) use waiting::{sharing, unjudged, waiting};

@@ -1,12 +1,17 @@
 //! Versions of adapters, and going back to an older one.
 //!
 //! I1. What was learned after the version that is gone back to is given up: its samples are not trained again, and its updates
-//! say so. I2. Doing it twice is doing it once.
+//! say so. I2. Doing it twice is doing it once. I3. Where a version that was given up is gone back to, it and what led to it are what
+//! they were before.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::{LedgerError, numbers};
+use crate::UserId;
+
+/// What the reasons of samples that are given up begin with: going back once more tells them from others by it.
+pub(crate) const GIVEN_UP: &str = "given up when version ";
 
 /// A version of an adapter that was in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,7 +24,8 @@ pub struct VersionView {
     pub branch: u64,
     /// Whether it is in use, or leads to what is; not where it was given up.
     pub accepted: bool,
-    /// Path of its checkpoint, where it had one.
+    /// Path of its checkpoint, where it had one. Not for those who are shown the rest of it.
+    #[serde(skip)]
     pub checkpoint: Option<String>,
     /// When it was made. Unix time in milliseconds.
     pub at_ms: i64,
@@ -60,29 +66,90 @@ pub(crate) fn versions(
     Ok(statement.query_map(params![adapter, limit], read)?.collect::<Result<_, _>>()?)
 }
 
+/// # Errors
+/// [`LedgerError::Refused`], if the number is another version's.
 pub(crate) fn roll_back(connection: &Connection, back: &RollBack, at_ms: i64) -> Result<(), LedgerError> {
     let RollBack { adapter, to, version, checkpoint } = back;
     let (to, version) = (numbers::to_sql(*to), numbers::to_sql(*version));
-    let given_up = "SELECT id FROM updates WHERE adapter = ?1 AND state IN ('accepted', 'lost') AND version_after > ?2 \
-                    AND version_after < ?3";
-    let why = format!("given up when version {to} was gone back to");
+    // I2: numbers rise, so whatever is in use under this number or a later one came with it, or after it.
+    let known = "SELECT version, parent FROM versions WHERE adapter = ?1 AND version >= ?2 AND accepted = 1 \
+                 ORDER BY version LIMIT 1";
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
+    match connection.prepare_cached(known)?.query_row(params![adapter, version], read).optional()? {
+        Some((number, parent)) if number == version && parent != Some(to) => {
+            return Err(LedgerError::Refused(format!("{adapter} has another version of that number")));
+        }
+        Some(_) => return Ok(()),
+        None => {}
+    }
+    give_up(connection, (adapter, to, version), at_ms)?;
+    put_back(connection, adapter, to, at_ms)?;
+    // A number that a lost version had may come again.
+    let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
+               SELECT ?1, ?2, ?3, coalesce(max(branch), 0) + 1, 1, ?4, ?5 FROM versions WHERE adapter = ?1 \
+               ON CONFLICT (adapter, version) DO UPDATE \
+               SET parent = ?3, branch = excluded.branch, accepted = 1, checkpoint = ?4, at_ms = ?5";
+    connection.prepare_cached(sql)?.execute(params![adapter, version, to, checkpoint, at_ms])?;
+    Ok(())
+}
+
+/// Whose turns train, or have trained, an adapter.
+pub(crate) fn learners(connection: &Connection, adapter: &str) -> Result<Vec<UserId>, LedgerError> {
+    let sql = "SELECT DISTINCT s.user FROM updates u JOIN update_samples o ON o.\"update\" = u.id \
+               JOIN samples s ON s.id = o.sample WHERE u.adapter = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let users = statement.query_map([adapter], |row| Ok(UserId(row.get(0)?)))?;
+    Ok(users.collect::<Result<_, _>>()?)
+}
+
+/// What was learned between two versions is in nothing that is in use.
+fn give_up(
+    connection: &Connection,
+    (adapter, to, version): (&str, i64, i64),
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    let updates = "SELECT id FROM updates WHERE adapter = ?1 AND state = 'accepted' AND version_after > ?2 \
+                   AND version_after < ?3";
+    let why = format!("{GIVEN_UP}{to} was gone back to");
     let sql = format!(
         "UPDATE samples SET state = 'dropped', reason = ?4, at_ms = ?5 WHERE state = 'trained' AND id IN \
-         (SELECT sample FROM update_samples WHERE outcome = 'trained' AND \"update\" IN ({given_up}))"
+         (SELECT sample FROM update_samples WHERE outcome = 'trained' AND \"update\" IN ({updates}))"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to, version, why, at_ms])?;
     let sql = format!(
-        "UPDATE update_samples SET outcome = 'rejected' WHERE outcome = 'trained' AND \"update\" IN ({given_up})"
+        "UPDATE update_samples SET outcome = 'rejected' WHERE outcome = 'trained' AND \"update\" IN ({updates})"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to, version])?;
-    let sql = "UPDATE updates SET state = 'lost' WHERE adapter = ?1 AND state = 'accepted' AND version_after > ?2 \
-               AND version_after < ?3";
-    connection.prepare_cached(sql)?.execute(params![adapter, to, version])?;
+    let sql = format!("UPDATE updates SET state = 'lost' WHERE id IN ({updates})");
+    connection.prepare_cached(&sql)?.execute(params![adapter, to, version])?;
     let sql = "UPDATE versions SET accepted = 0 WHERE adapter = ?1 AND version > ?2 AND version < ?3";
     connection.prepare_cached(sql)?.execute(params![adapter, to, version])?;
-    let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
-               SELECT ?1, ?2, ?3, coalesce(max(branch), 0) + 1, 1, ?4, ?5 FROM versions WHERE adapter = ?1 \
-               ON CONFLICT (adapter, version) DO NOTHING";
-    connection.prepare_cached(sql)?.execute(params![adapter, version, to, checkpoint, at_ms])?;
+    Ok(())
+}
+
+/// I3: a version, and those that it was made from, count again.
+fn put_back(connection: &Connection, adapter: &str, to: i64, at_ms: i64) -> Result<(), LedgerError> {
+    let line = "WITH RECURSIVE line (version) AS (SELECT ?2 UNION SELECT v.parent FROM versions v \
+                JOIN line l ON v.version = l.version WHERE v.adapter = ?1 AND v.parent IS NOT NULL)";
+    let lost = "adapter = ?1 AND state = 'lost' AND version_after IN (SELECT version FROM line)";
+    let sql = format!(
+        "{line} UPDATE update_samples SET outcome = 'trained' WHERE outcome = 'rejected' \
+         AND \"update\" IN (SELECT id FROM updates WHERE {lost}) \
+         AND sample IN (SELECT id FROM samples WHERE state = 'dropped' AND reason LIKE ?3 || '%')"
+    );
+    connection.prepare_cached(&sql)?.execute(params![adapter, to, GIVEN_UP])?;
+    let sql = format!(
+        "{line} UPDATE updates SET state = 'accepted' WHERE {lost} AND EXISTS \
+         (SELECT 1 FROM update_samples o WHERE o.\"update\" = updates.id AND o.outcome = 'trained')"
+    );
+    connection.prepare_cached(&sql)?.execute(params![adapter, to])?;
+    let sql = "UPDATE samples SET state = 'trained', reason = NULL, at_ms = ?2 WHERE state = 'dropped' AND id IN \
+               (SELECT o.sample FROM update_samples o JOIN updates u ON u.id = o.\"update\" \
+               WHERE u.adapter = ?1 AND o.outcome = 'trained')";
+    connection.prepare_cached(sql)?.execute(params![adapter, at_ms])?;
+    let sql = format!(
+        "{line} UPDATE versions SET accepted = 1 WHERE adapter = ?1 AND version IN (SELECT version FROM line)"
+    );
+    connection.prepare_cached(&sql)?.execute(params![adapter, to])?;
     Ok(())
 }

@@ -137,9 +137,9 @@ pub(crate) fn take(connection: &Connection, new: &NewUpdate, at_ms: i64) -> Resu
     taken(connection, id)
 }
 
-/// Puts the samples of an update that have `state` as their outcome into it.
+/// Puts the samples of an update that have `state` as their outcome into it, but for those that were left out, which keep their reason.
 fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) -> Result<(), LedgerError> {
-    let sql = "UPDATE samples SET state = ?2, at_ms = ?3, reason = NULL WHERE id IN \
+    let sql = "UPDATE samples SET state = ?2, at_ms = ?3 WHERE state <> 'dropped' AND id IN \
                (SELECT sample FROM update_samples WHERE \"update\" = ?1 AND outcome = ?2)";
     connection.prepare_cached(sql)?.execute(params![update, state, at_ms])?;
     Ok(())

@@ -1,7 +1,7 @@
 //! What waits: turns for somebody who judges them, samples for an update.
 //!
 //! I1. A turn is among those that wait until somebody has voted on what followed it, and again when somebody has said what they
-//! think of it since it has its reward.
+//! think of it since it has its reward; of words alone, until there is a sample.
 
 use rusqlite::{Connection, params};
 
@@ -39,6 +39,7 @@ pub(crate) fn unjudged(connection: &Connection, limit: u32) -> Result<Vec<(UserI
                AND ((EXISTS (SELECT 1 FROM next_states n WHERE n.turn = t.id) \
                AND NOT EXISTS (SELECT 1 FROM votes v WHERE v.turn = t.id)) \
                OR EXISTS (SELECT 1 FROM feedback f WHERE f.turn = t.id AND f.deleted_ms IS NULL \
+               AND (f.thumb IS NOT NULL OR f.score IS NOT NULL OR NOT EXISTS (SELECT 1 FROM samples s WHERE s.turn = t.id)) \
                AND f.at_ms >= coalesce((SELECT r.at_ms FROM rewards r WHERE r.turn = t.id), 0))) \
                ORDER BY t.id DESC LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;

@@ -15,7 +15,7 @@ use super::job::{Call, Job};
 use super::live::LedgerEvent;
 use super::reader::{Export, Reader};
 use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, prepared};
-use crate::ledger::{self, Lesson};
+use crate::ledger::{self, Figures, Lesson};
 use crate::{
     Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
     RequestId, RollBack, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId,
@@ -220,9 +220,14 @@ impl RecorderHandle {
     /// Records that an older version of an adapter is gone back to, and what is given up by it.
     ///
     /// # Errors
-    /// See above.
+    /// See above; [`LedgerError::Refused`], if its number is another version's.
     pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
-        self.call(move |desk| ledger::roll_back(desk.connection, &back, desk.now_ms), nothing).await
+        let work = move |desk: &mut Desk<'_>| {
+            ledger::roll_back(desk.connection, &back, desk.now_ms)?;
+            desk.learned(&ledger::learners(desk.connection, &back.adapter)?);
+            Ok(())
+        };
+        self.call(work, nothing).await
     }
 
     /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
@@ -309,6 +314,12 @@ impl RecorderHandle {
     ) -> Result<Vec<Lesson>, LedgerError> {
         let user = user.clone();
         self.reader.ask(move |connection| ledger::lessons(connection, &user, before, limit)).await
+    }
+
+    /// Figures of updates that have, or had, turns of the user and have ended: the newest, oldest first.
+    pub(crate) async fn figures(&self, user: &UserId, limit: u32) -> Result<Vec<Figures>, LedgerError> {
+        let user = user.clone();
+        self.reader.ask(move |connection| ledger::figures(connection, &user, limit)).await
     }
 
     /// Users with samples that wait.

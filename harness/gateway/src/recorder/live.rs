@@ -38,7 +38,7 @@ pub enum Live {
     Feedback,
     /// A judge has voted about a turn, or its reward or sample has changed.
     Judged,
-    /// An update with turns of the user has ended.
+    /// An update with turns of the user has ended, or an older version of what they train was gone back to.
     Learned,
     /// A user has said whether they share.
     Consent,

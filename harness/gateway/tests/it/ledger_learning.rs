@@ -1,15 +1,17 @@
 //! What learning keeps in the ledger.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clawrl_gateway::{
-    Adapter, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Reconciled, SampleId, Thing,
-    TurnId, UpdateId, VersionSegment,
+    Adapter, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, Live, NewFeedback, NewReward,
+    NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack, SampleId, Thing, TurnId, UpdateId,
+    VersionSegment, Waiting,
 };
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::recording::{Chat, said};
+use crate::recording::{Chat, replied, said};
 use crate::told::user;
 
 /// A turn that was answered, and its sample.
@@ -58,7 +60,7 @@ async fn votes_and_rewards_are_recorded_once() {
     assert_eq!(handle.add_vote(vote(0, Ok(-1))).await, Ok(false));
     assert_eq!(handle.add_vote(vote(1, Err("no number in it".to_owned()))).await, Ok(true));
     assert!(matches!(handle.add_vote(vote(2, Ok(2))).await, Err(LedgerError::Refused(_))));
-    let nowhere = NewVote { turn: TurnId(clawrl_gateway::RequestId(99)), ..vote(0, Ok(1)) };
+    let nowhere = NewVote { turn: TurnId(RequestId(99)), ..vote(0, Ok(1)) };
     assert_eq!(handle.add_vote(nowhere).await, Err(LedgerError::Unknown(Thing::Turn)));
     let reward = |value| NewReward { turn, value, source: "votes".to_owned() };
     handle.set_reward(reward(0.5)).await.unwrap();
@@ -155,4 +157,261 @@ async fn a_checkpoint_is_the_truth() {
     assert_eq!(samples, [2, 3, 4]);
     handle.finish(four, accepted(5)).await.unwrap();
     assert_eq!(states(&chat), "trained trained trained trained");
+}
+
+fn vote(turn: TurnId) -> NewVote {
+    NewVote { turn, judge: "j".to_owned(), ballot: 0, score: Ok(1), hint: None, raw: "because".to_owned() }
+}
+
+fn worth(turn: TurnId, reward: f64, hint: Option<&str>) -> NewSample {
+    NewSample { request: turn.0, choice: 0, reward, hint: hint.map(str::to_owned) }
+}
+
+/// An update of one sample of Ada, which makes `version` of `adapter` from `from`.
+async fn learn(chat: &Chat, (adapter, from, version): (&str, u64, u64)) -> UpdateId {
+    let adapter = Adapter { name: adapter.to_owned(), owner: Some(user("ada")) };
+    let key = format!("{} {version}", adapter.name);
+    let new = NewUpdate { key, adapter, objective: "grpo".to_owned(), version: from, limit: 1 };
+    let (update, samples) = taken(chat, new).await;
+    assert_eq!(samples.len(), 1);
+    chat.handle().finish(update, accepted(version)).await.unwrap();
+    update
+}
+
+fn back(to: u64, version: u64) -> RollBack {
+    RollBack { adapter: "ada".to_owned(), to, version, checkpoint: Some("d".to_owned()) }
+}
+
+/// Versions of Ada's adapter, newest first: number, parent, branch, whether it counts.
+async fn line(chat: &Chat) -> String {
+    let versions = chat.handle().versions("ada", 9).await.unwrap();
+    let shown = versions.iter().map(|view| {
+        let from = view.parent.map_or("-".to_owned(), |parent| parent.to_string());
+        format!("{}<{from}/{}{}", view.version, view.branch, if view.accepted { "" } else { "!" })
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn updates(chat: &Chat) -> String {
+    chat.value("SELECT group_concat(state, ' ') FROM (SELECT state FROM updates ORDER BY id)")
+}
+
+#[tokio::test]
+async fn what_waits_is_worth_what_was_said_last() {
+    let chat = Chat::new();
+    let (turn, id) = sample(&chat, "ada", "one").await;
+    let handle = chat.handle();
+    let since = |waiting: Vec<Waiting>| waiting[0].since_ms;
+    let began = since(handle.waiting().await.unwrap());
+    chat.pass(Duration::from_secs(5));
+    assert_eq!(handle.add_sample(worth(turn, -1.0, Some("read it"))).await, Ok(id));
+    assert_eq!(handle.add_sample(worth(turn, -1.0, None)).await, Ok(id));
+    assert!(matches!(handle.add_sample(worth(turn, f64::NAN, None)).await, Err(LedgerError::Refused(_))));
+    assert_eq!(since(handle.waiting().await.unwrap()), began, "it has waited all that time");
+    let one = handle.take(update("one", Some("ada"), 9)).await.unwrap();
+    assert_eq!((one.samples[0].reward, one.samples[0].hint.as_deref()), (-1.0, None));
+    // What is in an update stays what it was, and so does what was trained.
+    assert_eq!(handle.add_sample(worth(turn, 1.0, Some("late"))).await, Ok(id));
+    assert_eq!(handle.take(update("one", Some("ada"), 9)).await, Ok(one.clone()));
+    handle.finish(one.update, accepted(4)).await.unwrap();
+    assert_eq!(handle.add_sample(worth(turn, 1.0, Some("late"))).await, Ok(id));
+    let view = &handle.turn(&user("ada"), turn).await.unwrap().samples[0];
+    assert_eq!((view.reward, view.hint.as_deref(), view.state.as_str()), (-1.0, None, "trained"));
+}
+
+#[tokio::test]
+async fn whoever_trains_sees_whose_samples_wait_and_who_shares() {
+    let chat = Chat::new();
+    let handle = chat.handle();
+    assert_eq!((handle.waiting().await, handle.sharing().await), (Ok(vec![]), Ok(vec![])));
+    let (_, first) = sample(&chat, "ada", "one").await;
+    let began = handle.waiting().await.unwrap()[0].since_ms;
+    chat.pass(Duration::from_secs(7));
+    sample(&chat, "ada", "two").await;
+    sample(&chat, "bob", "three").await;
+    handle.set_consent(&user("bob"), true).await.unwrap();
+    handle.set_consent(&user("eve"), true).await.unwrap();
+    let wait =
+        |name: &str, shares, samples, since_ms| Waiting { user: user(name), shares, samples, since_ms };
+    let later = began + 7000;
+    let expected = vec![wait("ada", false, 2, began), wait("bob", true, 1, later)];
+    assert_eq!(handle.waiting().await, Ok(expected));
+    assert_eq!(handle.sharing().await, Ok(vec![user("bob"), user("eve")]));
+    handle.set_consent(&user("eve"), false).await.unwrap();
+    assert_eq!(handle.sharing().await, Ok(vec![user("bob")]));
+    // What is taken, dropped or deleted waits no more.
+    assert_eq!(handle.drop_sample(first, "too old").await, Ok(true));
+    assert_eq!(handle.waiting().await.unwrap()[0], wait("ada", false, 1, later));
+    taken(&chat, update("one", Some("ada"), 9)).await;
+    handle.delete(&user("bob"), Deletion::All).await.unwrap();
+    assert_eq!(handle.waiting().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
+    let chat = Chat::new();
+    let handle = chat.handle();
+    let one = chat.ask("ada", "s", json!([said("hi")])).await;
+    chat.say(one.request, "hello").await;
+    assert_eq!(handle.unjudged(9).await, Ok(vec![]), "nothing has followed");
+    let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("no")])).await;
+    chat.say(two.request, "well").await;
+    let (ada, bob) = (user("ada"), user("bob"));
+    assert_eq!(handle.unjudged(9).await, Ok(vec![(ada.clone(), one.turn)]));
+    let other = chat.ask("bob", "s", json!([said("hi")])).await;
+    chat.say(other.request, "hello").await;
+    let feedback = |turn| NewFeedback {
+        target: FeedbackTarget::Turn(turn),
+        source: FeedbackSource::Api,
+        thumb: Some(-1),
+        text: None,
+        score: None,
+    };
+    handle.feedback(&bob, feedback(other.turn)).await.unwrap();
+    let both = vec![(bob.clone(), other.turn), (ada.clone(), one.turn)];
+    assert_eq!(handle.unjudged(9).await, Ok(both.clone()), "feedback needs no next state");
+    assert_eq!(handle.unjudged(1).await.unwrap(), both[..1]);
+    handle.add_vote(vote(one.turn)).await.unwrap();
+    assert_eq!(handle.unjudged(9).await.unwrap(), both[..1]);
+    let reward = |turn| NewReward { turn, value: -1.0, source: "feedback".to_owned() };
+    for told in 0..2 {
+        chat.pass(Duration::from_secs(1));
+        handle.set_reward(reward(other.turn)).await.unwrap();
+        assert_eq!(handle.unjudged(9).await, Ok(vec![]), "{told}: also where the reward is what it was");
+        chat.pass(Duration::from_secs(1));
+        handle.feedback(&bob, feedback(other.turn)).await.unwrap();
+        assert_eq!(handle.unjudged(9).await.unwrap(), both[..1]);
+    }
+    handle.delete(&bob, Deletion::Turn(other.turn)).await.unwrap();
+    assert_eq!(handle.unjudged(9).await, Ok(vec![]));
+    // What is no main turn is nobody's to judge.
+    let beat = "Follow the heartbeat monitor scratch context when provided.";
+    let side = chat.ask("ada", "beat", json!([said(beat)])).await;
+    chat.say(side.request, "ok").await;
+    chat.ask("ada", "beat", json!([said(beat), replied("ok"), said(beat)])).await;
+    assert_eq!(handle.unjudged(9).await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_dropped_for_its_reason() {
+    let chat = Chat::new();
+    for question in ["one", "two", "three", "four", "five"] {
+        sample(&chat, "ada", question).await;
+    }
+    let handle = chat.handle();
+    let left = |id, why: &str| vec![(SampleId(id), why.to_owned())];
+    let reasons = || chat.value("SELECT group_concat(id || ' ' || reason, ', ') FROM samples");
+    let (one, _) = taken(&chat, update("one", Some("ada"), 2)).await;
+    handle.leave_out(one, left(2, "too long")).await.unwrap();
+    handle.leave_out(one, left(2, "another reason")).await.unwrap();
+    handle.leave_out(one, left(3, "never taken")).await.unwrap();
+    assert_eq!(
+        (states(&chat).as_str(), reasons().as_str()),
+        ("taken dropped waiting waiting waiting", "2 too long")
+    );
+    assert_eq!(taken(&chat, update("one", Some("ada"), 2)).await.1, [1], "the update goes on without it");
+    handle.finish(one, accepted(4)).await.unwrap();
+    handle.leave_out(one, left(1, "too late")).await.unwrap();
+    assert_eq!(states(&chat), "trained dropped waiting waiting waiting");
+    // However the update ends: it waits no more, and says why.
+    let (two, _) = taken(&chat, update("two", Some("ada"), 2)).await;
+    handle.leave_out(two, left(3, "no tokens")).await.unwrap();
+    let refused = Finish::Rejected { reasons: vec!["worse".to_owned()], metrics: BTreeMap::new() };
+    handle.finish(two, refused).await.unwrap();
+    let (three, _) = taken(&chat, update("three", Some("ada"), 2)).await;
+    handle.leave_out(three, left(5, "stale")).await.unwrap();
+    handle.finish(three, Finish::Returned { reasons: vec![] }).await.unwrap();
+    assert_eq!(states(&chat), "trained dropped dropped rejected dropped");
+    assert_eq!(reasons(), "2 too long, 3 no tokens, 5 stale");
+    let done = handle.reconcile("ada", 4, vec![SampleId(1)]).await;
+    assert_eq!(done, Ok(Reconciled::default()));
+    assert_eq!(taken(&chat, update("four", Some("ada"), 9)).await.1, [] as [u64; 0]);
+}
+
+#[tokio::test]
+async fn going_back_gives_up_what_was_learned_since() {
+    let chat = Chat::new();
+    for question in ["one", "two", "three", "four", "five"] {
+        sample(&chat, "ada", question).await;
+    }
+    let handle = chat.handle();
+    learn(&chat, ("ada", 3, 4)).await;
+    learn(&chat, ("ada", 4, 5)).await;
+    learn(&chat, ("other", 3, 5)).await;
+    learn(&chat, ("ada", 5, 6)).await;
+    assert_eq!(line(&chat).await, "6<5/0 5<4/0 4<3/0");
+    let taken = handle.roll_back(back(4, 6)).await;
+    assert!(matches!(taken, Err(LedgerError::Refused(_))), "{taken:?}");
+    let mut events = handle.events();
+    handle.roll_back(back(4, 7)).await.unwrap();
+    assert_eq!(events.try_recv().unwrap().what, Live::Learned);
+    assert_eq!(line(&chat).await, "7<4/1 6<5/0! 5<4/0! 4<3/0");
+    let views = handle.versions("ada", 1).await.unwrap();
+    assert_eq!((views.len(), views[0].checkpoint.as_deref()), (1, Some("d")));
+    assert!(!json!(views).to_string().contains("checkpoint"), "nobody is shown where it lies");
+    assert_eq!(handle.versions("other", 9).await.unwrap().len(), 1);
+    assert_eq!(states(&chat), "trained dropped trained dropped waiting");
+    let why = "SELECT group_concat(DISTINCT reason) FROM samples";
+    assert_eq!(chat.value(why), "given up when version 4 was gone back to");
+    assert_eq!(updates(&chat), "accepted lost accepted lost");
+    // Twice is once, and a checkpoint that says the same changes nothing.
+    let rows = chat.rows();
+    handle.roll_back(back(4, 7)).await.unwrap();
+    assert_eq!(handle.reconcile("ada", 7, vec![SampleId(1)]).await, Ok(Reconciled::default()));
+    assert_eq!(chat.rows(), rows);
+    learn(&chat, ("ada", 7, 8)).await;
+    let rows = chat.rows();
+    handle.roll_back(back(4, 7)).await.unwrap();
+    let both = vec![SampleId(1), SampleId(5)];
+    assert_eq!(handle.reconcile("ada", 8, both).await, Ok(Reconciled::default()));
+    assert_eq!(chat.rows(), rows);
+    assert_eq!(line(&chat).await, "8<7/0 7<4/1 6<5/0! 5<4/0! 4<3/0");
+    // All of it, to what learning began with.
+    handle.roll_back(back(0, 9)).await.unwrap();
+    assert_eq!(line(&chat).await, "9<0/2 8<7/0! 7<4/1! 6<5/0! 5<4/0! 4<3/0!");
+    assert_eq!(states(&chat), "dropped dropped trained dropped dropped");
+}
+
+#[tokio::test]
+async fn what_was_given_up_may_be_gone_back_to() {
+    let chat = Chat::new();
+    let mut turns = Vec::new();
+    for question in ["one", "two", "three", "four", "five"] {
+        turns.push(sample(&chat, "ada", question).await.0);
+    }
+    let handle = chat.handle();
+    let (one, _) = taken(&chat, update("one", Some("ada"), 2)).await;
+    handle.leave_out(one, vec![(SampleId(2), "too long".to_owned())]).await.unwrap();
+    handle.finish(one, accepted(4)).await.unwrap();
+    learn(&chat, ("ada", 4, 5)).await;
+    handle.roll_back(back(3, 6)).await.unwrap();
+    learn(&chat, ("ada", 6, 7)).await;
+    assert_eq!(states(&chat), "dropped dropped dropped trained waiting");
+    handle.roll_back(back(5, 8)).await.unwrap();
+    assert_eq!(line(&chat).await, "8<5/2 7<6/0! 6<3/1! 5<4/0 4<3/0");
+    assert_eq!(states(&chat), "trained dropped trained dropped waiting");
+    assert_eq!(updates(&chat), "accepted accepted lost");
+    let left = chat.value("SELECT reason FROM samples WHERE id = 2");
+    assert_eq!(left, "too long", "what was left out was in no version");
+    let listed = vec![SampleId(1), SampleId(3)];
+    assert_eq!(handle.reconcile("ada", 8, listed).await, Ok(Reconciled::default()));
+    // Whoever deletes what only a version has that was given up hears of it: it can come back.
+    let deleted = handle.delete(&user("ada"), Deletion::Turn(turns[3])).await.unwrap();
+    assert_eq!(deleted.versions, [("ada".to_owned(), 7)]);
+}
+
+#[tokio::test]
+async fn a_number_that_was_lost_may_be_gone_back_under() {
+    let chat = Chat::new();
+    for question in ["one", "two"] {
+        sample(&chat, "ada", question).await;
+    }
+    let handle = chat.handle();
+    learn(&chat, ("ada", 3, 4)).await;
+    learn(&chat, ("ada", 4, 5)).await;
+    // The checkpoint of version 5 was lost, and its number comes again.
+    handle.reconcile("ada", 4, vec![SampleId(1)]).await.unwrap();
+    handle.roll_back(back(3, 5)).await.unwrap();
+    assert_eq!(line(&chat).await, "5<3/1 4<3/0!");
+    assert_eq!(states(&chat), "dropped waiting");
 }

@@ -31,7 +31,11 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let policy = folder.path().join("policy");
         let texts = ["echo apple > pear.txt; cat pear.txt".to_owned()];
-        init_policy(&policy, &PresetRequest { preset: Preset::Tiny, seed: 3, texts: &texts, positions: None }).unwrap();
+        init_policy(
+            &policy,
+            &PresetRequest { preset: Preset::Tiny, seed: 3, texts: &texts, positions: None },
+        )
+        .unwrap();
         let files = ModelFiles::of(&policy);
         let chat = Arc::new(Chat::load(&files).unwrap());
         let config = EngineConfig { reproducible: true, ..EngineConfig::default() };

@@ -177,7 +177,7 @@ fn told(deleted: &Deleted) -> Page {
 }
 
 /// The form, if this visitor asks for what is in it.
-async fn asked(gateway: &Gateway, visitor: &Visitor, request: Request) -> Result<Form, NoPage> {
+pub(super) async fn asked(gateway: &Gateway, visitor: &Visitor, request: Request) -> Result<Form, NoPage> {
     let form = form(gateway, request).await?;
     if visitor.is_asked(form.get("proof")) {
         return Ok(form);
@@ -193,7 +193,7 @@ async fn form(gateway: &Gateway, request: Request) -> Result<Form, NoPage> {
     Ok(Form::read(&bytes))
 }
 
-fn shown(done: Result<Response<Body>, NoPage>, visitor: &Visitor) -> Response<Body> {
+pub(super) fn shown(done: Result<Response<Body>, NoPage>, visitor: &Visitor) -> Response<Body> {
     done.unwrap_or_else(|why| document::none(&why, Some(visitor)))
 }
 

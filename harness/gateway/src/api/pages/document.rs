@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 
 use super::html::Html;
 use super::login::Visitor;
+use crate::api::error::ApiError;
 use crate::{LedgerError, SessionId, TurnId};
 
 /// A script that fetches the live part of a page says so.
@@ -60,6 +61,14 @@ impl From<LedgerError> for NoPage {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
             }
         }
+    }
+}
+
+impl From<ApiError> for NoPage {
+    fn from(error: ApiError) -> Self {
+        let mut characters = error.message().chars();
+        let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        Self::new(error.status(), format!("{first}{}.", characters.as_str()))
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod actions;
 mod conversation;
+mod curves;
 mod document;
 mod events;
 mod form;
 mod html;
 mod login;
 mod overview;
+mod policy;
 mod routes;
 mod session;
 mod training;

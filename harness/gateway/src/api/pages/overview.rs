@@ -1,9 +1,10 @@
-//! `/`: figures of the server, and one's sessions.
+//! `/`: figures of the server, what was answered lately, and one's sessions.
 
 use super::document::{NoPage, Page};
 use super::html::{Html, counted, moment};
 use super::login::Visitor;
 use crate::api::gateway::Gateway;
+use crate::api::hours::LastHour;
 use crate::{SessionId, SessionView};
 
 /// Sessions of a page.
@@ -22,6 +23,7 @@ pub(super) async fn page(
     let mut page = Page { title: "Chats".to_owned(), ..Page::default() };
     page.head.raw("<h1>Chats</h1>\n");
     figures(&mut page.live, gateway);
+    last_hour(&mut page.live, gateway, visitor);
     page.live.raw("<h2>Your sessions</h2>\n");
     if sessions.is_empty() {
         page.live.raw(if before.is_some() {
@@ -65,7 +67,21 @@ fn figures(html: &mut Html, gateway: &Gateway) {
             .text(calls)
             .raw(" of the record failed: some chat is not recorded.</p>\n");
     }
-    html.raw("<p class=\"soft\">Figures are of the whole server; what is below is yours alone.</p>\n");
+}
+
+/// How much was answered lately: one's own, and the sum of all.
+fn last_hour(html: &mut Html, gateway: &Gateway, visitor: &Visitor) {
+    let hours = &gateway.metrics.hours;
+    let mut say = |whose: &'static str, of: LastHour| {
+        html.raw(whose).text(counted(of.answers, "answer", "answers")).raw(" with ");
+        html.text(counted(of.tokens, "token", "tokens"))
+            .raw(", ")
+            .text(format!("{:.2}", of.rate))
+            .raw(" a second");
+    };
+    say("<p id=\"hour\">In the last hour, yours: ", hours.last(Some(&visitor.user)));
+    say("; of all users: ", hours.last(None));
+    html.raw(".</p>\n<p class=\"soft\">Figures are of the whole server, unless they say that they are yours; what is below is yours alone.</p>\n");
 }
 
 fn entry(html: &mut Html, session: &SessionView) {

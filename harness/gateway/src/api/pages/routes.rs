@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use super::document::{self, NoPage, PART_HEADER, Page};
 use super::form::Form;
 use super::login::Visitor;
-use super::{actions, events, overview, session, turn, versions};
+use super::{actions, events, overview, policy, session, turn, versions};
 use crate::api::gateway::Gateway;
 use crate::{RequestId, SessionId, TurnId};
 
@@ -37,6 +37,10 @@ pub(in crate::api) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route("/turns/{turn}/delete", post(actions::delete_turn))
         .route("/sessions/{session}/close", post(actions::close))
         .route("/sessions/{session}/delete", post(actions::delete_session))
+        .route("/policy/train", post(policy::train))
+        .route("/policy/pause", post(policy::pause))
+        .route("/policy/resume", post(policy::resume))
+        .route("/policy/rollback", post(policy::roll_back))
         .route("/style.css", get(async || document::sent(StatusCode::OK, "text/css; charset=utf-8", STYLE)))
         .route(
             "/script.js",

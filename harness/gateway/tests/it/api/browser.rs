@@ -6,12 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use clawrl_gateway::Command as Asked;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::client::{request, send};
-use super::house::House;
+use super::house::{House, user};
 use super::scripted::{Scripted, said};
+use super::tutor::{Tutor, go_back, learn};
 
 const HOSTILE: &str =
     "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">";
@@ -66,6 +68,29 @@ impl Browser {
         self.ask("POST", &format!("/session/{}/url", self.session), &url).await;
     }
 
+    /// Logs in with Ada's key, and is at the overview.
+    async fn log_in(&self, house: &House) {
+        self.open(house, "/").await;
+        let fill =
+            "document.getElementById('key').value = 'one'; document.querySelector('.login button').click()";
+        self.script(fill).await;
+        self.until("document.getElementById('state')?.textContent === 'live'").await;
+    }
+
+    /// Tells the browser's own interface something.
+    async fn devtools(&self, command: &str, params: &Value) {
+        let body = json!({"cmd": command, "params": params});
+        self.ask("POST", &format!("/session/{}/goog/cdp/execute", self.session), &body).await;
+    }
+
+    /// Looks at the page as a screen of this width in this scheme does.
+    async fn look(&self, width: u32, scheme: &str) {
+        let screen = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.devtools("Emulation.setEmulatedMedia", &features).await;
+    }
+
     /// What a script in the page returns; a promise is waited for.
     async fn script(&self, script: &str) -> Value {
         self.tried(script).await.unwrap()
@@ -106,13 +131,7 @@ async fn the_dashboard_is_live_and_safe_in_a_browser() {
     let ask = json!({"messages": [{"role": "user", "content": HOSTILE}]});
     house.post("/v1/chat/completions", &ask).await.text().await;
     let browser = Browser::new().await;
-    browser.open(&house, "/").await;
-    browser
-        .script(
-            "document.getElementById('key').value = 'one'; document.querySelector('.login button').click()",
-        )
-        .await;
-    browser.until("document.getElementById('state')?.textContent === 'live'").await;
+    browser.log_in(&house).await;
     browser.open(&house, "/turns/1").await;
     browser.until("document.getElementById('state').textContent === 'live'").await;
     browser.script("document.getElementById('text').value = 'half written'").await;
@@ -125,4 +144,89 @@ async fn the_dashboard_is_live_and_safe_in_a_browser() {
     assert_eq!(house.turns().await[0].feedback.len(), 2);
     assert_eq!(browser.script("return document.title").await, "Turn 1 - ClawRL chat");
     assert_eq!(browser.script("return document.querySelectorAll('#live script, #live img').length").await, 0);
+}
+
+/// A house where Ada has taught this many versions from 7 on, and whoever does it.
+async fn taught(versions: u64) -> (House, std::sync::Arc<Tutor>) {
+    let tutor = Tutor::new(7 + versions);
+    let policy = Scripted::new(vec![Ok(said(&["One"]))]);
+    let house = House::learning(policy, std::sync::Arc::clone(&tutor) as _).await;
+    for at in 0..versions {
+        let ask = json!({"messages": [{"role": "user", "content": format!("question {at}")}]});
+        house.post("/v1/chat/completions", &ask).await.text().await;
+    }
+    for (at, turn) in house.turns().await.iter().enumerate() {
+        let figures =
+            [("reward_mean", at as f64 / 8.0 - 0.5), ("kl", 0.001 * at as f64), ("update_seconds", 12.5)];
+        learn(&house.record, (&user("ada"), turn.line.turn), 7 + at as u64, &figures).await;
+    }
+    (house, tutor)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curves_are_seen_in_light_and_dark_and_on_a_phone() {
+    let (house, _) = taught(6).await;
+    let browser = Browser::new().await;
+    browser.log_in(&house).await;
+    let mut colours = Vec::new();
+    for (width, scheme) in [(1_200, "light"), (1_200, "dark"), (400, "light"), (400, "dark")] {
+        browser.look(width, scheme).await;
+        browser.open(&house, "/versions").await;
+        let seen = "return [...document.querySelectorAll('.curve svg')].map(curve => curve.getBoundingClientRect()) \
+                    .filter(place => place.width > 250 && place.height > 120 && place.right <= innerWidth).length";
+        assert_eq!(browser.script(seen).await, 3, "{width} {scheme}");
+        // Nothing is cut off, and nobody has to scroll sideways.
+        let sideways = browser.script("return document.documentElement.scrollWidth <= innerWidth").await;
+        assert_eq!(sideways, true, "{width} {scheme}");
+        let cut = "return [...document.querySelectorAll('.curve svg')].some(curve => { \
+                   const outer = curve.getBoundingClientRect(); \
+                   return [...curve.querySelectorAll('text')].map(text => text.getBoundingClientRect()).some(inner => \
+                   inner.left < outer.left || inner.right > outer.right || inner.bottom > outer.bottom) })";
+        assert_eq!(browser.script(cut).await, false, "{width} {scheme}");
+        let colour = "const of = (name, what) => getComputedStyle(document.querySelector(name))[what]; \
+                      return [of('.curve .line', 'stroke'), of('.curve text', 'fill'), of('.curve .dot', 'fill')].join()";
+        colours.push(browser.script(colour).await);
+        // Whatever was loaded came from here.
+        let elsewhere = "return performance.getEntriesByType('resource').map(entry => entry.name) \
+                         .filter(name => !name.startsWith(location.origin + '/') && !name.startsWith('data:'))";
+        assert_eq!(browser.script(elsewhere).await, json!([]), "{width} {scheme}");
+    }
+    assert_eq!((&colours[0], &colours[1]), (&colours[2], &colours[3]));
+    let [light, dark] = [&colours[0], &colours[1]].map(|colours| colours.as_str().unwrap());
+    assert!(light.starts_with("rgb(31, 111, 235),rgb(0, 0, 0)"), "{light}");
+    assert!(dark.starts_with("rgb(110, 168, 254),rgb(255, 255, 255)"), "{dark}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn learning_is_paused_and_an_older_version_gone_back_to_by_buttons() {
+    let (house, tutor) = taught(2).await;
+    let browser = Browser::new().await;
+    browser.log_in(&house).await;
+    browser.open(&house, "/versions").await;
+    let press = async |button: &str| {
+        let found = format!(
+            "const button = [...document.querySelectorAll('#live button')].find(button => {button}); button.click()"
+        );
+        browser.script(&found).await;
+    };
+    let paused = "document.querySelector('#standing .tag')?.textContent === 'paused'";
+    press("button.textContent === 'Pause'").await;
+    browser.until(paused).await;
+    press("button.textContent === 'Resume'").await;
+    browser.until("document.querySelector('#standing .tag')?.textContent === 'learns'").await;
+    press("button.textContent === 'Train now'").await;
+    browser.until("document.getElementById('standing')?.textContent.includes('made version 8')").await;
+    press("button.value === '8'").await;
+    browser.until("document.getElementById('standing')?.textContent.includes('Version 10;')").await;
+    let of = |command| ("ada".to_owned(), command);
+    assert_eq!(tutor.told(), [of(Asked::Pause), of(Asked::Resume), of(Asked::Train), of(Asked::RollBack(8))]);
+    // What the ledger hears of it is seen without loading the page again.
+    browser.until("document.getElementById('state').textContent === 'live'").await;
+    browser.script("window.isTheSamePage = true").await;
+    go_back(&house.record, 8, 10).await;
+    browser.until("document.querySelector('.versions .bad')?.textContent === 'given up'").await;
+    assert_eq!(browser.script("return window.isTheSamePage").await, true);
+    press("button.value === '9'").await;
+    browser.until("document.getElementById('standing')?.textContent.includes('Version 11;')").await;
+    assert_eq!(tutor.told(), [of(Asked::RollBack(9))]);
 }

@@ -16,7 +16,7 @@ async fn house() -> House {
 }
 
 /// What a browser of one user has.
-struct Browser<'a> {
+pub(super) struct Browser<'a> {
     house: &'a House,
     cookie: Option<String>,
 }
@@ -26,7 +26,7 @@ impl<'a> Browser<'a> {
         Self { house, cookie: None }
     }
 
-    async fn logged_in(house: &'a House, key: &str) -> Self {
+    pub(super) async fn logged_in(house: &'a House, key: &str) -> Self {
         let mut browser = Self::new(house);
         let response = browser.post("/login", &format!("key={key}")).await;
         assert_eq!((response.status, response.header("location")), (303, Some("/")));
@@ -37,7 +37,13 @@ impl<'a> Browser<'a> {
         browser
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
         let mut headers = headers.to_vec();
         if let Some(cookie) = &self.cookie {
             headers.push(("Cookie", cookie));
@@ -50,20 +56,20 @@ impl<'a> Browser<'a> {
         self.send("GET", path, &[], "").await
     }
 
-    async fn page(&self, path: &str) -> String {
+    pub(super) async fn page(&self, path: &str) -> String {
         let response = self.get(path).await;
         assert_eq!(response.status, 200, "{path}");
         response.text().await
     }
 
-    async fn post(&self, path: &str, form: &str) -> Response {
+    pub(super) async fn post(&self, path: &str, form: &str) -> Response {
         let origin = format!("http://{}", self.house.host());
         let headers = [("Origin", origin.as_str()), ("Content-Type", "application/x-www-form-urlencoded")];
         self.send("POST", path, &headers, form).await
     }
 
     /// What forms of this login have.
-    async fn proof(&self) -> String {
+    pub(super) async fn proof(&self) -> String {
         let page = self.page("/").await;
         let (_, rest) = page.split_once("name=\"proof\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
@@ -71,7 +77,7 @@ impl<'a> Browser<'a> {
 }
 
 /// A question in the session `mine` of a user.
-async fn ask(house: &House, key: &str, messages: Value, more: &[(&str, Value)]) {
+pub(super) async fn ask(house: &House, key: &str, messages: Value, more: &[(&str, Value)]) {
     let bearer = format!("Bearer {key}");
     let headers = [("Authorization", bearer.as_str()), ("x-clawrl-session", "mine")];
     let mut body = json!({"messages": messages});
@@ -83,7 +89,7 @@ async fn ask(house: &House, key: &str, messages: Value, more: &[(&str, Value)]) 
     assert_eq!(status, 200, "{text}");
 }
 
-fn hi(words: &str) -> Value {
+pub(super) fn hi(words: &str) -> Value {
     json!([{"role": "user", "content": words}])
 }
 
@@ -98,8 +104,15 @@ async fn nobody_sees_pages_without_a_login() {
     }
     assert_eq!(browser.get("/events").await.status, 401);
     assert_eq!(browser.send("GET", "/", &[("x-clawrl-part", "live")], "").await.status, 401);
-    for path in ["/logout", "/turns/1/feedback", "/turns/1/delete", "/sessions/1/close", "/sessions/1/delete"]
-    {
+    for path in [
+        "/logout",
+        "/turns/1/feedback",
+        "/turns/1/delete",
+        "/sessions/1/close",
+        "/sessions/1/delete",
+        "/policy/train",
+        "/policy/rollback",
+    ] {
         assert_eq!(browser.post(path, "").await.status, 401, "{path}");
     }
     for (path, kind) in [

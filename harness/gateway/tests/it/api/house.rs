@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clawrl_gateway::{
     Drained, Keys, Page, Recorder, RecorderHandle, RecorderSettings, Server, ServerSettings, SessionView,
-    TurnView, UserId,
+    Trainer, TurnView, UserId,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -33,6 +33,19 @@ impl House {
     }
 
     pub(super) async fn with(policy: Arc<Scripted>, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        Self::built(policy, change, None).await
+    }
+
+    /// One with somebody who learns.
+    pub(super) async fn learning(policy: Arc<Scripted>, trainer: Arc<dyn Trainer>) -> Self {
+        Self::built(policy, |_| {}, Some(trainer)).await
+    }
+
+    async fn built(
+        policy: Arc<Scripted>,
+        change: impl FnOnce(&mut ServerSettings),
+        trainer: Option<Arc<dyn Trainer>>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::open(RecorderSettings::new(folder.path().join("ledger.sqlite"))).unwrap();
         let record = recorder.handle();
@@ -42,7 +55,11 @@ impl House {
         let mut settings = ServerSettings::default();
         change(&mut settings);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::new(listener, settings, keys, Arc::clone(&policy) as _, record.clone()).unwrap();
+        let mut server =
+            Server::new(listener, settings, keys, Arc::clone(&policy) as _, record.clone()).unwrap();
+        if let Some(trainer) = trainer {
+            server = server.with_trainer(trainer);
+        }
         let address = server.address().unwrap();
         let (end, ended) = oneshot::channel();
         let running = tokio::spawn(server.run(async {
