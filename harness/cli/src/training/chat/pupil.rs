@@ -279,6 +279,11 @@ impl Pupil {
         Ok(Learned { left_out, fate: Fate::Accepted { version, checkpoint }, metrics, collapse })
     }
 
+    /// Somebody has seen the signs of a collapse, and wants it to go on: what is seen from now on counts.
+    pub(super) fn watch_anew(&mut self) {
+        self.guard = CollapseGuard::new(COLLAPSE);
+    }
+
     /// Makes its version answer.
     ///
     /// # Errors

@@ -309,9 +309,12 @@ impl Room {
             Command::Pause => self.shared.change(&name, |standing| {
                 standing.paused.get_or_insert_with(|| "somebody asked for it".to_owned());
             }),
-            Command::Resume => self.shared.change(&name, |standing| {
-                (standing.paused, standing.rejected_in_a_row) = (None, 0);
-            }),
+            Command::Resume => {
+                self.pupils.get_mut(&name).into_iter().for_each(Pupil::watch_anew);
+                self.shared.change(&name, |standing| {
+                    (standing.paused, standing.rejected_in_a_row) = (None, 0);
+                });
+            }
             Command::Train => {
                 let waiting = self.runtime.block_on(self.shared.recorder.waiting());
                 let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;

@@ -9,15 +9,21 @@ use super::html::{Html, beginning, counted};
 use crate::ledger::Figures;
 
 /// Names of figures, in the order of their curves: what they are, and their unit.
-const KNOWN: [(&str, &str, &str); 8] = [
+const KNOWN: [(&str, &str, &str); 14] = [
     ("reward_mean", "Reward, on average", "reward"),
     ("samples", "Samples of an update", "samples"),
     ("kl", "KL from the policy before", "nats"),
+    ("drift", "KL from the first policy", "nats"),
     ("loss", "Loss", "nats"),
     ("entropy", "Entropy", "nats"),
     ("reply_tokens", "Length of replies", "tokens"),
     ("update_seconds", "Time of an update", "seconds"),
     ("trained_tokens", "Tokens that were trained", "tokens"),
+    ("hinted", "Samples with a hint", "samples"),
+    ("hints_too_long", "Hints that were too long", "hints"),
+    ("grad_norm", "Norm of the gradient", "norm"),
+    ("outcome_rms", "What rewards add, RMS", "advantage"),
+    ("teacher_rms", "What the teacher adds, RMS", "advantage"),
 ];
 /// Curves of an adapter at most: whoever learns may write down what they like.
 const MOST: usize = 16;
