@@ -323,6 +323,81 @@ fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
     assert_eq!(listed, trained.into_keys().collect::<Vec<_>>());
 }
 
+#[test]
+fn time_begins_an_update_and_the_first_policy_is_not_left_far_behind() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 100\ntrain_every_secs: 1\nlearning_rate: 0.002\n\
+                gate: { max_drift: 0.0000001 }\n";
+    let served = start(&place, &model, chat);
+    let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
+    thumb(&served, turn, "up");
+    let now = until(&served, |now| now["last"].is_string());
+    let last = now["last"].as_str().unwrap();
+    assert!(last.contains("from the policy that learning began with"), "{last}");
+    assert_eq!((&now["version"], &now["waiting"], &now["paused"]), (&json!(0), &json!(0), &Value::Null));
+    let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
+    assert_eq!(
+        (&turn["samples"][0]["state"], &turn["updates"][0]["state"]),
+        (&json!("rejected"), &json!("rejected"))
+    );
+    assert_eq!(turn["updates"][0]["reasons"].as_array().unwrap().len(), 1, "{turn:#}");
+}
+
+#[test]
+fn pausing_waits_and_what_a_version_that_was_given_up_has_said_is_not_learned() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let served = start(&place, &model, BINARY);
+    let post = |path: &str, body: &Value| {
+        let (status, answer) = ask(&served, "POST", path, body);
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let say = |seed: u64| say(&served, "Ring the bell, Ada.", seed).0;
+    for seed in 0..4 {
+        thumb(&served, say(seed), "up");
+    }
+    until(&served, |now| now["version"] == 1);
+    assert!(post("/v1/policy/pause", &Value::Null)["paused"].is_string());
+    // Version 1 says these; version 0 comes back before they are learned from.
+    for seed in 4..8 {
+        thumb(&served, say(seed), "up");
+    }
+    let waiting = until(&served, |now| now["waiting"] == 4);
+    assert_eq!(waiting["version"], 1);
+    assert_eq!(post("/v1/policy/rollback", &json!({"version": 0}))["version"], 2);
+    post("/v1/policy/resume", &Value::Null);
+    let now = until(&served, |now| {
+        now["waiting"] == 0 && now["last"].as_str().unwrap().contains("nothing to learn")
+    });
+    assert_eq!(now["version"], 2, "{now:#}");
+    let (_, turn) = ask(&served, "GET", "/v1/turns/5", &Value::Null);
+    let sample = &turn["samples"][0];
+    assert_eq!(
+        (&sample["state"], &sample["reason"]),
+        (&json!("dropped"), &json!("version 1, which was given up, has sampled it"))
+    );
+    let (status, again) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 2}));
+    assert_eq!((status, &again["error"]["code"]), (409, &json!("not_possible_now")));
+}
+
+#[test]
+fn adapters_of_another_policy_answer_nobody() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let served = start(&place, &model, BINARY);
+    let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
+    thumb(&served, turn, "up");
+    until(&served, |now| now["waiting"] == 1);
+    let (status, trained) = ask(&served, "POST", "/v1/policy/train", &Value::Null);
+    assert_eq!((status, &trained["version"]), (200, &json!(1)), "{trained}");
+    served.ends();
+    let other = checkpoint(&place, "bells", 0).join("model");
+    let said = place.clawrl(&["serve", other.to_str().unwrap(), "--listen", "127.0.0.1:0"]).ends(2);
+    assert!(said.err.contains("user-me is of another policy") && said.err.contains("--data"), "{}", said.err);
+}
+
 /// Streams at a time.
 const STREAMS: u64 = 256;
 
