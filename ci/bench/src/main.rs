@@ -15,6 +15,7 @@ use clap::{Parser, Subcommand};
 
 mod caches;
 mod census;
+mod chat_learning;
 mod cpu;
 mod gui;
 mod live_shells;
@@ -60,6 +61,8 @@ enum Area {
     Suite(suites::Arguments),
     /// A step and a reset of a software engineering environment in a container, against `docker exec` and `docker run`.
     Swe(swe::Arguments),
+    /// Time between two pieces of an answer of `clawrl serve` while it learns from chat, against the same without.
+    ChatLearning(chat_learning::Arguments),
     /// A click in a browser and what the page shows then, against bare WebDriver and BrowserGym.
     Gui(gui::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
@@ -85,6 +88,9 @@ fn main() -> ExitCode {
         }
         Area::Suite(arguments) => {
             suites::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::ChatLearning(arguments) => {
+            chat_learning::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
         Area::Gui(arguments) => gui::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::Swe(arguments) => swe::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
