@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 mod caches;
 mod census;
 mod cpu;
+mod gateway;
 mod gui;
 mod live_shells;
 mod objectives;
@@ -60,6 +61,11 @@ enum Area {
     Suite(suites::Arguments),
     /// A step and a reset of a software engineering environment in a container, against `docker exec` and `docker run`.
     Swe(swe::Arguments),
+    /// CPU and time that the gateway adds to a request, with its record on a disk, against the same policy behind a bare server.
+    Gateway(gateway::Arguments),
+    /// A side of `gateway`, which that starts.
+    #[command(hide = true)]
+    GatewaySide(gateway::serving::Arguments),
     /// A click in a browser and what the page shows then, against bare WebDriver and BrowserGym.
     Gui(gui::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
@@ -86,6 +92,17 @@ fn main() -> ExitCode {
         Area::Suite(arguments) => {
             suites::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
+        Area::Gateway(arguments) => {
+            gateway::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::GatewaySide(arguments) => match gateway::serving::serve(arguments) {
+            // Its lines are for whoever started it.
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(failure) => {
+                let failure: Box<dyn Error> = failure;
+                Err(failure)
+            }
+        },
         Area::Gui(arguments) => gui::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::Swe(arguments) => swe::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::TerminalStep(arguments) => {
