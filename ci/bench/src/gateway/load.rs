@@ -225,8 +225,9 @@ impl Stream {
     /// Sends a request and reads its answer. A connection on which that fails is not used again.
     async fn exchange(&mut self, body: Bytes) -> Result<Reading, Flaw> {
         let mut sender = match self.sender.take() {
-            Some(sender) => sender,
-            None => connect(self.asking.address).await?,
+            // A server may close what has rested for long.
+            Some(sender) if !sender.is_closed() => sender,
+            _ => connect(self.asking.address).await?,
         };
         let request = Request::post(PATH)
             .header(HOST, self.asking.address.to_string())

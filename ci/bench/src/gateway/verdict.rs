@@ -132,9 +132,10 @@ fn compared(case: Case<'_>) -> Vec<String> {
                 added.summary(),
                 verdict(added.median() <= ADDED_MS_AT_MOST)
             ),
-            Load::Full => {
-                format!("{what}: added p99 {} ms, of requests that wait for cores: no target", added.summary())
-            }
+            Load::Full => format!(
+                "{what}: added p99 {} ms, of requests that wait for cores: no target",
+                added.summary()
+            ),
         },
     ];
     let answers = case.compared(|ours, stub| ours.answer_bytes / stub.answer_bytes).median();
