@@ -175,7 +175,7 @@ fn disk(rows: &[Row]) -> String {
     rounds.dedup_by_key(|row| row.round);
     let of = |value: fn(&Row) -> f64| Sample::new(rounds.iter().map(|row| value(row)).collect()).summary();
     format!(
-        "an fsync of 4 KiB in the same folder, nothing else running: p50 {} ms, p99 {} ms",
+        "an fsync of 4 KiB in the same folder, before each round: p50 {} ms, p99 {} ms",
         of(|row| row.sync_ms.p50),
         of(|row| row.sync_ms.p99)
     )
