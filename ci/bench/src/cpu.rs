@@ -18,7 +18,8 @@ pub(crate) fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     (value, Cost { cpu: cpu_time().saturating_sub(cpu), wall: wall.elapsed() })
 }
 
-fn cpu_time() -> Duration {
+/// So far.
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))

@@ -17,6 +17,7 @@ mod caches;
 mod census;
 mod chat_learning;
 mod cpu;
+mod gateway;
 mod gui;
 mod live_shells;
 mod objectives;
@@ -63,6 +64,11 @@ enum Area {
     Swe(swe::Arguments),
     /// Time between two pieces of an answer of `clawrl serve` while it learns from chat, against the same without.
     ChatLearning(chat_learning::Arguments),
+    /// CPU and time that the gateway adds to a request, with its record on a disk, against the same policy behind a bare server.
+    Gateway(gateway::Arguments),
+    /// A side of `gateway`, which that starts.
+    #[command(hide = true)]
+    GatewaySide(gateway::serving::Arguments),
     /// A click in a browser and what the page shows then, against bare WebDriver and BrowserGym.
     Gui(gui::Arguments),
     /// One `echo` in a sandboxed shell, against a bare loop on a terminal, tmux, Harbor and SWE-ReX.
@@ -92,6 +98,17 @@ fn main() -> ExitCode {
         Area::ChatLearning(arguments) => {
             chat_learning::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
+        Area::Gateway(arguments) => {
+            gateway::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::GatewaySide(arguments) => match gateway::serving::serve(arguments) {
+            // Its lines are for whoever started it.
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(failure) => {
+                let failure: Box<dyn Error> = failure;
+                Err(failure)
+            }
+        },
         Area::Gui(arguments) => gui::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::Swe(arguments) => swe::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure }),
         Area::TerminalStep(arguments) => {

@@ -43,7 +43,7 @@ const EDGES: &[(&str, Users)] = &[
     ("record", Users::These(&["report", "cli", "bench"])),
     ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["cli"])),
-    ("gateway", Users::These(&["cli"])),
+    ("gateway", Users::These(&["cli", "bench"])),
     ("terminal", Users::These(&["swe", "container", "cli", "bench"])),
     ("toolcall", Users::These(&["cli", "bench"])),
     ("custom", Users::These(&["cli"])),

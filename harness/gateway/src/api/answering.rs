@@ -6,6 +6,7 @@
 //!
 //! Cancellation: the task ends soon after its listener is gone; nothing else may drop it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::BoxStream;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::choice::{Choice, Tokens};
 use super::error::ApiError;
@@ -28,6 +30,8 @@ use crate::{AnswerPart, Ask, BackendError, Begun, Piece, RequestId, Sampling, Us
 
 /// Pieces that wait for a client which reads slower than the policy writes. A client this far behind makes its own answer wait.
 pub(super) const STREAM_PIECES: usize = 256;
+/// Room for the event of a piece that is a word.
+const EVENT_BYTES: usize = 256;
 
 /// What is to be answered.
 pub(super) struct Answering {
@@ -111,7 +115,7 @@ impl Answering {
         }
         // Who does not wait for the beginning has gone, which is noticed below.
         let _ = begun.send(Ok(()));
-        let mut stream = Stream { events, stall: self.gateway.settings.stall, quiet_since: Instant::now() };
+        let mut stream = Stream::new(events, self.gateway.settings.stall);
         let result = match soon {
             Some(Ok(begun)) => self.stream(begun, &mut stream).await,
             _ => match self.hold_open(&mut stream, beginning.as_mut()).await {
@@ -131,9 +135,7 @@ impl Answering {
     async fn hold_open(
         &self,
         stream: &mut Stream,
-        mut beginning: std::pin::Pin<
-            &mut impl Future<Output = Result<(Vec<Choice>, Vec<(usize, Pieces)>), ApiError>>,
-        >,
+        mut beginning: Pin<&mut impl Future<Output = Result<(Vec<Choice>, Vec<(usize, Pieces)>), ApiError>>>,
     ) -> Result<(Vec<Choice>, Vec<(usize, Pieces)>), Broken> {
         loop {
             tokio::select! {
@@ -157,6 +159,7 @@ impl Answering {
         let mut first = None;
         loop {
             let came = tokio::select! {
+                biased;
                 came = next(&mut pieces) => came,
                 kept = stream.keep_alive(keep_alive) => {
                     kept?;
@@ -302,9 +305,16 @@ struct Stream {
     events: mpsc::Sender<Bytes>,
     stall: Duration,
     quiet_since: Instant,
+    /// Ends when a comment may be due, or before: a timer for each piece would cost more than the piece.
+    quiet: Pin<Box<Sleep>>,
 }
 
 impl Stream {
+    fn new(events: mpsc::Sender<Bytes>, stall: Duration) -> Self {
+        let now = Instant::now();
+        Self { events, stall, quiet_since: now, quiet: Box::pin(sleep_until(now)) }
+    }
+
     async fn send(&mut self, event: Bytes) -> Result<(), Broken> {
         match timeout(self.stall, self.events.send(event)).await {
             Ok(Ok(())) => {
@@ -318,9 +328,16 @@ impl Stream {
 
     /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone.
     async fn keep_alive(&mut self, every: Duration) -> Result<(), Broken> {
-        tokio::select! {
-            () = sleep_until(self.quiet_since + every) => {}
-            () = self.events.closed() => return Err(Broken::Gone("the client went away")),
+        loop {
+            tokio::select! {
+                () = &mut self.quiet => {}
+                () = self.events.closed() => return Err(Broken::Gone("the client went away")),
+            }
+            let due = self.quiet_since + every;
+            if due <= Instant::now() {
+                break;
+            }
+            self.quiet.as_mut().reset(due);
         }
         self.send(Bytes::from_static(b": keepalive\n\n")).await
     }
@@ -352,8 +369,13 @@ async fn next(pieces: &mut Vec<(usize, Pieces)>) -> Option<(usize, Result<Piece,
     .await
 }
 
-fn event(json: &Value) -> Bytes {
-    Bytes::from(format!("data: {json}\n\n"))
+fn event(json: &impl Serialize) -> Bytes {
+    let mut event = Vec::with_capacity(EVENT_BYTES);
+    event.extend_from_slice(b"data: ");
+    // Texts and numbers always are JSON, and a vector takes all.
+    let _ = serde_json::to_writer(&mut event, json);
+    event.extend_from_slice(b"\n\n");
+    Bytes::from(event)
 }
 
 /// The prompt counts once.

@@ -4,6 +4,7 @@
 //!
 //! Source: the reference of OpenAI's API. Deviation: `reasoning_content`, as by DeepSeek and vLLM.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::choice::Choice;
@@ -23,37 +24,71 @@ pub(super) struct Shape {
     pub(super) include_usage: bool,
 }
 
+/// A piece of a stream, written from where its parts lie: there is one for each token, so no tree of values is made of it. Names are in
+/// the order of those that are.
+#[derive(Debug, Serialize)]
+pub(super) struct Chunk<'a> {
+    choices: [ChunkChoice<'a>; 1],
+    created: i64,
+    id: &'a str,
+    model: &'a str,
+    object: &'static str,
+    system_fingerprint: Option<&'a str>,
+    /// Null before the chunk that has it, where one will.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ChunkChoice<'a> {
+    Chat { delta: Delta<'a>, finish_reason: Option<&'a str>, index: usize, logprobs: Value },
+    Text { finish_reason: Option<&'a str>, index: usize, logprobs: Value, text: &'a str },
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Delta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[Value; 1]>,
+}
+
 impl Shape {
     /// The first chunk of a choice; texts have none.
-    pub(super) fn opening(&self, choice: usize) -> Option<Value> {
-        let delta = json!({"role": "assistant", "content": ""});
-        (self.form == Form::Chat).then(|| self.chunk(self.delta(choice, delta, Value::Null, Value::Null)))
+    pub(super) fn opening(&self, choice: usize) -> Option<Chunk<'_>> {
+        let delta = Delta { content: Some(""), role: Some("assistant"), ..Delta::default() };
+        (self.form == Form::Chat).then(|| self.chunk(choice, delta, None, Value::Null))
     }
 
     /// A piece of a choice; nothing where the form has no place for it.
-    pub(super) fn piece(
-        &self,
+    pub(super) fn piece<'a>(
+        &'a self,
         choice: usize,
-        part: &AnswerPart,
+        part: &'a AnswerPart,
         call: Option<(usize, &ReplyCall)>,
         logprobs: Value,
-    ) -> Value {
+    ) -> Chunk<'a> {
         let delta = match (part, call) {
-            (AnswerPart::Reasoning(text), _) => json!({"reasoning_content": text}),
+            (AnswerPart::Reasoning(text), _) => Delta { reasoning_content: Some(text), ..Delta::default() },
             (AnswerPart::Call { .. }, Some((index, call))) => {
                 let mut call = call_json(call);
                 call["index"] = index.into();
-                json!({"tool_calls": [call]})
+                Delta { tool_calls: Some([call]), ..Delta::default() }
             }
-            (AnswerPart::Text(text), _) => json!({"content": text}),
-            (AnswerPart::Call { .. }, None) => json!({}),
+            (AnswerPart::Text(text), _) => Delta { content: Some(text), ..Delta::default() },
+            (AnswerPart::Call { .. }, None) => Delta::default(),
         };
-        self.chunk(self.delta(choice, delta, logprobs, Value::Null))
+        self.chunk(choice, delta, None, logprobs)
     }
 
     /// The last chunk of a choice, with log-probabilities of tokens that said nothing any more.
-    pub(super) fn finish(&self, choice: usize, reason: &str, logprobs: Value) -> Value {
-        self.chunk(self.delta(choice, json!({}), logprobs, reason.into()))
+    pub(super) fn finish<'a>(&'a self, choice: usize, reason: &'a str, logprobs: Value) -> Chunk<'a> {
+        self.chunk(choice, Delta::default(), Some(reason), logprobs)
     }
 
     /// The chunk behind the last one.
@@ -114,32 +149,39 @@ impl Shape {
         json!({"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason})
     }
 
-    fn delta(&self, index: usize, delta: Value, logprobs: Value, finish_reason: Value) -> Value {
-        match self.form {
-            Form::Chat => {
-                json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason})
-            }
+    fn chunk<'a>(
+        &'a self,
+        index: usize,
+        delta: Delta<'a>,
+        finish_reason: Option<&'a str>,
+        logprobs: Value,
+    ) -> Chunk<'a> {
+        let choice = match self.form {
+            Form::Chat => ChunkChoice::Chat { delta, finish_reason, index, logprobs },
             Form::Text => {
-                let text = delta["content"].as_str().unwrap_or_default();
-                json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason})
+                let text = delta.content.unwrap_or_default();
+                ChunkChoice::Text { finish_reason, index, logprobs, text }
             }
+        };
+        Chunk {
+            choices: [choice],
+            created: self.created,
+            id: &self.id,
+            model: &self.model,
+            object: self.object("chat.completion.chunk"),
+            system_fingerprint: self.fingerprint.as_deref(),
+            usage: self.include_usage.then_some(Value::Null),
         }
     }
 
-    fn chunk(&self, choice: Value) -> Value {
-        let mut chunk = self.envelope("chat.completion.chunk");
-        chunk.insert("choices".to_owned(), json!([choice]));
-        if self.include_usage {
-            chunk.insert("usage".to_owned(), Value::Null);
-        }
-        Value::Object(chunk)
+    fn object(&self, of_chat: &'static str) -> &'static str {
+        if self.form == Form::Text { "text_completion" } else { of_chat }
     }
 
-    fn envelope(&self, object: &str) -> Map<String, Value> {
-        let object = if self.form == Form::Text { "text_completion" } else { object };
+    fn envelope(&self, object: &'static str) -> Map<String, Value> {
         let fields = [
             ("id", self.id.as_str().into()),
-            ("object", object.into()),
+            ("object", self.object(object).into()),
             ("created", self.created.into()),
             ("model", self.model.as_str().into()),
             ("system_fingerprint", self.fingerprint.clone().into()),
@@ -156,4 +198,69 @@ fn call_json(call: &ReplyCall) -> Value {
 fn usage_json(usage: Usage) -> Value {
     let Usage { prompt, completion } = usage;
     json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is sent of `piece`, in this form.
+    fn check(form: Form, include_usage: bool, piece: fn(&Shape) -> Chunk<'_>, expected: &str) {
+        let shape = Shape {
+            form,
+            id: "x-1".to_owned(),
+            created: 7,
+            model: "policy".to_owned(),
+            fingerprint: Some("v2".to_owned()),
+            include_usage,
+        };
+        assert_eq!(serde_json::to_string(&piece(&shape)).unwrap(), expected);
+    }
+
+    #[test]
+    fn i1_chunks_have_what_clients_look_at() {
+        check(
+            Form::Chat,
+            false,
+            |shape| shape.opening(0).unwrap(),
+            r#"{"choices":[{"delta":{"content":"","role":"assistant"},"finish_reason":null,"index":0,"logprobs":null}],"created":7,"id":"x-1","model":"policy","object":"chat.completion.chunk","system_fingerprint":"v2"}"#,
+        );
+        check(
+            Form::Chat,
+            true,
+            |shape| shape.finish(1, "stop", Value::Null),
+            r#"{"choices":[{"delta":{},"finish_reason":"stop","index":1,"logprobs":null}],"created":7,"id":"x-1","model":"policy","object":"chat.completion.chunk","system_fingerprint":"v2","usage":null}"#,
+        );
+        check(
+            Form::Text,
+            false,
+            |shape| shape.finish(0, "length", json!({"tokens": []})),
+            r#"{"choices":[{"finish_reason":"length","index":0,"logprobs":{"tokens":[]},"text":""}],"created":7,"id":"x-1","model":"policy","object":"text_completion","system_fingerprint":"v2"}"#,
+        );
+    }
+
+    #[test]
+    fn parts_have_their_places() {
+        let shape = Shape {
+            form: Form::Chat,
+            id: String::new(),
+            created: 0,
+            model: String::new(),
+            fingerprint: None,
+            include_usage: false,
+        };
+        let delta = |part: AnswerPart, call: Option<(usize, &ReplyCall)>| {
+            let chunk = serde_json::to_value(shape.piece(0, &part, call, Value::Null)).unwrap();
+            chunk["choices"][0]["delta"].clone()
+        };
+        assert_eq!(delta(AnswerPart::Text("a\"".to_owned()), None), json!({"content": "a\""}));
+        assert_eq!(delta(AnswerPart::Reasoning("b".to_owned()), None), json!({"reasoning_content": "b"}));
+        let part = AnswerPart::Call { name: "ls".to_owned(), arguments: "{}".to_owned() };
+        let call = ReplyCall { id: "call1".to_owned(), name: "ls".to_owned(), arguments: "{}".to_owned() };
+        let function = json!({"name": "ls", "arguments": "{}"});
+        assert_eq!(
+            delta(part, Some((3, &call))),
+            json!({"tool_calls": [{"id": "call1", "type": "function", "function": function, "index": 3}]})
+        );
+    }
 }

@@ -3,6 +3,10 @@
 //! Ids are compressed: their upper bytes are nearly always nothing, and 60% is left. Log-probabilities are not: their bits are
 //! noise, and 91% would be. Measured by `examples/ledger_rate.rs`, on ids and log-probabilities that it makes up.
 
+use std::cell::RefCell;
+
+use zstd::bulk::Compressor;
+
 use crate::LedgerError;
 
 /// The fastest of the usual ones: everybody waits for who compresses.
@@ -10,8 +14,19 @@ const LEVEL: i32 = 1;
 /// More than any body that was ever let in: what a broken file claims to hold is not trusted.
 const MAX_BYTES: usize = 1 << 30;
 
+thread_local! {
+    /// Made at the first use of a thread: to make one costs more than to compress a short body.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
 pub(crate) fn compress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
-    zstd::bulk::compress(bytes, LEVEL).map_err(broken)
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => compressor,
+            None => kept.insert(Compressor::new(LEVEL).map_err(broken)?),
+        };
+        compressor.compress(bytes).map_err(broken)
+    })
 }
 
 pub(crate) fn decompress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {

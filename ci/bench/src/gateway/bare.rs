@@ -1,0 +1,162 @@
+//! The peer: the policy behind hyper alone.
+//!
+//! As much as a server that streams can do without: it reads a body, takes it as JSON, and sends a chunk for each word as it comes.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::unfold;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::stub::{Answer, MODEL, Stub};
+
+/// As the gateway has it.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A chunk in OpenAI's shape, with the gateway's fields.
+#[derive(Debug, Serialize)]
+struct Chunk<'a> {
+    choices: [Choice<'a>; 1],
+    created: u64,
+    id: &'a str,
+    model: &'static str,
+    object: &'static str,
+    system_fingerprint: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Choice<'a> {
+    delta: Delta<'a>,
+    finish_reason: Option<&'static str>,
+    index: u32,
+    logprobs: Option<Value>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Delta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+}
+
+/// What all chunks of an answer have in common.
+struct Head {
+    id: String,
+    created: u64,
+}
+
+/// Where a stream is.
+enum Place {
+    Opening,
+    Words,
+    Finish,
+    Done,
+    End,
+}
+
+/// Serves until it is dropped, and all of its connections with it.
+pub(super) async fn serve(listener: TcpListener, stub: Arc<Stub>) -> io::Result<Infallible> {
+    let count = Arc::new(AtomicU64::new(0));
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted?.0,
+        };
+        let _ = stream.set_nodelay(true);
+        let (stub, count) = (Arc::clone(&stub), Arc::clone(&count));
+        let service = service_fn(move |request| {
+            let (stub, count) = (Arc::clone(&stub), Arc::clone(&count));
+            async move { Ok::<_, Infallible>(answer(request, &stub, &count).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .serve_connection(TokioIo::new(stream), service);
+        connections.spawn(async move {
+            // A connection that breaks is its client's affair.
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>, stub: &Arc<Stub>, count: &AtomicU64) -> Response<Body> {
+    let is_json = match request.into_body().collect().await {
+        Ok(body) => serde_json::from_slice::<Value>(&body.to_bytes()).is_ok(),
+        Err(_) => false,
+    };
+    if !is_json {
+        let mut response = Response::new(Full::new(Bytes::from_static(b"no JSON")).boxed_unsync());
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        return response;
+    }
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let head = Head { id: format!("chatcmpl-{}", 1 + count.fetch_add(1, Ordering::Relaxed)), created };
+    let chunks = unfold((Place::Opening, stub.answer(), head), |(mut place, mut answer, head)| async move {
+        let chunk = next(&mut place, &mut answer, &head).await?;
+        Some((Ok::<_, Infallible>(Frame::data(chunk)), (place, answer, head)))
+    });
+    let mut response = Response::new(StreamBody::new(chunks).boxed_unsync());
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// The next event of a stream.
+async fn next(place: &mut Place, answer: &mut Answer, head: &Head) -> Option<Bytes> {
+    if matches!(place, Place::Words) {
+        if let Some(word) = answer.next().await {
+            return Some(event(head, Delta { content: Some(word.text), role: None }, None));
+        }
+        *place = Place::Finish;
+    }
+    match place {
+        Place::Opening => {
+            *place = Place::Words;
+            Some(event(head, Delta { content: Some(""), role: Some("assistant") }, None))
+        }
+        Place::Words | Place::Finish => {
+            *place = Place::Done;
+            Some(event(head, Delta::default(), Some("stop")))
+        }
+        Place::Done => {
+            *place = Place::End;
+            Some(Bytes::from_static(b"data: [DONE]\n\n"))
+        }
+        Place::End => None,
+    }
+}
+
+fn event(head: &Head, delta: Delta<'_>, finish_reason: Option<&'static str>) -> Bytes {
+    let chunk = Chunk {
+        choices: [Choice { delta, finish_reason, index: 0, logprobs: None }],
+        created: head.created,
+        id: &head.id,
+        model: MODEL,
+        object: "chat.completion.chunk",
+        system_fingerprint: "v1",
+    };
+    let mut bytes = Vec::with_capacity(256);
+    bytes.extend_from_slice(b"data: ");
+    // Strings and numbers always are JSON.
+    let _ = serde_json::to_writer(&mut bytes, &chunk);
+    bytes.extend_from_slice(b"\n\n");
+    Bytes::from(bytes)
+}
