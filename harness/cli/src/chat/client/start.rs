@@ -76,8 +76,17 @@ async fn begin(
         screen.note(&format!("`{model}` at {url}, session {session}\n/help lists the commands, Ctrl-D ends"));
     }
     let conversation = Conversation::new(session, arguments.system.clone());
-    let talk =
-        Talk { server, models, model, conversation, screen, signals, is_interactive, has_failed: false };
+    let talk = Talk {
+        server,
+        models,
+        model,
+        conversation,
+        screen,
+        signals,
+        is_interactive,
+        has_failed: false,
+        answered: None,
+    };
     match &arguments.message {
         Some(message) => talk.once(message.clone()).await,
         None => talk.lines(Lines::begin().map_err(|error| unprepared(&error))?).await,

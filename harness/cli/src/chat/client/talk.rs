@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clawrl_remote::{ApiAnswer, ApiError, ApiEvent};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answer::Answer;
 use super::conversation::{Conversation, Question};
@@ -20,6 +20,9 @@ use crate::failure::Failure;
 /// How long the server may take to close a session.
 const CLOSING: Duration = Duration::from_secs(5);
 
+/// A Ctrl-C that comes so soon behind an answer was meant to cut it.
+const LATE: Duration = Duration::from_millis(500);
+
 /// A conversation under way.
 #[derive(Debug)]
 pub(super) struct Talk {
@@ -34,6 +37,8 @@ pub(super) struct Talk {
     pub(super) is_interactive: bool,
     /// Something that was asked for was not done.
     pub(super) has_failed: bool,
+    /// When the last answer came to its end, if it is whole.
+    pub(super) answered: Option<Instant>,
 }
 
 /// What comes next.
@@ -98,6 +103,11 @@ impl Talk {
                 self.screen.end_prompt();
                 return Ok(Next::End(self.exit()));
             }
+            Err(Heard::Interrupt) if self.is_late(Instant::now()) => {
+                self.screen.end_prompt();
+                self.screen.note("the answer had come to its end; Ctrl-C again ends the conversation");
+                return Ok(Next::GoOn);
+            }
             Err(heard) => {
                 self.screen.end_prompt();
                 return Ok(Next::End(self.exit_of(heard)));
@@ -120,6 +130,7 @@ impl Talk {
     /// # Errors
     /// As of [`Self::once`].
     pub(super) async fn answer(&mut self, question: Question) -> Result<Next, Failure> {
+        self.answered = None;
         let messages = self.conversation.asked(&question);
         let session = self.conversation.session();
         let mut answer = Answer::default();
@@ -131,13 +142,14 @@ impl Talk {
         let why = match asked {
             Ok(()) => {
                 self.conversation.answered(question, &answer);
+                self.answered = Some(Instant::now());
                 self.screen.json(&answer, self.conversation.session())?;
                 if let Some(note) = remark(&answer) {
                     self.screen.note(note);
                 }
                 return Ok(self.unless_unread());
             }
-            Err(Cut::Unread) => return Ok(Next::End(Exit::Success)),
+            Err(Cut::Unread) => return Ok(Next::End(self.exit())),
             Err(Cut::Unwritten(failure)) => return Err(failure),
             Err(Cut::Heard(Heard::Interrupt)) if self.is_interactive => {
                 self.conversation.failed(question);
@@ -198,8 +210,14 @@ impl Talk {
         if heard == Heard::Interrupt && self.is_interactive { Exit::Success } else { Exit::Interrupted }
     }
 
+    /// Whether a Ctrl-C of now was meant for the last answer; one alone can be.
+    fn is_late(&mut self, now: Instant) -> bool {
+        let answered = self.answered.take();
+        self.is_interactive && is_late(answered, now)
+    }
+
     fn unless_unread(&self) -> Next {
-        if self.screen.has_reader() { Next::GoOn } else { Next::End(Exit::Success) }
+        if self.screen.has_reader() { Next::GoOn } else { Next::End(self.exit()) }
     }
 }
 
@@ -242,6 +260,11 @@ fn whole_if(is_whole: bool, message: &str) -> Result<(), Cut> {
     if is_whole { Ok(()) } else { Err(Cut::Trouble(error())) }
 }
 
+/// Whether something that came now was meant for an answer that ended then.
+fn is_late(answered: Option<Instant>, now: Instant) -> bool {
+    answered.is_some_and(|then| now.duration_since(then) < LATE)
+}
+
 /// What a person has to know of an answer that does not show.
 fn remark(answer: &Answer) -> Option<&'static str> {
     match answer.finish.as_deref() {
@@ -250,5 +273,40 @@ fn remark(answer: &Answer) -> Option<&'static str> {
         _ if !answer.calls.is_empty() => Some("this client has no tools: the call was not run"),
         _ if answer.text.trim().is_empty() => Some("the answer is empty"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_soon_behind_an_answer_was_meant_for_it() {
+        let then = Instant::now();
+        let check = |answered, millis, expected| {
+            assert_eq!(is_late(answered, then + Duration::from_millis(millis)), expected, "{millis}");
+        };
+        check(Some(then), 0, true);
+        check(Some(then), 499, true);
+        check(Some(then), 500, false);
+        check(None, 0, false);
+    }
+
+    #[test]
+    fn what_does_not_show_is_remarked() {
+        let check = |message: serde_json::Value, finish: &str, expected: Option<&str>| {
+            let mut answer = Answer::default();
+            answer.take(&json!({"choices": [{"message": message, "finish_reason": finish}]}));
+            let found = remark(&answer);
+            assert_eq!(found.is_some(), expected.is_some(), "{message} {finish}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
+        };
+        check(json!({"content": "a"}), "stop", None);
+        check(json!({"content": "a"}), "length", Some("limit of tokens"));
+        check(json!({"content": " "}), "stop", Some("empty"));
+        check(json!({"content": ""}), "content_filter", Some("filter"));
+        check(json!({"tool_calls": [{"id": "a", "function": {"name": "f"}}]}), "tool_calls", Some("not run"));
     }
 }

@@ -155,6 +155,7 @@ fn a_signal_cuts_the_answer_and_ends() {
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(5));
         house.one_dropped();
+        house.only_session_ends();
         assert_eq!(house.asked().len(), 1);
         drop(stdin);
     }

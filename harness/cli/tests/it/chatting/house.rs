@@ -89,6 +89,15 @@ impl House {
         self.turns(&sessions[0])
     }
 
+    /// Waits until the only session has ended because it was asked to: it does so once no answer is waited for, and that an answer was cut
+    /// is recorded a moment after its client has gone.
+    pub(super) fn only_session_ends(&self) {
+        while self.sessions()[0].closed_ms.is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(self.sessions()[0].why.as_deref(), Some("endpoint"));
+    }
+
     /// Waits until an answer was dropped.
     pub(super) fn one_dropped(&self) {
         self.runtime.block_on(self.policy.dropped.acquire()).unwrap().forget();

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::Command;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -87,12 +87,16 @@ impl Person {
     }
 
     /// The code that it ends with; what it was sent stays in `seen`.
+    #[track_caller]
     pub(super) fn ended(&mut self) -> u32 {
-        let code = self.child.wait().unwrap().exit_code();
-        while let Ok(piece) = self.pieces.recv_timeout(PATIENCE) {
-            self.seen += &String::from_utf8_lossy(&piece);
+        loop {
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
+                // Whoever ends lets go of the terminal.
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap().exit_code(),
+                Err(RecvTimeoutError::Timeout) => panic!("it goes on:\n{}", self.seen),
+            }
         }
-        code
     }
 }
 

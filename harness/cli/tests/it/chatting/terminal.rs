@@ -38,6 +38,9 @@ fn ctrl_c_cuts_an_answer_and_at_the_prompt_it_ends() {
     let house = House::new();
     let mut person = Person::start(&house.command(&[]));
     person.sees("> ");
+    person.types("hi\n");
+    person.sees("You said hi after 0\r\n\r\n> ");
+    house.one_dropped();
     person.types("wait\n");
     person.sees("Hel");
     person.types(CTRL_C);
@@ -45,15 +48,31 @@ fn ctrl_c_cuts_an_answer_and_at_the_prompt_it_ends() {
     // The server has noticed, and the answer is in nothing that is asked later.
     house.one_dropped();
     person.types("/bad wrong way\n");
-    person.sees("noted as bad");
-    person.types("hi\n");
-    person.sees("You said hi after 0\r\n\r\n> ");
+    person.sees("noted as bad, with your words\r\n> ");
+    person.types("call\n");
+    person.sees("the call was not run\r\n\r\n> ");
+    person.types("wait\n");
+    person.sees("Hel");
+    person.types(CTRL_C);
+    person.sees("cut; /retry asks again\r\n\r\n> ");
     person.types(CTRL_C);
     assert_eq!(person.ended(), 0);
+    assert_eq!(house.asked()[2], ["hi", "You said hi after 0", "call"]);
+    house.only_session_ends();
     let turns = house.only_turns();
-    assert_eq!((turns.len(), turns[0].line.state.as_str()), (2, "unanswered"));
-    assert_eq!(turns[0].feedback[0].text.as_deref(), Some("wrong way"));
-    assert_eq!(house.sessions()[0].why.as_deref(), Some("endpoint"));
+    let states: Vec<&str> = turns.iter().map(|turn| turn.line.state.as_str()).collect();
+    assert_eq!(states, ["answered", "unanswered", "answered", "unanswered"]);
+    assert_eq!(turns[1].feedback[0].text.as_deref(), Some("wrong way"));
+}
+
+#[test]
+fn ctrl_c_at_the_first_prompt_ends_what_has_not_begun() {
+    let house = House::new();
+    let mut person = Person::start(&house.command(&[]));
+    person.sees("> ");
+    person.types(CTRL_C);
+    assert_eq!(person.ended(), 0);
+    assert!(house.sessions().is_empty());
 }
 
 #[test]
