@@ -22,7 +22,7 @@ impl Talk {
     /// Standard output cannot be written, or the system gives no random numbers.
     pub(super) async fn obey(&mut self, command: Command) -> Result<Next, Failure> {
         match command {
-            Command::Good(text) => Ok(self.judge(Feedback { is_good: true, text }).await),
+            Command::Good => Ok(self.judge(Feedback { is_good: true, text: None }).await),
             Command::Bad(text) => Ok(self.judge(Feedback { is_good: false, text }).await),
             Command::Fix(text) => {
                 let text = Some(format!("{CORRECTION}{text}"));
@@ -55,12 +55,9 @@ impl Talk {
         };
         match self.signals.unless_heard(self.server.judge(answer, &feedback)).await {
             Ok(Ok(())) => {
-                self.screen.note(match (feedback.is_good, &feedback.text) {
-                    (true, None) => "noted as good",
-                    (false, None) => "noted as bad",
-                    (true, Some(_)) => "noted as good, with your words",
-                    (false, Some(_)) => "noted as bad, with your words",
-                });
+                let rating = if feedback.is_good { "good" } else { "bad" };
+                let words = if feedback.text.is_some() { ", with your words" } else { "" };
+                self.screen.note(&format!("noted as {rating}{words}"));
                 Next::GoOn
             }
             Ok(Err(error)) if is_missing(&error) && self.models.is_foreign => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The commands, with what they do.
 pub(super) const COMMANDS: [(&str, &str); 9] = [
-    ("/good [TEXT]", "the last answer is good"),
+    ("/good", "the last answer is good"),
     ("/bad [TEXT]", "the last answer is bad, and what is wrong with it"),
     ("/fix TEXT", "the last answer is bad, and what it should have been"),
     ("/retry", "asks the last message again, without its answer"),
@@ -31,7 +31,7 @@ pub(super) enum Input {
 /// What is wanted besides answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    Good(Option<String>),
+    Good,
     Bad(Option<String>),
     Fix(String),
     Retry,
@@ -55,7 +55,7 @@ pub(super) fn read(line: &str) -> Input {
     let (word, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let text = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let command = match (word, text) {
-        ("good", text) => Command::Good(text),
+        ("good", None) => Command::Good,
         ("bad", text) => Command::Bad(text),
         ("fix", Some(text)) => Command::Fix(text),
         ("model", name) => Command::Model(name),
@@ -73,6 +73,13 @@ pub(super) fn read(line: &str) -> Input {
         ("save", None) => {
             return Input::Wrong(
                 "`/save` needs a file that is not there yet, as in `/save chat.json`".to_owned(),
+            );
+        }
+        // The words of feedback are taken for what should have been known.
+        ("good", Some(_)) => {
+            return Input::Wrong(
+                "`/good` stands alone, and nothing was sent; `/bad TEXT` says what should be otherwise"
+                    .to_owned(),
             );
         }
         ("retry" | "new" | "help" | "quit", Some(_)) => {
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn commands() {
         let is = |line, command| check(line, Input::Command(command));
-        is("/good", Command::Good(None));
+        is("/good", Command::Good);
         is(" /bad  too long ", Command::Bad(Some("too long".to_owned())));
         is("/fix\tCanberra", Command::Fix("Canberra".to_owned()));
         is("/model", Command::Model(None));
@@ -141,7 +148,8 @@ mod tests {
         wrong("/god", "there is no command `/god`");
         wrong("/", "`/quit`");
         wrong("/srv/data is full", "`//srv/data` sends `/srv/data`");
-        wrong("/Good", "`/good [TEXT]`");
+        wrong("/Good", "`/good`");
+        wrong("/good and short", "`/good` stands alone");
         wrong("/fix", "needs a text");
         wrong("/save ", "needs a file");
         wrong("/quit now", "stands alone");

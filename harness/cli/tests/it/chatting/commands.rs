@@ -9,17 +9,10 @@ use super::house::House;
 #[test]
 fn feedback_arrives_and_is_never_said_to_the_model() {
     let house = House::new();
-    let said = house.chat(
-        &[],
-        "one\n/good\ntwo\n/bad too long\nthree\n/fix It is three.\n/bad\n/retry\n/good better\nfour\n",
-    );
+    let said = house
+        .chat(&[], "one\n/good\ntwo\n/bad too long\nthree\n/fix It is three.\n/bad\n/retry\n/good\nfour\n");
     let said = said.ends(0);
-    for told in [
-        "noted as good\n",
-        "noted as bad, with your words\n",
-        "noted as bad\n",
-        "noted as good, with your words\n",
-    ] {
+    for told in ["noted as good\n", "noted as bad, with your words\n", "noted as bad\n"] {
         assert!(said.err.contains(told), "{told}\n{}", said.err);
     }
     let turns = house.only_turns();
@@ -31,7 +24,7 @@ fn feedback_arrives_and_is_never_said_to_the_model() {
     let third = vec![
         (Some(-1), text("The answer should have been: It is three.")),
         (Some(-1), None),
-        (Some(1), text("better")),
+        (Some(1), None),
     ];
     assert_eq!(given, [vec![(Some(1), None)], vec![(Some(-1), text("too long"))], third, vec![]]);
     // The third message was asked twice, as one turn.
@@ -110,7 +103,7 @@ fn what_is_no_command_is_refused_and_what_begins_with_two_slashes_is_sent() {
     assert!(said.err.contains("`/fix` needs a text"), "{}", said.err);
     let help = said.err.split_once("as in `/fix It is Canberra.`\n").unwrap().1;
     insta::assert_snapshot!(help, @"
-    /good [TEXT]   the last answer is good
+    /good          the last answer is good
     /bad [TEXT]    the last answer is bad, and what is wrong with it
     /fix TEXT      the last answer is bad, and what it should have been
     /retry         asks the last message again, without its answer
