@@ -47,6 +47,8 @@ pub(crate) enum Variable {
     Home,
     /// The key of a remote policy, where none is named.
     Key(RemoteDialect),
+    /// The key of a server of chat.
+    ChatKey,
     /// A file of certificates.
     CertificateFile,
     /// Folders of certificates.
@@ -66,11 +68,12 @@ pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
         Self::Key(RemoteDialect::Anthropic),
+        Self::ChatKey,
         Self::CertificateFile,
         Self::CertificateFolders,
         Self::DockerHost,
@@ -115,6 +118,7 @@ impl Variable {
             Self::CacheHome => "XDG_CACHE_HOME",
             Self::Home => "HOME",
             Self::Key(dialect) => dialect.usual_key_env(),
+            Self::ChatKey => "CLAWRL_KEY",
             Self::CertificateFile => "SSL_CERT_FILE",
             Self::CertificateFolders => "SSL_CERT_DIR",
             Self::LibraryPath => "LD_LIBRARY_PATH",
@@ -177,6 +181,10 @@ impl Variable {
             Self::Key(RemoteDialect::Anthropic) => {
                 "Key of `--policy anthropic:MODEL`, and of policy files with `dialect: anthropic` that name no \
                  other variable. Never recorded."
+            }
+            Self::ChatKey => {
+                "Key of the server that `clawrl chat` talks to, where --key-file does not say. Default: for a server of this machine, \
+                 the key that `clawrl serve` made."
             }
             Self::CertificateFile => {
                 "File of the certificates that servers at https:// are trusted by, instead of the machine's."

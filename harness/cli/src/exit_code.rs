@@ -76,7 +76,8 @@ impl Exit {
                  that does not conform."
             }
             Self::Faulted => {
-                "The run ended, and something broke in some of its attempts. `run --resume RUN --retry-faulted`."
+                "The run ended, and something broke in some of its attempts. `run --resume RUN --retry-faulted`. For `chat` \
+                 without a terminal: a message has no whole answer, or a command failed."
             }
             Self::Interrupted => {
                 "Ctrl-C or a signal ended it early; slots are open. `run --resume RUN` goes on."

@@ -12,18 +12,28 @@ use serde::Serialize;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
+/// Turns brightness down and back, as terminals know it (ECMA-48, SGR).
+const DIM: &str = "\u{1b}[2m";
+const UNDIM: &str = "\u{1b}[22m";
+
 /// Writes text, with what would act on a terminal spelled out.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    write(&printable(text))
+    write(&printable(text)).map(drop)
 }
 
-fn write(text: &str) -> Result<(), Failure> {
+/// Writes a piece of a text that goes on, dimmed or not; false where its reader has gone away, who needs no more pieces.
+pub(crate) fn print_piece(text: &str, is_dim: bool) -> Result<bool, Failure> {
+    let text = printable(text);
+    if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(&text) }
+}
+
+/// False where its reader has gone away.
+fn write(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Results, format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(Exit::Results, format!("cannot write to standard output: {error}"))),
     }
 }
 
@@ -32,11 +42,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::new(Exit::Internal, format!("the answer cannot be written as JSON: {error}"))
     })?;
-    write(&(escaped(&text) + "\n"))
+    write(&(escaped(&text) + "\n")).map(drop)
 }
 
-/// Writes a value as one line of JSON.
-pub(crate) fn print_json_line(value: &serde_json::Value) -> Result<(), Failure> {
+/// Writes a value as one line of JSON; false where its reader has gone away.
+pub(crate) fn print_json_line(value: &serde_json::Value) -> Result<bool, Failure> {
     write(&(escaped(&value.to_string()) + "\n"))
 }
 

@@ -45,7 +45,8 @@ impl ResultsArguments {
     }
 }
 
-fn quoted(path: &std::path::Path) -> String {
+/// A path as a shell reads it.
+pub(crate) fn quoted(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

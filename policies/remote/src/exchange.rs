@@ -126,7 +126,7 @@ impl Server {
             let silence = self.silence(until);
             let response = self.send(Method::POST, route, body, &silence).await?;
             let kind = content_kind(response.headers());
-            let mut pieces = Pieces { body: response.into_body(), silence, read: 0 };
+            let mut pieces = Pieces::new(response.into_body(), silence);
             match kind {
                 ContentKind::Events => read_events(&mut pieces, &mut reader).await?,
                 ContentKind::Json => reader.complete(&pieces.text().await?)?,
@@ -153,7 +153,7 @@ impl Server {
             if let ContentKind::Other(kind) = kind {
                 return Err(url_wrong(&self.url(route), &format!("it answers with {kind}")));
             }
-            Ok((kind, Pieces { body: response.into_body(), silence, read: 0 }))
+            Ok((kind, Pieces::new(response.into_body(), silence)))
         };
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
@@ -163,7 +163,7 @@ impl Server {
         let answered = async {
             let silence = self.silence(until);
             let response = self.send(Method::GET, route, Bytes::new(), &silence).await?;
-            Pieces { body: response.into_body(), silence, read: 0 }.text().await
+            Pieces::new(response.into_body(), silence).text().await
         };
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
@@ -177,7 +177,7 @@ impl Server {
             if let ContentKind::Other(kind) = kind {
                 return Err(url_wrong(&self.url(route), &format!("it answers with {kind}")));
             }
-            Pieces { body: response.into_body(), silence, read: 0 }.text().await
+            Pieces::new(response.into_body(), silence).text().await
         };
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
@@ -208,23 +208,10 @@ impl Server {
         }
         let status = response.status();
         let retry_after = retry_after(response.headers(), Timestamp::now());
-        let body = self.beginning(response.into_body(), silence.end()).await;
+        let body = beginning(response.into_body(), silence.end()).await;
         let url = self.url(route);
         let refusal = Refusal { status, body: &body, url: &url, model: &self.model, retry_after };
         Err(trouble_of(&refusal, self.key.as_ref()))
-    }
-
-    /// As much of an error as is there and is bounded.
-    async fn beginning(&self, mut body: Incoming, silent_at: Instant) -> String {
-        let mut bytes = Vec::new();
-        let until = silent_at.max(Instant::now() + Duration::from_millis(100));
-        while bytes.len() < MAX_ERROR_BYTES
-            && let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await
-        {
-            bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
-        }
-        bytes.truncate(MAX_ERROR_BYTES);
-        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// I3.
@@ -235,6 +222,19 @@ impl Server {
     }
 }
 
+/// As much of an error as is there and is bounded.
+pub(crate) async fn beginning(mut body: Incoming, silent_at: Instant) -> String {
+    let mut bytes = Vec::new();
+    let until = silent_at.max(Instant::now() + Duration::from_millis(100));
+    while bytes.len() < MAX_ERROR_BYTES
+        && let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await
+    {
+        bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    bytes.truncate(MAX_ERROR_BYTES);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// What an answer is.
 pub(crate) enum ContentKind {
     Events,
@@ -242,7 +242,7 @@ pub(crate) enum ContentKind {
     Other(String),
 }
 
-fn content_kind(headers: &HeaderMap) -> ContentKind {
+pub(crate) fn content_kind(headers: &HeaderMap) -> ContentKind {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
@@ -264,6 +264,11 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// Of a request that has been sent.
+    pub(crate) fn new(body: Incoming, silence: Silence) -> Self {
+        Self { body, silence, read: 0 }
+    }
+
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
         // What comes without a pause lets no timer through.

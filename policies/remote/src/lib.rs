@@ -3,7 +3,8 @@
 //!
 //! A [`RemotePolicy`] is one HTTP client for all attempts of a run. A turn is a request: built by a dialect, sent when
 //! there is a place for it, read as it streams in, asked again where that can help. A [`RemoteScorer`] asks what a model finds of
-//! tokens that are there. A [`RemoteModel`] passes clients' requests on, and its answers as they come.
+//! tokens that are there. A [`RemoteModel`] passes clients' requests on, and its answers as they come. An
+//! [`ApiClient`] is a person's own client.
 //!
 //! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
 //! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
@@ -19,6 +20,7 @@
 
 mod anthropic_reply;
 mod anthropic_request;
+mod api_client;
 mod backoff;
 mod client;
 mod endpoint;
@@ -47,10 +49,12 @@ mod tokens;
 mod trouble;
 mod usage;
 
+pub use api_client::{ApiAnswer, ApiClient, ApiError, ApiEvent, ApiEvents};
 pub use openai_stream::{RemoteEnd, RemotePiece, Said};
 pub use passed_on::{Drawn, PassedOn};
 pub use policy::{RemoteError, RemotePolicy};
 pub use preflight::{PreflightError, preflight};
 pub use scorer::{RemoteScorer, ScoreError, Vocabulary};
 pub use secret::Secret;
+pub use strainer::Strainer;
 pub use stream::{RemoteModel, RemoteStream, StreamError};

@@ -38,7 +38,8 @@ impl Secret {
     }
 
     /// The text without the key.
-    pub(crate) fn strike<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    #[must_use]
+    pub fn strike<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.0.len() >= LEAST_STRUCK && text.contains(&self.0) {
             Cow::Owned(text.replace(&self.0, STRUCK))
         } else {

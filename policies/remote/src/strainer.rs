@@ -11,19 +11,21 @@ use crate::secret::Secret;
 
 /// Takes pieces, gives them without the key.
 #[derive(Debug, Default)]
-pub(crate) struct Strainer {
+pub struct Strainer {
     key: Option<Secret>,
     held: String,
     found: bool,
 }
 
 impl Strainer {
-    pub(crate) fn new(key: Option<Secret>) -> Self {
+    /// Before the first piece.
+    #[must_use]
+    pub fn new(key: Option<Secret>) -> Self {
         Self { key, ..Self::default() }
     }
 
     /// What is known to be no key.
-    pub(crate) fn push(&mut self, piece: &str) -> String {
+    pub fn push(&mut self, piece: &str) -> String {
         let Some(key) = &self.key else { return piece.to_owned() };
         if piece.is_empty() {
             return String::new();
@@ -39,7 +41,7 @@ impl Strainer {
     }
 
     /// What was held back.
-    pub(crate) fn end(&mut self) -> String {
+    pub fn end(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 

@@ -29,11 +29,7 @@ pub(super) struct KeyFile {
 /// The keys in a file.
 pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
     let is_new = match fs::metadata(path) {
-        Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
-            let message = format!("the file of keys {} can be read by others", path.display());
-            let help = "make new keys if somebody may have read it, then `chmod 600` it";
-            return Err(Failure::with_help(Exit::Refused, message, help));
-        }
+        Ok(facts) if is_open(&facts) => return Err(open(path)),
         Ok(_) => false,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             make(path)?;
@@ -44,6 +40,38 @@ pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let (keys, first) = read(&text).map_err(|why| wrong(path, &why))?;
     Ok(KeyFile { keys, first, is_new })
+}
+
+/// The first key of a file, for who asks a server; `None` where there is no such file. A key may stand alone in its line.
+pub(super) fn first_key(path: &Path) -> Result<Option<String>, Failure> {
+    match fs::metadata(path) {
+        Ok(facts) if is_open(&facts) => return Err(open(path)),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error)),
+    }
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    match words.as_slice() {
+        [key] | [_, key] => Ok(Some((*key).to_owned())),
+        // The key itself is in no message.
+        _ => {
+            let message = format!("the file {} has no key in its first line", path.display());
+            Err(Failure::with_help(Exit::Refused, message, "a line is `USER KEY`, or the key alone"))
+        }
+    }
+}
+
+/// Others than its owner can read it (I2).
+fn is_open(facts: &fs::Metadata) -> bool {
+    facts.permissions().mode() & 0o077 != 0
+}
+
+fn open(path: &Path) -> Failure {
+    let message = format!("the file of keys {} can be read by others", path.display());
+    let help = "make new keys if somebody may have read it, then `chmod 600` it";
+    Failure::with_help(Exit::Refused, message, help)
 }
 
 /// The keys, and the first of them.
@@ -104,6 +132,25 @@ mod tests {
         assert!(again.keys.user(&format!("Bearer {key}")).is_some());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(super::keys(&path).unwrap_err().to_string().contains("can be read by others"));
+    }
+
+    #[test]
+    fn the_first_key_for_who_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        assert!(first_key(&path).unwrap().is_none());
+        let check = |text: &str, expected: Option<&str>| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            assert_eq!(first_key(&path).ok().flatten().as_deref(), expected, "{text}");
+        };
+        check("# mine\n\nada one\nbob two\n", Some("one"));
+        check("one\n", Some("one"));
+        check("# none\n", None);
+        check("ada one two three-secret", None);
+        assert!(!first_key(&path).unwrap_err().to_string().contains("secret"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(first_key(&path).unwrap_err().to_string().contains("can be read by others"));
     }
 
     #[test]

@@ -25,11 +25,15 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print_json_line;
+use crate::results::quoted;
 use crate::training::{Embedded, Tutor, embedded_model};
 use crate::wiring::{judge_model_of, turn_judge};
 
 /// SGLang's, too.
 const USUAL_PORT: u16 = 30_000;
+
+/// Where `clawrl chat` looks, where nobody says.
+const USUAL_BASE_URL: &str = "http://127.0.0.1:30000/v1";
 
 /// Does it.
 pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
@@ -168,6 +172,7 @@ async fn run(
             )),
             None => log.note(format_args!("nothing is learned from it")),
         }
+        log.note(format_args!("talk to it in a terminal: {}", client(arguments, &base_url)));
         log.note(format_args!("OpenClaw is set up by: openclaw config patch --file {}", openclaw.display()));
     }
     let (ended, end) = tokio::sync::oneshot::channel();
@@ -202,6 +207,13 @@ async fn run(
         // Requests that wait are recorded as failed when the ledger is opened again.
         () = again => Ok(Exit::Interrupted),
     }
+}
+
+/// The command of the client that finds this server and its keys.
+fn client(arguments: &Arguments, base_url: &str) -> String {
+    let address = if base_url == USUAL_BASE_URL { String::new() } else { format!(" --base-url {base_url}") };
+    let data = arguments.data.as_ref().map(|data| format!(" --data {}", quoted(data))).unwrap_or_default();
+    format!("clawrl chat{address}{}{data}", arguments.results.repeated())
 }
 
 fn exit(cut: usize) -> Exit {

@@ -75,7 +75,7 @@ fn understood(line: &Line) -> Result<Asked, (Value, Refusal)> {
 
 /// On a thread that may wait for a reader, since nothing else may.
 async fn write(answer: Value, end: &CancelToken) -> Result<(), Failure> {
-    let writing = spawn_blocking(move || print_json_line(&answer));
+    let writing = spawn_blocking(move || print_json_line(&answer).map(drop));
     let patience = async {
         end.cancelled().await;
         // timer: nothing tells that a reader will never read.

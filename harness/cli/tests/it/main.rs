@@ -4,6 +4,7 @@
 
 mod browsing;
 mod chat_judging;
+mod chatting;
 mod completing;
 mod customizing;
 mod driving;

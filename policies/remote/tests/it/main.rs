@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod anthropic;
+mod api_client;
 mod bad_servers;
 mod images;
 mod keep_alives;

@@ -1,0 +1,219 @@
+//! An answer as it comes, chunk by chunk.
+//!
+//! I1. However an answer is cut into chunks, the same is kept. I2. It is whole only if the server said how it ended. Chunks of other choices than
+//! the first are passed over, and so is what nobody needs here.
+//!
+//! Source: the reference of OpenAI's API. Deviations: reasoning comes as `reasoning_content` (DeepSeek, vLLM, ClawRL) or `reasoning` (Ollama);
+//! the arguments of a call may be an object.
+
+use serde_json::{Value, json};
+
+/// What the result of a call says, without which servers take no further message.
+const NOT_RUN: &str = "This client has no tools: the call was not run.";
+
+/// An answer, as far as it has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Answer {
+    /// By which the server knows it.
+    pub(super) id: Option<String>,
+    /// Which answers.
+    pub(super) model: Option<String>,
+    pub(super) text: String,
+    pub(super) reasoning: String,
+    pub(super) calls: Vec<Call>,
+    /// `stop`, `length`, `tool_calls`.
+    pub(super) finish: Option<String>,
+    pub(super) usage: Option<Value>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Under which its pieces come.
+    index: Option<u64>,
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON.
+    pub(super) arguments: String,
+}
+
+/// What is shown as it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Reasoning(String),
+    Text(String),
+}
+
+impl Answer {
+    /// Takes a chunk, or an answer that came whole, and gives what is new to show.
+    pub(super) fn take(&mut self, chunk: &Value) -> Vec<Part> {
+        let word = |field: &str| chunk[field].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
+        self.id = self.id.take().or_else(|| word("id"));
+        self.model = self.model.take().or_else(|| word("model"));
+        if chunk["usage"].is_object() {
+            self.usage = Some(chunk["usage"].clone());
+        }
+        let choices = chunk["choices"].as_array().into_iter().flatten();
+        let mut parts = Vec::new();
+        for choice in choices.filter(|choice| choice["index"].as_u64().unwrap_or_default() == 0) {
+            let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+            parts.extend(self.delta(delta));
+            if let Some(finish) = choice["finish_reason"].as_str() {
+                self.finish = Some(finish.to_owned());
+            }
+        }
+        parts
+    }
+
+    fn delta(&mut self, delta: &Value) -> Vec<Part> {
+        let text = |field: &str| delta[field].as_str().filter(|text| !text.is_empty());
+        let mut parts = Vec::new();
+        if let Some(reasoning) = text("reasoning_content").or_else(|| text("reasoning")) {
+            self.reasoning += reasoning;
+            parts.push(Part::Reasoning(reasoning.to_owned()));
+        }
+        if let Some(text) = text("content") {
+            self.text += text;
+            parts.push(Part::Text(text.to_owned()));
+        }
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.call(piece);
+        }
+        parts
+    }
+
+    /// Pieces of a call have its index; a new id begins a call, since some servers number all of them 0.
+    fn call(&mut self, piece: &Value) {
+        let index = piece["index"].as_u64();
+        let id = piece["id"].as_str().unwrap_or_default();
+        let known = self.calls.iter().rposition(|call| {
+            index.is_some() && call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
+        });
+        let at = known.unwrap_or_else(|| {
+            self.calls.push(Call { index, ..Call::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        call.name += piece.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        match piece.pointer("/function/arguments") {
+            Some(Value::String(text)) => call.arguments += text,
+            Some(object @ Value::Object(_)) => call.arguments += &object.to_string(),
+            _ => {}
+        }
+    }
+
+    /// I2.
+    pub(super) fn is_whole(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The messages that it adds to a conversation: its own, and a result of each call, without which there can be no further message.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        let mut own = json!({"role": "assistant", "content": self.text});
+        if self.calls.is_empty() {
+            return vec![own];
+        }
+        own["tool_calls"] = self.calls.iter().map(Call::json).collect();
+        let results = self
+            .calls
+            .iter()
+            .map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": NOT_RUN}));
+        std::iter::once(own).chain(results).collect()
+    }
+}
+
+impl Call {
+    /// As OpenAI has it.
+    pub(super) fn json(&self) -> Value {
+        let Self { id, name, arguments, .. } = self;
+        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(chunks: &[Value]) -> (Answer, Vec<Part>) {
+        let mut answer = Answer::default();
+        let parts = chunks.iter().flat_map(|chunk| answer.take(chunk)).collect();
+        (answer, parts)
+    }
+
+    fn delta(delta: Value) -> Value {
+        json!({"id": "chatcmpl-7", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null})
+    }
+
+    #[test]
+    fn an_answer_in_chunks() {
+        let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        let usage = json!({"choices": [], "usage": {"total_tokens": 5}});
+        let other =
+            json!({"choices": [{"index": 1, "delta": {"content": "not this"}, "finish_reason": "length"}]});
+        let chunks = [
+            delta(json!({"role": "assistant", "content": ""})),
+            delta(json!({"reasoning_content": "hm"})),
+            delta(json!({"reasoning": "m", "content": null})),
+            other,
+            delta(json!({"content": "Hel"})),
+        ];
+        let (answer, parts) = taken(&chunks);
+        assert!(!answer.is_whole());
+        let text = |text: &str| Part::Text(text.to_owned());
+        let reasoning = |text: &str| Part::Reasoning(text.to_owned());
+        assert_eq!(parts, [reasoning("hm"), reasoning("m"), text("Hel")]);
+        let (answer, _) =
+            taken(&[chunks.as_slice(), &[delta(json!({"content": "lo"})), finish, usage]].concat());
+        assert!(answer.is_whole());
+        assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), ("Hello", "hmm"));
+        assert_eq!((answer.id.as_deref(), answer.model.as_deref()), (Some("chatcmpl-7"), Some("m")));
+        assert_eq!(answer.usage, Some(json!({"total_tokens": 5})));
+        // Reasoning is no part of a conversation.
+        assert_eq!(answer.messages(), [json!({"role": "assistant", "content": "Hello"})]);
+    }
+
+    #[test]
+    fn calls_in_pieces_and_whole() {
+        let check = |pieces: &[Value], expected: &[(&str, &str, &str)]| {
+            let chunks: Vec<Value> =
+                pieces.iter().map(|piece| delta(json!({"tool_calls": [piece]}))).collect();
+            let (answer, _) = taken(&chunks);
+            let calls = answer.calls.iter();
+            let calls: Vec<_> =
+                calls.map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str())).collect();
+            assert_eq!(calls, expected);
+        };
+        let begun = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}});
+        let more = json!({"index": 0, "function": {"arguments": ": 1}"}});
+        let next = json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": {"y": 2}}});
+        check(&[begun.clone(), more, next], &[("a", "f", "{\"x\": 1}"), ("b", "g", "{\"y\":2}")]);
+        // All numbered 0, and without numbers.
+        let second = json!({"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}});
+        check(&[begun, second], &[("a", "f", "{\"x\""), ("b", "g", "{}")]);
+        let bare = json!({"function": {"name": "h", "arguments": "{}"}});
+        check(&[bare.clone(), bare], &[("", "h", "{}"), ("", "h", "{}")]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_whole() {
+        let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        let whole =
+            json!({"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+        let (answer, parts) = taken(&[whole]);
+        assert!(answer.is_whole() && parts.is_empty());
+        let own = json!({"role": "assistant", "content": "", "tool_calls": [call]});
+        let result = json!({"role": "tool", "tool_call_id": "a", "content": NOT_RUN});
+        assert_eq!(answer.messages(), [own, result]);
+    }
+
+    #[test]
+    fn nonsense_is_passed_over() {
+        for chunk in [json!(null), json!([1]), json!({"choices": 3}), json!({"choices": [{"delta": "x"}]})] {
+            assert_eq!(taken(std::slice::from_ref(&chunk)), (Answer::default(), Vec::new()), "{chunk}");
+        }
+    }
+}

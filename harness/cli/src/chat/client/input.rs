@@ -1,0 +1,166 @@
+//! What a line is: a message, or a command.
+//!
+//! I1. A line that begins with `/`, and is no command, is refused, and never sent: it may be a command that was mistyped.
+
+use std::path::PathBuf;
+
+/// The commands, with what they do.
+pub(super) const COMMANDS: [(&str, &str); 9] = [
+    ("/good", "the last answer is good"),
+    ("/bad [TEXT]", "the last answer is bad, and what is wrong with it"),
+    ("/fix TEXT", "the last answer is bad, and what it should have been"),
+    ("/retry", "asks the last message again, without its answer"),
+    ("/new", "closes the session and begins another"),
+    ("/model [NAME]", "tells the models, or asks this one from now on"),
+    ("/save FILE", "writes the conversation as JSON, into a new file"),
+    ("/help", "this list; `//text` sends `/text`"),
+    ("/quit", "ends, as Ctrl-D does"),
+];
+
+/// A line that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    /// It is empty.
+    Nothing,
+    Message(String),
+    Command(Command),
+    /// What is wrong with it.
+    Wrong(String),
+}
+
+/// What is wanted besides answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Good,
+    Bad(Option<String>),
+    Fix(String),
+    Retry,
+    New,
+    Model(Option<String>),
+    Save(PathBuf),
+    Help,
+    Quit,
+}
+
+/// What a line says.
+pub(super) fn read(line: &str) -> Input {
+    let words = line.trim();
+    if words.is_empty() {
+        return Input::Nothing;
+    }
+    let Some(rest) = words.strip_prefix('/') else { return Input::Message(line.trim_end().to_owned()) };
+    if rest.starts_with('/') {
+        return Input::Message(rest.to_owned());
+    }
+    let (word, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let text = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let command = match (word, text) {
+        ("good", None) => Command::Good,
+        ("bad", text) => Command::Bad(text),
+        ("fix", Some(text)) => Command::Fix(text),
+        ("model", name) => Command::Model(name),
+        ("save", Some(file)) => Command::Save(file.into()),
+        ("retry", None) => Command::Retry,
+        ("new", None) => Command::New,
+        ("help", None) => Command::Help,
+        ("quit", None) => Command::Quit,
+        ("fix", None) => {
+            return Input::Wrong(
+                "`/fix` needs a text: what the answer should have been, as in `/fix It is Canberra.`"
+                    .to_owned(),
+            );
+        }
+        ("save", None) => {
+            return Input::Wrong(
+                "`/save` needs a file that is not there yet, as in `/save chat.json`".to_owned(),
+            );
+        }
+        // The words of feedback are taken for what should have been known.
+        ("good", Some(_)) => {
+            return Input::Wrong(
+                "`/good` stands alone, and nothing was sent; `/bad TEXT` says what should be otherwise"
+                    .to_owned(),
+            );
+        }
+        ("retry" | "new" | "help" | "quit", Some(_)) => {
+            return Input::Wrong(format!("`/{word}` stands alone; nothing was done"));
+        }
+        _ => return Input::Wrong(unknown(word)),
+    };
+    Input::Command(command)
+}
+
+fn unknown(word: &str) -> String {
+    let known = COMMANDS.map(|(usage, _)| format!("`{usage}`")).join(", ");
+    format!(
+        "there is no command `/{word}`, and nothing was sent; there is {known}; `//{word}` sends `/{word}`"
+    )
+}
+
+/// The list for `/help`.
+pub(super) fn help() -> String {
+    let width = COMMANDS.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
+    let lines = COMMANDS.iter().map(|(usage, does)| format!("{usage:<width$}  {does}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Input) {
+        assert_eq!(read(line), expected, "{line:?}");
+    }
+
+    #[test]
+    fn messages() {
+        let says = |line, text: &str| check(line, Input::Message(text.to_owned()));
+        says("hi there \r", "hi there");
+        says("  indented", "  indented");
+        says("1/2", "1/2");
+        says("//etc/passwd", "/etc/passwd");
+        says(" //good", "/good");
+        says("///", "//");
+        check(" \t", Input::Nothing);
+    }
+
+    #[test]
+    fn commands() {
+        let is = |line, command| check(line, Input::Command(command));
+        is("/good", Command::Good);
+        is(" /bad  too long ", Command::Bad(Some("too long".to_owned())));
+        is("/fix\tCanberra", Command::Fix("Canberra".to_owned()));
+        is("/model", Command::Model(None));
+        is("/model a b", Command::Model(Some("a b".to_owned())));
+        is("/save my chat.json", Command::Save("my chat.json".into()));
+        is("/retry ", Command::Retry);
+        is("/new", Command::New);
+        is("/help", Command::Help);
+        is("/quit", Command::Quit);
+    }
+
+    #[test]
+    fn i1_what_is_no_command_is_refused() {
+        let wrong = |line: &str, told: &str| match read(line) {
+            Input::Wrong(why) => assert!(why.contains(told), "{why}"),
+            other => panic!("{line}: {other:?}"),
+        };
+        wrong("/god", "there is no command `/god`");
+        wrong("/", "`/quit`");
+        wrong("/srv/data is full", "`//srv/data` sends `/srv/data`");
+        wrong("/Good", "`/good`");
+        wrong("/good and short", "`/good` stands alone");
+        wrong("/fix", "needs a text");
+        wrong("/save ", "needs a file");
+        wrong("/quit now", "stands alone");
+    }
+
+    #[test]
+    fn help_has_every_command_that_is_read() {
+        for (usage, _) in COMMANDS {
+            let line = usage.replace(['[', ']'], "");
+            assert!(matches!(read(&line), Input::Command(_)), "{line}");
+            assert!(help().contains(usage), "{usage}");
+        }
+    }
+}

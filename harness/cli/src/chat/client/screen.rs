@@ -1,0 +1,205 @@
+//! What is shown: replies on standard output, everything else on standard error.
+//!
+//! I1. The key is in nothing of it, however a server cuts it into pieces. I2. Where a reply stops within a line, what comes next begins another
+//! one.
+
+use clawrl_remote::{Secret, Strainer};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Call, Part};
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print_json_line, print_piece};
+
+/// Before a message.
+const PROMPT: &str = "> ";
+
+/// What stands before reasoning that is not dimmed.
+const REASONING: &str = "[reasoning] ";
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// A person writes, and sees that it is their turn.
+    pub(super) has_prompts: bool,
+    /// Replies are lines of JSON.
+    pub(super) is_json: bool,
+    /// A person sees what the model thinks.
+    pub(super) shows_reasoning: bool,
+    /// The terminal may be told how bright it is.
+    pub(super) has_colours: bool,
+}
+
+/// Where things are shown.
+#[derive(Debug)]
+pub(super) struct Screen {
+    log: Log,
+    manner: Manner,
+    key: Option<Secret>,
+    reply: Shown,
+    /// A reply was shown since the last prompt.
+    has_replied: bool,
+    has_reader: bool,
+}
+
+/// What is shown of a reply.
+#[derive(Debug, Default)]
+struct Shown {
+    reasoning: Strainer,
+    text: Strainer,
+    has_reasoning: bool,
+    is_within_line: bool,
+}
+
+impl Screen {
+    pub(super) fn new(log: Log, manner: Manner, key: Option<Secret>) -> Self {
+        Self { log, manner, key, reply: Shown::default(), has_replied: false, has_reader: true }
+    }
+
+    /// Whether somebody reads replies.
+    pub(super) fn has_reader(&self) -> bool {
+        self.has_reader
+    }
+
+    /// It is a person's turn.
+    pub(super) fn prompt(&mut self) {
+        if self.manner.has_prompts {
+            let gap = if std::mem::take(&mut self.has_replied) { "\n" } else { "" };
+            self.log.write(&format!("{gap}{PROMPT}"));
+        }
+    }
+
+    /// Nothing was written at the prompt, and nothing will be.
+    pub(super) fn end_prompt(&self) {
+        if self.manner.has_prompts {
+            self.log.write("\n");
+        }
+    }
+
+    /// Tells a person something.
+    pub(super) fn note(&self, text: &str) {
+        self.log.note(format_args!("{}", self.struck(text)));
+    }
+
+    /// A reply begins.
+    pub(super) fn begin(&mut self) {
+        let strainer = || Strainer::new(self.key.clone());
+        self.reply = Shown { reasoning: strainer(), text: strainer(), ..Shown::default() };
+    }
+
+    /// A part of it has come.
+    ///
+    /// # Errors
+    /// Standard output cannot be written, whoever reads it.
+    pub(super) fn part(&mut self, part: &Part) -> Result<(), Failure> {
+        match part {
+            _ if self.manner.is_json => Ok(()),
+            Part::Reasoning(_) if !self.manner.shows_reasoning => Ok(()),
+            Part::Reasoning(piece) => {
+                let piece = self.reply.reasoning.push(piece);
+                self.reasoning(&piece)
+            }
+            Part::Text(piece) => {
+                self.end_reasoning()?;
+                let piece = self.reply.text.push(piece);
+                self.print(&piece, false)
+            }
+        }
+    }
+
+    /// No more of it comes.
+    ///
+    /// # Errors
+    /// As of [`Self::part`].
+    pub(super) fn end(&mut self, answer: &Answer) -> Result<(), Failure> {
+        self.end_reasoning()?;
+        let rest = self.reply.text.end();
+        self.print(&rest, false)?;
+        self.end_line()?;
+        if !self.manner.is_json {
+            for Call { name, arguments, .. } in &answer.calls {
+                self.print(&self.struck(&format!("[call] {name} {arguments}\n")), false)?;
+            }
+        }
+        self.has_replied = true;
+        Ok(())
+    }
+
+    /// A reply, as a line of JSON, where that is wanted.
+    ///
+    /// # Errors
+    /// As of [`Self::part`].
+    pub(super) fn json(&mut self, answer: &Answer, session: &str) -> Result<(), Failure> {
+        let mut line = json!({
+            "id": answer.id, "model": answer.model, "session": session, "text": self.struck(&answer.text),
+            "finish_reason": answer.finish, "usage": answer.usage,
+        });
+        if !answer.reasoning.is_empty() {
+            line["reasoning"] = self.struck(&answer.reasoning).into();
+        }
+        if !answer.calls.is_empty() {
+            let calls = answer.calls.iter().map(|call| {
+                let mut call = call.clone();
+                call.arguments = self.struck(&call.arguments);
+                call.json()
+            });
+            line["tool_calls"] = calls.collect();
+        }
+        self.line(&line)
+    }
+
+    /// Why there is none, likewise.
+    ///
+    /// # Errors
+    /// As of [`Self::part`].
+    pub(super) fn json_error(&mut self, why: &str, answer: &Answer, session: &str) -> Result<(), Failure> {
+        let why = self.struck(why);
+        self.line(&json!({"id": answer.id, "session": session, "error": {"message": why}}))
+    }
+
+    /// Without the key.
+    pub(super) fn struck(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.strike(text).into_owned())
+    }
+
+    fn line(&mut self, line: &Value) -> Result<(), Failure> {
+        if self.manner.is_json {
+            self.has_reader &= print_json_line(line)?;
+        }
+        Ok(())
+    }
+
+    fn reasoning(&mut self, piece: &str) -> Result<(), Failure> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let is_first = !std::mem::replace(&mut self.reply.has_reasoning, true);
+        if is_first && !self.manner.has_colours {
+            self.print(REASONING, false)?;
+        }
+        self.print(piece, self.manner.has_colours)
+    }
+
+    /// An empty line between what is thought and what is said.
+    fn end_reasoning(&mut self) -> Result<(), Failure> {
+        let rest = self.reply.reasoning.end();
+        self.reasoning(&rest)?;
+        if std::mem::take(&mut self.reply.has_reasoning) {
+            self.end_line()?;
+            self.print("\n", false)?;
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        if self.reply.is_within_line { self.print("\n", false) } else { Ok(()) }
+    }
+
+    fn print(&mut self, text: &str, is_dim: bool) -> Result<(), Failure> {
+        if !text.is_empty() {
+            self.has_reader &= print_piece(text, is_dim)?;
+            self.reply.is_within_line = !text.ends_with('\n');
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The server, by what is asked of it.
+//!
+//! Errors: [`ApiError`]. Cancellation: dropping a future closes its connection.
+
+use clawrl_gateway::{SESSION_HEADER, TURN_HEADER};
+use clawrl_remote::{ApiAnswer, ApiClient, ApiError};
+use serde_json::{Value, json};
+
+/// Who owns the models of `clawrl serve`, as it says itself.
+const OURS: &str = "clawrl";
+
+/// A server of chat.
+#[derive(Debug)]
+pub(super) struct Server {
+    api: ApiClient,
+}
+
+/// What a server says that it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Models {
+    pub(super) names: Vec<String>,
+    /// It is known not to be `clawrl serve`, and has no record and takes no feedback.
+    pub(super) is_foreign: bool,
+}
+
+/// What is thought of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Feedback {
+    pub(super) is_good: bool,
+    pub(super) text: Option<String>,
+}
+
+impl Server {
+    pub(super) fn new(api: ApiClient) -> Self {
+        Self { api }
+    }
+
+    /// The models that it lists.
+    pub(super) async fn models(&self) -> Result<Models, ApiError> {
+        Ok(models(&self.api.get("models").await?))
+    }
+
+    /// Asks for an answer.
+    pub(super) async fn ask(
+        &self,
+        session: &str,
+        model: &str,
+        messages: &[Value],
+    ) -> Result<ApiAnswer, ApiError> {
+        let body = json!({
+            "model": model, "messages": messages, "stream": true, "stream_options": {"include_usage": true},
+        });
+        let headers = [(SESSION_HEADER, session), (TURN_HEADER, "main")];
+        self.api.post("chat/completions", &headers, &body).await
+    }
+
+    /// Says what is thought of an answer.
+    pub(super) async fn judge(&self, answer: &str, feedback: &Feedback) -> Result<(), ApiError> {
+        let rating = if feedback.is_good { 1 } else { -1 };
+        let mut body = json!({"completion": answer, "rating": rating});
+        if let Some(text) = &feedback.text {
+            body["text"] = text.as_str().into();
+        }
+        self.api.post("feedback", &[], &body).await.map(drop)
+    }
+
+    /// Ends a session.
+    pub(super) async fn close(&self, session: &str) -> Result<(), ApiError> {
+        self.api.post("sessions/close", &[], &json!({"session": session})).await.map(drop)
+    }
+}
+
+fn models(list: &Value) -> Models {
+    let entries = || list["data"].as_array().into_iter().flatten();
+    let names: Vec<String> = entries().filter_map(|model| model["id"].as_str().map(str::to_owned)).collect();
+    let is_foreign = !names.is_empty() && !entries().any(|model| model["owned_by"] == OURS);
+    Models { names, is_foreign }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_models() {
+        let check = |list: Value, names: &[&str], is_foreign| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(models(&list), Models { names, is_foreign }, "{list}");
+        };
+        check(json!({"data": [{"id": "a", "owned_by": "clawrl"}, {"id": "b"}]}), &["a", "b"], false);
+        check(json!({"data": [{"id": "llama", "owned_by": "library"}, {}]}), &["llama"], true);
+        check(json!(["a"]), &[], false);
+    }
+}

@@ -1,0 +1,312 @@
+//! The conversation: lines go in, answers come.
+
+use std::time::Duration;
+
+use clawrl_remote::{ApiAnswer, ApiError, ApiEvent};
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use super::answer::Answer;
+use super::conversation::{Conversation, Question};
+use super::input::{Input, read};
+use super::lines::Lines;
+use super::screen::Screen;
+use super::server::{Models, Server};
+use super::signals::{Heard, Signals};
+use super::trouble::{is_missing, sentence};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// How long the server may take to close a session.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// A Ctrl-C that comes so soon behind an answer was meant to cut it.
+const LATE: Duration = Duration::from_millis(500);
+
+/// A conversation under way.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) server: Server,
+    pub(super) models: Models,
+    /// Who is asked.
+    pub(super) model: String,
+    pub(super) conversation: Conversation,
+    pub(super) screen: Screen,
+    pub(super) signals: Signals,
+    /// A person writes, who sees what goes wrong and goes on.
+    pub(super) is_interactive: bool,
+    /// Something that was asked for was not done.
+    pub(super) has_failed: bool,
+    /// When the last answer came to its end, if it is whole.
+    pub(super) answered: Option<Instant>,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    End(Exit),
+}
+
+/// Why an answer is not whole.
+enum Cut {
+    Heard(Heard),
+    Trouble(ApiError),
+    /// Nobody reads it.
+    Unread,
+    /// It cannot be written.
+    Unwritten(Failure),
+}
+
+impl From<ApiError> for Cut {
+    fn from(error: ApiError) -> Self {
+        Self::Trouble(error)
+    }
+}
+
+impl Talk {
+    /// Asks one message.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(super) async fn once(mut self, message: String) -> Result<Exit, Failure> {
+        let question = self.conversation.question(message);
+        let next = self.answer(question).await;
+        self.close().await;
+        Ok(match next? {
+            Next::End(exit) => exit,
+            Next::GoOn => self.exit(),
+        })
+    }
+
+    /// Takes lines to their end.
+    ///
+    /// # Errors
+    /// As of [`Self::once`].
+    pub(super) async fn lines(mut self, mut lines: Lines) -> Result<Exit, Failure> {
+        let ended = loop {
+            match self.line(&mut lines).await {
+                Ok(Next::GoOn) => {}
+                Ok(Next::End(exit)) => break Ok(exit),
+                Err(failure) => break Err(failure),
+            }
+        };
+        self.close().await;
+        ended
+    }
+
+    async fn line(&mut self, lines: &mut Lines) -> Result<Next, Failure> {
+        self.screen.prompt();
+        let line = match self.signals.unless_heard(lines.next()).await {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                self.screen.end_prompt();
+                return Ok(Next::End(self.exit()));
+            }
+            Err(Heard::Interrupt) if self.is_late(Instant::now()) => {
+                self.screen.end_prompt();
+                self.screen.note("the answer had come to its end; Ctrl-C again ends the conversation");
+                return Ok(Next::GoOn);
+            }
+            Err(heard) => {
+                self.screen.end_prompt();
+                return Ok(Next::End(self.exit_of(heard)));
+            }
+        };
+        match line.map(|line| read(&line)) {
+            Ok(Input::Nothing) => Ok(Next::GoOn),
+            Ok(Input::Message(text)) => {
+                let question = self.conversation.question(text);
+                self.answer(question).await
+            }
+            Ok(Input::Command(command)) => self.obey(command).await,
+            Ok(Input::Wrong(why)) => Ok(self.wrong(&why)),
+            Err(why) => Ok(self.wrong(&format!("{why}; nothing was sent"))),
+        }
+    }
+
+    /// Asks, and shows what comes.
+    ///
+    /// # Errors
+    /// As of [`Self::once`].
+    pub(super) async fn answer(&mut self, question: Question) -> Result<Next, Failure> {
+        self.answered = None;
+        let messages = self.conversation.asked(&question);
+        let session = self.conversation.session();
+        let mut answer = Answer::default();
+        self.screen.begin();
+        let asking = ask(&self.server, (session, &self.model), &messages, (&mut answer, &mut self.screen));
+        let asked = self.signals.unless_heard(asking).await.unwrap_or_else(|heard| Err(Cut::Heard(heard)));
+        self.conversation.begun(&answer);
+        self.screen.end(&answer)?;
+        let why = match asked {
+            Ok(()) => {
+                self.conversation.answered(question, &answer);
+                self.answered = Some(Instant::now());
+                self.screen.json(&answer, self.conversation.session())?;
+                if let Some(note) = remark(&answer) {
+                    self.screen.note(note);
+                }
+                return Ok(self.unless_unread());
+            }
+            Err(Cut::Unread) => return Ok(Next::End(self.exit())),
+            Err(Cut::Unwritten(failure)) => return Err(failure),
+            Err(Cut::Heard(Heard::Interrupt)) if self.is_interactive => {
+                self.conversation.failed(question);
+                self.screen.note("cut; /retry asks again");
+                return Ok(Next::GoOn);
+            }
+            Err(Cut::Heard(_)) => {
+                self.screen.json_error("the answer was cut here", &answer, self.conversation.session())?;
+                return Ok(Next::End(Exit::Interrupted));
+            }
+            Err(Cut::Trouble(error)) => sentence(&error),
+        };
+        self.conversation.failed(question);
+        self.screen.json_error(&why, &answer, self.conversation.session())?;
+        self.wrong(&why);
+        Ok(self.unless_unread())
+    }
+
+    /// Something was not done.
+    pub(super) fn wrong(&mut self, why: &str) -> Next {
+        self.has_failed = true;
+        self.screen.note(why);
+        Next::GoOn
+    }
+
+    /// Ends the session at the server, where there is one that knows of it.
+    pub(super) async fn close(&mut self) {
+        if !self.conversation.is_known() || self.models.is_foreign {
+            return;
+        }
+        let closing = timeout(CLOSING, self.server.close(self.conversation.session()));
+        let why = match self.signals.unless_heard(closing).await {
+            // Whoever is asked a second time to end does so; nothing that was recorded is no session.
+            Err(_) | Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(error))) if is_missing(&error) => return,
+            Ok(Ok(Err(error))) => error.to_string().split("; ").next().unwrap_or_default().to_owned(),
+            Ok(Err(_)) => format!("the server did not answer within {} s", CLOSING.as_secs()),
+        };
+        self.screen
+            .note(&format!("the session was not closed, and ends by itself once it has rested: {why}"));
+    }
+
+    /// Of a conversation that came to its end.
+    pub(super) fn exit(&self) -> Exit {
+        if self.has_failed && !self.is_interactive { Exit::Faulted } else { Exit::Success }
+    }
+
+    /// Something was heard while a command was carried out.
+    pub(super) fn stopped(&mut self, heard: Heard) -> Next {
+        if heard == Heard::Interrupt && self.is_interactive {
+            return self.wrong("not waited for any longer");
+        }
+        Next::End(Exit::Interrupted)
+    }
+
+    /// Ctrl-C at the prompt is the usual way to go.
+    fn exit_of(&self, heard: Heard) -> Exit {
+        if heard == Heard::Interrupt && self.is_interactive { Exit::Success } else { Exit::Interrupted }
+    }
+
+    /// Whether a Ctrl-C of now was meant for the last answer; one alone can be.
+    fn is_late(&mut self, now: Instant) -> bool {
+        let answered = self.answered.take();
+        self.is_interactive && is_late(answered, now)
+    }
+
+    fn unless_unread(&self) -> Next {
+        if self.screen.has_reader() { Next::GoOn } else { Next::End(self.exit()) }
+    }
+}
+
+/// Asks for an answer, and takes and shows it as it comes.
+async fn ask(
+    server: &Server,
+    (session, model): (&str, &str),
+    messages: &[Value],
+    (answer, screen): (&mut Answer, &mut Screen),
+) -> Result<(), Cut> {
+    let mut show = |answer: &mut Answer, chunk: &Value| {
+        for part in answer.take(chunk) {
+            screen.part(&part).map_err(Cut::Unwritten)?;
+        }
+        if screen.has_reader() { Ok(()) } else { Err(Cut::Unread) }
+    };
+    match server.ask(session, model, messages).await? {
+        ApiAnswer::Whole(value) => {
+            show(answer, &value)?;
+            whole_if(answer.is_whole(), "what the server answers is no answer to a chat")
+        }
+        ApiAnswer::Events(mut events) => {
+            while let Some(event) = events.next().await? {
+                match event {
+                    ApiEvent::Chunk(chunk) => show(answer, &chunk)?,
+                    ApiEvent::Done => {
+                        events.drain().await;
+                        return Ok(());
+                    }
+                }
+            }
+            // Servers that forget the last word exist.
+            whole_if(answer.is_whole(), "the answer broke off in its middle")
+        }
+    }
+}
+
+fn whole_if(is_whole: bool, message: &str) -> Result<(), Cut> {
+    let error = || ApiError::Trouble { code: "stream-cut", message: message.to_owned() };
+    if is_whole { Ok(()) } else { Err(Cut::Trouble(error())) }
+}
+
+/// Whether something that came now was meant for an answer that ended then.
+fn is_late(answered: Option<Instant>, now: Instant) -> bool {
+    answered.is_some_and(|then| now.duration_since(then) < LATE)
+}
+
+/// What a person has to know of an answer that does not show.
+fn remark(answer: &Answer) -> Option<&'static str> {
+    match answer.finish.as_deref() {
+        Some("length") => Some("the answer was cut by the server's limit of tokens"),
+        Some("content_filter") => Some("the answer was ended by the server's filter"),
+        _ if !answer.calls.is_empty() => Some("this client has no tools: the call was not run"),
+        _ if answer.text.trim().is_empty() => Some("the answer is empty"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_soon_behind_an_answer_was_meant_for_it() {
+        let then = Instant::now();
+        let check = |answered, millis, expected| {
+            assert_eq!(is_late(answered, then + Duration::from_millis(millis)), expected, "{millis}");
+        };
+        check(Some(then), 0, true);
+        check(Some(then), 499, true);
+        check(Some(then), 500, false);
+        check(None, 0, false);
+    }
+
+    #[test]
+    fn what_does_not_show_is_remarked() {
+        let check = |message: serde_json::Value, finish: &str, expected: Option<&str>| {
+            let mut answer = Answer::default();
+            answer.take(&json!({"choices": [{"message": message, "finish_reason": finish}]}));
+            let found = remark(&answer);
+            assert_eq!(found.is_some(), expected.is_some(), "{message} {finish}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
+        };
+        check(json!({"content": "a"}), "stop", None);
+        check(json!({"content": "a"}), "length", Some("limit of tokens"));
+        check(json!({"content": " "}), "stop", Some("empty"));
+        check(json!({"content": ""}), "content_filter", Some("filter"));
+        check(json!({"tool_calls": [{"id": "a", "function": {"name": "f"}}]}), "tool_calls", Some("not run"));
+    }
+}

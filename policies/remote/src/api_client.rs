@@ -1,0 +1,277 @@
+//! A server's API as a person's client asks it: one request, and its answer as it comes.
+//!
+//! Nothing is tried twice, and a status is not interpreted: whoever asks sees what happened, and decides.
+//!
+//! I1. The key goes out in one header and is in no error. I2. What is read is bounded. I3. Every wait ends once nothing has come for
+//! [`SILENCE`]; a comment in a stream is something, since whoever waits for a turn of the model is told so by comments.
+//!
+//! Errors: [`ApiError`]. Cancellation: dropping a future, or an answer before its end, closes its connection.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use clawrl_core::RemotePatience;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{HeaderMap, Method, Request};
+use jiff::Timestamp;
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
+
+use crate::client::HttpClient;
+use crate::endpoint::Endpoint;
+use crate::exchange::{ContentKind, Pieces, beginning, content_kind, garbled_events};
+use crate::policy::RemoteError;
+use crate::retry_after::retry_after;
+use crate::secret::{Secret, struck};
+use crate::server_text::{message_in, server_text};
+use crate::silence::Silence;
+use crate::sse::SseReader;
+use crate::status::url_wrong;
+use crate::trouble::Trouble;
+
+/// How long a connection may take to stand.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long nothing may come. Clients of chat wait for so long.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// How long an answer may take, whatever comes.
+const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+
+/// What ends a stream.
+const DONE: &str = "[DONE]";
+
+/// A server, and the key for it.
+#[derive(Debug)]
+pub struct ApiClient {
+    client: HttpClient,
+    endpoint: Endpoint,
+    key: Option<Secret>,
+}
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ApiError {
+    /// The server answers with another status than 200.
+    #[error("the server answers {status}: {message}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// `error.code` of its body.
+        code: Option<String>,
+        /// In its own words: one line, without the key; the name of the status where it has none.
+        message: String,
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The server said in the middle of its answer that there will be no more of it.
+    #[error("{0}")]
+    Ended(String),
+    /// No answer that can be read came.
+    #[error("{message}")]
+    Trouble {
+        /// Its name, as of the fault of a run: `server-unreachable`, `stream-cut`, `url-wrong`.
+        code: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// An answer that has begun.
+#[derive(Debug)]
+pub enum ApiAnswer {
+    /// It comes event by event.
+    Events(Box<ApiEvents>),
+    /// It came whole.
+    Whole(Value),
+}
+
+/// What a stream says next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ApiEvent {
+    /// JSON.
+    Chunk(Value),
+    /// `[DONE]`.
+    Done,
+}
+
+/// The events of a stream.
+#[derive(Debug)]
+pub struct ApiEvents {
+    pieces: Pieces,
+    reader: SseReader,
+    read: VecDeque<String>,
+    has_ended: bool,
+    key: Option<Secret>,
+}
+
+impl ApiClient {
+    /// A client that has not asked anything yet.
+    ///
+    /// # Errors
+    /// A base URL that is none, or certificates of this machine that cannot be read.
+    pub fn new(base_url: &str, key: Option<Secret>) -> Result<Self, RemoteError> {
+        let endpoint =
+            Endpoint::new(base_url).ok_or(RemoteError::Settings("the base URL of the server is none"))?;
+        let client = HttpClient::new(base_url, CONNECT).map_err(RemoteError::Certificates)?;
+        Ok(Self { client, endpoint, key })
+    }
+
+    /// Gets a document.
+    ///
+    /// # Errors
+    /// [`ApiError`]; a document that is no JSON is one.
+    pub async fn get(&self, route: &str) -> Result<Value, ApiError> {
+        match self.send(Method::GET, route, HeaderMap::new(), Bytes::new()).await? {
+            ApiAnswer::Whole(value) => Ok(value),
+            ApiAnswer::Events(_) => Err(self.unknown(route, "text/event-stream")),
+        }
+    }
+
+    /// Posts a document, with these headers besides one's own. Headers that HTTP does not know are left out.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn post(
+        &self,
+        route: &str,
+        headers: &[(&'static str, &str)],
+        body: &Value,
+    ) -> Result<ApiAnswer, ApiError> {
+        let mut more = HeaderMap::new();
+        more.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                more.insert(HeaderName::from_static(name), value);
+            }
+        }
+        self.send(Method::POST, route, more, Bytes::from(body.to_string())).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        route: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<ApiAnswer, ApiError> {
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("clawrl/", env!("CARGO_PKG_VERSION"))));
+        if let Some(key) = &self.key {
+            headers.insert(AUTHORIZATION, key.header("Bearer "));
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.endpoint.route(route);
+        *request.headers_mut() = headers;
+        let now = Instant::now();
+        let patience = RemotePatience { connect: CONNECT, first_byte: SILENCE, stall: SILENCE };
+        let silence = Silence::new(patience, now + LONGEST, now);
+        let Ok(sent) = timeout_at(silence.end(), self.client.send(request)).await else {
+            return Err(told(&silence.trouble(Instant::now()), self.key.as_ref()));
+        };
+        let response = sent.map_err(|trouble| told(&trouble, self.key.as_ref()))?;
+        let status = response.status();
+        if status.as_u16() != 200 {
+            let retry_after = retry_after(response.headers(), Timestamp::now());
+            let body = beginning(response.into_body(), silence.end()).await;
+            let code = serde_json::from_str::<Value>(&body)
+                .ok()
+                .and_then(|body| Some(struck(self.key.as_ref(), body.pointer("/error/code")?.as_str()?)));
+            let words = server_text(&body, self.key.as_ref());
+            let usual = || status.canonical_reason().unwrap_or("without a word").to_owned();
+            let message = if words.is_empty() { usual() } else { words };
+            return Err(ApiError::Refused { status: status.as_u16(), code, message, retry_after });
+        }
+        let kind = content_kind(response.headers());
+        let mut pieces = Pieces::new(response.into_body(), silence);
+        match kind {
+            ContentKind::Events => Ok(ApiAnswer::Events(Box::new(ApiEvents {
+                pieces,
+                reader: SseReader::default(),
+                read: VecDeque::new(),
+                has_ended: false,
+                key: self.key.clone(),
+            }))),
+            ContentKind::Json => {
+                let text = pieces.text().await.map_err(|trouble| told(&trouble, self.key.as_ref()))?;
+                let no_json = |_| self.unknown(route, "what is no JSON");
+                serde_json::from_str(&text).map(ApiAnswer::Whole).map_err(no_json)
+            }
+            ContentKind::Other(kind) => Err(self.unknown(route, &kind)),
+        }
+    }
+
+    fn unknown(&self, route: &str, kind: &str) -> ApiError {
+        let trouble = url_wrong(&self.endpoint.url(route), &format!("it answers with {kind}"));
+        told(&trouble, self.key.as_ref())
+    }
+}
+
+impl ApiEvents {
+    /// The next event; `None` where the stream ended, whether or not it said so.
+    ///
+    /// # Errors
+    /// [`ApiError::Ended`] for an event that is an error; [`ApiError::Trouble`].
+    pub async fn next(&mut self) -> Result<Option<ApiEvent>, ApiError> {
+        loop {
+            if let Some(data) = self.read.pop_front() {
+                return self.event(&data).map(Some);
+            }
+            if self.has_ended {
+                return Ok(None);
+            }
+            let read = self.read().await;
+            read.map_err(|trouble| told(&trouble, self.key.as_ref()))?;
+        }
+    }
+
+    /// Reads what is behind the answer, if it is there, so that the connection can be used again.
+    pub async fn drain(mut self) {
+        self.pieces.drain().await;
+    }
+
+    async fn read(&mut self) -> Result<(), Trouble> {
+        let mut events = Vec::new();
+        match self.pieces.next().await? {
+            Some(bytes) => self.reader.push(&bytes, &mut events).map_err(garbled_events)?,
+            None => {
+                self.has_ended = true;
+                self.reader.finish(&mut events).map_err(garbled_events)?;
+            }
+        }
+        if !events.is_empty() {
+            self.pieces.silence.said(Instant::now());
+        }
+        self.read.extend(events.into_iter().map(|event| event.data));
+        Ok(())
+    }
+
+    fn event(&self, data: &str) -> Result<ApiEvent, ApiError> {
+        if data.trim() == DONE {
+            return Ok(ApiEvent::Done);
+        }
+        let Ok(value) = serde_json::from_str::<Value>(data) else {
+            // The last event of a stream that was cut is half of one.
+            let trouble = if self.has_ended {
+                Trouble::later("stream-cut", "the server's answer breaks off within an event")
+            } else {
+                Trouble::garbled("the server streams what is no JSON")
+            };
+            return Err(told(&trouble, self.key.as_ref()));
+        };
+        if value.get("error").is_some_and(|error| !error.is_null()) {
+            let words = message_in(&value).unwrap_or_else(|| "an error without words".to_owned());
+            return Err(ApiError::Ended(server_text(&words, self.key.as_ref())));
+        }
+        Ok(ApiEvent::Chunk(value))
+    }
+}
+
+/// I1.
+fn told(trouble: &Trouble, key: Option<&Secret>) -> ApiError {
+    ApiError::Trouble { code: trouble.code, message: struck(key, &trouble.message) }
+}
