@@ -62,6 +62,7 @@ impl Served {
     }
 
     /// Ends it as nothing can be prepared for.
+    #[cfg(feature = "torch")]
     pub(crate) fn dies(&self) {
         if let Some(live) = &self.live {
             live.signal(Signal::KILL);
