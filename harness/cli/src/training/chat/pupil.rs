@@ -13,11 +13,11 @@ use clawrl_config::{ChatObjective, ChatPlan};
 use clawrl_core::derive_seed;
 use clawrl_gateway::{SampleId, TakenSample, TrainerError};
 use clawrl_learn::{
-    Baselines, Collapse, CollapseBounds, CollapseGuard, GateBounds, GateFindings, Learner, LessonBatch,
-    LessonRules, Lineage, TrainSample, UpdateReport, Vitals, lessons, repetition,
+    Baselines, Collapse, CollapseBounds, CollapseGuard, EntropyControl, GateBounds, GateFindings, Learner,
+    LessonBatch, LessonRules, Lineage, TrainSample, UpdateReport, Vitals, lessons, repetition,
 };
 use clawrl_torch::{
-    AdapterName, AdapterPublisher, Alone, Base, Branch, Chat, Checkpoints, Device, EngineHandle,
+    AdapterName, AdapterPublisher, Alone, Base, Branch, Chat, Checkpoint, Checkpoints, Device, EngineHandle,
     LearnerSetup, ModelFiles, Params, Retention, TorchError, TorchLearner, init_adapter,
 };
 use serde::{Deserialize, Serialize};
@@ -303,25 +303,56 @@ impl Pupil {
         }
         let broken = |error: TorchError| TrainerError::Refused(error.to_string());
         let (kept, _) = self.checkpoints.list().map_err(broken)?;
-        let Some(found) = kept.into_iter().find(|facts| facts.version == to) else {
+        let found = kept.into_iter().find(|facts| facts.version == to);
+        if found.is_none() && to > 0 {
             let why = format!("the last {} of an adapter are", KEPT.weights);
             return Err(TrainerError::NoVersion(to, why));
-        };
+        }
         let refused = |failure: Failure| TrainerError::Refused(failure.to_string());
         let (last, version) = (self.learner.version(), self.learner.version() + 1);
-        let mut progress = read_progress(&found.progress).map_err(refused)?;
+        let mut progress = match &found {
+            Some(found) => read_progress(&found.progress).map_err(refused)?,
+            None => Progress { model: self.progress.model.clone(), ..Progress::default() },
+        };
         progress.given_up.clone_from(&self.progress.given_up);
         progress.given_up.push((to + 1, last));
         progress.back_to = Some(to);
         let branch = Branch { from: to, instead_of: now };
         let text = written(&progress).map_err(refused)?;
-        self.checkpoints.branch(branch, version, &text).map_err(broken)?;
-        let checkpoint = self.checkpoints.load(version, Device::Cpu).map_err(broken)?;
-        self.learner.restore(checkpoint).map_err(broken)?;
+        if found.is_some() {
+            self.checkpoints.branch(branch, version, &text).map_err(broken)?;
+            let checkpoint = self.checkpoints.load(version, Device::Cpu).map_err(broken)?;
+            self.learner.restore(checkpoint).map_err(broken)?;
+        } else {
+            self.begin_anew(branch, version, text)?;
+        }
         self.learner.accept().map_err(broken)?;
         self.progress = progress;
         self.lineage = Lineage::at(version, version);
         Ok(version)
+    }
+
+    /// What learning began with is known without a checkpoint.
+    fn begin_anew(&mut self, branch: Branch, version: u64, progress: String) -> Result<(), TrainerError> {
+        let broken = |error: TorchError| TrainerError::Refused(error.to_string());
+        let first = Checkpoint {
+            version,
+            optimizer_steps: 0,
+            moments_since: 0,
+            branch: Some(branch),
+            entropy: EntropyControl::default(),
+            progress: progress.clone(),
+            params: self.first.copy().map_err(broken)?,
+            moments: None,
+            teacher: None,
+            folder: self.checkpoint_of(version),
+        };
+        self.learner.restore(first).map_err(broken)?;
+        self.learner.checkpoint(&progress).map_err(|error| {
+            // It has what it had before; that this fails, too, would take a broken libtorch.
+            let _ = self.learner.reject();
+            TrainerError::Refused(error.to_string())
+        })
     }
 
     /// Why the version may not answer, if it may not.

@@ -398,6 +398,33 @@ fn adapters_of_another_policy_answer_nobody() {
     assert!(said.err.contains("user-me is of another policy") && said.err.contains("--data"), "{}", said.err);
 }
 
+#[test]
+fn what_learning_began_with_is_gone_back_to_however_long_ago_that_was() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 1\nlearning_rate: 0.001\n";
+    let served = start(&place, &model, chat);
+    let (_, _, before) = say(&served, "Ring the bell, Ada.", 3);
+    for version in 1..=34 {
+        let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
+        thumb(&served, turn, "up");
+        until(&served, |now| now["version"] == version);
+    }
+    let (status, gone) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 1}));
+    assert_eq!((status, &gone["error"]["code"]), (404, &json!("version_not_found")));
+    let (status, back) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 0}));
+    assert_eq!((status, &back["version"]), (200, &json!(35)), "{back}");
+    let (_, _, after) = say(&served, "Ring the bell, Ada.", 3);
+    assert!((after - before).abs() < 1e-4, "{before} before, {after} after");
+    served.ends();
+    let served = start(&place, &model, chat);
+    assert_eq!(policy(&served)["version"], 35);
+    let (turn, _, resumed) = say(&served, "Ring the bell, Ada.", 3);
+    assert!((resumed - before).abs() < 1e-4, "{before} before, {resumed} after");
+    thumb(&served, turn, "up");
+    until(&served, |now| now["version"] == 36);
+}
+
 /// Streams at a time.
 const STREAMS: u64 = 256;
 
