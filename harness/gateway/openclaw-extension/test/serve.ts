@@ -6,19 +6,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { CaptureServer } from "./capture-server.ts";
 import { Client } from "./client.ts";
+import { Conversation, MAIN, SECONDS, TRIES, has } from "./conversation.ts";
 import { Served, type Answer, type Turn } from "./served.ts";
 
-const MAIN = "agent:main:main";
-/** Deadlines that only a failure reaches. */
-const SECONDS = 240;
-/** The gateway's own tries for one answer: a failure more, and the client hears of it. */
-const TRIES = 2;
 /** The window that the gateway tells of where the server behind it says none is 32768, and the client compacts at 24576. */
 const NEARLY_FULL = 26_000;
 const MANY_WORDS = "in many words ".repeat(50);
-const SMALL_TAIL = { agents: { defaults: { compaction: { keepRecentTokens: 100 } } } };
 const POSITIONS = 65_536;
 /** A policy of half a million parameters reads 38,000 tokens of OpenClaw's usual prompt for minutes, and a fifth of them soon. */
 const SHORT_PROMPT = {
@@ -30,20 +24,6 @@ const SHORT_PROMPT = {
 const QUESTIONS = ["Wales", "Scotland", "Ireland", "France", "Spain", "Italy", "Greece", "Malta"].map(
   (country) => `What is the capital of ${country}?`,
 );
-
-/** A request of a turn as it was received; the first is what the user said, in those after it are notes of the client, too. */
-function bodyOf(turn: Turn): any {
-  return JSON.parse(turn.requests[0]!.body);
-}
-
-function textOf(message: any): string {
-  return typeof message.content === "string" ? message.content : message.content.map((part: any) => part.text).join("\n");
-}
-
-/** Whether somebody's words are in what was asked. */
-function has(turn: Turn, words: string): boolean {
-  return bodyOf(turn).messages.some((message: any) => message.role === "user" && textOf(message).includes(words));
-}
 
 function checkMain(turns: Turn[], count: number): void {
   assert.deepEqual(
@@ -57,105 +37,12 @@ function checkSide(turns: Turn[], mark: string): void {
   for (const turn of turns) assert.deepEqual([turn.kind, turn.mark, turn.next_state, turn.reward], ["side", mark, null, null]);
 }
 
-/** A client, the gateway it talks to, and what is behind that. */
-class Conversation {
-  readonly upstream: CaptureServer;
-  readonly served: Served;
-  readonly client: Client;
-  readonly #seen = new Set<number>();
-
-  private constructor(upstream: CaptureServer, served: Served, client: Client) {
-    this.upstream = upstream;
-    this.served = served;
-    this.client = client;
-  }
-
-  static async start(template: "extension" | "provider"): Promise<Conversation> {
-    const upstream = await CaptureServer.start();
-    const served = await Served.upstream(upstream.baseUrl, TRIES);
-    const { baseUrl, key, configuration } = served;
-    const filledIn = template === "extension" ? { filledIn: configuration } : {};
-    const client = await Client.configure({ template, baseUrl, key, ...filledIn, config: SMALL_TAIL });
-    await client.start();
-    return new Conversation(upstream, served, client);
-  }
-
-  async stop(): Promise<void> {
-    await this.client.stop();
-    await this.served.stop();
-    await this.upstream.stop();
-  }
-
-  /** Turns that `act` leads to. */
-  async during(act: () => Promise<unknown>): Promise<Turn[]> {
-    await act();
-    const turns = (await this.served.turns()).filter(({ turn }) => !this.#seen.has(turn));
-    for (const { turn } of turns) this.#seen.add(turn);
-    return turns;
-  }
-
-  /** Turns that these words lead to. */
-  say(words: string): Promise<Turn[]> {
-    return this.during(() => this.client.agent(words, MAIN));
-  }
-
-  /** The same, typed into the chat: the client looks after its memory before it asks. */
-  type(words: string): Promise<Turn[]> {
-    return this.during(async () => {
-      await this.client.type(words, MAIN);
-      await this.#answered(words);
-    });
-  }
-
-  /** Turns that something which has happened leads to. */
-  heartbeat(): Promise<Turn[]> {
-    return this.during(async () => {
-      const known = new Set((await this.served.turns()).map(({ turn }) => turn));
-      await this.client.call("wake", { mode: "now", text: "something happened" });
-      await this.served.until(
-        "heartbeat",
-        async () => (await this.served.turns()).find(({ turn, state }) => !known.has(turn) && state === "answered"),
-        SECONDS,
-      );
-    });
-  }
-
-  #answered(words: string): Promise<Turn> {
-    const isAnswered = (turn: Turn) => turn.kind === "main" && turn.state === "answered" && has(turn, words);
-    return this.served.until(`answer to ${words}`, async () => (await this.served.turns()).find(isAnswered), SECONDS);
-  }
-
-  /** The turn, once somebody has judged it. */
-  judged({ turn }: Turn): Promise<Turn> {
-    const isJudged = async () => {
-      const now = await this.served.turn(turn);
-      return now.reward === null ? undefined : now;
-    };
-    return this.served.until(`reward of ${turn}`, isJudged, SECONDS);
-  }
-
-  /** That `next` is what came after `turn`: these words alone, of a user. Its reward, as the rules have it. */
-  async checkNext(turn: Turn, next: Turn, words: string, reward: number): Promise<Turn> {
-    const judged = await this.judged(turn);
-    assert.equal(next.parent, turn.turn);
-    assert.equal(judged.next_state?.request, next.turn);
-    const messages = judged.next_state.messages;
-    assert.deepEqual(messages.map(([, kind]) => kind), ["user"]);
-    assert.match(textOf(bodyOf(next).messages[messages[0]![0]]), new RegExp(`^\\[[^\\]]*\\] ${RegExp.escape(words)}`));
-    assert.deepEqual([judged.reward?.value, judged.reward?.source], [reward, "judges"]);
-    assert.deepEqual(judged.votes.filter(({ judge }) => judge === "turn").map(({ score }) => score), [reward]);
-    return judged;
-  }
-}
-
 describe("with the extension", () => {
-  let chat: Conversation;
+  const chat = new Conversation();
   let latest: Turn;
 
-  before(async () => {
-    chat = await Conversation.start("extension");
-  });
-  after(() => chat?.stop());
+  before(() => chat.start("extension"));
+  after(() => chat.stop());
 
   it("records what was asked, and as the next state what was said to the answer", async () => {
     const [first, ...none] = await chat.say("What is the capital of Wales?");
@@ -241,6 +128,14 @@ describe("with the extension", () => {
     latest = next!;
   });
 
+  it("knows nothing of a heartbeat that had nothing to say, as the client forgets it", async () => {
+    chat.upstream.plan({ text: "HEARTBEAT_OK" });
+    checkSide(await chat.heartbeat(), "set going by `heartbeat`");
+    const [next] = await chat.say("Great, name another lake.");
+    await chat.checkNext(latest, next!, "Great, name another lake.", 1);
+    latest = next!;
+  });
+
   it("judges by /good and /bad before all rules, and the last word counts", async () => {
     for (const words of ["/good", "/bad  it was too long "]) {
       const known = (await chat.served.turn(latest.turn)).feedback.length;
@@ -317,13 +212,11 @@ describe("with the extension", () => {
 });
 
 describe("without the extension", () => {
-  let chat: Conversation;
+  const chat = new Conversation();
   let latest: Turn;
 
-  before(async () => {
-    chat = await Conversation.start("provider");
-  });
-  after(() => chat?.stop());
+  before(() => chat.start("provider"));
+  after(() => chat.stop());
 
   it("records what was asked, and as the next state what was said to the answer", async () => {
     const [first] = await chat.say("What is the capital of Wales?");
