@@ -117,7 +117,7 @@ pub(crate) fn is_heartbeat_poll(text: &str) -> bool {
 }
 
 /// `text`, as spoken, as later requests have it: a heartbeat's is not repeated.
-pub(crate) fn replayed<'a>(text: &'a str, is_stamped: bool) -> &'a str {
+pub(crate) fn replayed(text: &str, is_stamped: bool) -> &str {
     if !is_stamped && text.starts_with(HEARTBEAT) { HEARTBEAT_POLL } else { text }
 }
 
