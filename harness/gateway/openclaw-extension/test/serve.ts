@@ -14,11 +14,14 @@ import { Served, type Answer, type Turn } from "./served.ts";
 const NEARLY_FULL = 26_000;
 const MANY_WORDS = "in many words ".repeat(50);
 const POSITIONS = 65_536;
-/** A policy of half a million parameters reads 38,000 tokens of OpenClaw's usual prompt for minutes, and a fifth of them soon. */
-const SHORT_PROMPT = {
+/**
+ * A policy of half a million parameters reads 38,000 tokens of OpenClaw's usual prompt for minutes, and a fifth of them soon. As it has learned
+ * nothing, it repeats the line break that ends its prompt, which nobody sees, unless it is hot.
+ */
+const SHORT_AND_HOT = {
   tools: { allow: ["read"] },
   skills: { allowBundled: ["weather"] },
-  agents: { defaults: { skipBootstrap: true } },
+  agents: { defaults: { skipBootstrap: true, params: { temperature: 2 } } },
 };
 
 const QUESTIONS = ["Wales", "Scotland", "Ireland", "France", "Spain", "Italy", "Greece", "Malta"].map(
@@ -287,8 +290,8 @@ describe("with a policy of its own", () => {
     served = await Served.tiny(POSITIONS);
     const { baseUrl, key, configuration } = served;
     // Gibberish has no end.
-    const filledIn = configuration.replace(/maxTokens: \d+/, "maxTokens: 32");
-    client = await Client.configure({ template: "extension", baseUrl, key, filledIn, config: SHORT_PROMPT });
+    const filledIn = configuration.replace(/maxTokens: \d+/, "maxTokens: 64");
+    client = await Client.configure({ template: "extension", baseUrl, key, filledIn, config: SHORT_AND_HOT });
     await client.start();
   });
   after(async () => {
