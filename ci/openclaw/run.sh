@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Tests the extension for OpenClaw: its types, its units, and every request of the real client, with it and without.
+# Tests the extension for OpenClaw: its types, its units, every request of the real client, with it and without, and the record of its
+# conversations with the real `clawrl serve`.
 #
 #   ci/openclaw/run.sh           all of it; some minutes
 #   ci/openclaw/run.sh units     types and units alone; some seconds
+#   ci/openclaw/run.sh serve     conversations with `clawrl serve` alone; some minutes, and a build
 #   ci/openclaw/run.sh install   installs the client, and says nothing when it is there
 #   ci/openclaw/run.sh check     succeeds when the client is there; installs nothing
 #
 # It installs Node and OpenClaw with npm in the user's cache folder, once for all checkouts, and writes nothing into the
 # checkout. Every test has a home of its own, which is removed, and listens on loopback alone.
 #
+# CLAWRL: the `clawrl` to serve with, built with the feature `torch` and with clawrl-torch beside it; without it, one is built.
 # CLAWRL_BASE_URL and CLAWRL_KEY: a gateway to talk to, as http://127.0.0.1:30000/v1, instead of one that the tests bring.
 # CLAWRL_CAPTURES: a folder in which the requests are kept, one line of JSON each.
 #
 # Exit codes: 0 all well. 1 a test failed, or the client is not there (check). 2 wrong usage. 3 npm or Node is missing.
-#             6 an installation failed.
+#             6 an installation, or the build, failed.
 set -euo pipefail
 
 readonly NODE_VERSION=24.21.0 OPENCLAW_VERSION=2026.9.6
@@ -29,12 +32,13 @@ die() {
 }
 
 purpose=${1-all}
-[[ $# -le 1 && $purpose =~ ^(all|units|install|check)$ ]] ||
-    die "$EXIT_USAGE" 'usage: ci/openclaw/run.sh [units|install|check]'
+[[ $# -le 1 && $purpose =~ ^(all|units|serve|install|check)$ ]] ||
+    die "$EXIT_USAGE" 'usage: ci/openclaw/run.sh [units|serve|install|check]'
 
-extension=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../harness/gateway/openclaw-extension" && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+extension=$root/harness/gateway/openclaw-extension
 cache="${XDG_CACHE_HOME:-${HOME:?openclaw: set HOME, or XDG_CACHE_HOME}/.cache}/clawrl"
-readonly extension place=$cache/openclaw
+readonly root extension place=$cache/openclaw
 readonly node=$place/node_modules/.bin/node modules=$place/node_modules
 readonly wanted="node@$NODE_VERSION openclaw@$OPENCLAW_VERSION"
 
@@ -78,6 +82,19 @@ check_types() {
     "$node" "$modules/typescript/bin/tsc" --project "$work" || die "$EXIT_FAILED" 'the types are wrong'
 }
 
+# Sets CLAWRL to a program that serves a policy of its own, too.
+build_program() {
+    if [[ -n ${CLAWRL-} ]]; then
+        CLAWRL=$(realpath "$CLAWRL")
+    else
+        say 'building clawrl with the feature torch; CLAWRL names one that is built'
+        (cd "$root" && ci/setup.sh run cargo build --release --locked -p clawrl -p clawrl-sandbox --features clawrl/torch) ||
+            die "$EXIT_INSTALL" 'clawrl cannot be built'
+        CLAWRL=${CARGO_TARGET_DIR:-$root/target}/release/clawrl
+    fi
+    export CLAWRL
+}
+
 run_tests() {
     OPENCLAW_FOLDER=$place "$node" --test "$@" || die "$EXIT_FAILED" 'a test failed'
 }
@@ -94,5 +111,13 @@ install)
 esac
 install_client
 check_types
-run_tests "$extension"/test/*.test.ts
-[[ $purpose == units ]] || run_tests "$extension/test/end-to-end.ts"
+if [[ $purpose != serve ]]; then
+    run_tests "$extension"/test/*.test.ts
+fi
+if [[ $purpose == all ]]; then
+    run_tests "$extension/test/end-to-end.ts"
+fi
+if [[ $purpose == all || $purpose == serve ]]; then
+    build_program
+    run_tests "$extension/test/serve.ts"
+fi

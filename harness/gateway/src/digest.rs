@@ -47,6 +47,7 @@ impl Digest {
 }
 
 /// A canonical form in the making.
+#[derive(Clone)]
 pub(crate) struct Canonical(Sha256);
 
 impl Canonical {

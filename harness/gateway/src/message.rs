@@ -1,9 +1,9 @@
 //! Messages in canonical form: what a client says again in other words is the same message.
 //!
 //! I1. The digest has nothing in it that real clients change when they replay a message: white space, reasoning, ids of
-//! calls, the notation of arguments, stamps, runtime lines, notes of retries, and whether text came in parts. I2. A call
-//! and its result are told by their places, not by their ids. I3. An answer as generated and as replayed have the same
-//! form, made here for both.
+//! calls, the notation of arguments, stamps, runtime lines, notes of retries, whether text came in parts, and in how many messages
+//! a user said something with no answer in between. I2. A call and its result are told by their places, not by their ids. I3. An
+//! answer as generated and as replayed have the same form, made here for both.
 
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ impl Message {
         self.standing
     }
 
-    /// Of the canonical form.
+    /// Of the canonical form; of a user's message together with the user's messages right before it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
@@ -86,7 +86,8 @@ impl Message {
 
     /// Something the client reports, rather than something a person said.
     pub(crate) fn is_system_event(&self) -> bool {
-        self.role == Role::System || (self.role == Role::User && self.text.starts_with("System: ["))
+        let is_event = self.text.starts_with("System: [") || openclaw::is_heartbeat_poll(&self.text);
+        self.role == Role::System || (self.role == Role::User && is_event)
     }
 }
 
@@ -130,7 +131,11 @@ pub(crate) struct Form {
 /// An assistant's message, generated or replayed.
 pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call<'a>>) -> Form {
     let mut form = Canonical::new("assistant");
-    let text = content(&mut form, parts, without_reasoning);
+    let text = content(&mut form, parts, |form, text| {
+        let text = without_reasoning(text);
+        form.text(&text);
+        text
+    });
     let mut is_empty = text.trim().is_empty() && !parts.iter().any(|part| matches!(part, Part::Other(_)));
     for call in calls {
         is_empty = false;
@@ -143,33 +148,46 @@ pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call
     Form { digest: form.finish(), text, is_empty }
 }
 
-/// A message of somebody else. `call` is the place of the call that it is a result of.
-pub(crate) fn other(role: Role, parts: &[Part<'_>], call: Option<usize>) -> Form {
-    let mut form = Canonical::new(match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
+/// A message of a user. `run`: what users said right before it, since clients may send both as one message later. Comes with all that was
+/// said then.
+pub(crate) fn user(parts: &[Part<'_>], run: Option<&Canonical>) -> (Form, Canonical) {
+    let mut form = run.cloned().unwrap_or_else(|| Canonical::new("user"));
+    let text = content(&mut form, parts, |form, text| {
+        let spoken = openclaw::spoken(text);
+        form.text(openclaw::replayed(&spoken.text, spoken.is_stamped));
+        spoken.text.into_owned()
     });
+    (Form { digest: form.clone().finish(), is_empty: parts.is_empty(), text }, form)
+}
+
+/// Instructions, or an event.
+pub(crate) fn system(parts: &[Part<'_>]) -> Form {
+    as_it_is(Canonical::new("system"), parts)
+}
+
+/// The result of a call; `call` is its place.
+pub(crate) fn result(parts: &[Part<'_>], call: Option<usize>) -> Form {
+    let mut form = Canonical::new("tool");
     if let Some(call) = call {
         form.field(b'#', &(call as u64).to_le_bytes());
     }
-    let text = match role {
-        Role::User => content(&mut form, parts, |text| openclaw::spoken(text).text.into_owned()),
-        _ => content(&mut form, parts, str::to_owned),
-    };
+    as_it_is(form, parts)
+}
+
+fn as_it_is(mut form: Canonical, parts: &[Part<'_>]) -> Form {
+    let text = content(&mut form, parts, |form, text| {
+        form.text(text);
+        text.to_owned()
+    });
     Form { digest: form.finish(), is_empty: parts.is_empty(), text }
 }
 
-fn content(form: &mut Canonical, parts: &[Part<'_>], plain: impl Fn(&str) -> String) -> String {
+/// `add` puts a text into the form, and gives it as it is to be read.
+fn content(form: &mut Canonical, parts: &[Part<'_>], add: impl Fn(&mut Canonical, &str) -> String) -> String {
     let mut texts = Vec::new();
     for part in parts {
         match part {
-            Part::Text(text) => {
-                let text = plain(text);
-                form.text(&text);
-                texts.push(text);
-            }
+            Part::Text(text) => texts.push(add(form, text)),
             Part::Other(value) => {
                 form.field(b'p', &[]);
                 form.json(value);
@@ -222,17 +240,17 @@ mod tests {
 
     #[test]
     fn i1_parts_are_as_good_as_one_text() {
-        let user = |parts: &[Part<'_>]| other(Role::User, parts, None).digest;
+        let user = |parts: &[Part<'_>]| user(parts, None).0.digest;
         let one = user(&[Part::Text("[Fri 2026-11-20 09:40 UTC] what is this?")]);
         assert_eq!(one, user(&[Part::Text("what  is"), Part::Text("this?\n")]));
         let picture = serde_json::json!({"type": "image_url", "image_url": {"url": "data:,1"}});
         assert_ne!(one, user(&[Part::Text("what is this?"), Part::Other(&picture)]));
-        assert_ne!(one, other(Role::System, &[Part::Text("what is this?")], None).digest);
+        assert_ne!(one, system(&[Part::Text("what is this?")]).digest);
     }
 
     #[test]
     fn i2_results_are_told_by_the_places_of_calls() {
-        let result = |call| other(Role::Tool, &[Part::Text("hi")], call).digest;
+        let result = |call| result(&[Part::Text("hi")], call).digest;
         assert_ne!(result(Some(0)), result(Some(1)));
         assert_ne!(result(Some(0)), result(None));
     }

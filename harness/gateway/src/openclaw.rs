@@ -9,12 +9,17 @@ const CONTEXT_BEGIN: &str = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>";
 const CONTEXT_END: &str = "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>";
 const QUEUED: &str = "[Queued user message from a previous active turn";
 const CONTINUE: &str = "Continue the current task from the existing transcript";
+/// Without words of a user before it, all of what the client says itself when it goes on behind a failure.
+const CONTINUE_NOTE: &str =
+    "Continue the current task from the existing transcript, preserving completed work.";
 const RETRY_NOTE: &str = "The previous attempt did not produce a user-visible answer.";
 const RUNTIME: &str = "Runtime: agent=";
 const SESSION_FIELD: &str = "sessionId=";
 const SUMMARY: &str = "The conversation history before this point was compacted into the following summary:";
 
 pub(crate) const HEARTBEAT: &str = "Follow the heartbeat monitor scratch context";
+/// What stands for a heartbeat's text in later requests.
+const HEARTBEAT_POLL: &str = "[OpenClaw heartbeat poll]";
 pub(crate) const MEMORY_FLUSH: &str = "Pre-compaction memory flush.";
 /// Of the one request that flushes memory; it has exactly these.
 pub(crate) const MEMORY_FLUSH_TOOLS: [&str; 2] = ["read", "write"];
@@ -103,7 +108,17 @@ pub(crate) fn internal_context(text: &str) -> Option<&str> {
 
 /// Whether `text`, as spoken, asks for an answer once more.
 pub(crate) fn is_retry_note(text: &str) -> bool {
-    text.starts_with(RETRY_NOTE)
+    text.starts_with(RETRY_NOTE) || text.starts_with(CONTINUE_NOTE)
+}
+
+/// Whether `text`, as spoken, stands for a heartbeat that is over.
+pub(crate) fn is_heartbeat_poll(text: &str) -> bool {
+    text == HEARTBEAT_POLL
+}
+
+/// `text`, as spoken, as later requests have it: a heartbeat's is not repeated.
+pub(crate) fn replayed(text: &str, is_stamped: bool) -> &str {
+    if !is_stamped && text.starts_with(HEARTBEAT) { HEARTBEAT_POLL } else { text }
 }
 
 /// Whether `text`, as spoken, stands for a history that was compacted.

@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Map, Value};
 
 use crate::Digest;
+use crate::digest::Canonical;
 use crate::message::{self, Arguments, Call, Part};
 use crate::openclaw;
 use crate::reaction;
@@ -33,6 +34,7 @@ pub(crate) struct Step {
     /// Place in the request.
     pub(crate) index: usize,
     pub(crate) role: Role,
+    /// Of the message; of a user's, together with the user's messages right before it.
     pub(crate) digest: Digest,
     /// Of the history up to this message and with it.
     pub(crate) context: Digest,
@@ -196,8 +198,9 @@ fn messages(written: &[Value]) -> Result<Vec<Message>, RequestError> {
     let mut messages: Vec<Message> = Vec::with_capacity(written.len());
     let mut calls: HashMap<&str, usize> = HashMap::new();
     let mut is_first = true;
+    let mut run = None;
     for (index, value) in written.iter().enumerate() {
-        let message = read(value, is_first, &mut calls);
+        let message = read(value, is_first, &mut calls, &mut run);
         let message = message.map_err(|flaw| RequestError::Message { index, flaw })?;
         is_first &= message.role == Role::System;
         messages.push(message);
@@ -213,11 +216,13 @@ fn messages(written: &[Value]) -> Result<Vec<Message>, RequestError> {
     Ok(messages)
 }
 
-/// `is_first`: nobody but the system has spoken. `calls`: the places of the latest assistant's calls, by id.
+/// `is_first`: nobody but the system has spoken. `calls`: the places of the latest assistant's calls, by id. `run`: what users have said since
+/// anybody else spoke.
 fn read<'a>(
     value: &'a Value,
     is_first: bool,
     calls: &mut HashMap<&'a str, usize>,
+    run: &mut Option<Canonical>,
 ) -> Result<Message, MessageFlaw> {
     let message = value.as_object().ok_or(MessageFlaw::NotAnObject)?;
     let role = present(message, "role").and_then(Value::as_str).ok_or(MessageFlaw::NoRole)?;
@@ -249,9 +254,9 @@ fn read<'a>(
         Role::Tool => {
             let id = present(message, "tool_call_id").and_then(Value::as_str).ok_or(MessageFlaw::NoCallId)?;
             call = calls.get(id).copied();
-            message::other(role, &parts, call)
+            message::result(&parts, call)
         }
-        Role::System => message::other(role, &parts, None),
+        Role::System => message::system(&parts),
         Role::User => {
             let is_aside = |part: &Part<'_>| part.text().is_some_and(openclaw::is_internal_context);
             let asides = parts.iter().filter(|part| is_aside(part)).filter_map(Part::text);
@@ -264,13 +269,19 @@ fn read<'a>(
             let texts = parts.iter().filter_map(Part::text);
             is_stamped = texts.clone().next().is_some_and(|text| openclaw::spoken(text).is_stamped);
             runtime_session = texts.rev().find_map(openclaw::session_of_runtime_line).map(str::to_owned);
-            let form = message::other(role, &parts, None);
+            let (form, said) = message::user(&parts, run.as_ref());
             if openclaw::is_retry_note(&form.text) {
                 standing = Standing::RetryNote;
+            }
+            if standing == Standing::Counted {
+                *run = Some(said);
             }
             form
         }
     };
+    if role != Role::User {
+        *run = None;
+    }
     Ok(Message {
         role,
         standing,
@@ -336,10 +347,16 @@ fn steps(messages: &[Message]) -> Vec<Step> {
     {
         results.sort_by_key(|&index| messages[index].call);
     }
-    let mut context = Digest::START;
+    let (mut context, mut before) = (Digest::START, Digest::START);
+    let mut speaker = None;
     let step = |index: usize| {
         let Message { role, digest, .. } = messages[index];
-        context = context.then(digest);
+        // What a user says in several messages is one thing said, since clients make one message of it later.
+        if role != Role::User || speaker != Some(Role::User) {
+            before = context;
+        }
+        speaker = Some(role);
+        context = before.then(digest);
         Step { index, role, digest, context }
     };
     order.into_iter().map(step).collect()
@@ -417,6 +434,35 @@ mod tests {
         check_same(json!([user("hi")]), json!([user("hi"), system("one")]), false);
         check_same(json!([system("one")]), json!([system("two")]), false);
         check_same(json!([user("hi")]), json!([user("ho")]), false);
+    }
+
+    #[test]
+    fn what_a_user_says_at_once_is_one_thing_said() {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let parts = |one: &str, other: &str| json!({"role": "user", "content": [{"type": "text", "text": one}, {"type": "text", "text": other}]});
+        let aside = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nnone\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>";
+        let stamp = "[Thu 2026-11-26 09:01 UTC] ";
+        let said =
+            json!([user(&format!("{stamp}/bad too long")), user(&format!("{stamp}again")), user(aside)]);
+        check_same(said.clone(), json!([parts(&format!("{stamp}/bad too long"), "again")]), true);
+        check_same(said.clone(), json!([user("/bad too long"), user(aside), user("again")]), true);
+        check_same(said, json!([user("again")]), false);
+        // Somebody else has spoken in between.
+        for role in ["system", "assistant"] {
+            let other = json!({"role": role, "content": "so"});
+            check_same(json!([user("a"), other, user("b")]), json!([user("a b")]), false);
+            check_same(json!([user("a"), other, user("b")]), json!([parts("a", "b"), other]), false);
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_is_replayed_as_its_poll() {
+        let user = |text: &str| json!([{"role": "user", "content": text}]);
+        let text = "Follow the heartbeat monitor scratch context when provided.";
+        let poll = user("[Thu 2026-11-26 09:01 UTC] [OpenClaw heartbeat poll]");
+        check_same(user(text), poll.clone(), true);
+        // Somebody has typed it.
+        check_same(user(&format!("[Thu 2026-11-26 09:01 UTC] {text}")), poll, false);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A turn of the record as somebody who judges reads it.
 //!
 //! I1. What is read is the request that was answered, the answer as it was sent, and what followed it, each from the record. I2. Commands by
-//! which clients give feedback are none of what a user said.
+//! which clients give feedback are none of what a user said. I3. Nor is what a client puts beside it: contexts that it sends once, notes of
+//! retries.
 //!
 //! Pure; nothing to cancel.
 
 use clawrl_core::Role;
-use clawrl_gateway::{AnswerView, ChatRequest, RequestId, TurnView};
+use clawrl_gateway::{AnswerView, ChatRequest, RequestId, Standing, TurnView};
 use serde_json::Value;
 
 /// What clients send as feedback, and keep in their history as if it had been said.
@@ -56,7 +57,10 @@ fn messages(body: &str) -> Option<ChatRequest> {
 /// The conversation, and the user's last words.
 fn said_before(body: &str) -> Option<(String, String)> {
     let request = messages(body)?;
-    let all = request.messages();
+    let is_said = |message: &&clawrl_gateway::Message| {
+        matches!(message.standing(), Standing::Counted | Standing::Prompt)
+    };
+    let all: Vec<&clawrl_gateway::Message> = request.messages().iter().filter(is_said).collect();
     let last = all
         .iter()
         .rposition(|message| message.role() == clawrl_gateway::Role::User && !message.text().is_empty());
@@ -69,7 +73,7 @@ fn said_before(body: &str) -> Option<(String, String)> {
         };
         format!("{role}: {}", message.text())
     };
-    let others = all.iter().enumerate().filter(|(place, _)| Some(*place) != last);
+    let others = all.iter().copied().enumerate().filter(|(place, _)| Some(*place) != last);
     let before: Vec<String> = others.map(|(_, message)| line(message)).collect();
     let asked = last.map(|last| all[last].text().to_owned()).unwrap_or_default();
     Some((before.join("\n"), asked))
@@ -108,4 +112,31 @@ fn reply(answer: &AnswerView) -> String {
     });
     let text = answer.text.clone().filter(|text| !text.is_empty());
     text.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(messages: &Value, before: &str, asked: &str) {
+        let body = json!({ "messages": messages }).to_string();
+        assert_eq!(said_before(&body), Some((before.to_owned(), asked.to_owned())), "{messages}");
+    }
+
+    #[test]
+    fn i3_what_was_asked_is_what_somebody_said() {
+        let said = |role: &str, text: &str| json!({"role": role, "content": text});
+        let context = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nnone\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>";
+        let asked = said("user", "[Fri 2026-11-20 09:40 UTC] And of Wales?");
+        let before = [said("system", "Be quick."), said("user", "hi"), said("assistant", "ho")];
+        let with = |more: &[Value]| Value::from([&before[..], more].concat());
+        let shown = "system: Be quick.\nuser: hi\nagent: ho";
+        check(&with(std::slice::from_ref(&asked)), shown, "And of Wales?");
+        check(&with(&[asked.clone(), said("user", context)]), shown, "And of Wales?");
+        let note = "Continue the current task from the existing transcript, preserving completed work.";
+        check(&with(&[asked, said("user", note), said("user", context)]), shown, "And of Wales?");
+        check(&json!([said("system", "Be quick.")]), "system: Be quick.", "");
+    }
 }

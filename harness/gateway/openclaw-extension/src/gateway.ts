@@ -57,7 +57,7 @@ export class Gateway {
 
   /** Whether the gateway took it. */
   rate(session: string, rating: Rating, text: string): Promise<boolean> {
-    return this.#post("/feedback", { session, rating, ...(text === "" ? {} : { text }) });
+    return this.#post("/feedback", { session, rating, source: "extension", ...(text === "" ? {} : { text }) });
   }
 
   async #post(path: string, body: object): Promise<boolean> {

@@ -22,6 +22,8 @@ export type Setup = {
   template: "provider" | "extension";
   baseUrl: string;
   key: string;
+  /** The template as somebody else has filled it in. */
+  filledIn?: string;
   /** What is patched into the configuration behind the template. */
   config?: object;
 };
@@ -41,14 +43,13 @@ export class Client {
   }
 
   /** A configured client, as the documentation says to do it. */
-  static async configure({ template, baseUrl, key, config }: Setup): Promise<Client> {
+  static async configure({ template, baseUrl, key, filledIn, config }: Setup): Promise<Client> {
     const folder = process.env["OPENCLAW_FOLDER"];
     if (folder === undefined) throw new Error("OPENCLAW_FOLDER is not set; run ci/openclaw/run.sh");
     const client = new Client(folder, await mkdtemp(join(tmpdir(), "clawrl-openclaw-")));
     try {
       await mkdir(join(client.home, ".openclaw"));
-      const text = await readFile(join(EXTENSION, `${template}.json5`), "utf8");
-      await client.#patch(text.replaceAll("{base_url}", baseUrl).replaceAll("{key}", key).replaceAll("{model}", "clawrl").replaceAll("{context_window}", "32768").replaceAll("{max_tokens}", "4096"), template === "extension");
+      await client.#patch(filledIn ?? (await fillIn(template, baseUrl, key)), template === "extension");
       if (config !== undefined) await client.#patch(JSON.stringify(config), false);
       return client;
     } catch (error) {
@@ -162,6 +163,12 @@ export class Client {
     const program = [join(modules, "openclaw", "openclaw.mjs"), ...args];
     return spawn(join(modules, ".bin", "node"), program, { cwd: this.home, env, stdio: ["ignore", "pipe", "pipe"] });
   }
+}
+
+async function fillIn(template: string, baseUrl: string, key: string): Promise<string> {
+  const values = { base_url: baseUrl, key, model: "clawrl", context_window: "32768", max_tokens: "4096" };
+  const text = await readFile(join(EXTENSION, `${template}.json5`), "utf8");
+  return Object.entries(values).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), text);
 }
 
 /** A port that is free now. The client takes none by itself. */

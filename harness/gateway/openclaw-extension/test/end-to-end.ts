@@ -202,7 +202,8 @@ describe("with the extension", () => {
     const sent = server.others(from);
     assert.ok(sent.every((each) => each.path === "/v1/feedback" && each.headers.authorization === `Bearer ${KEY}`));
     const bodies = sent.map(({ body }) => body).sort((a, b) => b.rating - a.rating);
-    assert.deepEqual(bodies, [{ session, rating: 1 }, { session, rating: -1, text: "it was too long" }]);
+    const good = { session, rating: 1, source: "extension" };
+    assert.deepEqual(bodies, [good, { ...good, rating: -1, text: "it was too long" }]);
   });
 
   it("ends the session at /new, before the first request of the next one", async () => {

@@ -26,8 +26,8 @@ it("says that a session is over, and what an answer was worth", async () => {
     const sent = server.captured.map(({ method, path, headers, body }) => [method, path, headers.authorization, body]);
     assert.deepEqual(sent, [
       ["POST", "/v1/sessions/close", "Bearer k", { session: "s1" }],
-      ["POST", "/v1/feedback", "Bearer k", { session: "s1", rating: -1, text: "too long" }],
-      ["POST", "/v1/feedback", "Bearer k", { session: "s1", rating: 1 }],
+      ["POST", "/v1/feedback", "Bearer k", { session: "s1", rating: -1, source: "extension", text: "too long" }],
+      ["POST", "/v1/feedback", "Bearer k", { session: "s1", rating: 1, source: "extension" }],
     ]);
     assert.deepEqual(logged, []);
   } finally {

@@ -50,6 +50,58 @@ fn an_edit_begins_a_sibling() {
 }
 
 #[test]
+fn what_was_said_in_two_messages_may_be_replayed_as_one() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let mut messages =
+        vec![said("user", "hi"), said("assistant", "ho"), said("user", "/bad too long"), said("user", "so?")];
+    let told = gateway.request(&named("s"), &json!({ "messages": messages }));
+    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2, user at 3"]);
+    gateway.say("short");
+    messages.truncate(2);
+    messages.extend([said("user", "/bad too long\nso?"), said("assistant", "short"), said("user", "thanks")]);
+    let told = gateway.request(&named("s"), &json!({ "messages": messages }));
+    assert_eq!(told, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
+}
+
+#[test]
+fn words_behind_a_heartbeat_are_said_to_it() {
+    let mut gateway = Gateway::default();
+    have(&mut gateway, &named("s"), &["hi", "ho"]);
+    let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
+    let told = gateway.request(&named("s"), &talk(&["hi", "ho", heartbeat]));
+    assert_eq!(told, ["turn 2 after 1: side, a heartbeat"]);
+    gateway.say("Your mail is full.");
+    let poll = "[Thu 2026-11-26 09:01 UTC] [OpenClaw heartbeat poll]";
+    let thanks = "[Thu 2026-11-26 09:02 UTC] thanks";
+    let replayed = ["hi", "ho", poll, "Your mail is full.", thanks];
+    let told = gateway.request(&named("s"), &talk(&replayed));
+    assert_eq!(told, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
+    gateway.say("fine");
+    // One that nobody here has answered is no word of a user, either.
+    let told = gateway.request(&named("s"), &talk(&[&replayed[..], &["fine", poll, "so", thanks]].concat()));
+    assert_eq!(told, ["turn 4 after 3: main", "next of 3 is in 4 by History: event at 6"]);
+}
+
+#[test]
+fn a_client_that_goes_on_by_itself_says_nothing() {
+    let mut gateway = Gateway::default();
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let summary =
+        "The conversation history before this point was compacted into the following summary:\n\nnothing";
+    let note =
+        "Continue the current task from the existing transcript, preserving completed work. Do not restart.";
+    let mut messages = vec![said("user", summary), said("user", "hi"), said("user", note)];
+    assert_eq!(gateway.request(&epoch("0"), &json!({ "messages": messages }))[1], "turn 1: main");
+    gateway.say("ho");
+    messages.pop();
+    messages.extend([said("assistant", "ho"), said("user", "so?")]);
+    let told = gateway.request(&epoch("0"), &json!({ "messages": messages }));
+    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 3"]);
+}
+
+#[test]
 fn a_turn_that_was_answered_twice_goes_on_from_one_answer() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
