@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, env, help, import, ls, man, metrics, new, plan, policy, report, run, serve,
+    clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy, report, run, serve,
     show, train, validate,
 };
 use crate::exit_code::Exit;
@@ -35,6 +35,7 @@ enum Verb {
     Train(train::Arguments),
     Policy(policy::Arguments),
     Serve(serve::Arguments),
+    Eval(eval::Arguments),
     Validate(validate::Arguments),
     Env(env::Arguments),
     Plan(Box<plan::Arguments>),
@@ -74,6 +75,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Train(arguments) => train::run(&arguments, log),
         Verb::Policy(arguments) => policy::run(&arguments, log),
         Verb::Serve(arguments) => serve::run(&arguments, log),
+        Verb::Eval(arguments) => eval::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Env(arguments) => env::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),
