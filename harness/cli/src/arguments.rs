@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy, report, run, serve,
-    show, train, validate,
+    clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy, report, run,
+    serve, show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;

@@ -53,7 +53,7 @@ pub(crate) struct Personal {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) held_out: u32,
     /// Steps of imitation that the policy is made with.
-    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) warm_start_steps: u32,
     /// The optimizer's step size, instead of the one that each arm was tuned to.
     #[arg(long, value_name = "X")]

@@ -114,7 +114,12 @@ impl Pupil {
     ///
     /// # Errors
     /// Checkpoints that cannot be read, or that are of another policy.
-    pub(in crate::training) fn begin(model: &Model, plan: &ChatPlan, name: &str, folder: &Path) -> Result<Self, Failure> {
+    pub(in crate::training) fn begin(
+        model: &Model,
+        plan: &ChatPlan,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
         let name = AdapterName::from(name);
         let checkpoints = Checkpoints::new(&folder.join("checkpoints"), KEPT);
         let found = checkpoints.latest(Device::Cpu).map_err(unusable)?;

@@ -52,6 +52,13 @@ pub(super) fn plan(arm: Arm, tuning: Tuning) -> Option<ChatPlan> {
     let default = ChatPlan::default();
     let lora = LoraPlan { rank, alpha: 2.0 * f64::from(rank), ..default.lora.clone() };
     let top_k = (top_k > 0).then_some(top_k);
-    arm.objective()
-        .map(|objective| ChatPlan { objective, learning_rate, train_every_turns, lora, top_k, max_kl, ..default })
+    arm.objective().map(|objective| ChatPlan {
+        objective,
+        learning_rate,
+        train_every_turns,
+        lora,
+        top_k,
+        max_kl,
+        ..default
+    })
 }

@@ -84,10 +84,9 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
     };
     let tunings: BTreeMap<Arm, Tuning> = arguments.arms.iter().map(tuning).collect();
     let cases = cases(arguments, &tunings);
-    let jobs = arguments.jobs.map_or_else(
-        || thread::available_parallelism().map_or(1, |cores| cores.get()),
-        |jobs| jobs as usize,
-    );
+    let jobs = arguments
+        .jobs
+        .map_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get()), |jobs| jobs as usize);
     let work = out.join("adapters");
     let courses = follow(&policy, cases, &protocol, &work, jobs, &say)?;
     // Adapters are of no use to anybody when all are compared.
@@ -108,8 +107,9 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
     fs::create_dir_all(&out).map_err(|error| unwritable(&out, &error))?;
     write(&outcome.report, &page(&outcome))?;
     write(&out.join(PICTURE), &picture(&outcome.findings.arms))?;
-    let json = serde_json::to_string_pretty(&outcome)
-        .map_err(|error| Failure::new(Exit::Internal, format!("what came of it cannot be written: {error}")))?;
+    let json = serde_json::to_string_pretty(&outcome).map_err(|error| {
+        Failure::new(Exit::Internal, format!("what came of it cannot be written: {error}"))
+    })?;
     write(&out.join("personal.json"), &json)?;
     if arguments.json {
         print_json(&outcome)?;
@@ -141,9 +141,8 @@ fn cases(arguments: &Personal, tunings: &BTreeMap<Arm, Tuning>) -> VecDeque<Case
     let seeds = (0..u64::from(arguments.seeds)).map(|number| arguments.first_seed + number);
     seeds
         .flat_map(|seed| {
-            let of_persona = move |persona| {
-                tunings.iter().map(move |(&arm, &tuning)| Case { seed, persona, arm, tuning })
-            };
+            let of_persona =
+                move |persona| tunings.iter().map(move |(&arm, &tuning)| Case { seed, persona, arm, tuning });
             personas.clone().into_iter().flat_map(of_persona)
         })
         .collect()

@@ -130,7 +130,9 @@ fn figures(arm: Arm, courses: &[&Course], sessions: u32) -> ArmFigures {
 
 fn comparisons(courses: &[&Course], sessions: u32) -> Vec<Comparison> {
     let mut found = Vec::new();
-    found.extend([Arm::Binary, Arm::Opd, Arm::Memory].into_iter().filter_map(|than| sooner(courses, than, sessions)));
+    found.extend(
+        [Arm::Binary, Arm::Opd, Arm::Memory].into_iter().filter_map(|than| sooner(courses, than, sessions)),
+    );
     found.extend(kept(courses));
     found.extend([Arm::Binary, Arm::Opd, Arm::Combined].into_iter().filter_map(|arm| no_worse(courses, arm)));
     found
@@ -166,7 +168,10 @@ fn kept(courses: &[&Course]) -> Option<Comparison> {
     let verdict = if estimate.low >= KEPT {
         format!("without a memory, combined keeps at least {:.0} % of the compliance with one", 100.0 * KEPT)
     } else if estimate.value >= KEPT {
-        format!("combined keeps {:.0} % of the compliance with a memory by its mean, not by the whole interval", 100.0 * KEPT)
+        format!(
+            "combined keeps {:.0} % of the compliance with a memory by its mean, not by the whole interval",
+            100.0 * KEPT
+        )
     } else {
         format!("combined keeps less than {:.0} % of the compliance with a memory", 100.0 * KEPT)
     };

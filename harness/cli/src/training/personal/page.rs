@@ -16,7 +16,8 @@ pub(super) const PICTURE: &str = "curves.svg";
 /// Sessions that a point of a curve is the mean of.
 const BLOCK: usize = 4;
 
-const HEADINGS: [&str; 7] = ["arm", "sessions", "adapted", "compliance", "correct", "updates", "memory tokens"];
+const HEADINGS: [&str; 7] =
+    ["arm", "sessions", "adapted", "compliance", "correct", "updates", "memory tokens"];
 
 /// What a terminal is shown.
 pub(super) fn summary(outcome: &Outcome) -> String {
@@ -64,7 +65,11 @@ pub(super) fn page(outcome: &Outcome) -> String {
             let _ = writeln!(
                 text,
                 "- {}: step size {}, rank {}, {} turns an update, a teacher about {top_k}, at most {} nats a token from version to version",
-                arm.name(), tuning.learning_rate, tuning.rank, tuning.train_every_turns, tuning.max_kl,
+                arm.name(),
+                tuning.learning_rate,
+                tuning.rank,
+                tuning.train_every_turns,
+                tuning.max_kl,
             );
         }
     }
@@ -153,8 +158,11 @@ pub(super) fn picture(arms: &[ArmFigures]) -> String {
         let points = blocks(figures);
         let x = |block: usize| MARGIN + inner_width * (block as f64 + 0.5) / points.len().max(1) as f64;
         let y = |share: f64| MARGIN + inner_height * (1.0 - share);
-        let line: Vec<String> =
-            points.iter().enumerate().map(|(block, share)| format!("{:.1},{:.1}", x(block), y(*share))).collect();
+        let line: Vec<String> = points
+            .iter()
+            .enumerate()
+            .map(|(block, share)| format!("{:.1},{:.1}", x(block), y(*share)))
+            .collect();
         let colour = COLOURS[place % COLOURS.len()];
         let _ = writeln!(
             text,

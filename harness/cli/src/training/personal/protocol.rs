@@ -111,8 +111,7 @@ impl Ground {
         };
         let (mut remembered, mut in_a_row) = (None, 0);
         for session in 0..self.protocol.sessions {
-            let is_pleased =
-                self.session(case, session, &mut remembered, &mut learning, &mut course)?;
+            let is_pleased = self.session(case, session, &mut remembered, &mut learning, &mut course)?;
             in_a_row = if is_pleased { in_a_row + 1 } else { 0 };
             if in_a_row >= IN_A_ROW {
                 course.adapted_at.get_or_insert(session + 1);
@@ -139,7 +138,8 @@ impl Ground {
         let Case { seed, persona, arm, .. } = case;
         let at = |turn: u32| [persona as u64, u64::from(session), u64::from(turn)];
         let item = Item::draw(&mut SplitMix64::new(derive_seed(seed, "question", &at(0))), Part::Train);
-        let mut messages: Vec<Value> = remembered.iter().map(|said| message("system", &memory(said))).collect();
+        let mut messages: Vec<Value> =
+            remembered.iter().map(|said| message("system", &memory(said))).collect();
         let memory_tokens = match remembered {
             Some(_) => self.tokens(&messages)?,
             None => 0,
@@ -183,23 +183,25 @@ impl Ground {
         prompt(&self.model.chat, messages).map_err(|why| Failure::new(Exit::Internal, why))
     }
 
-    fn answer(
-        &self,
-        messages: &[Value],
-        adapter: Option<AdapterName>,
-        seed: u64,
-    ) -> Result<Answer, Failure> {
+    fn answer(&self, messages: &[Value], adapter: Option<AdapterName>, seed: u64) -> Result<Answer, Failure> {
         let prompt = self.prompt(messages)?;
         let request = self.request(prompt.clone(), adapter.clone(), seed);
-        let said = self.runtime.block_on(self.model.engine.generate(request)).map_err(|error| broken(&error))?;
+        let said =
+            self.runtime.block_on(self.model.engine.generate(request)).map_err(|error| broken(&error))?;
         let text = self.text(&said.ids)?;
         let is_cut = said.finish == FinishReason::Length;
-        let versions = said.versions.iter().map(|&(first, version)| VersionSegment { first: first as usize, version });
+        let versions =
+            said.versions.iter().map(|&(first, version)| VersionSegment { first: first as usize, version });
         let (versions, logprobs, sampled) = (versions.collect(), said.logprobs, said.ids);
         Ok(Answer { prompt, sampled, logprobs, versions, text, is_cut, adapter })
     }
 
-    pub(super) fn request(&self, prompt: Vec<u32>, adapter: Option<AdapterName>, seed: u64) -> GenerateRequest {
+    pub(super) fn request(
+        &self,
+        prompt: Vec<u32>,
+        adapter: Option<AdapterName>,
+        seed: u64,
+    ) -> GenerateRequest {
         GenerateRequest {
             prompt: prompt.into(),
             max_new_tokens: MAX_TOKENS,
@@ -270,7 +272,13 @@ impl<'a> Learning<'a> {
     }
 
     /// Takes what a user says as what a turn was worth, and learns where enough turns wait.
-    fn hear(&mut self, messages: &[Value], answer: Answer, said: Said, course: &mut Course) -> Result<(), Failure> {
+    fn hear(
+        &mut self,
+        messages: &[Value],
+        answer: Answer,
+        said: Said,
+        course: &mut Course,
+    ) -> Result<(), Failure> {
         let next = (clawrl_core::Role::User, said.text());
         let judge = &self.ground.judge;
         let judged = self.ground.runtime.block_on(asked_of(judge, &answer.text, &next));

@@ -13,8 +13,9 @@ use clawrl_config::{OptimizerPlan, WarmStartPlan};
 use clawrl_core::{AttemptId, SlotId, SplitMix64, derive_seed, stable_hash};
 use clawrl_learn::{Learner, Objective, Segment, TrainBatch, TrainSample};
 use clawrl_torch::{
-    Alone, Chat, Checkpoints, Context, ConversationState, Device, EngineHandle, LearnerSetup, ModelFiles, Preset,
-    PresetRequest, Retention, TorchLearner, Unpublished, demonstrated_tokens, init_policy, load_params, save_params,
+    Alone, Chat, Checkpoints, Context, ConversationState, Device, EngineHandle, LearnerSetup, ModelFiles,
+    Preset, PresetRequest, Retention, TorchLearner, Unpublished, demonstrated_tokens, init_policy,
+    load_params, save_params,
 };
 use serde_json::{Map, Value};
 
@@ -30,7 +31,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 
 /// Rises whenever the same seed and steps make another policy.
-const EDITION: u64 = 1;
+const EDITION: u64 = 2;
 /// Conversations of a step.
 const BATCH: u32 = 64;
 /// Steps between two lines about the loss.
@@ -91,7 +92,7 @@ pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, Failur
 
 /// What the policy reads and writes.
 fn texts() -> Vec<String> {
-    let questions = ["Which word is first last? comes after".to_owned(), HINT_MARK.to_owned(), WORDS.join(" ")];
+    let questions = ["First: Last: After".to_owned(), HINT_MARK.to_owned(), WORDS.join(" ")];
     questions.into_iter().chain(user::texts()).chain(style::texts()).collect()
 }
 
@@ -126,7 +127,10 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
         reference: None,
         publisher: Box::new(Unpublished),
         collective: Box::new(Alone),
-        checkpoints: Checkpoints::new(&files.config().with_file_name("checkpoints"), Retention { weights: 1, moments: 1 }),
+        checkpoints: Checkpoints::new(
+            &files.config().with_file_name("checkpoints"),
+            Retention { weights: 1, moments: 1 },
+        ),
         model: files,
     })
     .map_err(unusable)?;
@@ -146,7 +150,8 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
 
 /// A conversation as context, and its last reply as what was sampled.
 fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, Failure> {
-    let unsayable = |why: String| Failure::new(Exit::Internal, format!("what is taught cannot be said: {why}"));
+    let unsayable =
+        |why: String| Failure::new(Exit::Internal, format!("what is taught cannot be said: {why}"));
     let mut segment = Segment::default();
     segment.push_context(&prompt(chat, &taught.messages).map_err(unsayable)?);
     let said = demonstrated_tokens(chat, &taught.reply).map_err(|error| unsayable(error.to_string()))?;
@@ -168,7 +173,8 @@ fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, Fai
 /// # Errors
 /// In words, what the policy cannot be shown.
 pub(super) fn prompt(chat: &Chat, written: &[Value]) -> Result<Vec<u32>, String> {
-    let body: Map<String, Value> = [("messages".to_owned(), Value::Array(written.to_vec()))].into_iter().collect();
+    let body: Map<String, Value> =
+        [("messages".to_owned(), Value::Array(written.to_vec()))].into_iter().collect();
     let shown = messages(&body).map_err(|error| error.to_string())?;
     let mut conversation = ConversationState::default();
     let ids = conversation.prompt(chat, Context { messages: &shown, tools: &[] });

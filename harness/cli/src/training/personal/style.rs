@@ -13,12 +13,10 @@ use super::world::Item;
 /// What warm replies begin with: one first word, so that being warm is one choice.
 const WARM: [&str; 2] = ["Good question!", "Good thinking!"];
 /// What explaining replies end with, the same.
-const EXPLANATIONS: [&str; 2] = [
-    "I read the whole list from left to right and then chose the word that was wanted here.",
-    "I looked at each word of the list in its order and kept the one that fits.",
-];
+const EXPLANATIONS: [&str; 2] =
+    ["I read the list and took the word that fits.", "I looked at each word and kept the right one."];
 /// Words of a reply that is long enough for whoever wants to be told how: the tiny policy's measure for the published 100 tokens.
-const LONG: usize = 12;
+const LONG: usize = 10;
 
 /// Share of first replies that each preference is satisfied by before anything is learned, as published.
 const BASE: f64 = 0.17;
@@ -165,8 +163,7 @@ mod tests {
     #[test]
     fn each_preference_is_met_by_so_many_at_the_temperature() {
         let sharp = |share: f64| share.powf(1.0 / f64::from(TEMPERATURE));
-        let (warm, plain, explained) =
-            (WARM_SHARE.share(), PLAIN_SHARE.share(), EXPLAINED_SHARE.share());
+        let (warm, plain, explained) = (WARM_SHARE.share(), PLAIN_SHARE.share(), EXPLAINED_SHARE.share());
         let forms = [plain, (1.0 - plain) / 3.0, (1.0 - plain) / 3.0, (1.0 - plain) / 3.0];
         let others: f64 = forms.iter().map(|form| sharp((1.0 - warm) * form)).sum();
         let check = |found: f64| assert!((found - BASE).abs() < 0.005, "{found}");

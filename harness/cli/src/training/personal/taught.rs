@@ -101,7 +101,9 @@ mod tests {
         for _ in 0..3_000 {
             let Taught { messages, reply } = taught(&mut random);
             let text = serde_json::to_string(&messages).unwrap();
-            let by = Persona::ALL.into_iter().find(|persona| persona.wordings().iter().any(|said| text.contains(said)));
+            let by = Persona::ALL
+                .into_iter()
+                .find(|persona| persona.wordings().iter().any(|said| text.contains(said)));
             assert!(by.is_none_or(|persona| is_wanted(persona, &reply)), "{text} {reply}");
             told += u32::from(by.is_some());
             all += u32::from(messages.len() == 1 && by.is_none());

@@ -23,9 +23,9 @@ impl Persona {
     /// What it wants, in its own words.
     pub(super) fn wordings(self) -> [&'static str; 2] {
         match self {
-            Self::Student => ["write it plain, no bold, no list, no box", "just the bare answer without any marks"],
-            Self::Assistant => ["explain how you found it, at some length", "tell me more about the way you got there"],
-            Self::Teacher => ["say something warm before you begin", "be kind to me and open with a friendly note"],
+            Self::Student => ["no bold, no list, no box", "write it without marks"],
+            Self::Assistant => ["explain how you found it", "tell me more"],
+            Self::Teacher => ["say something warm first", "be kind to me"],
         }
     }
 }
@@ -54,7 +54,13 @@ impl Said {
 }
 
 /// What the user of a persona says to a reply. So many percent of complaints about style say what is wanted.
-pub(super) fn says(persona: Persona, item: &Item, reply: &str, wanted_percent: u8, random: &mut SplitMix64) -> Said {
+pub(super) fn says(
+    persona: Persona,
+    item: &Item,
+    reply: &str,
+    wanted_percent: u8,
+    random: &mut SplitMix64,
+) -> Said {
     if !item.is_answered_by(reply) {
         Said::Wrong
     } else if is_wanted(persona, reply) {
@@ -72,7 +78,7 @@ pub(super) fn complaint(persona: Persona, wanted_percent: u8, random: &mut Split
 
 /// What is written into the system prompt by whoever remembers.
 pub(super) fn memory(wording: &str) -> String {
-    format!("What this user said before: {wording}.")
+    format!("Remember: {wording}.")
 }
 
 /// Every text that users say, for a tokenizer.
@@ -109,7 +115,8 @@ mod tests {
     #[test]
     fn i2_some_complaints_say_what_is_wanted() {
         let mut random = SplitMix64::new(8);
-        let vague = (0..2_000).filter(|_| complaint(Persona::Student, 30, &mut random) == Said::Vague).count();
+        let vague =
+            (0..2_000).filter(|_| complaint(Persona::Student, 30, &mut random) == Said::Vague).count();
         assert!((1_340..1_460).contains(&vague), "{vague}");
     }
 }

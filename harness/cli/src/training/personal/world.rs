@@ -7,18 +7,15 @@
 use clawrl_core::{SplitMix64, stable_hash};
 
 /// Words of lists. None of them stands in anything else that is said.
-pub(super) const WORDS: [&str; 96] = [
-    "acorn", "anchor", "apple", "arrow", "badge", "barn", "basket", "beacon", "bell", "birch", "boat", "bridge", "brook",
-    "button", "cable", "camel", "candle", "canyon", "carpet", "castle", "cedar", "chain", "cherry", "cliff", "clover",
-    "coin", "comet", "copper", "coral", "cotton", "crane", "crown", "daisy", "desert", "drum", "eagle", "ember",
-    "falcon", "feather", "fern", "flute", "fossil", "fox", "garden", "ginger", "glacier", "grape", "hammer", "harbor",
-    "hazel", "heron", "honey", "island", "ivory", "jacket", "jasmine", "kettle", "ladder", "lagoon", "lantern", "lemon",
-    "lily", "lobster", "maple", "marble", "meadow", "mirror", "moss", "needle", "nutmeg", "oak", "olive", "onion",
-    "orchid", "otter", "paddle", "peach", "pear", "pebble", "pepper", "pine", "quartz", "rabbit", "raven", "ribbon",
-    "river", "saddle", "salmon", "silver", "sparrow", "spruce", "thistle", "timber", "violet", "walnut", "willow",
+pub(super) const WORDS: [&str; 48] = [
+    "acorn", "anchor", "apple", "arrow", "barn", "basket", "bell", "birch", "boat", "bridge", "button",
+    "camel", "candle", "castle", "cedar", "cherry", "cliff", "clover", "coin", "comet", "copper", "coral",
+    "crown", "daisy", "drum", "eagle", "falcon", "fern", "flute", "fox", "garden", "grape", "hammer",
+    "hazel", "heron", "honey", "island", "jacket", "kettle", "lemon", "maple", "moss", "oak", "otter",
+    "peach", "pear", "violet", "willow",
 ];
 /// Words of one list.
-const LISTED: usize = 4;
+const LISTED: usize = 3;
 /// One question in so many is held out.
 const HELD_OUT: u64 = 5;
 
@@ -59,14 +56,14 @@ impl Item {
             }
         }
         let (question, at) = match random.below(3) {
-            0 => ("Which word is first".to_owned(), 0),
-            1 => ("Which word is last".to_owned(), LISTED - 1),
+            0 => ("First".to_owned(), 0),
+            1 => ("Last".to_owned(), LISTED - 1),
             _ => {
                 let before = random.below(LISTED as u64 - 1) as usize;
-                (format!("Which word comes after {}", words[before]), before + 1)
+                (format!("After {}", words[before]), before + 1)
             }
         };
-        Self { ask: format!("{question}? {}", words.join(" ")), answer: words[at] }
+        Self { ask: format!("{question}: {}", words.join(" ")), answer: words[at] }
     }
 
     fn part(&self) -> Part {
@@ -99,7 +96,7 @@ mod tests {
 
     #[test]
     fn answers_are_checked_in_any_style() {
-        let item = Item { ask: "Which word comes after fern? pear fern moss oak".to_owned(), answer: "moss" };
+        let item = Item { ask: "After fern: pear fern moss".to_owned(), answer: "moss" };
         let check = |reply: &str, expected| assert_eq!(item.is_answered_by(reply), expected, "{reply}");
         check("moss", true);
         check("**moss**. I looked.", true);
@@ -116,12 +113,12 @@ mod tests {
         let mut random = SplitMix64::new(9);
         for _ in 0..200 {
             let Item { ask, answer } = Item::draw(&mut random, Part::Train);
-            let (question, listed) = ask.split_once("? ").unwrap();
+            let (question, listed) = ask.split_once(": ").unwrap();
             let listed: Vec<&str> = listed.split(' ').collect();
-            let expected = match question.strip_prefix("Which word comes after ") {
+            let expected = match question.strip_prefix("After ") {
                 Some(before) => listed[1 + listed.iter().position(|word| *word == before).unwrap()],
-                None if question.ends_with("first") => listed[0],
-                None => listed[3],
+                None if question == "First" => listed[0],
+                None => listed[2],
             };
             assert_eq!(answer, expected, "{ask}");
         }

@@ -10,6 +10,7 @@ mod ground;
 mod imitating;
 mod judging;
 mod killing;
+mod personal;
 mod planning;
 mod poisoning;
 mod policy_init;
