@@ -47,10 +47,10 @@ pub(crate) struct Personal {
     #[arg(long, value_name = "N", default_value_t = 72, value_parser = clap::value_parser!(u32).range(3..=1000))]
     pub(crate) sessions: u32,
     /// Complaints about style that say what is wanted, in percent; others say that it is not wanted so.
-    #[arg(long, value_name = "PERCENT", default_value_t = 33, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) telling: u8,
     /// Held-out questions at the end, for each user and arm.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) held_out: u32,
     /// Steps of imitation that the policy is made with.
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -34,6 +34,8 @@ pub(super) struct ArmFigures {
     pub(super) replies: u32,
     pub(super) updates: u32,
     pub(super) rejected: u32,
+    /// Signs of a collapse.
+    pub(super) alarms: u32,
     /// Users at whom learning was paused.
     pub(super) paused: u32,
     /// Tokens that the memory added to prompts, on average over prompts that it was in.
@@ -122,6 +124,7 @@ fn figures(arm: Arm, courses: &[&Course], sessions: u32) -> ArmFigures {
         replies: total(|course| course.replies),
         updates: total(|course| course.updates),
         rejected: total(|course| course.rejected),
+        alarms: total(|course| course.alarms),
         paused: total(|course| u32::from(course.paused.is_some())),
         memory_tokens: memory as f64 / f64::from(total(|course| course.remembered).max(1)),
         curve: (0..sessions as usize).map(share).collect(),
@@ -217,6 +220,7 @@ mod tests {
             replies: 3,
             updates: 1,
             rejected: 0,
+            alarms: 0,
             paused: None,
             memory_tokens: 0,
             remembered: 0,

@@ -85,7 +85,7 @@ fn row(figures: &ArmFigures) -> [String; 7] {
         format!("{}/{}", figures.adapted, figures.users),
         figures.compliance.map_or_else(|| "-".to_owned(), |share| interval(share, 100.0)),
         figures.correctness.map_or_else(|| "-".to_owned(), |share| interval(share, 100.0)),
-        format!("{} ({} rejected, {} paused)", figures.updates, figures.rejected, figures.paused),
+        format!("{} ({} rejected, {} alarms)", figures.updates, figures.rejected, figures.alarms),
         memory,
     ]
 }

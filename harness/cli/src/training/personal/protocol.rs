@@ -1,7 +1,8 @@
 //! One user and one arm: sessions, one after the other, and what the user says in them.
 //!
 //! I1. Questions, draws and seeds of the sampling depend on seed, persona, session and turn alone, and are the same in every arm. I2. Learning is that of
-//! `clawrl serve`: the same judge, the same samples, the same gates, and the same reasons to pause. I3. Sessions go on behind the first three in
+//! `clawrl serve`: the same judge, the same samples, the same gates. A sign of a collapse is counted, and learning goes on, as where somebody says
+//! so: a preference about length is such a sign by itself. I3. Sessions go on behind the first three in
 //! a row that satisfy, in every arm as many, so that no session of a curve is of those alone who took longer.
 //!
 //! Cancellation: none; a case takes seconds.
@@ -69,6 +70,8 @@ pub(super) struct Course {
     pub(super) replies: u32,
     pub(super) updates: u32,
     pub(super) rejected: u32,
+    /// Signs of a collapse at which `clawrl serve` pauses until somebody goes on; here somebody does at once.
+    pub(super) alarms: u32,
     /// Why learning was paused before the end.
     pub(super) paused: Option<String>,
     /// Tokens that the memory added to prompts, and prompts that it was in.
@@ -104,6 +107,7 @@ impl Ground {
             replies: 0,
             updates: 0,
             rejected: 0,
+            alarms: 0,
             paused: None,
             memory_tokens: 0,
             remembered: 0,
@@ -322,7 +326,7 @@ impl<'a> Learning<'a> {
                 self.paused = (self.rejected_in_a_row >= self.failures).then_some(why);
             }
         }
-        self.paused = self.paused.take().or_else(|| collapse.map(|collapse| collapse.to_string()));
+        course.alarms += u32::from(collapse.is_some());
         Ok(())
     }
 }
