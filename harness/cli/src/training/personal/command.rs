@@ -1,6 +1,6 @@
 //! `clawrl eval personal`, from its arguments to what is printed.
 //!
-//! Cancellation: none; who ends the process keeps the policy, if it was made, and loses the rest.
+//! Cancellation: none; who ends the process keeps the policy and the courses that came to their end, and goes on with the same command and `--out`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -19,6 +19,7 @@ use super::super::libtorch::check_libtorch;
 use super::super::settings::{OBSERVER, threads};
 use super::arm::{Arm, Tuning};
 use super::findings::{Findings, findings};
+use super::kept::{Kept, Settings, refuse_what_is_in_the_way, unwritable};
 use super::page::{PICTURE, page, picture, summary};
 use super::protocol::{Case, Course, Ground, Protocol};
 use super::start::{Making, model, policy};
@@ -59,9 +60,7 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
     let folder = arguments.results.dir().join("personal");
     let out = arguments.out.clone().unwrap_or_else(|| folder.join(stamp()));
     let out = std::path::absolute(&out).unwrap_or(out);
-    if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::new(Exit::Refused, format!("{} is not empty", out.display())));
-    }
+    refuse_what_is_in_the_way(&out)?;
     let say = |line: &str| {
         if !arguments.quiet {
             log.note(format_args!("{line}"));
@@ -83,17 +82,25 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
         (*arm, tuning)
     };
     let tunings: BTreeMap<Arm, Tuning> = arguments.arms.iter().map(tuning).collect();
-    let cases = cases(arguments, &tunings);
+    let named = policy.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (kept, done) =
+        Kept::open(&out, &Settings { protocol: &protocol, policy: &named, tunings: &tunings })?;
+    let is_of = |case: &Case, course: &Course| {
+        (case.seed, case.persona, case.arm) == (course.seed, course.persona, course.arm)
+    };
+    let mut wanted = cases(arguments, &tunings);
+    // What an earlier command tried of others is kept, and is no part of this one.
+    let done: Vec<Course> =
+        done.into_iter().filter(|course| wanted.iter().any(|case| is_of(case, course))).collect();
+    wanted.retain(|case| !done.iter().any(|course| is_of(case, course)));
     let jobs = arguments
         .jobs
         .map_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get()), |jobs| jobs as usize);
     let work = out.join("adapters");
-    let courses = follow(&policy, cases, &protocol, &work, jobs, &say)?;
+    remove(&work)?;
+    let courses = follow(&policy, wanted, (kept, done), &protocol, &work, jobs, &say)?;
     // Adapters are of no use to anybody when all are compared.
-    fs::remove_dir_all(&work).or_else(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Ok(()),
-        _ => Err(unwritable(&work, &error)),
-    })?;
+    remove(&work)?;
     let outcome = Outcome {
         findings: findings(&courses, protocol.sessions),
         protocol,
@@ -104,7 +111,6 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
         courses,
         report: out.join("report.md"),
     };
-    fs::create_dir_all(&out).map_err(|error| unwritable(&out, &error))?;
     write(&outcome.report, &page(&outcome))?;
     write(&out.join(PICTURE), &picture(&outcome.findings.arms))?;
     let json = serde_json::to_string_pretty(&outcome).map_err(|error| {
@@ -152,6 +158,7 @@ fn cases(arguments: &Personal, tunings: &BTreeMap<Arm, Tuning>) -> VecDeque<Case
 fn follow(
     policy: &Path,
     cases: VecDeque<Case>,
+    (kept, done): (Kept, Vec<Course>),
     protocol: &Protocol,
     work: &Path,
     jobs: usize,
@@ -166,19 +173,19 @@ fn follow(
     let config = EngineConfig { reproducible: true, observer: Some(OBSERVER), ..EngineConfig::default() };
     let engine = Engine::start(config, 0, &params).map_err(unusable)?;
     let judge = turn_judge(&ChatPlan::default().judging, None)?;
-    let count = cases.len();
-    let shared = Shared { cases: Mutex::new(cases), courses: Mutex::default(), count, say };
+    let (jobs, count) = (jobs.min(cases.len()), cases.len() + done.len());
+    let shared = Shared { cases: Mutex::new(cases), courses: Mutex::new((kept, done)), count, say };
     let try_some = || {
         let ground = ground(policy, engine.handle(), runtime.handle(), &judge, protocol, work)?;
         shared.follow(&ground)
     };
     let done: Result<(), Failure> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs.min(count)).map(|_| scope.spawn(try_some)).collect();
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(try_some)).collect();
         let ended = |_| Failure::new(Exit::Internal, "a thread ended before its cases");
-        threads.into_iter().map(|thread| thread.join().map_err(ended)?).collect()
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(ended)?)
     });
     done?;
-    let mut courses = shared.courses.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (_, mut courses) = shared.courses.into_inner().unwrap_or_else(PoisonError::into_inner);
     courses.sort_by_key(|course| (course.seed, course.persona, course.arm));
     Ok(courses)
 }
@@ -204,7 +211,7 @@ fn ground(
 /// What threads share: cases that nobody has begun, and what came of the others.
 struct Shared<'a> {
     cases: Mutex<VecDeque<Case>>,
-    courses: Mutex<Vec<Course>>,
+    courses: Mutex<(Kept, Vec<Course>)>,
     count: usize,
     say: &'a (dyn Fn(&str) + Sync),
 }
@@ -219,8 +226,9 @@ impl Shared<'_> {
                 self.cases.lock().unwrap_or_else(PoisonError::into_inner).clear();
             })?;
             let mut courses = self.courses.lock().unwrap_or_else(PoisonError::into_inner);
-            courses.push(course);
-            let (done, count) = (courses.len(), self.count);
+            courses.0.add(&course)?;
+            courses.1.push(course);
+            let (done, count) = (courses.1.len(), self.count);
             drop(courses);
             if done.is_multiple_of(25) || done == count {
                 (self.say)(&format!("{done} of {count} cases"));
@@ -229,10 +237,14 @@ impl Shared<'_> {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| unwritable(path, &error))
+/// Removes the adapters of cases; those that an ended process left are of nobody.
+fn remove(work: &Path) -> Result<(), Failure> {
+    fs::remove_dir_all(work).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(unwritable(work, &error)),
+    })
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Results, format!("{} cannot be written: {error}", path.display()))
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| unwritable(path, &error))
 }

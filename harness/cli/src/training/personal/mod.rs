@@ -6,6 +6,7 @@
 mod arm;
 mod command;
 mod findings;
+mod kept;
 mod measure;
 mod page;
 mod protocol;
