@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    chat, clean, completions, doctor, env, help, import, ls, man, metrics, new, plan, policy, report, run,
-    serve, show, train, validate,
+    chat, clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy, report,
+    run, serve, show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -36,6 +36,7 @@ enum Verb {
     Policy(policy::Arguments),
     Serve(serve::Arguments),
     Chat(chat::Arguments),
+    Eval(eval::Arguments),
     Validate(validate::Arguments),
     Env(env::Arguments),
     Plan(Box<plan::Arguments>),
@@ -76,6 +77,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Policy(arguments) => policy::run(&arguments, log),
         Verb::Serve(arguments) => serve::run(&arguments, log),
         Verb::Chat(arguments) => chat::run(&arguments, log),
+        Verb::Eval(arguments) => eval::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Env(arguments) => env::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),

@@ -15,6 +15,7 @@ use clawrl_gateway::{Backend, Command as Asked, RecorderHandle, Trainer, Trainer
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
+use crate::command::eval::Personal;
 use crate::command::policy::{Diff, Init, Merge, Rollback, Versions};
 use crate::command::train::Arguments;
 use crate::environment::Variable;
@@ -77,6 +78,12 @@ pub(crate) fn merge_adapter(merge: &Merge, _log: &Log) -> Result<Exit, Failure> 
     let Merge { adapter, out } = merge;
     // The other program reads them again.
     let _ = (adapter, out);
+    Err(hand_over())
+}
+
+/// `clawrl eval personal`.
+pub(crate) fn evaluate_personal(_arguments: &Personal, _log: &Log) -> Result<Exit, Failure> {
+    // The other program reads them again.
     Err(hand_over())
 }
 

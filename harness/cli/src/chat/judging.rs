@@ -206,7 +206,7 @@ fn of_interest(event: LedgerEvent) -> Option<(UserId, TurnId)> {
 }
 
 /// What a judge is told of the task: what the user asked for.
-fn task(asked: &str) -> TaskSpec {
+pub(super) fn task(asked: &str) -> TaskSpec {
     TaskSpec {
         id: TaskId("chat".to_owned()),
         suite: "chat".to_owned(),

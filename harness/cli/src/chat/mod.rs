@@ -4,10 +4,13 @@ mod client;
 mod exchange;
 mod judging;
 mod key_file;
+mod one_turn;
 mod openclaw;
 mod serve;
 mod upstream;
 mod verdict;
 
 pub(crate) use client::talk;
+pub(crate) use one_turn::asked_of;
 pub(crate) use serve::serve;
+pub(crate) use verdict::worth;

@@ -14,16 +14,16 @@ const HINT_CHARS: usize = 600;
 
 /// What is made of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Worth {
+pub(crate) struct Worth {
     /// -1, 0 or 1, and from what.
-    pub(super) reward: Option<(f64, &'static str)>,
+    pub(crate) reward: Option<(f64, &'static str)>,
     /// What should have been known.
-    pub(super) hint: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 /// What judges said, as the ledger has it or as they say it now.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Judged {
+pub(crate) struct Judged {
     /// The strict majority.
     pub(super) verdict: Option<i8>,
     /// The shortest hint.
@@ -40,7 +40,7 @@ impl Judged {
 }
 
 /// All of it together. `next` is what followed, and who says it.
-pub(super) fn worth(feedback: &[FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
+pub(crate) fn worth(feedback: &[FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
     let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
     let mut said = kept().filter_map(|feedback| {
         let score = feedback.score.map(|score| if score == 0.0 { 0.0 } else { score.signum() });

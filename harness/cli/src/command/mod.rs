@@ -5,6 +5,7 @@ pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod env;
+pub(crate) mod eval;
 pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod ls;

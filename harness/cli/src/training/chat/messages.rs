@@ -11,7 +11,7 @@ use clawrl_torch::hermes_text;
 use serde_json::{Map, Value, json};
 
 /// The messages, in order.
-pub(super) fn messages(body: &Map<String, Value>) -> Result<Vec<Message>, BackendError> {
+pub(in crate::training) fn messages(body: &Map<String, Value>) -> Result<Vec<Message>, BackendError> {
     let written = body.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     written.iter().enumerate().map(|(at, message)| self::message(at, message)).collect()
 }

@@ -8,4 +8,6 @@ mod residents;
 mod tutor;
 
 pub(crate) use backend::{Embedded, embedded_model};
+pub(super) use messages::messages;
+pub(super) use pupil::{Fate, Learned, Model, Pupil};
 pub(crate) use tutor::Tutor;

@@ -42,17 +42,17 @@ const COLLAPSE: CollapseBounds =
 
 /// The policy that adapters are learned for.
 #[derive(Debug)]
-pub(super) struct Model {
-    pub(super) params: Params,
-    pub(super) files: ModelFiles,
+pub(in crate::training) struct Model {
+    pub(in crate::training) params: Params,
+    pub(in crate::training) files: ModelFiles,
     /// Its folder, from anywhere.
-    pub(super) folder: PathBuf,
+    pub(in crate::training) folder: PathBuf,
     /// The adapter that it came with, from which others begin.
-    pub(super) first: Option<Params>,
+    pub(in crate::training) first: Option<Params>,
     /// What tells it from other policies.
-    pub(super) mark: String,
-    pub(super) engine: EngineHandle,
-    pub(super) chat: Arc<Chat>,
+    pub(in crate::training) mark: String,
+    pub(in crate::training) engine: EngineHandle,
+    pub(in crate::training) chat: Arc<Chat>,
 }
 
 /// What a checkpoint says beside the weights.
@@ -72,8 +72,8 @@ struct Progress {
 }
 
 /// See the module.
-pub(super) struct Pupil {
-    pub(super) name: AdapterName,
+pub(in crate::training) struct Pupil {
+    pub(in crate::training) name: AdapterName,
     plan: ChatPlan,
     learner: TorchLearner,
     checkpoints: Checkpoints,
@@ -88,19 +88,19 @@ pub(super) struct Pupil {
 
 /// What came of an update.
 #[derive(Debug)]
-pub(super) struct Learned {
+pub(in crate::training) struct Learned {
     /// Samples that are not in it, and why.
-    pub(super) left_out: Vec<(SampleId, String)>,
-    pub(super) fate: Fate,
+    pub(in crate::training) left_out: Vec<(SampleId, String)>,
+    pub(in crate::training) fate: Fate,
     /// Figures by name.
-    pub(super) metrics: BTreeMap<String, f64>,
+    pub(in crate::training) metrics: BTreeMap<String, f64>,
     /// That the policy collapses.
-    pub(super) collapse: Option<Collapse>,
+    pub(in crate::training) collapse: Option<Collapse>,
 }
 
 /// What became of the version that it made.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(in crate::training) enum Fate {
     /// There was nothing to learn from.
     Nothing,
     /// It may answer.
@@ -114,7 +114,12 @@ impl Pupil {
     ///
     /// # Errors
     /// Checkpoints that cannot be read, or that are of another policy.
-    pub(super) fn begin(model: &Model, plan: &ChatPlan, name: &str, folder: &Path) -> Result<Self, Failure> {
+    pub(in crate::training) fn begin(
+        model: &Model,
+        plan: &ChatPlan,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
         let name = AdapterName::from(name);
         let checkpoints = Checkpoints::new(&folder.join("checkpoints"), KEPT);
         let found = checkpoints.latest(Device::Cpu).map_err(unusable)?;
@@ -172,7 +177,7 @@ impl Pupil {
     }
 
     /// The version whose weights it has.
-    pub(super) fn version(&self) -> u64 {
+    pub(in crate::training) fn version(&self) -> u64 {
         self.lineage.accepted()
     }
 
@@ -200,7 +205,7 @@ impl Pupil {
     ///
     /// # Errors
     /// The learner gave up; it has what it had before.
-    pub(super) fn learn(
+    pub(in crate::training) fn learn(
         &mut self,
         chat: &Chat,
         taken: &[TakenSample],
@@ -288,7 +293,7 @@ impl Pupil {
     ///
     /// # Errors
     /// The engine is gone.
-    pub(super) fn publish(&mut self) -> Result<(), Failure> {
+    pub(in crate::training) fn publish(&mut self) -> Result<(), Failure> {
         self.learner.publish().map_err(|error| gave_up(&error))
     }
 

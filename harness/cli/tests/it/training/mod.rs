@@ -11,6 +11,7 @@ mod imitating;
 mod judging;
 mod killing;
 mod learning_from_chat;
+mod personal;
 mod planning;
 mod poisoning;
 mod policy_init;

@@ -1,0 +1,33 @@
+//! What a judge says of one turn that is in no ledger: a simulated user's.
+//!
+//! Cancellation: as of the judge.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clawrl_core::{AttemptId, CancelToken, Judge, Matter, Question, Role, SeenTurn, SlotId};
+
+use super::judging::task;
+use super::verdict::Judged;
+
+/// How long it is waited for.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One vote about a reply by what followed it, and one about what should have been known before.
+pub(crate) async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> Judged {
+    let task = Arc::new(task(""));
+    let seen = SeenTurn { before: "", reply, next: Some((next.0, &next.1)) };
+    let cancel = CancelToken::new();
+    let question = |matter| Question {
+        attempt: AttemptId { slot: SlotId(0), number: 0 },
+        task: &task,
+        matter,
+        votes: 1,
+        seed: 0,
+        deadline: Instant::now() + TIMEOUT,
+        cancel: &cancel,
+    };
+    let (of_turn, of_hint) =
+        tokio::join!(judge.ask(question(Matter::Turn(seen))), judge.ask(question(Matter::Hint(seen))));
+    Judged::of(&of_turn, &of_hint)
+}
