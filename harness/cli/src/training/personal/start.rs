@@ -70,7 +70,7 @@ pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Resul
         fs::remove_dir_all(&staging).map_err(unwritable)?;
     }
     fs::create_dir_all(folder).map_err(unwritable)?;
-    let request = PresetRequest { preset: Preset::Tiny, seed: making.seed, texts: &texts() };
+    let request = PresetRequest { preset: Preset::Tiny, seed: making.seed, texts: &texts(), positions: None };
     init_policy(&staging, &request).map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
     let files = ModelFiles::of(&staging);
     imitate(&files, making, say)?;

@@ -402,7 +402,7 @@ fn adapters_of_another_policy_answer_nobody() {
 fn what_learning_began_with_is_gone_back_to_however_long_ago_that_was() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
-    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 1\nlearning_rate: 0.001\n";
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 1\nlearning_rate: 0.0001\n";
     let served = start(&place, &model, chat);
     let (_, _, before) = say(&served, "Ring the bell, Ada.", 3);
     for version in 1..=34 {
@@ -410,6 +410,8 @@ fn what_learning_began_with_is_gone_back_to_however_long_ago_that_was() {
         thumb(&served, turn, "up");
         until(&served, |now| now["version"] == version);
     }
+    let (_, _, learned) = say(&served, "Ring the bell, Ada.", 3);
+    assert!(learned > before + 1e-3, "{before} before, {learned} after");
     let (status, gone) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 1}));
     assert_eq!((status, &gone["error"]["code"]), (404, &json!("version_not_found")));
     let (status, back) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 0}));
