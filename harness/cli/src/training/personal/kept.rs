@@ -51,8 +51,7 @@ impl Kept {
             fs::write(&settings, &text).map_err(|error| unwritable(&settings, &error))?;
         }
         let lines = fs::read_to_string(&path).unwrap_or_default();
-        let courses: Vec<Course> =
-            lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let courses: Vec<Course> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let mut file = OpenOptions::new()
             .create(true)
             .append(true)
@@ -85,7 +84,8 @@ pub(super) fn refuse_what_is_in_the_way(folder: &Path) -> Result<(), Failure> {
 
 fn refuse_what_is_not_empty(folder: &Path) -> Result<(), Failure> {
     if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        let message = format!("{} is not empty, and not of a measurement with these settings", folder.display());
+        let message =
+            format!("{} is not empty, and not of a measurement with these settings", folder.display());
         return Err(Failure::with_help(Exit::Refused, message, "name another folder with `--out`"));
     }
     Ok(())
