@@ -64,8 +64,10 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let learners = Learners::start(plan.as_ref(), judge, embedded, &data, &recorder, &runtime)?;
     let told = Told { arguments, log, data, plan: plan.as_ref() };
     let trainer = learners.tutor.clone().map(|tutor| tutor as Arc<dyn Trainer>);
-    let served = runtime.block_on(run(told, keys, (backend, trainer), &recorder));
+    let served = runtime.block_on(run(told, keys, (Arc::clone(&backend), trainer), &recorder));
+    // An update that is being made is still put in use.
     learners.end();
+    drop(backend);
     drop(runtime);
     // Writes what waits.
     drop(recorder);
