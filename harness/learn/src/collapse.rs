@@ -17,7 +17,7 @@ pub struct CollapseBounds {
     pub shortest: f64,
     /// Longest mean reply, in the same unit.
     pub longest: f64,
-    /// By how much more of a reply's runs of four tokens may be repetitions of earlier ones in it than at the first update.
+    /// Most of a reply's runs of four tokens that may be repetitions of earlier ones in it.
     pub repetition: f64,
     /// Updates in a row that show a sign before it counts; at least 1.
     pub updates: u32,
@@ -62,16 +62,10 @@ pub enum Collapse {
         first: f64,
     },
     /// It says the same again and again.
-    #[error(
-        "{:.0} % of what replies say repeats what they said before, from {:.0} % at the first update",
-        100.0 * now,
-        100.0 * first
-    )]
+    #[error("{:.0} % of what replies say repeats what they said before", 100.0 * now)]
     Repetition {
         /// Now.
         now: f64,
-        /// At the first update.
-        first: f64,
     },
 }
 
@@ -115,8 +109,7 @@ impl CollapseBounds {
         if now.reply_tokens > self.longest * first.reply_tokens {
             return Some(Collapse::Long { now: lengths.0, first: lengths.1 });
         }
-        let (now, first) = (now.repetition, first.repetition);
-        (now > first + self.repetition).then_some(Collapse::Repetition { now, first })
+        (now.repetition > self.repetition).then_some(Collapse::Repetition { now: now.repetition })
     }
 }
 
@@ -165,15 +158,8 @@ mod tests {
         check(&of(5.1), None);
         check(&of(19.9), None);
         check(&of(20.1), Some(Collapse::Long { now: 20.1, first: 10.0 }));
-        let repeats = Collapse::Repetition { now: 0.21, first: 0.0 };
-        check(&[Vitals { repetition: 0.21, ..FIRST }; 2], Some(repeats));
+        check(&[Vitals { repetition: 0.21, ..FIRST }; 2], Some(Collapse::Repetition { now: 0.21 }));
         check(&[Vitals { repetition: 0.19, ..FIRST }; 2], None);
-        // Whoever always did so has not begun to.
-        let mut guard = CollapseGuard::new(BOUNDS);
-        let told =
-            [0.7, 0.89, 0.89, 0.91, 0.91].map(|repetition| guard.after(Vitals { repetition, ..FIRST }));
-        let repeats = Collapse::Repetition { now: 0.91, first: 0.7 };
-        assert_eq!(told, [None, None, None, None, Some(repeats)]);
     }
 
     #[test]

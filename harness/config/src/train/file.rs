@@ -265,7 +265,7 @@ pub(crate) struct GuardsFile {
     /// Longest mean reply, as a multiple of that of the first update. Default: 2.
     #[schemars(range(min = 1.0))]
     pub(crate) longest: Option<Located<f64>>,
-    /// By how much larger the share of runs of four tokens that stand in their reply before may be than at the first update. Default: 0.2.
+    /// Most runs of four tokens in a reply that may stand in it before, as a share. Default: 0.2.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) repetition: Option<Located<f64>>,
     /// Updates in a row that show a sign before it counts; 0 to watch nothing. Default: 3.

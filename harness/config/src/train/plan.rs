@@ -213,7 +213,7 @@ pub struct GuardPlan {
     pub shortest: f64,
     /// Longest mean reply, in the same unit.
     pub longest: f64,
-    /// By how much more of a reply may repeat what it said before than at the first update.
+    /// Most of a reply that may repeat what it said before.
     pub repetition: f64,
     /// Updates in a row that show a sign before it counts; 0 if nothing is watched.
     pub updates: u32,

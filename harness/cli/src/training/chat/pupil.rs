@@ -36,7 +36,7 @@ const REPLIES: usize = 32;
 /// Of these, as many have to have been liked, or not complained of, for the others not to count.
 const LIKED: usize = 8;
 
-/// Signs of a collapse, by which learning pauses.
+/// Signs of a collapse, by which learning pauses; of repetition, by how much more of it there is than at the first update.
 const COLLAPSE: CollapseBounds =
     CollapseBounds { entropy: 0.05, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
 
@@ -82,7 +82,8 @@ pub(in crate::training) struct Pupil {
     /// What learning began with.
     first: Params,
     replies: Replies,
-    guard: CollapseGuard,
+    /// Nothing before the first update, which it compares with.
+    guard: Option<CollapseGuard>,
     seed: u64,
 }
 
@@ -171,7 +172,7 @@ impl Pupil {
             progress,
             first,
             replies: Replies::default(),
-            guard: CollapseGuard::new(COLLAPSE),
+            guard: None,
             seed,
         })
     }
@@ -280,13 +281,17 @@ impl Pupil {
         let version = self.learner.version();
         self.lineage.rise(version);
         let checkpoint = self.checkpoint_of(version);
-        let collapse = self.guard.after(vitals(&made, &report));
+        let vitals = vitals(&made, &report);
+        // Whoever always repeats themselves has not begun to.
+        let repetition = COLLAPSE.repetition + vitals.repetition;
+        let begun = || CollapseGuard::new(CollapseBounds { repetition, ..COLLAPSE });
+        let collapse = self.guard.get_or_insert_with(begun).after(vitals);
         Ok(Learned { left_out, fate: Fate::Accepted { version, checkpoint }, metrics, collapse })
     }
 
     /// Somebody has seen the signs of a collapse, and wants it to go on: what is seen from now on counts.
     pub(super) fn watch_anew(&mut self) {
-        self.guard = CollapseGuard::new(COLLAPSE);
+        self.guard = None;
     }
 
     /// Makes its version answer.
