@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{Ballot, Boundary, BoxFuture, Fault, Judge, Matter, Question, SeenTurn, Verdict, Vote};
+use clawrl_core::{
+    Ballot, Boundary, BoxFuture, Fault, Judge, Matter, Question, Role, SeenTurn, Verdict, Vote,
+};
 use regex::Regex;
 
 /// Hints of one turn.
@@ -21,6 +23,8 @@ pub enum RulePlace {
     Reply,
     /// What followed.
     NextState,
+    /// What followed, where a user speaks there: outputs of programs begin with any word.
+    User,
 }
 
 /// Says something of every turn that it matches.
@@ -41,6 +45,9 @@ impl TurnRule {
         match self.place {
             RulePlace::Reply => self.matches.is_match(turn.reply),
             RulePlace::NextState => turn.next.is_some_and(|(_, text)| self.matches.is_match(text)),
+            RulePlace::User => {
+                turn.next.is_some_and(|(role, text)| role == Role::User && self.matches.is_match(text))
+            }
         }
     }
 
@@ -48,6 +55,7 @@ impl TurnRule {
         let place = match self.place {
             RulePlace::Reply => "reply",
             RulePlace::NextState => "next state",
+            RulePlace::User => "what the user says next",
         };
         Vote { verdict, reason: format!("{place} matches `{}`", self.matches), hint }
     }
@@ -108,8 +116,6 @@ impl Judge for RuleJudge {
 
 #[cfg(test)]
 mod tests {
-    use clawrl_core::Role;
-
     use super::*;
 
     fn rule(place: RulePlace, pattern: &str, verdict: Option<Verdict>, hint: Option<&str>) -> TurnRule {
@@ -137,6 +143,17 @@ mod tests {
         let found = judge.votes(Matter::Hint(turn));
         let found: Vec<&str> = found.iter().filter_map(|vote| vote.hint.as_deref()).collect();
         assert_eq!(found, hints, "{reply}, {next:?}");
+    }
+
+    #[test]
+    fn what_users_say_is_not_what_programs_say() {
+        let rules = [rule(RulePlace::User, "^no", Some(Verdict::NotMet), None)];
+        let judge = RuleJudge::new(rules.to_vec(), None);
+        let votes = |role| {
+            let turn = SeenTurn { before: "", reply: "", next: Some((role, "no such file")) };
+            judge.votes(Matter::Turn(turn)).len()
+        };
+        assert_eq!((votes(Role::User), votes(Role::Tool)), (1, 0));
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl ChatJudge {
             None => Judged::default(),
         };
         let Worth { reward, hint } = worth(&turn.feedback, &judged, exchange.next.as_ref());
-        if let Some((value, source)) = reward {
+        let said = reward.or_else(|| turn.reward.is_some().then_some((0.0, "nobody any more")));
+        if let Some((value, source)) = said {
             let source = source.to_owned();
             self.recorder.set_reward(NewReward { turn: number, value, source }).await?;
         }
@@ -117,10 +118,9 @@ impl ChatJudge {
         if !exchange.is_exact {
             return Ok(());
         }
-        if reward == 0.0 && hint.is_none() {
-            if let Some(sample) = own.filter(|sample| sample.state == "waiting") {
-                self.recorder.drop_sample(sample.sample, "what was said of it was taken back").await?;
-            }
+        // What was taken back waits on as what says nothing: somebody may say something else before its turn comes.
+        let is_waiting = own.is_some_and(|sample| sample.state == "waiting");
+        if reward == 0.0 && hint.is_none() && !is_waiting {
             return Ok(());
         }
         self.recorder.add_sample(NewSample { request, choice, reward, hint }).await?;
@@ -147,9 +147,8 @@ impl ChatJudge {
             self.judge.ask(question(Matter::Turn(seen), VOTE)),
             self.judge.ask(question(Matter::Hint(seen), HINT))
         );
-        for vote in kept(turn, VOTE, &of_turn).into_iter().chain(kept(turn, HINT, &of_hint)) {
-            self.recorder.add_vote(vote).await?;
-        }
+        let votes = kept(turn, VOTE, &of_turn).into_iter().chain(kept(turn, HINT, &of_hint));
+        self.recorder.add_votes(turn, votes.collect()).await?;
         Ok(Judged::of(&of_turn, &of_hint))
     }
 }

@@ -179,7 +179,8 @@ pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
         minibatches: NonZeroU32::MIN,
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
-        max_skipped_steps: 3,
+        // A version without a step would have used its samples up.
+        max_skipped_steps: 0,
         teacher: hinted.then_some(Teacher::Ema { decay: 0.95 }),
         dtype: Dtype::Fp32,
     }

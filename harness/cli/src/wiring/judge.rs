@@ -25,6 +25,7 @@ pub(crate) fn turn_judge(
             place: match rule.place {
                 RulePlace::Reply => clawrl_judge::RulePlace::Reply,
                 RulePlace::NextState => clawrl_judge::RulePlace::NextState,
+                RulePlace::User => clawrl_judge::RulePlace::User,
             },
             matches: Regex::new(&rule.matches)?,
             verdict: rule.verdict.map(|verdict| match verdict.signum() {

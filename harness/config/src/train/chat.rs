@@ -25,6 +25,9 @@ use crate::read::read;
 /// Seconds that a turn waits for the votes of a model when nothing is said.
 const TIMEOUT_SECS: u32 = 60;
 
+/// What begins like a complaint and is none.
+const NEITHER: &str =
+    r"(?i)^\s*(no,? (problem|worries|thanks|thank you|need)\b|never mind\b|(do not|don't) (worry|bother)\b)";
 /// What users often say first when an answer was good.
 const THANKS: &str = r"(?i)^\s*(thank(s| you)|perfect|great|exactly|well done|(that is|that's) (it|right|correct|what i (want|like|need)))\b";
 /// And when it was not.
@@ -158,12 +161,12 @@ impl Default for ChatPlan {
 /// Rules about what users say first.
 fn usual_judging() -> JudgingPlan {
     let rule = |matches: &str, verdict| RulePlan {
-        place: RulePlace::NextState,
+        place: RulePlace::User,
         matches: matches.to_owned(),
         verdict: Some(verdict),
         hint: None,
     };
-    let rules = vec![rule(COMPLAINT, -1), rule(THANKS, 1)];
+    let rules = vec![rule(NEITHER, 0), rule(COMPLAINT, -1), rule(THANKS, 1)];
     JudgingPlan { judge: None, votes: 3, timeout_secs: TIMEOUT_SECS, concurrency: 32, rules }
 }
 

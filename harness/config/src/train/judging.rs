@@ -75,6 +75,8 @@ pub enum RulePlace {
     Reply,
     /// What followed.
     NextState,
+    /// What followed, where a user speaks there.
+    User,
 }
 
 /// Who judges turns; a model, rules, or rules before a model.

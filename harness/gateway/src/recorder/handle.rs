@@ -148,6 +148,20 @@ impl RecorderHandle {
         self.call(work, nothing).await
     }
 
+    /// Records all that is said of a turn at once: votes of which some are missing would count as all there are.
+    ///
+    /// # Errors
+    /// As of [`Self::add_vote`]; then none is recorded.
+    pub async fn add_votes(&self, turn: TurnId, votes: Vec<NewVote>) -> Result<(), LedgerError> {
+        let work = move |desk: &mut Desk<'_>| {
+            for vote in &votes {
+                ledger::add_vote(desk.connection, vote, desk.now_ms)?;
+            }
+            desk.judged(turn)
+        };
+        self.call(work, nothing).await
+    }
+
     /// Sets what a turn is worth; the last time counts.
     ///
     /// # Errors

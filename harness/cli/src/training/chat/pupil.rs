@@ -157,7 +157,9 @@ impl Pupil {
                         "serve the policy that it was learned for, or name another folder with `--data`";
                     return Err(Failure::with_help(Exit::Refused, message, help));
                 }
-                learner.restore(checkpoint).map_err(unusable)?;
+                // Of another shape: the plan has changed.
+                let other = |error: TorchError| Failure::new(Exit::Results, error.to_string());
+                learner.restore(checkpoint).map_err(other)?;
             }
             None => learner.checkpoint(&written(&progress)?).map_err(|error| gave_up(&error))?,
         }
@@ -259,7 +261,9 @@ impl Pupil {
             }
         };
         metrics.insert("update_seconds".to_owned(), began.elapsed().as_secs_f64());
-        self.replies.add(&made.batch.samples);
+        let is_disliked =
+            |id: u32| taken.iter().any(|sample| sample.sample.0 == u64::from(id) && sample.reward < 0.0);
+        self.replies.add(&made.batch.samples, is_disliked);
         if let Some(why) = refused {
             self.back()?;
             return Ok(Learned { left_out, fate: Fate::Rejected { why }, metrics, collapse: None });
@@ -401,6 +405,9 @@ impl Pupil {
         let bounds = GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 };
         let findings =
             GateFindings { kl, loss: report.loss, grad_norm: report.grad_norm, unsound_rewards: 0 };
+        if report.steps == 0 {
+            return Ok(Some("no step was made: nothing in it has a gradient".to_owned()));
+        }
         if let Some(rejection) = bounds.check(findings) {
             return Ok(Some(rejection.to_string()));
         }
@@ -447,10 +454,9 @@ struct Replies {
 }
 
 impl Replies {
-    fn add(&mut self, samples: &[TrainSample]) {
+    fn add(&mut self, samples: &[TrainSample], is_disliked: impl Fn(u32) -> bool) {
         for sample in samples {
-            let is_disliked = sample.advantages.first().is_some_and(|advantage| *advantage < 0.0);
-            let place = if is_disliked { &mut self.others } else { &mut self.liked };
+            let place = if is_disliked(sample.attempt.slot.0) { &mut self.others } else { &mut self.liked };
             if place.len() == REPLIES {
                 place.remove(0);
             }

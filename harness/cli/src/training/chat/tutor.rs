@@ -23,11 +23,12 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task;
 use tokio::time::sleep;
 
 use super::super::settings::threads;
 use super::pupil::{Fate, Learned, Model, Pupil};
-use super::residents::{Residents, SHARED};
+use super::residents::{Residents, SHARED, name_of};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -36,6 +37,8 @@ const COMMANDS: usize = 64;
 /// As many times the samples with which an update begins are in it at most: where more come than are trained, they would be too old
 /// before their turn came.
 const MOST_BATCHES: u32 = 4;
+/// The file of an adapter that says why no updates are made.
+const PAUSED: &str = "paused";
 /// Between two looks at what waits, where nothing happens.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -45,6 +48,8 @@ pub(crate) struct Tutor {
     shared: Arc<Shared>,
     commands: Option<mpsc::Sender<Asked>>,
     thread: Option<JoinHandle<()>>,
+    /// Keeps who shares; ended with this.
+    sharing: task::JoinHandle<()>,
 }
 
 /// What is asked of the thread.
@@ -93,6 +98,7 @@ impl Tutor {
         let shared = Arc::new(Shared { plan, residents, recorder, standings: Mutex::default() });
         let (commands, asked) = mpsc::channel(COMMANDS);
         let events = shared.recorder.events();
+        let sharing = runtime.spawn(keep_sharing(Arc::clone(&shared)));
         let mut room =
             Room { model, folder, shared: Arc::clone(&shared), runtime, pupils: BTreeMap::new(), made: 0 };
         let (ready, begun) = std::sync::mpsc::sync_channel(1);
@@ -110,7 +116,7 @@ impl Tutor {
             .name("clawrl-tutor".to_owned())
             .spawn(work)
             .map_err(|error| Failure::new(Exit::Environment, format!("learning has no thread: {error}")))?;
-        let tutor = Self { shared, commands: Some(commands), thread: Some(thread) };
+        let tutor = Self { shared, commands: Some(commands), thread: Some(thread), sharing };
         let ended = || Failure::new(Exit::Internal, "learning ended before it began");
         begun.recv().map_err(|_| ended())??;
         Ok(tutor)
@@ -119,6 +125,7 @@ impl Tutor {
 
 impl Drop for Tutor {
     fn drop(&mut self) {
+        self.sharing.abort();
         self.commands = None;
         if let Some(thread) = self.thread.take() {
             // It has told what was wrong.
@@ -130,7 +137,13 @@ impl Drop for Tutor {
 impl Trainer for Tutor {
     fn view(&self, user: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
         let user = user.clone();
-        Box::pin(async move { self.shared.view(&user).await })
+        Box::pin(async move {
+            let mut view = self.shared.view(&user).await?;
+            if self.commands.as_ref().is_none_or(mpsc::Sender::is_closed) {
+                view.paused = Some("learning has ended; the server's log says why".to_owned());
+            }
+            Ok(view)
+        })
     }
 
     fn command(&self, user: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
@@ -192,14 +205,33 @@ struct Room {
 enum Woken {
     Asked(Asked),
     Look,
-    Consent,
     End,
+}
+
+/// Who shares is known to the next request, whatever the thread is at.
+async fn keep_sharing(shared: Arc<Shared>) {
+    let mut events = shared.recorder.events();
+    loop {
+        match shared.recorder.sharing().await {
+            Ok(users) => shared.residents.share(users),
+            Err(LedgerError::Ended) => return,
+            Err(error) => tracing::error!("who shares cannot be read: {error}"),
+        }
+        loop {
+            match events.recv().await {
+                Ok(LedgerEvent { what: Live::Consent, .. }) | Err(RecvError::Lagged(_)) => break,
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
 }
 
 impl Room {
     /// Takes up all adapters that are there.
     fn begin(&mut self) -> Result<(), Failure> {
-        self.look_who_shares().map_err(|error| unrecordable(&error))?;
+        let sharing = self.runtime.block_on(self.shared.recorder.sharing());
+        self.shared.residents.share(sharing.map_err(|error| unrecordable(&error))?);
         let folders = match fs::read_dir(&self.folder) {
             Ok(folders) => folders,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -209,7 +241,12 @@ impl Room {
             let entry = entry.map_err(|error| unreadable(&self.folder, &error))?;
             // Names of adapters are of signs that every system has.
             if let Some(name) = entry.file_name().to_str().filter(|_| entry.path().is_dir()) {
-                self.take_up(name)?;
+                match self.take_up(name) {
+                    Ok(()) => {}
+                    // Whoever serves another policy than before has to know.
+                    Err(failure) if failure.exit == Exit::Refused => return Err(failure),
+                    Err(failure) => self.pause(name, &failure.to_string()),
+                }
             }
         }
         Ok(())
@@ -235,7 +272,8 @@ impl Room {
             pupil.publish()?;
             self.shared.residents.answers(pupil.name.clone(), version);
         }
-        self.shared.change(name, |standing| standing.version = version);
+        let paused = fs::read_to_string(self.folder.join(name).join(PAUSED)).ok();
+        self.shared.change(name, |standing| (standing.version, standing.paused) = (version, paused));
         self.pupils.insert(name.to_owned(), pupil);
         Ok(())
     }
@@ -243,14 +281,10 @@ impl Room {
     fn work(&mut self, mut asked: mpsc::Receiver<Asked>, mut events: broadcast::Receiver<LedgerEvent>) {
         let runtime = self.runtime.clone();
         loop {
-            self.train_due();
-            match runtime.block_on(woken(&mut asked, &mut events)) {
+            // Between two updates whoever asks comes first.
+            let patience = if self.train_due() { Duration::ZERO } else { LOOK };
+            match runtime.block_on(woken(&mut asked, &mut events, patience)) {
                 Woken::Look => {}
-                Woken::Consent => {
-                    if let Err(error) = self.look_who_shares() {
-                        tracing::error!("who shares cannot be read: {error}");
-                    }
-                }
                 Woken::Asked(Asked { user, command, reply }) => {
                     // Whoever asked may be gone.
                     let _ = reply.send(self.obey(&user, command));
@@ -260,68 +294,81 @@ impl Room {
         }
     }
 
-    fn look_who_shares(&mut self) -> Result<(), LedgerError> {
-        let sharing = self.runtime.block_on(self.shared.recorder.sharing())?;
-        self.shared.residents.share(sharing);
-        Ok(())
-    }
-
-    /// Makes the updates that are due.
-    fn train_due(&mut self) {
+    /// Makes the update that is due for the longest time, if one is; whether one was.
+    fn train_due(&mut self) -> bool {
         let ChatPlan { train_every_turns, train_every_secs, .. } = self.shared.plan;
-        loop {
-            let waiting = match self.runtime.block_on(self.shared.recorder.waiting()) {
-                Ok(waiting) => waiting,
-                // The server is ending.
-                Err(LedgerError::Ended) => return,
-                Err(error) => {
-                    tracing::error!("what waits to be learned from cannot be read: {error}");
-                    return;
-                }
-            };
-            let now_ms = jiff::Timestamp::now().as_millisecond();
-            let is_due = |(samples, since_ms): (u64, i64)| {
-                let waited = now_ms.saturating_sub(since_ms);
-                samples >= u64::from(train_every_turns) || waited >= i64::from(train_every_secs) * 1000
-            };
-            let of_adapters = by_adapter(&self.shared.residents, &waiting);
-            let standings = self.shared.standings().clone();
-            let is_paused =
-                |name: &str| standings.get(name).is_some_and(|standing| standing.paused.is_some());
-            let due =
-                of_adapters.into_iter().find(|(name, (waiting, _))| is_due(*waiting) && !is_paused(name));
-            let Some((name, (_, owner))) = due else { return };
-            if let Err(why) = self.train(&name, owner) {
-                self.pause(&name, format!("its last update came to nothing: {why}"));
+        let waiting = match self.runtime.block_on(self.shared.recorder.waiting()) {
+            Ok(waiting) => waiting,
+            // The server is ending.
+            Err(LedgerError::Ended) => return false,
+            Err(error) => {
+                tracing::error!("what waits to be learned from cannot be read: {error}");
+                return false;
             }
+        };
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let is_due = |(samples, since_ms): (u64, i64)| {
+            let waited = now_ms.saturating_sub(since_ms);
+            samples >= u64::from(train_every_turns) || waited >= i64::from(train_every_secs) * 1000
+        };
+        let standings = self.shared.standings().clone();
+        let is_paused = |name: &str| standings.get(name).is_some_and(|standing| standing.paused.is_some());
+        let due = by_adapter(&waiting)
+            .into_iter()
+            .filter(|(name, (waiting, _))| is_due(*waiting) && !is_paused(name));
+        let Some((name, (_, owner))) = due.min_by_key(|(_, ((_, since_ms), _))| *since_ms) else {
+            return false;
+        };
+        if let Err(why) = self.train(&name, owner) {
+            self.pause(&name, &why);
         }
+        true
     }
 
-    fn pause(&self, name: &str, why: String) {
-        tracing::warn!("learning of the adapter `{name}` is paused: {why}");
-        self.shared.change(name, |standing| standing.paused = Some(why));
+    /// After something went wrong, which is for the log.
+    fn pause(&self, name: &str, why: &str) {
+        tracing::error!("learning of the adapter `{name}` is paused: {why}");
+        self.set_paused(name, Some("something went wrong; the server's log says what".to_owned()));
+    }
+
+    /// Kept, so that whoever starts the server again does not start this again.
+    fn set_paused(&self, name: &str, why: Option<String>) {
+        let file = self.folder.join(name).join(PAUSED);
+        let kept = match &why {
+            Some(why) => fs::create_dir_all(self.folder.join(name)).and_then(|()| fs::write(&file, why)),
+            None => fs::remove_file(&file).or_else(|error| {
+                if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+            }),
+        };
+        if let Err(error) = kept {
+            tracing::error!("whether the adapter `{name}` is paused is not kept: {error}");
+        }
+        self.shared.change(name, |standing| standing.paused = why);
     }
 
     fn obey(&mut self, user: &UserId, command: Command) -> Result<(), TrainerError> {
         let name = self.shared.residents.trained_by(user);
         let owner = (name != SHARED).then(|| user.clone());
         match command {
-            Command::Pause => self.shared.change(&name, |standing| {
-                standing.paused.get_or_insert_with(|| "somebody asked for it".to_owned());
-            }),
+            Command::Pause => {
+                let known = self.shared.standings().get(&name).and_then(|standing| standing.paused.clone());
+                self.set_paused(&name, Some(known.unwrap_or_else(|| "somebody asked for it".to_owned())));
+            }
             Command::Resume => {
                 self.pupils.get_mut(&name).into_iter().for_each(Pupil::watch_anew);
-                self.shared.change(&name, |standing| {
-                    (standing.paused, standing.rejected_in_a_row) = (None, 0);
-                });
+                self.set_paused(&name, None);
+                self.shared.change(&name, |standing| standing.rejected_in_a_row = 0);
             }
             Command::Train => {
                 let waiting = self.runtime.block_on(self.shared.recorder.waiting());
                 let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;
-                if !by_adapter(&self.shared.residents, &waiting).contains_key(&name) {
+                if !by_adapter(&waiting).contains_key(&name) {
                     return Err(TrainerError::Refused("no sample waits".to_owned()));
                 }
-                self.train(&name, owner).map_err(TrainerError::Refused)?;
+                self.train(&name, owner).map_err(|why| {
+                    tracing::error!("an update of `{name}` came to nothing: {why}");
+                    TrainerError::Refused("the update came to nothing; the server's log says why".to_owned())
+                })?;
             }
             Command::RollBack(to) => self.roll_back(&name, to)?,
         }
@@ -372,15 +419,19 @@ impl Room {
             Ok(learned) => learned,
             Err(failure) => {
                 let why = failure.to_string();
-                let finish = Finish::Returned { reasons: vec![why.clone()] };
+                // It may name files, which are not for everybody whose turns are in it.
+                let reasons = vec!["something went wrong; the server's log says what".to_owned()];
+                let finish = Finish::Returned { reasons };
                 runtime.block_on(recorder.finish(update, finish)).map_err(written)?;
                 return Err(why);
             }
         };
         let left = left_out.len();
-        if !left_out.is_empty() {
-            runtime.block_on(recorder.leave_out(update, left_out)).map_err(written)?;
-        }
+        let left_out = if left_out.is_empty() {
+            Ok(())
+        } else {
+            runtime.block_on(recorder.leave_out(update, left_out)).map_err(written)
+        };
         let (finish, words) = match &fate {
             Fate::Nothing => {
                 let why = format!("there was nothing to learn from: {left} samples were left out");
@@ -397,6 +448,7 @@ impl Room {
             }
         };
         let finished = runtime.block_on(recorder.finish(update, finish)).map_err(written);
+        let finished = left_out.and(finished);
         if let Fate::Accepted { version, .. } = fate {
             // The checkpoint is what counts, whatever the ledger says.
             pupil.publish().map_err(|failure| failure.to_string())?;
@@ -406,28 +458,30 @@ impl Room {
         finished?;
         tracing::info!("{name}: {words}");
         let failures = shared.plan.failures;
+        let mut paused = collapse.map(|collapse| format!("the policy collapses: {collapse}"));
         shared.change(name, |standing| {
             standing.last = Some(words);
             if let Fate::Rejected { why } = &fate {
                 standing.rejected_in_a_row += 1;
                 if standing.rejected_in_a_row >= failures {
-                    standing.paused =
-                        Some(format!("{failures} versions in a row were rejected, the last because {why}"));
+                    let why = format!("{failures} versions in a row were rejected, the last because {why}");
+                    paused = Some(why);
                 }
             }
-            if let Some(collapse) = collapse {
-                standing.paused = Some(format!("the policy collapses: {collapse}"));
-            }
         });
+        if paused.is_some() {
+            self.set_paused(name, paused);
+        }
         Ok(())
     }
 }
 
 /// Samples that wait for each adapter, since when the oldest does, and whose adapter it is.
-fn by_adapter(residents: &Residents, waiting: &[Waiting]) -> BTreeMap<String, ((u64, i64), Option<UserId>)> {
+fn by_adapter(waiting: &[Waiting]) -> BTreeMap<String, ((u64, i64), Option<UserId>)> {
     let mut found = BTreeMap::new();
-    for Waiting { user, samples, since_ms, .. } in waiting {
-        let name = residents.trained_by(user);
+    // By the ledger, which an update asks, too: what it would not take is not due.
+    for Waiting { user, shares, samples, since_ms } in waiting {
+        let name = name_of(user, *shares);
         let owner = (name != SHARED).then(|| user.clone());
         let ((count, since), _) = found.entry(name).or_insert(((0, i64::MAX), owner));
         *count += samples;
@@ -436,15 +490,17 @@ fn by_adapter(residents: &Residents, waiting: &[Waiting]) -> BTreeMap<String, ((
     found
 }
 
-async fn woken(asked: &mut mpsc::Receiver<Asked>, events: &mut broadcast::Receiver<LedgerEvent>) -> Woken {
+async fn woken(
+    asked: &mut mpsc::Receiver<Asked>,
+    events: &mut broadcast::Receiver<LedgerEvent>,
+    patience: Duration,
+) -> Woken {
     let event = async {
         loop {
             match events.recv().await {
                 // One look sees all that has come until then.
                 Ok(LedgerEvent { what: Live::Judged, .. }) if events.is_empty() => return Woken::Look,
-                Ok(LedgerEvent { what: Live::Consent, .. }) | Err(RecvError::Lagged(_)) => {
-                    return Woken::Consent;
-                }
+                Err(RecvError::Lagged(_)) => return Woken::Look,
                 Ok(_) => {}
                 Err(RecvError::Closed) => return Woken::End,
             }
@@ -454,7 +510,7 @@ async fn woken(asked: &mut mpsc::Receiver<Asked>, events: &mut broadcast::Receiv
         biased;
         asked = asked.recv() => asked.map_or(Woken::End, Woken::Asked),
         event = event => event,
-        () = sleep(LOOK) => Woken::Look, // timer: a trigger by time
+        () = sleep(patience) => Woken::Look, // timer: a trigger by time
     }
 }
 
