@@ -1,0 +1,17 @@
+//! Whether a candidate is worse than its baseline, as pure statistics over outcomes by task.
+//!
+//! Knows the words of `clawrl-core` and nothing else of ours: who ran the attempts, where they are recorded and what
+//! a pipeline does with a verdict is for others.
+
+mod bootstrap;
+mod distribution;
+mod exact;
+mod holm;
+mod outcomes;
+mod resampling;
+
+pub use bootstrap::{bca, bootstrap};
+pub use exact::{Alternative, binomial_test, clopper_pearson, mcnemar, sign_test, wilson};
+pub use holm::holm;
+pub use outcomes::{Attempts, Completeness, Direction, Kind, Paired, PairedTask, Refused, Shortfall, Side};
+pub use resampling::{EXACT_TASKS, SubsetMeans, sign_flip};
