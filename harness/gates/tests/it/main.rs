@@ -1,0 +1,6 @@
+//! Verdicts over whole suites, statistics against those of others, and pipelines of which the truth is known.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod pipelines;
+mod verdicts;

@@ -1,0 +1,86 @@
+//! Simulated pipelines of which the truth is known: how often verdicts are wrong, and how often they are there at all.
+//!
+//! A suite has 24 tasks of unequal difficulty; half of them are flaky, a quarter nearly always passes, a quarter seldom.
+
+use clawrl_core::SplitMix64;
+use clawrl_gates::{Decision, Gate, Promise, TaskRate, clopper_pearson, plan};
+
+use crate::verdicts::{gate, paired};
+
+const PIPELINES: u64 = 300;
+const TASKS: usize = 24;
+
+fn rates(random: &mut SplitMix64) -> Vec<f64> {
+    let rate = |task: usize, random: &mut SplitMix64| match task % 4 {
+        0 => 0.95 + 0.05 * random.unit_f64(),
+        1 => 0.1 * random.unit_f64(),
+        _ => 0.2 + 0.7 * random.unit_f64(),
+    };
+    (0..TASKS).map(|task| rate(task, random)).collect()
+}
+
+fn run(rates: &[f64], repeats: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> {
+    let passes =
+        |rate: f64, random: &mut SplitMix64| (0..repeats).filter(|_| random.unit_f64() < rate).count() as u32;
+    rates.iter().map(|rate| (passes(*rate, random), repeats)).collect()
+}
+
+/// Of pipelines whose candidate passes less often by so much: how many failed, how many passed.
+fn verdicts(gate: &Gate, drop: f64, repeats: u32) -> (u64, u64) {
+    let (mut failed, mut passed) = (0, 0);
+    for pipeline in 0..PIPELINES {
+        let mut random = SplitMix64::new(pipeline);
+        let before = rates(&mut random);
+        let mean = before.iter().sum::<f64>() / TASKS as f64;
+        let after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean)).collect();
+        let paired = paired(&run(&before, repeats, &mut random), &run(&after, repeats, &mut random));
+        match gate.judge(&paired, pipeline).unwrap().decision {
+            Decision::Fail => failed += 1,
+            Decision::Pass => passed += 1,
+            Decision::Same | Decision::Inconclusive(_) => {}
+        }
+    }
+    (failed, passed)
+}
+
+/// Whether a rate of 5 % may be the truth behind so many, with a probability of 0.1 % of a mistake.
+#[track_caller]
+fn at_most_alpha(what: &str, count: u64) {
+    let (low, _) = clopper_pearson(count, PIPELINES, 0.998);
+    assert!(low <= 0.05, "{what}: {count} of {PIPELINES}");
+}
+
+#[test]
+fn an_unchanged_agent_seldom_fails() {
+    for repeats in [1, 2, 5] {
+        let (failed, _) = verdicts(&gate(), 0.0, repeats);
+        at_most_alpha(&format!("alarms of {repeats} repeats"), failed);
+    }
+}
+
+#[test]
+fn a_drop_that_is_tolerated_seldom_fails_and_one_that_matters_seldom_passes() {
+    let tolerant = Gate { tolerance: 0.05, matters: 0.1, ..gate() };
+    let (failed, _) = verdicts(&tolerant, 0.05, 5);
+    at_most_alpha("alarms at the tolerance", failed);
+    for repeats in [1, 5, 20] {
+        let (_, passed) = verdicts(&tolerant, 0.1, repeats);
+        at_most_alpha(&format!("passes of {repeats} repeats at what matters"), passed);
+    }
+}
+
+#[test]
+fn what_was_planned_is_seen() {
+    let mut random = SplitMix64::new(1);
+    let baseline = run(&rates(&mut random), 20, &mut random);
+    let known: Vec<TaskRate> =
+        baseline.into_iter().map(|(passes, attempts)| TaskRate { passes, attempts }).collect();
+    let promise = Promise { drop: 0.1, tolerance: 0.0, alpha: 0.05, power: 0.9, uneven: 0.0 };
+    let repeats = plan(&known, promise).unwrap();
+    let (failed, _) = verdicts(&gate(), 0.1, repeats);
+    // At least 90 % may be the truth.
+    let (_, high) = clopper_pearson(failed, PIPELINES, 0.998);
+    assert!(high >= 0.9, "{failed} of {PIPELINES} drops were seen with {repeats} repeats");
+    let (_, passed) = verdicts(&gate(), 0.0, repeats);
+    assert!(passed * 10 >= PIPELINES * 8, "{passed} of {PIPELINES} unchanged agents passed");
+}
