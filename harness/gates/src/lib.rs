@@ -4,6 +4,7 @@
 //! a pipeline does with a verdict is for others.
 
 mod bootstrap;
+mod brownian;
 mod distribution;
 mod exact;
 mod flaky;
@@ -12,6 +13,7 @@ mod outcomes;
 mod power;
 mod resampling;
 mod sentence;
+mod sequential;
 mod variance;
 mod verdict;
 
@@ -22,5 +24,6 @@ pub use holm::holm;
 pub use outcomes::{Attempts, Completeness, Direction, Kind, Paired, PairedTask, Refused, Shortfall, Side};
 pub use power::{MAX_REPEATS, Promise, TaskRate, Unplannable, fewest_tasks, plan, smallest_drop};
 pub use resampling::{EXACT_TASKS, SubsetMeans, sign_flip};
+pub use sequential::{Boundary, LookError, LookPlan, Looks, Says, Spending};
 pub use variance::Spread;
 pub use verdict::{Decision, Findings, Gate, GateError, Lack, Verdict, judge_together};
