@@ -3,7 +3,10 @@
 //! A suite has 24 tasks of unequal difficulty; half of them are flaky, a quarter nearly always passes, a quarter seldom.
 
 use clawrl_core::SplitMix64;
-use clawrl_gates::{Decision, Gate, Promise, TaskRate, clopper_pearson, plan};
+use clawrl_gates::{
+    Decision, Direction, Gate, LookPlan, Looks, Promise, Says, Spending, Spread, TaskRate, clopper_pearson,
+    plan,
+};
 
 use crate::verdicts::{gate, paired};
 
@@ -83,4 +86,52 @@ fn what_was_planned_is_seen() {
     assert!(high >= 0.9, "{failed} of {PIPELINES} drops were seen with {repeats} repeats");
     let (_, passed) = verdicts(&gate(), 0.0, repeats);
     assert!(passed * 10 >= PIPELINES * 8, "{passed} of {PIPELINES} unchanged agents passed");
+}
+
+/// Of pipelines that are looked at four times: how many stopped for harm, and the share of attempts they took.
+fn looked_at(plan: &LookPlan, drop: f64, repeats: u32) -> (u64, f64) {
+    let (mut harmed, mut taken) = (0, 0.0);
+    for pipeline in 0..PIPELINES {
+        let mut random = SplitMix64::new(pipeline);
+        let before = rates(&mut random);
+        let mean = before.iter().sum::<f64>() / TASKS as f64;
+        let after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean)).collect();
+        let (mut baseline, mut candidate) = (vec![(0, 0); TASKS], vec![(0, 0); TASKS]);
+        for (look, boundary) in plan.boundaries.iter().enumerate() {
+            for (side, rates) in [(&mut baseline, &before), (&mut candidate, &after)] {
+                let more = run(rates, repeats / plan.boundaries.len() as u32, &mut random);
+                side.iter_mut().zip(more).for_each(|(all, more)| *all = (all.0 + more.0, all.1 + more.1));
+            }
+            let z = Spread::of(&paired(&baseline, &candidate), Direction::Higher).z(0.0).unwrap();
+            let says = plan.says(look, z);
+            if says != Says::GoOn {
+                harmed += u64::from(says == Says::StopForHarm);
+                taken += boundary.fraction;
+                break;
+            }
+        }
+    }
+    (harmed, taken / PIPELINES as f64)
+}
+
+#[test]
+fn looks_save_attempts_and_raise_no_more_alarms() {
+    let spending = Spending::ObrienFleming;
+    let looks = Looks {
+        fractions: vec![0.25, 0.5, 0.75, 1.0],
+        alpha: 0.05,
+        spending,
+        futility: Some((0.1, spending)),
+    };
+    let plan = looks.plan().unwrap();
+    // 2 * 0.16 * (1.645 + 1.282)^2 / 0.1^2 / 24 tasks, times the inflation, in four parts.
+    let repeats = ((11.5 * plan.inflation / 4.0).ceil() * 4.0) as u32;
+    let (alarms, taken) = looked_at(&plan, 0.0, repeats);
+    at_most_alpha("alarms of four looks", alarms);
+    assert!(taken < 0.8, "without harm {taken} of the attempts");
+    let (seen, _) = looked_at(&plan, 0.1, repeats);
+    let (_, high) = clopper_pearson(seen, PIPELINES, 0.998);
+    assert!(high >= 0.9, "{seen} of {PIPELINES} drops were seen");
+    let (_, taken) = looked_at(&plan, 0.2, repeats);
+    assert!(taken < 0.7, "at twice the drop {taken} of the attempts");
 }
