@@ -285,7 +285,7 @@ fn shortfalls_of(side: &'static str, tasks: &Side, allowed: f64) -> Vec<Shortfal
         found.push(Shortfall::NothingTried { side });
     } else if finished == 0 {
         found.push(Shortfall::AllFaults { side, faults });
-    } else if faults > 0 && !(share <= allowed) {
+    } else if faults > 0 && (share > allowed || allowed.is_nan()) {
         found.push(Shortfall::ManyFaults { side, faults, attempts, allowed });
     }
     if missing > 0 {

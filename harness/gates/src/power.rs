@@ -127,7 +127,7 @@ pub fn smallest_drop(rates: &[TaskRate], repeats: u32, promise: Promise) -> Resu
         let Needs { effect, within, per_variance } = suite.needs(drop);
         (effect + within / f64::from(repeats.max(1))) * per_variance - 1.0
     };
-    if !(promise.tolerance < suite.mean) || is_unseen(suite.mean) > 0.0 {
+    if promise.tolerance >= suite.mean || is_unseen(suite.mean) > 0.0 {
         return Ok(None);
     }
     Ok(Some(falling_root(promise.tolerance, suite.mean, is_unseen)))
@@ -187,9 +187,9 @@ impl Suite {
 fn check(promise: Promise) -> Result<(), Unplannable> {
     let Promise { drop, tolerance, alpha, power, uneven } = promise;
     let rules = [
-        ("tolerance", tolerance, tolerance >= 0.0 && tolerance < 1.0, "in [0, 1)"),
+        ("tolerance", tolerance, (0.0..1.0).contains(&tolerance), "in [0, 1)"),
         ("alpha", alpha, alpha > 0.0 && alpha < 0.5, "between 0 and 0.5"),
-        ("power", power, power >= 0.5 && power < 1.0, "in [0.5, 1)"),
+        ("power", power, (0.5..1.0).contains(&power), "in [0.5, 1)"),
         ("drop", drop, drop > tolerance, "above the tolerance"),
         ("uneven", uneven, uneven >= 0.0 && uneven.is_finite(), "0 or more"),
     ];
