@@ -6,13 +6,15 @@
 //! by Holm; all of them have to pass, so a pass is not adjusted.
 //!
 //! Units: those of the metric; of passes, shares here and points of a percentage in words. Errors: [`GateError`]. Pure; nothing to cancel.
-//! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of a pass rate is
-//! never closer to what was seen than that of no failure in as many attempts (Hanley and Lippman-Hand, 1983), because a few tasks that all
-//! passed have no spread to resample.
+//! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of the harm of a pass
+//! rate is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts, because rare
+//! failures have little spread to resample, and none that was seen has none.
+//!
+//! A verdict is about the tasks of the suite. Of a change that breaks few tasks of many a suite knows nothing that has none of them.
 
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::upper_point;
+use crate::distribution::{at_most, upper_point};
 use crate::exact::share_below;
 use crate::holm::holm;
 use crate::outcomes::{Direction, Kind, Paired, Shortfall};
@@ -173,10 +175,13 @@ impl Gate {
         let attempts = paired.fewer_attempts();
         let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.matters));
         if paired.kind() == Kind::PassFail {
-            // Harms that do not vary are no proof that the next attempt does not differ.
-            upper = upper.max(harm + share_below(0, attempts, self.alpha));
-            let room = (self.matters - harm).clamp(0.0, 1.0);
-            p_pass = p_pass.max((1.0 - room).powf(attempts as f64));
+            // Failures that are rare, or were not seen at all, are further off than their own spread says.
+            let count = attempts as f64;
+            let failures = (harm.clamp(0.0, 1.0) * count).ceil().min(count);
+            let beside = harm - failures / count;
+            upper = upper.max(beside + share_below(failures as u64, attempts, self.alpha));
+            let share = (self.matters - beside).clamp(0.0, 1.0);
+            p_pass = p_pass.max(at_most(failures as u64, attempts, share));
         }
         let p_harm = means.p_above(self.tolerance);
         Findings {

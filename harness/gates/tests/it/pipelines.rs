@@ -46,6 +46,26 @@ fn verdicts(gate: &Gate, drop: f64, repeats: u32) -> (u64, u64) {
     (failed, passed)
 }
 
+/// Of pipelines of steady tasks, which always passed and now each fail as seldom as that: how many passed.
+fn passes_of_steady_tasks(failures: f64, repeats: u32) -> u64 {
+    let passed = |pipeline: &u64| {
+        let mut random = SplitMix64::new(*pipeline);
+        let candidate = run(&[1.0 - failures; TASKS], repeats, &mut random);
+        let paired = paired(&[(repeats, repeats); TASKS], &candidate);
+        gate().judge(&paired, *pipeline).unwrap().decision == Decision::Pass
+    };
+    (0..PIPELINES).filter(passed).count() as u64
+}
+
+#[test]
+fn steady_tasks_that_began_to_fail_seldom_pass() {
+    for repeats in [1, 2, 4, 10] {
+        at_most_alpha(&format!("passes of {repeats} repeats"), passes_of_steady_tasks(0.1, repeats));
+    }
+    let passed = passes_of_steady_tasks(0.01, 10);
+    assert!(passed * 10 > PIPELINES * 9, "{passed} passed");
+}
+
 /// Whether a rate of 5 % may be the truth behind so many, with a probability of 0.1 % of a mistake.
 #[track_caller]
 fn at_most_alpha(what: &str, count: u64) {
