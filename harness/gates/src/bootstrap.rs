@@ -7,7 +7,7 @@
 //! same have an interval of that one value.
 //!
 //! Shapes: one difference a task. Units: those of the differences. Pure; nothing to cancel.
-//! Source: Efron, Better bootstrap confidence intervals (1987), equations 2.3 and 6.6; ties in the bias count half and quantiles are
+//! Source: Efron, Better bootstrap confidence intervals (1987); ties in the bias count half and quantiles are
 //! linear between samples, as `scipy.stats.bootstrap` has them. Deviations: an interval whose levels cannot be computed is the percentile one.
 
 use clawrl_core::SplitMix64;

@@ -7,7 +7,7 @@
 //!
 //! Units: rates and probabilities in [0, 1]. Pure; nothing to cancel.
 //! Source: the interval of Clopper and Pearson (1934); the probability that one rate is below another, under uniform priors, as a finite
-//! sum of beta functions (Miller, Formulas for Bayesian A/B testing, 2014, equation 6). Deviations: none.
+//! sum of beta functions (Miller, Formulas for Bayesian A/B testing, 2014). Deviations: none.
 
 use serde::Serialize;
 

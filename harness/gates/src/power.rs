@@ -9,7 +9,7 @@
 //!
 //! Units: pass rates in [0, 1]; repeats are attempts a task, of each side. Errors: [`Unplannable`]. Pure; nothing to cancel.
 //! Source: the normal approximation of the paired test, with the correction of Guenther (1981) for an estimated variance;
-//! Miller, Adding Error Bars to Evals (2024), section 5, for variance within and between questions. Deviations: (1) a drop takes the same
+//! Miller, Adding Error Bars to Evals (2024), for variance within and between questions. Deviations: (1) a drop takes the same
 //! share of every task's passes, so that tasks that never pass do not fall, and the effect differs from task to task as the rates do;
 //! (2) shares are Jeffreys' as in [`crate::Spread`], so that a baseline of one repeat is not taken for certain.
 

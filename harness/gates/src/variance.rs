@@ -7,7 +7,7 @@
 //! attempt each way.
 //!
 //! Units: squares of the metric's. Pure; nothing to cancel.
-//! Source: the variance of means of strata (Cochran, Sampling Techniques, 1977, equation 5.6); the effect by moments, as DerSimonian and Laird
+//! Source: the variance of means of strata (Cochran, Sampling Techniques, 1977, chapter 5); the effect by moments, as DerSimonian and Laird
 //! (1986), with equal weights; half an attempt each way is the prior of Jeffreys (1946). Deviations: none.
 
 use crate::outcomes::{Direction, Kind, Paired, mean};
