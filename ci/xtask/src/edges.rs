@@ -55,6 +55,7 @@ const EDGES: &[(&str, Users)] = &[
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),
     ("learn", Users::These(&["torch", "cli", "bench"])),
+    ("gates", Users::These(&["cli"])),
     ("torch", Users::These(&["cli", "bench"])),
     ("shim", Users::These(&["torch"])),
     ("cli", Users::Nobody),

@@ -1,0 +1,392 @@
+//! What attempts at the same tasks brought, of the baseline and of the candidate, and what is too little of it to judge.
+//!
+//! I1. A fault or a missing attempt is never a value. I2. What cannot be a value of the metric is refused, never compared. I3. A task
+//! that one side has no value of is told, never left out in silence: the tasks that break may be those that became worse.
+//! I4. Neither the order of tasks nor that of attempts matters.
+//!
+//! Units: values in those of the metric; a harm is what the candidate is worse by, so that more is worse in either direction.
+//! Errors: [`Refused`]. Pure; nothing to cancel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// Attempts of one side at one task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Of those that finished: 1 for a pass and 0 for none, or a number.
+    pub values: Vec<f64>,
+    /// How many ended in a fault.
+    pub faults: u32,
+    /// How many were planned and have no end: the run was cut short.
+    pub missing: u32,
+}
+
+/// Attempts of one side, by the name of the task.
+pub type Side = BTreeMap<String, Attempts>;
+
+/// Which way a metric is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// More is better: passes, scores.
+    Higher,
+    /// Less is better: costs, seconds.
+    Lower,
+}
+
+/// What the values of a metric are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// 1 or 0.
+    PassFail,
+    /// Any finite number.
+    Number,
+}
+
+/// How much may lack before nothing is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Completeness {
+    /// Largest share of a side's planned attempts that may have ended in faults.
+    pub max_fault_share: f64,
+    /// Largest share of all tasks that may lack a value on one side.
+    pub max_lost_share: f64,
+}
+
+impl Default for Completeness {
+    fn default() -> Self {
+        Self { max_fault_share: 0.1, max_lost_share: 0.0 }
+    }
+}
+
+/// Why outcomes are no outcomes.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// Nothing at all.
+    #[error("the {side} has no task")]
+    NoTasks {
+        /// Whose.
+        side: &'static str,
+    },
+    /// Two suites.
+    #[error("baseline and candidate have no task in common, of {baseline} and {candidate}")]
+    NoCommonTasks {
+        /// Tasks of the baseline.
+        baseline: usize,
+        /// Tasks of the candidate.
+        candidate: usize,
+    },
+    /// No number, or no pass or fail.
+    #[error("the {side} has {value} at task {task:?}, which is no {expected}")]
+    NoValue {
+        /// Whose.
+        side: &'static str,
+        /// Of which task.
+        task: String,
+        /// What is there.
+        value: f64,
+        /// What should be.
+        expected: &'static str,
+    },
+}
+
+/// Why outcomes are too few to judge.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortfall {
+    /// Nothing was tried.
+    #[error("no attempt of the {side} finished or faulted")]
+    NothingTried {
+        /// Whose.
+        side: &'static str,
+    },
+    /// Nothing else happened.
+    #[error("all {faults} attempts of the {side} ended in faults")]
+    AllFaults {
+        /// Whose.
+        side: &'static str,
+        /// How many.
+        faults: u32,
+    },
+    /// Too many of them.
+    #[error(
+        "{faults} of {attempts} attempts of the {side} ended in faults, and {:.0} % are allowed",
+        100.0 * allowed
+    )]
+    ManyFaults {
+        /// Whose.
+        side: &'static str,
+        /// How many.
+        faults: u32,
+        /// Of how many.
+        attempts: u32,
+        /// Largest share.
+        allowed: f64,
+    },
+    /// Cut short.
+    #[error("{missing} attempts of the {side} have no end: the run was cut short")]
+    Truncated {
+        /// Whose.
+        side: &'static str,
+        /// How many.
+        missing: u32,
+    },
+    /// Tasks without a pair.
+    #[error("{tasks} of {of} tasks have no value of both sides, beginning with {first:?}")]
+    LostTasks {
+        /// How many.
+        tasks: usize,
+        /// Of how many.
+        of: usize,
+        /// The first by name.
+        first: String,
+    },
+}
+
+/// Values of both sides at one task; at least one each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedTask {
+    /// Its name.
+    pub name: String,
+    /// Values of the baseline, in ascending order.
+    pub baseline: Vec<f64>,
+    /// Those of the candidate.
+    pub candidate: Vec<f64>,
+}
+
+/// Outcomes by task, as far as both sides have them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Paired {
+    tasks: Vec<PairedTask>,
+    kind: Kind,
+    shortfalls: Vec<Shortfall>,
+}
+
+const SIDES: [&str; 2] = ["baseline", "candidate"];
+
+impl Paired {
+    /// Pairs two sides by the names of tasks.
+    ///
+    /// # Errors
+    /// [`Refused`] where there is nothing to pair, or a value is none of the metric.
+    pub fn new(baseline: &Side, candidate: &Side, kind: Kind, rules: Completeness) -> Result<Self, Refused> {
+        for (side, attempts) in SIDES.into_iter().zip([baseline, candidate]) {
+            check_values(side, attempts, kind)?;
+        }
+        let all: BTreeSet<&String> = baseline.keys().chain(candidate.keys()).collect();
+        if !baseline.keys().any(|name| candidate.contains_key(name)) {
+            return Err(Refused::NoCommonTasks { baseline: baseline.len(), candidate: candidate.len() });
+        }
+        let mut shortfalls = Vec::new();
+        for (side, attempts) in SIDES.into_iter().zip([baseline, candidate]) {
+            shortfalls.extend(shortfalls_of(side, attempts, rules.max_fault_share));
+        }
+        let ascending = |side: &Side, name: &String| {
+            let mut values = side.get(name)?.values.clone();
+            values.sort_by(f64::total_cmp);
+            (!values.is_empty()).then_some(values)
+        };
+        let (mut tasks, mut lost) = (Vec::new(), Vec::new());
+        for name in &all {
+            match (ascending(baseline, name), ascending(candidate, name)) {
+                (Some(baseline), Some(candidate)) => {
+                    tasks.push(PairedTask { name: (*name).clone(), baseline, candidate });
+                }
+                _ => lost.push((*name).clone()),
+            }
+        }
+        // What is not a number allows nothing.
+        let tolerated = lost.len() as f64 <= rules.max_lost_share * all.len() as f64;
+        if let Some(first) = lost.first().filter(|_| !tolerated || tasks.is_empty()) {
+            shortfalls.push(Shortfall::LostTasks { tasks: lost.len(), of: all.len(), first: first.clone() });
+        }
+        Ok(Self { tasks, kind, shortfalls })
+    }
+
+    /// Tasks with values of both sides, by name.
+    #[must_use]
+    pub fn tasks(&self) -> &[PairedTask] {
+        &self.tasks
+    }
+
+    /// What the values are.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Why nothing may be judged by them; empty where all is there.
+    #[must_use]
+    pub fn shortfalls(&self) -> &[Shortfall] {
+        &self.shortfalls
+    }
+
+    /// How much worse the candidate's mean is, of each task.
+    #[must_use]
+    pub fn harms(&self, direction: Direction) -> Vec<f64> {
+        let sign = if direction == Direction::Higher { 1.0 } else { -1.0 };
+        self.tasks.iter().map(|task| sign * (mean(&task.baseline) - mean(&task.candidate))).collect()
+    }
+
+    /// Whether each task has one value, of whatever attempt and side.
+    #[must_use]
+    pub fn is_identical(&self) -> bool {
+        let same = |task: &PairedTask| {
+            task.baseline.iter().chain(&task.candidate).all(|value| *value == task.baseline[0])
+        };
+        !self.tasks.is_empty() && self.tasks.iter().all(same)
+    }
+
+    /// Attempts of the side that has fewer.
+    #[must_use]
+    pub fn fewer_attempts(&self) -> u64 {
+        let count = |of: fn(&PairedTask) -> usize| self.tasks.iter().map(|task| of(task) as u64).sum::<u64>();
+        count(|task| task.baseline.len()).min(count(|task| task.candidate.len()))
+    }
+
+    /// Means over tasks of both sides; each task counts the same.
+    #[must_use]
+    pub fn means(&self) -> (f64, f64) {
+        let over = |of: fn(&PairedTask) -> f64| mean(&self.tasks.iter().map(of).collect::<Vec<_>>());
+        (over(|task| mean(&task.baseline)), over(|task| mean(&task.candidate)))
+    }
+}
+
+/// The mean; no number of nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn check_values(side: &'static str, tasks: &Side, kind: Kind) -> Result<(), Refused> {
+    if tasks.is_empty() {
+        return Err(Refused::NoTasks { side });
+    }
+    let (fits, expected): (fn(f64) -> bool, _) = match kind {
+        Kind::PassFail => (|value| value == 0.0 || value == 1.0, "pass and no fail"),
+        Kind::Number => (f64::is_finite, "finite number"),
+    };
+    for (task, attempts) in tasks {
+        if let Some(&value) = attempts.values.iter().find(|value| !fits(**value)) {
+            return Err(Refused::NoValue { side, task: task.clone(), value, expected });
+        }
+    }
+    Ok(())
+}
+
+fn shortfalls_of(side: &'static str, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
+    let sum = |of: fn(&Attempts) -> u32| tasks.values().map(of).fold(0u32, u32::saturating_add);
+    let (finished, faults) = (sum(|task| task.values.len() as u32), sum(|task| task.faults));
+    let missing = sum(|task| task.missing);
+    let attempts = finished.saturating_add(faults);
+    let share = f64::from(faults) / f64::from(attempts);
+    let mut found = Vec::new();
+    if attempts == 0 {
+        found.push(Shortfall::NothingTried { side });
+    } else if finished == 0 {
+        found.push(Shortfall::AllFaults { side, faults });
+    } else if faults > 0 && (share > allowed || allowed.is_nan()) {
+        found.push(Shortfall::ManyFaults { side, faults, attempts, allowed });
+    }
+    if missing > 0 {
+        found.push(Shortfall::Truncated { side, missing });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn side(tasks: &[(&str, &[f64], u32, u32)]) -> Side {
+        tasks
+            .iter()
+            .map(|&(name, values, faults, missing)| {
+                (name.to_owned(), Attempts { values: values.to_vec(), faults, missing })
+            })
+            .collect()
+    }
+
+    const FULL: &[(&str, &[f64], u32, u32)] = &[("a", &[1.0, 0.0], 0, 0), ("b", &[1.0, 1.0], 0, 0)];
+
+    #[test]
+    fn what_is_refused() {
+        let check = |baseline: &Side, candidate: &Side, kind, expected: &str| {
+            let told =
+                Paired::new(baseline, candidate, kind, Completeness::default()).unwrap_err().to_string();
+            assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
+        };
+        let full = side(FULL);
+        check(&Side::new(), &full, Kind::PassFail, "the baseline has no task");
+        check(&full, &Side::new(), Kind::PassFail, "the candidate has no task");
+        check(&full, &side(&[("c", &[1.0], 0, 0)]), Kind::PassFail, "no task in common, of 2 and 1");
+        check(&full, &side(&[("a", &[0.5], 0, 0)]), Kind::PassFail, "the candidate has 0.5 at task \"a\"");
+        check(&full, &side(&[("a", &[f64::NAN], 0, 0)]), Kind::Number, "no finite number");
+        check(&side(&[("a", &[f64::INFINITY], 0, 0)]), &full, Kind::Number, "the baseline has inf");
+    }
+
+    #[test]
+    fn what_is_too_little() {
+        let check = |candidate: &[(&str, &[f64], u32, u32)], expected: &[&str]| {
+            let paired =
+                Paired::new(&side(FULL), &side(candidate), Kind::PassFail, Completeness::default()).unwrap();
+            let told: Vec<String> = paired.shortfalls().iter().map(ToString::to_string).collect();
+            assert_eq!(told.len(), expected.len(), "{told:?}");
+            for (told, expected) in told.iter().zip(expected) {
+                assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
+            }
+        };
+        check(FULL, &[]);
+        check(&[("a", &[1.0], 0, 0)], &["1 of 2 tasks have no value of both sides, beginning with \"b\""]);
+        check(&[("a", &[], 0, 0), ("b", &[], 0, 0)], &["no attempt of the candidate", "2 of 2 tasks"]);
+        check(&[("a", &[], 3, 0), ("b", &[], 1, 0)], &["all 4 attempts of the candidate", "2 of 2 tasks"]);
+        check(
+            &[("a", &[1.0; 4], 1, 0), ("b", &[1.0; 4], 0, 0)],
+            &["1 of 9 attempts of the candidate ended in faults, and 10 %"],
+        );
+        check(&[("a", &[1.0; 9], 1, 0), ("b", &[1.0], 0, 0)], &[]);
+        check(&[("a", &[1.0], 0, 2), ("b", &[1.0], 0, 0)], &["2 attempts of the candidate have no end"]);
+    }
+
+    #[test]
+    fn a_bound_that_is_no_number_allows_nothing() {
+        let rules = Completeness { max_fault_share: f64::NAN, max_lost_share: f64::NAN };
+        let candidate = side(&[("a", &[1.0; 99], 1, 0)]);
+        let paired = Paired::new(&side(FULL), &candidate, Kind::PassFail, rules).unwrap();
+        assert_eq!(paired.shortfalls().len(), 2, "{:?}", paired.shortfalls());
+    }
+
+    #[test]
+    fn harms_point_to_the_worse() {
+        let paired = Paired::new(
+            &side(FULL),
+            &side(&[("a", &[0.0], 0, 0), ("b", &[1.0, 0.0, 1.0, 0.0], 0, 0)]),
+            Kind::PassFail,
+            Completeness::default(),
+        )
+        .unwrap();
+        assert_eq!(paired.harms(Direction::Higher), [0.5, 0.5]);
+        assert_eq!(paired.harms(Direction::Lower), [-0.5, -0.5]);
+        assert_eq!(paired.means(), (0.75, 0.25));
+        assert_eq!(paired.fewer_attempts(), 4);
+        assert!(!paired.is_identical());
+    }
+
+    proptest! {
+        /// I4.
+        #[test]
+        fn order_does_not_matter(values in prop::collection::vec(0u8..2, 1..8)) {
+            let of = |values: &[u8]| {
+                let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
+                let attempts = Attempts { values, faults: 0, missing: 0 };
+                Side::from([("a".to_owned(), attempts)])
+            };
+            let backwards: Vec<u8> = values.iter().rev().copied().collect();
+            let other = of(&[1, 0]);
+            let pair = |side| Paired::new(&side, &other, Kind::PassFail, Completeness::default()).unwrap();
+            prop_assert_eq!(pair(of(&values)), pair(of(&backwards)));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What gates say of outcomes that somebody might have.
+
+use clawrl_gates::{
+    Attempts, Completeness, Decision, Direction, Gate, Kind, Lack, Paired, Side, judge_together,
+};
+use proptest::prelude::*;
+
+pub(crate) fn gate() -> Gate {
+    Gate {
+        metric: "pass rate".to_owned(),
+        direction: Direction::Higher,
+        tolerance: 0.0,
+        matters: 0.1,
+        alpha: 0.05,
+        deterministic: false,
+    }
+}
+
+/// Tasks with so many passes of so many attempts.
+pub(crate) fn side(tasks: &[(u32, u32)]) -> Side {
+    let values = |&(passes, attempts): &(u32, u32)| {
+        (0..attempts).map(|at| if at < passes { 1.0 } else { 0.0 }).collect()
+    };
+    let attempts = |task| Attempts { values: values(task), faults: 0, missing: 0 };
+    tasks.iter().enumerate().map(|(at, task)| (format!("{at:03}"), attempts(task))).collect()
+}
+
+pub(crate) fn paired(baseline: &[(u32, u32)], candidate: &[(u32, u32)]) -> Paired {
+    Paired::new(&side(baseline), &side(candidate), Kind::PassFail, Completeness::default()).unwrap()
+}
+
+#[track_caller]
+fn check(gate: &Gate, paired: &Paired, expected: &str) {
+    let told = gate.judge(paired, 1).unwrap().to_string();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn passes_fails_and_neither() {
+    check(
+        &gate(),
+        &paired(&[(4, 4); 20], &[(4, 4); 20]),
+        "pass rate: pass. Over 20 tasks the candidate is as good as the baseline (100 % after 100 %); with 95 % confidence it \
+         is worse by less than 3.7 points, and 10 points would matter (p < 0.001).",
+    );
+    check(
+        &gate(),
+        &paired(&[(4, 4); 6], &[(3, 4); 6]),
+        "pass rate: fail. Over 6 tasks the candidate is 25 points worse than the baseline (75 % after 100 %); with 95 % confidence \
+         it is worse by at least 25 points, and 0 points is tolerated (p = 0.016).",
+    );
+    check(
+        &gate(),
+        &paired(&[(1, 1); 5], &[(1, 1); 5]),
+        "pass rate: inconclusive. Over 5 tasks the candidate is as good as the baseline (100 % after 100 %); it may be worse by 0 \
+         to 45.1 points, where 0 is tolerated and 10 points would matter. About 5 more repeats of each task, of both sides, would \
+         decide.",
+    );
+    check(
+        &gate(),
+        &paired(&[(4, 4); 4], &[(0, 4); 4]),
+        "pass rate: inconclusive. Over 4 tasks the candidate is 100 points worse than the baseline (0 % after 100 %); how much worse \
+         it may be is not known, and 10 points would matter. It takes about 5 tasks.",
+    );
+}
+
+#[test]
+fn a_deterministic_agent_passes_by_doing_the_same() {
+    let deterministic = Gate { deterministic: true, ..gate() };
+    let same = paired(&[(1, 1), (0, 1)], &[(1, 1), (0, 1)]);
+    let expected = "pass rate: pass. The agent is deterministic, and did the same in all 2 tasks.";
+    check(&deterministic, &same, expected);
+    assert_ne!(gate().judge(&same, 1).unwrap().decision, Decision::Pass);
+    let other = paired(&[(1, 1), (0, 1)], &[(1, 1), (1, 1)]);
+    assert_ne!(deterministic.judge(&other, 1).unwrap().decision, Decision::Same);
+}
+
+#[test]
+fn what_lacks_outcomes_never_passes() {
+    let full = side(&[(4, 4); 20]);
+    let spoil = |change: fn(&mut Side)| {
+        let mut spoiled = full.clone();
+        change(&mut spoiled);
+        Paired::new(&full, &spoiled, Kind::PassFail, Completeness::default()).unwrap()
+    };
+    let check = |paired: Paired, expected: &str| {
+        for deterministic in [false, true] {
+            let verdict = Gate { deterministic, ..gate() }.judge(&paired, 1).unwrap();
+            assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Outcomes(_))), "{verdict}");
+            assert!(verdict.to_string().contains(expected), "{verdict} says nothing of {expected:?}");
+        }
+    };
+    check(
+        spoil(|side| {
+            side.remove("003");
+        }),
+        "1 of 20 tasks have no value of both sides, beginning with \"003\"",
+    );
+    check(
+        spoil(|side| side.values_mut().for_each(|task| *task = Attempts::default())),
+        "no attempt of the candidate",
+    );
+    check(
+        spoil(|side| {
+            side.values_mut().for_each(|task| *task = Attempts { faults: 4, ..Attempts::default() })
+        }),
+        "all 80 attempts of the candidate ended in faults",
+    );
+    check(
+        spoil(|side| side.values_mut().for_each(|task| task.faults = 1)),
+        "20 of 100 attempts of the candidate ended in faults, and 10 % are allowed",
+    );
+    check(
+        spoil(|side| side.values_mut().for_each(|task| task.missing = 1)),
+        "20 attempts of the candidate have no end: the run was cut short",
+    );
+}
+
+#[test]
+fn numbers_that_never_vary_do_not_pass() {
+    let of = |value: f64| -> Side {
+        let attempts = Attempts { values: vec![value; 3], faults: 0, missing: 0 };
+        (0..8).map(|at| (format!("{at}"), attempts.clone())).collect()
+    };
+    let cost = Gate { metric: "cost".to_owned(), direction: Direction::Lower, matters: 2.0, ..gate() };
+    let check = |candidate: f64, expected: &str| {
+        let paired = Paired::new(&of(5.0), &of(candidate), Kind::Number, Completeness::default()).unwrap();
+        let told = cost.judge(&paired, 1).unwrap().to_string();
+        assert!(told.starts_with(expected), "{told}");
+    };
+    check(
+        5.0,
+        "cost: inconclusive. Over 8 tasks the candidate is as good as the baseline (5 after 5), by the same in all",
+    );
+    check(
+        6.0,
+        "cost: fail. Over 8 tasks the candidate is 1 worse than the baseline (6 after 5); with 95 % confidence it is worse by at",
+    );
+    check(4.0, "cost: inconclusive. Over 8 tasks the candidate is 1 better");
+}
+
+#[test]
+fn gates_share_their_alpha() {
+    let worse = paired(&[(4, 4); 5], &[(3, 4); 5]);
+    let alone = gate().judge(&worse, 1).unwrap();
+    assert_eq!((alone.decision, alone.findings.p_harm), (Decision::Fail, 1.0 / 32.0));
+    let together = judge_together(&[(gate(), &worse), (gate(), &worse)], 1).unwrap();
+    for verdict in together {
+        assert!(matches!(verdict.decision, Decision::Inconclusive(_)), "{verdict}");
+        assert_eq!(verdict.findings.p_adjusted, 1.0 / 16.0);
+    }
+}
+
+#[test]
+fn gates_that_are_none() {
+    let paired = paired(&[(1, 1)], &[(1, 1)]);
+    let check = |gate: Gate, expected: &str| {
+        let told = gate.judge(&paired, 1).unwrap_err().to_string();
+        assert_eq!(told, expected);
+        assert!(judge_together(&[(gate, &paired)], 1).is_err());
+    };
+    check(
+        Gate { matters: 0.0, ..gate() },
+        "the harm that matters of \"pass rate\" is 0, and has to be above the tolerance",
+    );
+    check(Gate { alpha: 0.5, ..gate() }, "alpha of \"pass rate\" is 0.5, and has to be between 0 and 0.5");
+    check(
+        Gate { tolerance: f64::NAN, ..gate() },
+        "tolerance of \"pass rate\" is NaN, and has to be 0 or more",
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    /// I1, I2 and I4 of the verdict, and that the order of tasks says nothing.
+    #[test]
+    fn decisions_follow_from_bounds(
+        tasks in prop::collection::vec((0u32..=4, 0u32..=4), 1..12),
+        tolerance in 0.0f64..0.2,
+    ) {
+        let gate = Gate { tolerance, matters: tolerance + 0.1, ..gate() };
+        let of = |tasks: &[(u32, u32)]| {
+            let baseline: Vec<(u32, u32)> = tasks.iter().map(|task| (task.0, 4)).collect();
+            let candidate: Vec<(u32, u32)> = tasks.iter().map(|task| (task.1, 4)).collect();
+            gate.judge(&paired(&baseline, &candidate), 1).unwrap()
+        };
+        let verdict = of(&tasks);
+        let found = &verdict.findings;
+        prop_assert!((0.0..=1.0).contains(&found.p_harm) && (0.0..=1.0).contains(&found.p_pass));
+        prop_assert!(found.lower <= found.harm + 1e-9 && found.harm <= found.upper + 1e-9);
+        prop_assert_eq!(verdict.decision == Decision::Fail, found.lower > tolerance + 1e-9);
+        if verdict.decision == Decision::Pass {
+            prop_assert!(found.upper < gate.matters && found.p_pass <= gate.alpha);
+        }
+        let mut backwards = tasks.clone();
+        backwards.reverse();
+        prop_assert_eq!(&of(&backwards).decision, &verdict.decision);
+        let worse: Vec<(u32, u32)> = tasks.iter().map(|task| (task.0, task.1.saturating_sub(1))).collect();
+        prop_assert!(of(&worse).findings.p_harm <= found.p_harm + 1e-9 || tasks.iter().any(|task| task.1 == 0));
+    }
+}
