@@ -99,19 +99,22 @@ fn measure(arguments: &Arguments, served: &Served, side: Side, round: u32) -> Re
     served.settle()?;
     let version = served.version()?;
     let is_over = AtomicBool::new(false);
+    // Whether an update has little to take: what comes faster than it is trained would only wait.
+    let is_hungry = AtomicBool::new(side == Side::Learning);
     let errors = AtomicU64::new(0);
     let answers = AtomicU64::new(0);
     let gaps: Vec<f64> = thread::scope(|scope| {
         let streams: Vec<_> = (0..arguments.streams)
             .map(|stream| {
-                let (is_over, errors, answers) = (&is_over, &errors, &answers);
+                let (is_over, is_hungry) = (&is_over, &is_hungry);
+                let (errors, answers) = (&errors, &answers);
                 scope.spawn(move || {
                     let mut gaps = Vec::new();
                     let mut number = 0_u64;
                     while !is_over.load(Ordering::Relaxed) {
                         let user = format!("{} {round} {stream} {number}", side.name());
                         match served.answer(&user, arguments.tokens, &mut gaps) {
-                            Ok(turn) if side == Side::Learning => {
+                            Ok(turn) if is_hungry.load(Ordering::Relaxed) => {
                                 let rating = if number.is_multiple_of(2) { "up" } else { "down" };
                                 let said = json!({"turn": turn, "rating": rating, "text": "write a word"});
                                 if served.ask("POST", "/v1/feedback", &said).is_err() {
@@ -131,7 +134,11 @@ fn measure(arguments: &Arguments, served: &Served, side: Side, round: u32) -> Re
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(arguments.seconds) {
             // Whatever a gate or a guard thinks of so odd a teacher, learning is to go on.
-            let _ = served.ask("POST", "/v1/policy/resume", &Value::Null);
+            if let Ok(now) = served.ask("POST", "/v1/policy/resume", &Value::Null) {
+                let waiting = now["waiting"].as_u64().unwrap_or_default();
+                let is_little = waiting < 2 * u64::from(arguments.train_every);
+                is_hungry.store(side == Side::Learning && is_little, Ordering::Relaxed);
+            }
             thread::sleep(Duration::from_millis(100)); // timer: a side's length
         }
         is_over.store(true, Ordering::Relaxed);
@@ -252,7 +259,8 @@ impl Served {
     fn settle(&self) -> Result<(), Failure> {
         let (mut last, mut same) = (None, 0);
         while same < 5 {
-            let now = self.ask("GET", "/v1/policy", &Value::Null)?;
+            // Whoever is paused learns nothing of what waits.
+            let now = self.ask("POST", "/v1/policy/resume", &Value::Null)?;
             let (waiting, every) = (now["waiting"].as_u64(), now["every_turns"].as_u64());
             let is_still = waiting < every && last == Some(now["version"].clone());
             same = if is_still { same + 1 } else { 0 };
