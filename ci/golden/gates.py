@@ -23,6 +23,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from committed import differences, text
+
 FILE = pathlib.Path(__file__).resolve().parents[2] / "harness/gates/tests/golden/statistics.json"
 CASES = 50
 
@@ -185,34 +187,6 @@ def content():
     }
 
 
-def differences(committed, made, place=""):
-    if isinstance(made, dict):
-        keys = made.keys() if made.keys() == committed.keys() else ["keys differ"]
-        for key in keys:
-            if key != "versions":
-                yield from differences(committed.get(key), made.get(key), f"{place}.{key}")
-    elif isinstance(made, list) and isinstance(committed, list) and len(made) == len(committed):
-        for index, (left, right) in enumerate(zip(committed, made)):
-            yield from differences(left, right, f"{place}[{index}]")
-    elif isinstance(made, float) and isinstance(committed, (int, float)):
-        if abs(made - committed) > 1e-9 * max(1.0, abs(made)):
-            yield f"{place}: {committed} is committed, {made} is made"
-    elif made != committed:
-        yield f"{place}: {committed} is committed, {made} is made"
-
-
-def text(made):
-    """JSON with one case a line."""
-    lines = []
-    for key, value in made.items():
-        if isinstance(value, list):
-            rows = ",\n".join("  " + json.dumps(row) for row in value)
-            lines.append(f"{json.dumps(key)}: [\n{rows}\n]")
-        else:
-            lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main():
     arguments = argparse.ArgumentParser(description="Reference numbers for harness/gates.")
     arguments.add_argument("--check", action="store_true", help="compare with what is committed, write nothing")
@@ -222,7 +196,7 @@ def main():
         FILE.parent.mkdir(parents=True, exist_ok=True)
         FILE.write_text(text(made))
         return 0
-    failures = list(differences(json.loads(FILE.read_text()), made))
+    failures = list(differences(json.loads(FILE.read_text()), made, within=1e-9))
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0

@@ -27,6 +27,8 @@ import statsmodels.api
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from committed import differences, text
+
 FILE = pathlib.Path(__file__).resolve().parents[2] / "harness/report/tests/golden/statistics.json"
 Z = stats.norm.ppf(0.975)
 
@@ -161,34 +163,6 @@ def coverage():
         print(f"{count:5}  {each:8}  {correlation:11}  {rate:4}  {held[0]:10.3f}  {widths[0]:5.3f}  {held[1]:11.3f}  {widths[1]:5.3f}")
 
 
-def differences(committed, made, place=""):
-    if isinstance(made, dict):
-        keys = made.keys() if made.keys() == committed.keys() else ["keys differ"]
-        for key in keys:
-            if key != "versions":
-                yield from differences(committed.get(key), made.get(key), f"{place}.{key}")
-    elif isinstance(made, list) and isinstance(committed, list) and len(made) == len(committed):
-        for index, (left, right) in enumerate(zip(committed, made)):
-            yield from differences(left, right, f"{place}[{index}]")
-    elif isinstance(made, float) and isinstance(committed, (int, float)):
-        if abs(made - committed) > 1e-12 * max(1.0, abs(made)):
-            yield f"{place}: {committed} is committed, {made} is made"
-    elif made != committed:
-        yield f"{place}: {committed} is committed, {made} is made"
-
-
-def text(made):
-    """JSON with one case a line."""
-    lines = []
-    for key, value in made.items():
-        if isinstance(value, list):
-            rows = ",\n".join("  " + json.dumps(row) for row in value)
-            lines.append(f"{json.dumps(key)}: [\n{rows}\n]")
-        else:
-            lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main():
     arguments = argparse.ArgumentParser(description="Reference numbers for harness/report.")
     arguments.add_argument("--check", action="store_true", help="compare with what is committed, write nothing")
@@ -202,7 +176,7 @@ def main():
         FILE.parent.mkdir(parents=True, exist_ok=True)
         FILE.write_text(text(made))
         return 0
-    failures = list(differences(json.loads(FILE.read_text()), made))
+    failures = list(differences(json.loads(FILE.read_text()), made, within=1e-12))
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0

@@ -283,13 +283,14 @@ impl Served {
                     done = true;
                 } else if event.contains("\"error\"") {
                     return Err(event.to_owned().into());
-                } else if event.contains("\"content\":") {
-                    if let Some(last) = last.replace(now) {
-                        gaps.push((now - last).as_secs_f64() * 1e3);
-                    }
-                    let id = event.split("chatcmpl-").nth(1).and_then(|rest| rest.split('"').next());
-                    turn = id.and_then(|id| id.parse().ok()).or(turn);
+                } else if event.contains("\"content\":")
+                    && let Some(last) = last.replace(now)
+                {
+                    gaps.push((now - last).as_secs_f64() * 1e3);
                 }
+                // Also of an answer in which nothing can be read.
+                let id = event.split("chatcmpl-").nth(1).and_then(|rest| rest.split('"').next());
+                turn = id.and_then(|id| id.parse().ok()).or(turn);
             }
             line.clear();
         }
