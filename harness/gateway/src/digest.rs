@@ -1,7 +1,7 @@
 //! Digests of canonical forms: what clients change on the way is not in them, so that equal digests are equal
 //! messages.
 //!
-//! I1. Every field goes in with a tag and its length, so that no two forms have the same bytes. I2. Text counts by its
+//! I1. Every field goes in with a tag and its length, or its end, so that no two forms have the same bytes. I2. Text counts by its
 //! words: white space between them is all the same. I3. JSON counts by value: order of keys, notation of numbers
 //! (`1.0` is `1`) and escapes do not matter. Numbers are compared as IEEE doubles, because that is what clients in
 //! JavaScript read them as.
@@ -46,26 +46,62 @@ impl Digest {
     }
 }
 
+/// Bytes of a form that go into its hash at once: one call for each word would cost more than the hash.
+const AT_ONCE: usize = 4 << 10;
+
 /// A canonical form in the making.
 #[derive(Clone)]
-pub(crate) struct Canonical(Sha256);
+pub(crate) struct Canonical {
+    hash: Sha256,
+    /// Not in the hash yet.
+    bytes: Vec<u8>,
+    /// The last thing was a word: words stand behind one another, however many texts they came in.
+    is_in_text: bool,
+}
 
 impl Canonical {
     /// `kind` keeps forms of different things apart.
     pub(crate) fn new(kind: &str) -> Self {
-        let mut form = Self(Sha256::new());
+        let mut form = Self { hash: Sha256::new(), bytes: Vec::new(), is_in_text: false };
         form.field(b'k', kind.as_bytes());
         form
     }
 
     pub(crate) fn field(&mut self, tag: u8, bytes: &[u8]) {
-        self.0.update([tag]);
-        self.0.update((bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
+        self.end_text();
+        self.bytes.push(tag);
+        self.bytes.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.add(bytes);
     }
 
+    /// A run of words is `w`, each word with a space behind it, and a line feed: no word has white space in it, so that it is its own
+    /// length (I1).
     pub(crate) fn text(&mut self, text: &str) {
-        text.split_whitespace().for_each(|word| self.field(b'w', word.as_bytes()));
+        for word in text.split_whitespace() {
+            if !std::mem::replace(&mut self.is_in_text, true) {
+                self.bytes.push(b'w');
+            }
+            self.add(word.as_bytes());
+            self.bytes.push(b' ');
+        }
+    }
+
+    fn end_text(&mut self) {
+        if std::mem::take(&mut self.is_in_text) {
+            self.bytes.push(b'\n');
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > AT_ONCE {
+            self.hash.update(&self.bytes);
+            self.bytes.clear();
+        }
+        if bytes.len() > AT_ONCE {
+            self.hash.update(bytes);
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     pub(crate) fn json(&mut self, value: &Value) {
@@ -109,8 +145,10 @@ impl Canonical {
         }
     }
 
-    pub(crate) fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
+    pub(crate) fn finish(mut self) -> Digest {
+        self.end_text();
+        self.hash.update(&self.bytes);
+        Digest(self.hash.finalize().into())
     }
 }
 
@@ -156,6 +194,23 @@ mod tests {
             form.finish()
         };
         assert_eq!(text(" a\n b "), text("a b"));
+        let parts = |parts: &[(bool, &str)]| {
+            let mut form = Canonical::new("test");
+            for (is_text, part) in parts {
+                if *is_text { form.text(part) } else { form.field(b'w', part.as_bytes()) }
+            }
+            form.finish()
+        };
+        // In one text or in two, in one piece of the hash or in many.
+        let long = "word ".repeat(AT_ONCE);
+        let (one, other) = long.split_at(5 * AT_ONCE / 2 / 5 * 5);
+        let (begun, ended) = long.split_at(5 * AT_ONCE / 2 / 5 * 5 + 2);
+        assert_eq!(parts(&[(true, "a"), (true, "b")]), text("a b"));
+        assert_eq!(parts(&[(true, one), (true, other)]), text(&long));
+        assert_ne!(parts(&[(true, begun), (true, ended)]), text(&long));
+        assert_ne!(parts(&[(true, "a"), (false, ""), (true, "b")]), text("a b"));
+        assert_ne!(parts(&[(true, "a"), (false, "b")]), text("a b"));
+        assert_ne!(parts(&[(false, &long)]), parts(&[(false, one), (false, other)]));
         assert_ne!(text("ab"), text("a b"));
         assert_ne!(Digest::START.then(text("a")), Digest::exchange(Digest::START, text("a")));
     }

@@ -1,37 +1,34 @@
-//! An answer from its request to its last chunk, in a task of its own.
+//! An answer from its request to its last chunk.
 //!
 //! I1. A request that was recorded comes to one end in the record: answered, before the client can know, or failed. I2. A client that goes
 //! away, or does not read, ends its answer and holds up nobody. I3. A record that cannot be written costs the record, not the
 //! answer; it is counted and logged. I4. A stream that has begun ends with `[DONE]`, or with an error event.
 //!
-//! Cancellation: the task ends soon after its listener is gone; nothing else may drop it.
+//! Cancellation: an answer ends soon after its listener is gone; nothing else may drop it.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::buf::Writer;
+use bytes::{BufMut, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::BoxStream;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::choice::{Choice, Tokens};
+use super::driven::Outlet;
 use super::error::ApiError;
 use super::gateway::Gateway;
-use super::shapes::Shape;
+use super::shapes::{Around, Shape};
 use super::wanted::Wanted;
 use crate::recorder::{Exactness, NewAnswer, NewChoice, SamplingUsed, VersionSegment};
 use crate::{AnswerPart, Ask, BackendError, Begun, Piece, RequestId, Sampling, Usage};
-
-/// Pieces that wait for a client which reads slower than the policy writes. A client this far behind makes its own answer wait.
-pub(super) const STREAM_PIECES: usize = 256;
-/// Room for the event of a piece that is a word.
-const EVENT_BYTES: usize = 256;
 
 /// What is to be answered.
 pub(super) struct Answering {
@@ -45,14 +42,6 @@ pub(super) struct Answering {
     pub(super) arrived: Instant,
 }
 
-/// Who listens.
-pub(super) enum Listener {
-    /// Hears once whether there is an answer, and then of all of it.
-    Stream(oneshot::Sender<Result<(), ApiError>>, mpsc::Sender<Bytes>),
-    /// Hears of the whole answer.
-    Whole(oneshot::Sender<Result<Value, ApiError>>),
-}
-
 /// Why an answer did not come to its end.
 enum Broken {
     /// Nobody listens any more.
@@ -63,15 +52,8 @@ enum Broken {
 type Pieces = BoxStream<'static, Result<Piece, BackendError>>;
 
 impl Answering {
-    /// Answers, to the end.
-    pub(super) async fn run(self, listener: Listener) {
-        match listener {
-            Listener::Whole(listener) => self.run_whole(listener).await,
-            Listener::Stream(begun, events) => self.run_stream(begun, events).await,
-        }
-    }
-
-    async fn run_whole(self, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
+    /// Answers to somebody who hears of the whole answer.
+    pub(super) async fn whole(self, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
         let answer = async {
             let (mut choices, mut pieces) = self.begin().await?;
             while let Some((index, piece)) = next(&mut pieces).await {
@@ -94,28 +76,28 @@ impl Answering {
         let _ = listener.send(answer);
     }
 
-    async fn run_stream(self, begun: oneshot::Sender<Result<(), ApiError>>, events: mpsc::Sender<Bytes>) {
+    /// Answers to somebody who hears once whether there is an answer, and then of all of it.
+    pub(super) async fn streamed(self, outlet: Outlet) {
         let patience = self.gateway.settings.begin_grace;
         let mut beginning = Box::pin(self.begin());
         // Long waits are held open by a stream; until then an error has a status.
         let soon = tokio::select! {
             soon = &mut beginning => Some(soon),
             () = sleep_until(self.arrived + patience) => None,
-            () = events.closed() => {
+            why = outlet.gone() => {
                 drop(beginning);
-                self.fail(Broken::Gone("the client went away")).await;
+                self.fail(Broken::Gone(why)).await;
                 return;
             }
         };
         if let Some(Err(error)) = soon {
             drop(beginning);
             let error = self.fail(Broken::Failed(error)).await;
-            let _ = begun.send(Err(error));
+            outlet.begin(Err(error));
             return;
         }
-        // Who does not wait for the beginning has gone, which is noticed below.
-        let _ = begun.send(Ok(()));
-        let mut stream = Stream::new(events, self.gateway.settings.stall);
+        outlet.begin(Ok(()));
+        let mut stream = Stream::new(outlet);
         let result = match soon {
             Some(Ok(begun)) => self.stream(begun, &mut stream).await,
             _ => match self.hold_open(&mut stream, beginning.as_mut()).await {
@@ -127,7 +109,7 @@ impl Answering {
         if let Err(broken) = result {
             let error = self.fail(broken).await;
             // It may be the client that is gone.
-            let _ = stream.send(event(&error.json())).await;
+            let _ = stream.send(&error.json()).await;
         }
     }
 
@@ -152,10 +134,11 @@ impl Answering {
     ) -> Result<(), Broken> {
         for index in 0..choices.len() {
             if let Some(opening) = self.shape.opening(index) {
-                stream.send(event(&opening)).await?;
+                stream.send(&opening).await?;
             }
         }
         let keep_alive = self.gateway.settings.keep_alive;
+        let around: Vec<Around> = (0..choices.len()).map(|index| self.shape.around_text(index)).collect();
         let mut first = None;
         loop {
             let came = tokio::select! {
@@ -179,11 +162,15 @@ impl Answering {
                     }
                     _ => None,
                 };
-                let logprobs =
-                    choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
-                let made = made.as_ref().map(|(index, call)| (*index, call));
                 first.get_or_insert_with(Instant::now);
-                stream.send(event(&self.shape.piece(index, part, made, logprobs))).await?;
+                let logprobs = choice.new_logprobs();
+                if let (AnswerPart::Text(text), None) = (part, &logprobs) {
+                    stream.send_text(&around[index], text).await?;
+                    continue;
+                }
+                let logprobs = logprobs.map_or(Value::Null, |entries| self.shape.logprobs(entries));
+                let made = made.as_ref().map(|(index, call)| (*index, call));
+                stream.send(&self.shape.piece(index, part, made, logprobs)).await?;
             }
         }
         // The client can know of an answer once it has its end, and may go on at once.
@@ -196,12 +183,12 @@ impl Answering {
     async fn send_end(&self, choices: &mut [Choice], stream: &mut Stream) -> Result<(), Broken> {
         for (index, choice) in choices.iter_mut().enumerate() {
             let logprobs = choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
-            stream.send(event(&self.shape.finish(index, choice.finish_reason(), logprobs))).await?;
+            stream.send(&self.shape.finish(index, choice.finish_reason(), logprobs)).await?;
         }
         if let Some(last) = self.shape.usage(usage(choices)) {
-            stream.send(event(&last)).await?;
+            stream.send(&last).await?;
         }
-        stream.send(Bytes::from_static(b"data: [DONE]\n\n")).await
+        stream.send_line(b"data: [DONE]\n\n").await
     }
 
     /// Begins all choices.
@@ -300,38 +287,60 @@ impl Answering {
     }
 }
 
-/// The way to a client that reads.
+/// Events to a client that reads.
 struct Stream {
-    events: mpsc::Sender<Bytes>,
-    stall: Duration,
+    outlet: Outlet,
     quiet_since: Instant,
+    /// Something was sent since `quiet_since` was set: a look at the clock for each of many pieces at once costs more than they do.
+    has_sent: bool,
     /// Ends when a comment may be due, or before: a timer for each piece would cost more than the piece.
     quiet: Pin<Box<Sleep>>,
 }
 
 impl Stream {
-    fn new(events: mpsc::Sender<Bytes>, stall: Duration) -> Self {
+    fn new(outlet: Outlet) -> Self {
         let now = Instant::now();
-        Self { events, stall, quiet_since: now, quiet: Box::pin(sleep_until(now)) }
+        Self { outlet, quiet_since: now, has_sent: false, quiet: Box::pin(sleep_until(now)) }
     }
 
-    async fn send(&mut self, event: Bytes) -> Result<(), Broken> {
-        match timeout(self.stall, self.events.send(event)).await {
-            Ok(Ok(())) => {
-                self.quiet_since = Instant::now();
-                Ok(())
-            }
-            Ok(Err(_)) => Err(Broken::Gone("the client went away")),
-            Err(_) => Err(Broken::Gone("the client did not read its answer")),
-        }
+    async fn send(&mut self, json: &impl Serialize) -> Result<(), Broken> {
+        let write = |bytes: &mut Writer<&mut BytesMut>| {
+            bytes.get_mut().put_slice(b"data: ");
+            // Texts and numbers always are JSON, and these bytes take all.
+            let _ = serde_json::to_writer(&mut *bytes, json);
+            bytes.get_mut().put_slice(b"\n\n");
+        };
+        self.has_sent = true;
+        self.outlet.say(write).await.map_err(Broken::Gone)
     }
 
-    /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone.
+    async fn send_text(&mut self, around: &Around, text: &str) -> Result<(), Broken> {
+        let write = |bytes: &mut Writer<&mut BytesMut>| {
+            bytes.get_mut().put_slice(b"data: ");
+            bytes.get_mut().put_slice(around.before.as_bytes());
+            let _ = serde_json::to_writer(&mut *bytes, text);
+            bytes.get_mut().put_slice(around.behind.as_bytes());
+            bytes.get_mut().put_slice(b"\n\n");
+        };
+        self.has_sent = true;
+        self.outlet.say(write).await.map_err(Broken::Gone)
+    }
+
+    async fn send_line(&mut self, text: &'static [u8]) -> Result<(), Broken> {
+        self.has_sent = true;
+        self.outlet.say(|bytes| bytes.get_mut().put_slice(text)).await.map_err(Broken::Gone)
+    }
+
+    /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone. To be called
+    /// where nothing is there to be sent.
     async fn keep_alive(&mut self, every: Duration) -> Result<(), Broken> {
+        if std::mem::take(&mut self.has_sent) {
+            self.quiet_since = Instant::now();
+        }
         loop {
             tokio::select! {
                 () = &mut self.quiet => {}
-                () = self.events.closed() => return Err(Broken::Gone("the client went away")),
+                why = self.outlet.gone() => return Err(Broken::Gone(why)),
             }
             let due = self.quiet_since + every;
             if due <= Instant::now() {
@@ -339,7 +348,7 @@ impl Stream {
             }
             self.quiet.as_mut().reset(due);
         }
-        self.send(Bytes::from_static(b": keepalive\n\n")).await
+        self.send_line(b": keepalive\n\n").await
     }
 }
 
@@ -367,15 +376,6 @@ async fn next(pieces: &mut Vec<(usize, Pieces)>) -> Option<(usize, Result<Piece,
         if pieces.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     })
     .await
-}
-
-fn event(json: &impl Serialize) -> Bytes {
-    let mut event = Vec::with_capacity(EVENT_BYTES);
-    event.extend_from_slice(b"data: ");
-    // Texts and numbers always are JSON, and a vector takes all.
-    let _ = serde_json::to_writer(&mut event, json);
-    event.extend_from_slice(b"\n\n");
-    Bytes::from(event)
 }
 
 /// The prompt counts once.
@@ -424,11 +424,14 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
     use futures_util::stream::iter;
+    use http_body_util::BodyExt;
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::api::driven::Driven;
     use crate::api::settings::ServerSettings;
     use crate::api::wanted::Form;
     use crate::recorder::{Live, NewRequest, Recorder, RecorderSettings};
@@ -510,14 +513,20 @@ mod tests {
             request: Some(admitted.request),
             arrived: Instant::now(),
         };
-        // Room for what comes before the end, and for nothing of that.
-        let (events, mut client) = mpsc::channel(2);
-        let (begun, begins) = oneshot::channel();
-        let running = tokio::spawn(answering.run(Listener::Stream(begun, events)));
-        assert_eq!(begins.await, Ok(Ok(())));
+        let counted = gateway.answers.token();
+        let mut driven = Driven::new(|outlet| async move {
+            answering.streamed(outlet).await;
+            drop(counted);
+        });
+        assert_eq!(driven.begin().await, Ok(()));
+        // It is asked until it waits for the record, and not again.
+        while let Some(Some(frame)) = driven.frame().now_or_never() {
+            assert!(!frame.unwrap().into_data().unwrap().ends_with(b"[DONE]\n\n"));
+        }
         while changes.recv().await.unwrap().what != Live::Answered {}
-        client.close();
-        running.await.unwrap();
+        drop(driven);
+        gateway.answers.close();
+        gateway.answers.wait().await;
         let turn = record.turn(&user, admitted.turn).await.unwrap();
         assert_eq!(turn.requests[0].state, "answered");
         assert_eq!((gateway.metrics.answers.get(), gateway.metrics.failures.get()), (1, 0));

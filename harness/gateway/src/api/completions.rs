@@ -8,14 +8,13 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::response::IntoResponse;
-use bytes::Bytes;
-use futures_util::stream::unfold;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::answering::{Answering, Listener, STREAM_PIECES};
+use super::answering::Answering;
 use super::body;
+use super::driven::Driven;
 use super::error::ApiError;
 use super::gateway::Gateway;
 use super::places::Place;
@@ -140,7 +139,7 @@ async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
 async fn whole(gateway: &Gateway, answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
     let (listener, answer) = oneshot::channel();
     gateway.answers.spawn(async move {
-        answering.run(Listener::Whole(listener)).await;
+        answering.whole(listener).await;
         drop(place);
     });
     let answer = answer.await.map_err(|_| ApiError::internal("the answer came to no end"))??;
@@ -148,18 +147,14 @@ async fn whole(gateway: &Gateway, answering: Answering, place: Place) -> Result<
 }
 
 async fn stream(gateway: &Gateway, answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
-    let (begun, begins) = oneshot::channel();
-    let (sender, events) = mpsc::channel::<Bytes>(STREAM_PIECES);
-    gateway.answers.spawn(async move {
-        answering.run(Listener::Stream(begun, sender)).await;
-        drop(place);
+    // As long as there is one, the server's end waits.
+    let counted = gateway.answers.token();
+    let driven = Driven::new(|outlet| async move {
+        answering.streamed(outlet).await;
+        drop((place, counted));
     });
-    begins.await.map_err(|_| ApiError::internal("the answer did not begin"))??;
-    let events = unfold(events, |mut events| async move {
-        let event = events.recv().await?;
-        Some((Ok::<_, std::convert::Infallible>(event), events))
-    });
-    let mut response = Response::new(Body::from_stream(events));
+    driven.begin().await?;
+    let mut response = Response::new(Body::new(driven.watched_by(&gateway.streams)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

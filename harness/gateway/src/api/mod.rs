@@ -4,6 +4,7 @@ mod answering;
 mod body;
 mod choice;
 mod completions;
+mod driven;
 mod error;
 mod gateway;
 mod guard;

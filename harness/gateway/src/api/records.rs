@@ -305,7 +305,7 @@ pub(super) fn told(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
         LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),
-        LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Ended => {
+        LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Lost | LedgerError::Ended => {
             tracing::error!("the ledger cannot be asked: {error}");
             ApiError::unavailable(
                 "record_unavailable",

@@ -82,6 +82,10 @@ impl Server {
         let places = Arc::new(Semaphore::new(gateway.settings.connections));
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
+        // Ends with this future.
+        let mut watching = JoinSet::new();
+        let (streams, stall) = (Arc::clone(&gateway.streams), gateway.settings.stall);
+        watching.spawn(async move { streams.watch(stall).await });
         tokio::pin!(end);
         loop {
             let accept = async {

@@ -24,6 +24,17 @@ pub(super) struct Shape {
     pub(super) include_usage: bool,
 }
 
+/// A text that stands for any other, and how it is written. What is before it in a chunk are names and numbers of ours.
+const MARK: &str = "\0";
+const WRITTEN: &str = "\"\\u0000\"";
+
+/// A chunk without its text. Most pieces are a word: all else is written once.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub(super) before: String,
+    pub(super) behind: String,
+}
+
 /// A piece of a stream, written from where its parts lie: there is one for each token, so no tree of values is made of it. Names are in
 /// the order of those that are.
 #[derive(Debug, Serialize)]
@@ -84,6 +95,15 @@ impl Shape {
             (AnswerPart::Call { .. }, None) => Delta::default(),
         };
         self.chunk(choice, delta, None, logprobs)
+    }
+
+    /// What is written before and behind the text of a piece that is nothing but text.
+    pub(super) fn around_text(&self, choice: usize) -> Around {
+        let text = AnswerPart::Text(MARK.to_owned());
+        // Texts and numbers always are JSON.
+        let chunk = serde_json::to_string(&self.piece(choice, &text, None, Value::Null)).unwrap_or_default();
+        let (before, behind) = chunk.split_once(WRITTEN).unwrap_or_default();
+        Around { before: before.to_owned(), behind: behind.to_owned() }
     }
 
     /// The last chunk of a choice, with log-probabilities of tokens that said nothing any more.
@@ -237,6 +257,27 @@ mod tests {
             |shape| shape.finish(0, "length", json!({"tokens": []})),
             r#"{"choices":[{"finish_reason":"length","index":0,"logprobs":{"tokens":[]},"text":""}],"created":7,"id":"x-1","model":"policy","object":"text_completion","system_fingerprint":"v2"}"#,
         );
+    }
+
+    #[test]
+    fn a_text_is_the_same_in_what_is_around_it() {
+        for (form, include_usage) in [(Form::Chat, false), (Form::Chat, true), (Form::Text, false)] {
+            let shape = Shape {
+                form,
+                id: "x\0".to_owned(),
+                created: 7,
+                model: MARK.to_owned(),
+                fingerprint: Some(MARK.to_owned()),
+                include_usage,
+            };
+            for text in ["", "a \"b\"\n\u{e9}", MARK] {
+                let Around { before, behind } = shape.around_text(3);
+                let written = before + &serde_json::to_string(text).unwrap() + &behind;
+                let part = AnswerPart::Text(text.to_owned());
+                let expected = serde_json::to_string(&shape.piece(3, &part, None, Value::Null)).unwrap();
+                assert_eq!(written, expected);
+            }
+        }
     }
 
     #[test]

@@ -20,7 +20,6 @@ pub(crate) struct KeptRequest {
     /// Compressed.
     pub(crate) body: Vec<u8>,
     pub(crate) body_bytes: usize,
-    pub(crate) body_sha256: Vec<u8>,
     pub(crate) redacted: String,
     pub(crate) model: String,
     pub(crate) sampling: String,
@@ -67,9 +66,9 @@ pub(crate) fn add(
 ) -> Result<(), LedgerError> {
     add_user(connection, &kept.user, at_ms)?;
     let (kind, mark) = words::kind(&linked.kind);
-    let sql = "INSERT INTO requests (number, user, endpoint, received_ms, headers, body, body_bytes, body_sha256, \
-               redacted, model, sampling, session, turn, kind, mark, is_retry, state) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 'waiting')";
+    let sql = "INSERT INTO requests (number, user, endpoint, received_ms, headers, body, body_bytes, redacted, \
+               model, sampling, session, turn, kind, mark, is_retry, state) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting')";
     connection.prepare_cached(sql)?.execute(params![
         request,
         kept.user.0,
@@ -78,7 +77,6 @@ pub(crate) fn add(
         kept.headers_json,
         kept.body,
         numbers::to_sql(kept.body_bytes as u64),
-        kept.body_sha256,
         kept.redacted,
         kept.model,
         kept.sampling,
@@ -97,4 +95,15 @@ pub(crate) fn next_number(connection: &Connection) -> Result<u64, LedgerError> {
     let sql = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'requests'), 0)";
     let last: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     Ok(numbers::from_sql(last) + 1)
+}
+
+/// [`next_number`] is behind `last` from the next commit on.
+pub(crate) fn set_numbers_aside(connection: &Connection, last: u64) -> Result<(), LedgerError> {
+    let last = numbers::to_sql(last);
+    let sql = "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'requests'";
+    if connection.prepare_cached(sql)?.execute([last])? == 0 {
+        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('requests', ?1)";
+        connection.prepare_cached(sql)?.execute([last])?;
+    }
+    Ok(())
 }

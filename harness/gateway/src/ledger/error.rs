@@ -24,6 +24,9 @@ pub enum LedgerError {
     /// The file could not be written or read: a full disk, a file that is gone. Nothing was changed; it may work again later.
     #[error("the ledger's file failed: {0}")]
     Storage(String),
+    /// A request that had arrived is not in the ledger: its file failed right after.
+    #[error("the request was lost: the ledger's file failed after it had arrived")]
+    Lost,
     /// The recorder has ended.
     #[error("the recorder has ended")]
     Ended,
@@ -88,7 +91,7 @@ impl LedgerError {
     /// Whether the file failed, rather than what was asked.
     #[must_use]
     pub fn is_storage(&self) -> bool {
-        matches!(self, Self::Storage(_))
+        matches!(self, Self::Storage(_) | Self::Lost)
     }
 }
 

@@ -37,7 +37,9 @@ pub use waiting::Waiting;
 pub(crate) use answers::{
     EndedRequest, KeptAnswer, KeptChoice, add as add_answer, fail as fail_request, waiting as waiting_request,
 };
-pub(crate) use arrivals::{KeptRequest, Linked, add as add_request, add_user, next_number};
+pub(crate) use arrivals::{
+    KeptRequest, Linked, add as add_request, add_user, next_number, set_numbers_aside,
+};
 pub(crate) use blobs::{compress, ids, logprobs};
 pub(crate) use deletion::delete;
 pub(crate) use events::{add_all as add_events, add_happening, close as close_session, set_answered};

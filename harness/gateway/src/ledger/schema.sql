@@ -24,7 +24,7 @@ CREATE TABLE requests (
     body BLOB,
     -- Of the body before compression.
     body_bytes INTEGER NOT NULL,
-    -- SHA-256 of the body as kept, before compression. Goes with it.
+    -- Of ledgers that an older program began: SHA-256 of the body. Nobody reads it.
     body_sha256 BLOB,
     -- {rule: number of matches} of what was taken out of body and headers.
     redacted TEXT NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE requests (
     model TEXT,
     -- The sampling parameters that were asked for, as JSON. Content, as clients write it.
     sampling TEXT,
-    -- Tokens as fed to the policy: u32, little-endian, zstd; nothing where they are not known. Content.
+    -- Tokens as fed to the policy, as `blobs.rs` writes ids; nothing where they are not known. Content.
     prompt_ids BLOB,
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
     turn INTEGER NOT NULL REFERENCES turns (id) DEFERRABLE INITIALLY DEFERRED,

@@ -80,6 +80,8 @@ pub struct Lineages {
 struct Tenants {
     sessions: BTreeSet<SessionId>,
     contents: Contents,
+    /// Before this none of the sessions is idle: whoever asks at every request looks at none of them.
+    busy_until: Duration,
 }
 
 impl Lineages {
@@ -102,7 +104,7 @@ impl Lineages {
         let mut events = self.close_idle_at(&claim.place, at);
         let found = self.find(&claim.place, body);
         let id = self.session_of(&claim.place, &found);
-        let id = id.unwrap_or_else(|| self.open_session(request, &claim, &mut events));
+        let id = id.unwrap_or_else(|| self.open_session(request, &claim, at, &mut events));
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(events) };
         session.last = session.last.max(at);
         session.in_flight += 1;
@@ -211,7 +213,8 @@ impl Lineages {
     }
 
     /// The same sessions, under other settings.
-    pub(crate) fn with_config(self, config: LinkConfig) -> Self {
+    pub(crate) fn with_config(mut self, config: LinkConfig) -> Self {
+        self.places.values_mut().for_each(|tenants| tenants.busy_until = Duration::ZERO);
         Self { config, ..self }
     }
 
@@ -222,11 +225,15 @@ impl Lineages {
     }
 
     fn close_idle_at(&mut self, place: &Place, at: Duration) -> Vec<Event> {
-        let tenants = self.places.get(place).into_iter().flat_map(|tenants| &tenants.sessions);
-        let is_idle = |id: &&SessionId| {
-            self.sessions.get(id).is_some_and(|session| session.is_idle(at, self.config.idle))
+        let Some(tenants) = self.places.get_mut(place).filter(|tenants| tenants.busy_until <= at) else {
+            return Vec::new();
         };
-        let idle: Vec<SessionId> = tenants.filter(is_idle).copied().collect();
+        let known = || tenants.sessions.iter().filter_map(|id| Some((*id, self.sessions.get(id)?)));
+        let idle: Vec<SessionId> =
+            known().filter(|(_, session)| session.is_idle(at, self.config.idle)).map(|(id, _)| id).collect();
+        // What happens later in a session makes it idle later.
+        let earliest = known().map(|(_, session)| session.last.saturating_add(self.config.idle)).min();
+        tenants.busy_until = earliest.unwrap_or_default();
         idle.into_iter().flat_map(|session| self.close_session(session, Closing::Idle)).collect()
     }
 
@@ -251,12 +258,22 @@ impl Lineages {
         Some(self.turns.get(&turn)?.session)
     }
 
-    fn open_session(&mut self, request: RequestId, claim: &Claim, events: &mut Vec<Event>) -> SessionId {
+    fn open_session(
+        &mut self,
+        request: RequestId,
+        claim: &Claim,
+        at: Duration,
+        events: &mut Vec<Event>,
+    ) -> SessionId {
         let id = SessionId(request);
         let Claim { place, evidence, epoch } = claim.clone();
         let is_one = matches!(place.name, Name::Session(_));
-        let tenants = || Tenants { sessions: BTreeSet::new(), contents: Contents::new(is_one) };
-        self.places.entry(place.clone()).or_insert_with(tenants).sessions.insert(id);
+        let busy_until = at.saturating_add(self.config.idle);
+        let tenants = || Tenants { sessions: BTreeSet::new(), contents: Contents::new(is_one), busy_until };
+        let tenants = self.places.entry(place.clone()).or_insert_with(tenants);
+        tenants.sessions.insert(id);
+        // Times may be told out of order.
+        tenants.busy_until = tenants.busy_until.min(busy_until);
         self.sessions.insert(id, Session::new(place, epoch.unwrap_or(0)));
         events.push(Event::SessionOpened { session: id, evidence });
         id

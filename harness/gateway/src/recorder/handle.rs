@@ -1,15 +1,16 @@
 //! What others record and read by.
 //!
-//! I1. What is answered is committed. I2. A future that is dropped takes nothing back: what was asked may be done. A request
+//! I1. What is answered is committed, but for the arrival of a request: that is committed with what comes next, or after a moment, and
+//! everybody who asks sees it. I2. A future that is dropped takes nothing back: what was asked may be done. A request
 //! that was admitted to nobody fails. I3. What is asked for a user touches that user's rows alone.
 //!
 //! Errors: [`LedgerError::Unknown`] for what is not there or somebody else's; [`LedgerError::Storage`], after which the same
 //! call may work again; [`LedgerError::Ended`], when the recorder is gone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::job::{Call, Job};
 use super::live::LedgerEvent;
@@ -31,6 +32,8 @@ pub struct RecorderHandle {
     reader: Arc<Reader>,
     live: broadcast::Sender<LedgerEvent>,
     commits: Arc<AtomicU64>,
+    /// Something was done that is not committed, so that readers do not see it.
+    is_open: Arc<AtomicBool>,
 }
 
 /// For what nobody has to end.
@@ -44,19 +47,22 @@ impl RecorderHandle {
         redaction: Redaction,
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
-        commits: Arc<AtomicU64>,
+        (commits, is_open): (Arc<AtomicU64>, Arc<AtomicBool>),
     ) -> Self {
-        Self { jobs, redaction, reader, live, commits }
+        Self { jobs, redaction, reader, live, commits, is_open }
     }
 
-    /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow.
+    /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow. Where the machine or the file fails before that,
+    /// nobody may know of the request any more; its number is never used again.
     ///
     /// # Errors
     /// See above; [`LedgerError::Refused`], if the body is not the JSON text of a request.
     pub async fn arrived(&self, request: NewRequest) -> Result<Admitted, LedgerError> {
         let kept = prepared::request(request, &self.redaction)?;
         let work = move |desk: &mut Desk<'_>| desk.arrived(&kept);
-        self.call(work, |admitted: &Admitted| Some(admitted.request)).await
+        // Nobody is answered before the answer's own commit, which has this in it: one wait for the disk less before the first token.
+        let (call, done) = Call::new(work, |admitted: &Admitted| Some(admitted.request));
+        self.ask(call.that_may_be_lost().that_refuses_first(), done).await
     }
 
     /// A request was answered. To be called before the client can know, and to be waited for.
@@ -65,7 +71,8 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if no such request waits.
     pub async fn answered(&self, request: RequestId, answer: NewAnswer) -> Result<(), LedgerError> {
         let kept = prepared::answer(answer, &self.redaction)?;
-        self.call(move |desk| desk.answered(request, &kept), nothing).await
+        let (call, done) = Call::new(move |desk: &mut Desk<'_>| desk.answered(request, &kept), nothing);
+        self.ask(call.that_refuses_first(), done).await
     }
 
     /// A request was refused, has failed, or was cut. `why` is redacted, too.
@@ -268,7 +275,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn sessions(&self, user: Option<&UserId>, page: Page) -> Result<Vec<SessionView>, LedgerError> {
         let user = user.cloned();
-        self.reader.ask(move |connection| ledger::sessions(connection, user.as_ref(), page)).await
+        self.read(move |connection| ledger::sessions(connection, user.as_ref(), page)).await
     }
 
     /// A session with its turns.
@@ -277,7 +284,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn session(&self, user: &UserId, session: SessionId) -> Result<SessionView, LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::session(connection, &user, session)).await
+        self.read(move |connection| ledger::session(connection, &user, session)).await
     }
 
     /// All that is known of a turn.
@@ -286,7 +293,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn turn(&self, user: &UserId, turn: TurnId) -> Result<TurnView, LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::turn(connection, &user, turn)).await
+        self.read(move |connection| ledger::turn(connection, &user, turn)).await
     }
 
     /// A session without its list of turns, and outlines of those before `page.0`, newest first, `page.1` at most: without
@@ -298,7 +305,7 @@ impl RecorderHandle {
         page: (Option<TurnId>, u32),
     ) -> Result<(SessionView, Vec<TurnView>), LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::outline(connection, &user, session, page)).await
+        self.read(move |connection| ledger::outline(connection, &user, session, page)).await
     }
 
     /// A turn, and the body of the request that its next state is in, of one moment.
@@ -316,7 +323,7 @@ impl RecorderHandle {
             let next = view.next_state.as_ref().map(|next| ledger::body(connection, &user, next.request));
             Ok((view, next.transpose()?.flatten()))
         };
-        self.reader.ask(question).await
+        self.read(question).await
     }
 
     /// Updates that have, or had, turns of the user, before `before`, newest first.
@@ -327,13 +334,13 @@ impl RecorderHandle {
         limit: u32,
     ) -> Result<Vec<Lesson>, LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::lessons(connection, &user, before, limit)).await
+        self.read(move |connection| ledger::lessons(connection, &user, before, limit)).await
     }
 
     /// Figures of updates that have, or had, turns of the user and have ended: the newest, oldest first.
     pub(crate) async fn figures(&self, user: &UserId, limit: u32) -> Result<Vec<Figures>, LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::figures(connection, &user, limit)).await
+        self.read(move |connection| ledger::figures(connection, &user, limit)).await
     }
 
     /// Users with samples that wait.
@@ -341,7 +348,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn waiting(&self) -> Result<Vec<Waiting>, LedgerError> {
-        self.reader.ask(ledger::waiting).await
+        self.read(ledger::waiting).await
     }
 
     /// Main turns that wait to be judged, newest first: `limit` at most.
@@ -349,7 +356,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn unjudged(&self, limit: u32) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
-        self.reader.ask(move |connection| ledger::unjudged(connection, limit)).await
+        self.read(move |connection| ledger::unjudged(connection, limit)).await
     }
 
     /// Users whose turns may train what all share.
@@ -357,7 +364,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn sharing(&self) -> Result<Vec<UserId>, LedgerError> {
-        self.reader.ask(ledger::sharing).await
+        self.read(ledger::sharing).await
     }
 
     /// Versions of an adapter that were in use, newest first: `limit` at most.
@@ -366,7 +373,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn versions(&self, adapter: &str, limit: u32) -> Result<Vec<VersionView>, LedgerError> {
         let adapter = adapter.to_owned();
-        self.reader.ask(move |connection| ledger::versions(connection, &adapter, limit)).await
+        self.read(move |connection| ledger::versions(connection, &adapter, limit)).await
     }
 
     /// What is known of a user.
@@ -375,13 +382,13 @@ impl RecorderHandle {
     /// See above.
     pub async fn user(&self, user: &UserId) -> Result<UserView, LedgerError> {
         let user = user.clone();
-        self.reader.ask(move |connection| ledger::user(connection, &user)).await
+        self.read(move |connection| ledger::user(connection, &user)).await
     }
 
     /// All that is known of a user's turns, line by line.
     #[must_use]
     pub fn export(&self, user: &UserId) -> Export {
-        Export::new(Arc::clone(&self.reader), user.clone())
+        Export::new(self.clone(), user.clone())
     }
 
     /// What changes from now on. Who does not keep up misses some, and is told so.
@@ -402,7 +409,26 @@ impl RecorderHandle {
         admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
         let (call, done) = Call::new(work, admitted);
-        self.jobs.send(Box::new(call)).await.map_err(|_| LedgerError::Ended)?;
+        self.ask(call, done).await
+    }
+
+    async fn ask<T>(
+        &self,
+        job: impl Job + 'static,
+        done: oneshot::Receiver<Result<T, LedgerError>>,
+    ) -> Result<T, LedgerError> {
+        self.jobs.send(Box::new(job)).await.map_err(|_| LedgerError::Ended)?;
         done.await.map_err(|_| LedgerError::Ended)?
+    }
+
+    /// Reads what was done up to now.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&rusqlite::Connection) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        if self.is_open.load(Ordering::Acquire) {
+            self.call(|_| Ok(()), nothing).await?;
+        }
+        self.reader.ask(question).await
     }
 }

@@ -1,6 +1,6 @@
 //! What callers ask of the recorder's thread.
 //!
-//! I1. A job is answered once: when what it did is committed, or with why it is not.
+//! I1. A job is answered once: when what it did is committed, or with why it is not. One that may be lost is answered when it is done.
 
 use tokio::sync::oneshot;
 
@@ -12,6 +12,12 @@ pub(crate) trait Job: Send {
     /// Does it. An error of the storage ends the whole transaction, any other one undoes this job alone.
     fn apply(&mut self, desk: &mut Desk<'_>) -> Result<(), LedgerError>;
 
+    /// Whether what it does may be lost by a crash right after: it is committed soon, and together with whatever comes after it.
+    fn may_be_lost(&self) -> bool;
+
+    /// Whether it writes nothing before it knows that it will not be refused, so that nothing of it has to be undone.
+    fn refuses_first(&self) -> bool;
+
     /// Answers the caller. The request that was admitted, if the caller is gone and will not end it.
     fn settle(self: Box<Self>, outcome: Result<(), LedgerError>) -> Option<RequestId>;
 }
@@ -21,6 +27,8 @@ pub(crate) struct Call<T, W> {
     work: Option<W>,
     done: Option<T>,
     reply: oneshot::Sender<Result<T, LedgerError>>,
+    may_be_lost: bool,
+    refuses_first: bool,
     /// The request that somebody has to end, given what was done.
     admitted: fn(&T) -> Option<RequestId>,
 }
@@ -31,7 +39,18 @@ impl<T, W> Call<T, W> {
         admitted: fn(&T) -> Option<RequestId>,
     ) -> (Self, oneshot::Receiver<Result<T, LedgerError>>) {
         let (reply, waits) = oneshot::channel();
-        (Self { work: Some(work), done: None, reply, admitted }, waits)
+        (
+            Self { work: Some(work), done: None, reply, may_be_lost: false, refuses_first: false, admitted },
+            waits,
+        )
+    }
+
+    pub(crate) fn that_may_be_lost(self) -> Self {
+        Self { may_be_lost: true, ..self }
+    }
+
+    pub(crate) fn that_refuses_first(self) -> Self {
+        Self { refuses_first: true, ..self }
     }
 }
 
@@ -41,6 +60,14 @@ impl<T: Send, W: FnOnce(&mut Desk<'_>) -> Result<T, LedgerError> + Send> Job for
             self.done = Some(work(desk)?);
         }
         Ok(())
+    }
+
+    fn may_be_lost(&self) -> bool {
+        self.may_be_lost
+    }
+
+    fn refuses_first(&self) -> bool {
+        self.refuses_first
     }
 
     fn settle(self: Box<Self>, outcome: Result<(), LedgerError>) -> Option<RequestId> {

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::redaction::{Redacted, Redaction};
 use super::{Exactness, NewAnswer, NewChoice, NewFeedback, NewRequest};
@@ -42,7 +41,6 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequ
         headers,
         request,
         body_bytes: body.len(),
-        body_sha256: Sha256::digest(body).to_vec(),
         body: ledger::compress(body)?,
         redacted: json!(redacted).to_string(),
         model: redaction.text(&new.model, &mut again).into_owned(),
@@ -59,7 +57,7 @@ pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<KeptAnswer
     let prompt_is_known = !new.prompt_ids.is_empty();
     let choices = new.choices.into_iter().map(|new| choice(new, prompt_is_known, redaction));
     let choices = choices.collect::<Result<_, _>>()?;
-    let prompt_ids = prompt_is_known.then(|| ledger::ids(&new.prompt_ids)).transpose()?;
+    let prompt_ids = prompt_is_known.then(|| ledger::ids(&new.prompt_ids));
     Ok(KeptAnswer {
         choices,
         prompt_ids,
@@ -95,7 +93,7 @@ fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Resul
         calls,
         finish_reason: new.finish_reason,
         redacted: json!(redacted).to_string(),
-        sampled_ids: has_ids.then(|| ledger::ids(&new.sampled_ids)).transpose()?,
+        sampled_ids: has_ids.then(|| ledger::ids(&new.sampled_ids)),
         logprobs: has_ids.then(|| ledger::logprobs(&new.logprobs)),
         versions: Value::from_iter(
             new.versions.iter().map(|segment| json!([segment.first, segment.version])),

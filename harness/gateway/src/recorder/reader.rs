@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use serde_json::json;
 
+use super::RecorderHandle;
 use crate::ledger;
 use crate::{LedgerError, RequestId, TurnId, UserId};
 
@@ -42,15 +43,15 @@ impl Reader {
 /// `{"turn": ..}`, oldest first.
 #[derive(Debug)]
 pub struct Export {
-    reader: Arc<Reader>,
+    recorder: RecorderHandle,
     user: UserId,
     /// The last turn that was told; nothing before the first line.
     after: Option<TurnId>,
 }
 
 impl Export {
-    pub(crate) fn new(reader: Arc<Reader>, user: UserId) -> Self {
-        Self { reader, user, after: None }
+    pub(crate) fn new(recorder: RecorderHandle, user: UserId) -> Self {
+        Self { recorder, user, after: None }
     }
 
     /// The next line, without its end; nothing behind the last. A user who is not known has no lines.
@@ -60,7 +61,7 @@ impl Export {
     pub async fn next(&mut self) -> Result<Option<String>, LedgerError> {
         let user = self.user.clone();
         let Some(after) = self.after else {
-            let found = self.reader.ask(move |connection| ledger::user(connection, &user)).await;
+            let found = self.recorder.read(move |connection| ledger::user(connection, &user)).await;
             self.after = Some(TurnId(RequestId(0)));
             return match found {
                 Ok(user) => Ok(Some(json!({ "user": user }).to_string())),
@@ -72,7 +73,7 @@ impl Export {
             let Some(turn) = ledger::turn_after(connection, &user, after)? else { return Ok(None) };
             Ok(Some((turn, ledger::turn(connection, &user, turn)?)))
         };
-        let Some((turn, view)) = self.reader.ask(question).await? else { return Ok(None) };
+        let Some((turn, view)) = self.recorder.read(question).await? else { return Ok(None) };
         self.after = Some(turn);
         let line = serde_json::to_string(&view).map_err(|error| LedgerError::Storage(error.to_string()))?;
         Ok(Some(format!("{{\"turn\":{line}}}")))

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use memchr::{memchr, memchr2};
 use regex::Regex;
 
 /// How often each rule has matched.
@@ -159,17 +160,17 @@ fn string_values(json: &str) -> Vec<(usize, usize)> {
     let bytes = json.as_bytes();
     let mut strings = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] != b'"' {
-            at += 1;
-            continue;
+    while let Some(quote) = memchr(b'"', &bytes[at..]) {
+        let begin = at + quote;
+        at = begin + 1;
+        // To behind the quote that ends it.
+        while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
+            at += next + 1;
+            if bytes[at - 1] == b'"' {
+                break;
+            }
+            at = (at + 1).min(bytes.len());
         }
-        let begin = at;
-        at += 1;
-        while at < bytes.len() && bytes[at] != b'"' {
-            at += if bytes[at] == b'\\' { 2 } else { 1 };
-        }
-        at = (at + 1).min(bytes.len());
         let is_key = bytes[at..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
         if !is_key {
             strings.push((begin, at));

@@ -1,22 +1,24 @@
 //! The thread that owns ledger and linking.
 //!
 //! I1. Group commit: what waits is done in one transaction, and each caller is answered when that is committed. What was
-//! answered survives loss of power. I2. Linking never runs ahead of the ledger: where a transaction that it was told of comes
+//! answered survives loss of power. What may be lost is answered when it is done; its transaction stays open for what comes next,
+//! [`OPEN`] at most. I2. Linking never runs ahead of the ledger: where a transaction that it was told of comes
 //! to nothing, it is made anew from the ledger before anything else is done, and until that works everything is refused.
 //! I3. A file that fails is an error to whoever waits, and nothing more: what comes later is tried again. I4. Dropping
 //! [`Recorder`] does what waits and ends the thread; requests without an answer fail at the next opening.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, sleep_until};
 
 use super::job::Job;
 use super::live::LedgerEvent;
@@ -28,6 +30,8 @@ use crate::{LedgerError, Lineages, LinkConfig, RequestId, SessionId};
 /// Changes that somebody who watches may be behind; who is further behind is told that they have missed some. A screenful
 /// of a busy dashboard is a tenth of it.
 const LIVE: usize = 1024;
+/// How long a transaction stays open for more.
+const OPEN: Duration = Duration::from_millis(50);
 const ENDED: &str = "the server ended";
 const GONE: &str = "the client went away before its request was recorded";
 
@@ -58,7 +62,11 @@ impl Recorder {
         let mut owner = Owner {
             connection,
             lineages: None,
+            open: None,
+            is_open: Arc::default(),
             next,
+            set_aside: next - 1,
+            lost: HashSet::new(),
             link,
             clock,
             live: live.clone(),
@@ -75,7 +83,7 @@ impl Recorder {
         // Something may have been deleted right before a crash.
         owner.is_erasing = true;
         owner.erase();
-        let commits = Arc::clone(&owner.commits);
+        let told = (Arc::clone(&owner.commits), Arc::clone(&owner.is_open));
         let (jobs, waits) = mpsc::channel(waiting.max(1));
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -83,7 +91,7 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, commits);
+        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, told);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -124,10 +132,11 @@ async fn run(
         tokio::select! {
             count = waits.recv_many(&mut jobs, batch) => {
                 if count == 0 {
-                    return;
+                    return owner.end();
                 }
                 owner.batch(std::mem::take(&mut jobs));
             }
+            () = sleep_until(owner.due()), if owner.open.is_some() => log(owner.commit()),
             _ = &mut stopped, if !is_stopping => {
                 is_stopping = true;
                 waits.close();
@@ -142,8 +151,16 @@ struct Owner {
     connection: Connection,
     /// Nothing where it has to be made anew from the ledger (I2).
     lineages: Option<Lineages>,
+    /// A transaction that is not committed yet.
+    open: Option<Open>,
+    /// Whether there is one, for others.
+    is_open: Arc<AtomicBool>,
     /// The number of the next request.
     next: u64,
+    /// Up to here numbers are set aside in the ledger.
+    set_aside: u64,
+    /// Requests that were admitted, and came to nothing with their transaction. Each until it ends.
+    lost: HashSet<RequestId>,
     link: LinkConfig,
     clock: Arc<dyn Clock>,
     live: broadcast::Sender<LedgerEvent>,
@@ -157,9 +174,25 @@ struct Owner {
     _lock: ledger::Lock,
 }
 
+/// What a transaction brings with it once it is committed.
+struct Open {
+    since: Instant,
+    /// The first request that may be in it, and the first one of which nobody was told that it is.
+    requests: Range<u64>,
+    live: Vec<LedgerEvent>,
+    is_linked: bool,
+    erases: bool,
+    /// In it numbers were set aside, before which nobody may be told one of them.
+    is_urgent: bool,
+}
+
 impl Owner {
     fn batch(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        let outcomes = self.transact(|desk| jobs.iter_mut().map(|job| apply(desk, job.as_mut())).collect());
+        let outcomes = self.work(|desk| jobs.iter_mut().map(|job| apply(desk, job.as_mut())).collect());
+        let may_wait = |open: &Open| !open.is_urgent && open.since.elapsed() < OPEN;
+        let is_due = !jobs.iter().all(|job| job.may_be_lost()) || !self.open.as_ref().is_some_and(may_wait);
+        let outcomes = outcomes
+            .and_then(|outcomes| if is_due { self.commit().map(|()| outcomes) } else { Ok(outcomes) });
         let outcomes: Vec<Result<(), LedgerError>> = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => {
@@ -167,6 +200,9 @@ impl Owner {
                 jobs.iter().map(|_| Err(error.clone())).collect()
             }
         };
+        if let Some(open) = &mut self.open {
+            open.requests.end = self.next;
+        }
         let settled = jobs.into_iter().zip(outcomes).filter_map(|(job, outcome)| job.settle(outcome));
         let abandoned: Vec<RequestId> = settled.collect();
         if !abandoned.is_empty() {
@@ -182,48 +218,129 @@ impl Owner {
         self.erase();
     }
 
-    /// Does `work` in one transaction, and tells of it when it is committed.
+    /// When the open transaction is to be committed; any time where there is none.
+    fn due(&self) -> tokio::time::Instant {
+        let since = self.open.as_ref().map_or_else(Instant::now, |open| open.since);
+        (since + OPEN).into()
+    }
+
+    /// Does `work` in one transaction, with what is open, and commits it.
     fn transact<T>(
         &mut self,
         work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        if identity(&self.path)? != self.file {
-            return Err(LedgerError::Storage(format!("{} is another file now", self.path.display())));
-        }
-        let mut lineages = match self.lineages.take() {
-            Some(lineages) => lineages,
-            None => self.relink()?,
+        let done = self.work(work)?;
+        self.commit()?;
+        Ok(done)
+    }
+
+    /// Does `work` in the open transaction, or in a new one. After an error there is none.
+    fn work<T>(
+        &mut self,
+        work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin()?,
+        };
+        // Nothing is open without it.
+        let Some(lineages) = &mut self.lineages else {
+            self.give_up(&open);
+            return Err(LedgerError::Ended);
         };
         let mut desk = Desk {
             connection: &self.connection,
-            lineages: &mut lineages,
+            lineages,
             next: self.next,
+            set_aside: self.set_aside,
+            lost: &mut self.lost,
             now_ms: self.clock.now_ms(),
             live: Vec::new(),
             is_linked: false,
             erases: false,
         };
-        let committed = in_transaction(&mut desk, work);
-        let Desk { next, live, is_linked, erases, .. } = desk;
-        if committed.is_ok() || !is_linked {
-            self.lineages = Some(lineages);
-        }
-        if committed.is_ok() {
-            self.next = next;
-            self.commits.fetch_add(1, Ordering::Relaxed);
-            // Nobody may be watching.
-            live.into_iter().for_each(|event| drop(self.live.send(event)));
-            if erases {
-                self.is_erasing = true;
-                self.erase();
+        let done = work(&mut desk);
+        let Desk { next, set_aside, live, is_linked, erases, .. } = desk;
+        open.is_linked |= is_linked;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                self.give_up(&open);
+                return Err(error);
             }
+        };
+        open.live.extend(live);
+        open.erases |= erases;
+        open.is_urgent |= set_aside != self.set_aside;
+        (self.next, self.set_aside) = (next, set_aside);
+        self.open = Some(open);
+        self.is_open.store(true, Ordering::Release);
+        Ok(done)
+    }
+
+    fn begin(&mut self) -> Result<Open, LedgerError> {
+        if identity(&self.path)? != self.file {
+            return Err(LedgerError::Storage(format!("{} is another file now", self.path.display())));
         }
-        committed
+        if self.lineages.is_none() {
+            self.lineages = Some(self.relink()?);
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Open {
+            since: Instant::now(),
+            requests: self.next..self.next,
+            live: Vec::new(),
+            is_linked: false,
+            erases: false,
+            is_urgent: false,
+        })
+    }
+
+    /// Commits what is open, and tells of it.
+    fn commit(&mut self) -> Result<(), LedgerError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+        if let Err(error) = committed {
+            self.give_up(&open);
+            return Err(LedgerError::Storage(error.to_string()));
+        }
+        self.is_open.store(false, Ordering::Release);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        // Nobody may be watching.
+        open.live.into_iter().for_each(|event| drop(self.live.send(event)));
+        if open.erases {
+            self.is_erasing = true;
+            self.erase();
+        }
+        Ok(())
+    }
+
+    /// The transaction comes to nothing.
+    fn give_up(&mut self, open: &Open) {
+        // SQLite may have done so by itself.
+        if !self.connection.is_autocommit() {
+            log(self.connection.execute_batch("ROLLBACK").map_err(LedgerError::from));
+        }
+        self.is_open.store(false, Ordering::Release);
+        if open.is_linked {
+            self.lineages = None;
+        }
+        self.lost.extend(open.requests.clone().map(RequestId));
+    }
+
+    /// Leaves no gap behind the last number.
+    fn end(&mut self) {
+        log(self.commit());
+        if self.lineages.is_some() && self.set_aside >= self.next {
+            let last = self.next - 1;
+            log(self.transact(|desk| ledger::set_numbers_aside(desk.connection, last)));
+        }
     }
 
     fn relink(&mut self) -> Result<Lineages, LedgerError> {
         let ledger::Replayed { lineages, broken } = ledger::replay(&self.connection, self.link)?;
-        self.next = ledger::next_number(&self.connection)?;
+        // Numbers that somebody was told are not given again, whatever became of them.
+        self.set_aside = ledger::next_number(&self.connection)? - 1;
         self.close_broken(&broken)?;
         Ok(lineages)
     }
@@ -255,38 +372,31 @@ impl Owner {
     }
 }
 
-/// Committed, or as if nothing had been done.
-fn in_transaction<T>(
-    desk: &mut Desk<'_>,
-    work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError>,
-) -> Result<T, LedgerError> {
-    let failed = |error: rusqlite::Error| LedgerError::Storage(error.to_string());
-    let transaction = Transaction::new_unchecked(desk.connection, TransactionBehavior::Immediate);
-    let transaction = transaction.map_err(failed)?;
-    let done = work(desk)?;
-    transaction.commit().map_err(failed)?;
-    Ok(done)
-}
-
 /// One job of a transaction. The outer error ends that; the inner one is the job's own.
 fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
-    let run = |sql| desk.connection.prepare_cached(sql)?.execute([]);
-    run("SAVEPOINT job")?;
+    // Costs as much as some of what it undoes, and is left where nothing has to be undone.
+    let is_undone = !job.refuses_first();
+    let run = |desk: &Desk<'_>, sql| -> Result<(), LedgerError> {
+        if is_undone {
+            desk.connection.prepare_cached(sql)?.execute([])?;
+        }
+        Ok(())
+    };
+    run(desk, "SAVEPOINT job")?;
     let was_linked = std::mem::replace(&mut desk.is_linked, false);
     let (told, erases) = (desk.live.len(), desk.erases);
     let done = job.apply(desk);
-    let run = |sql| desk.connection.prepare_cached(sql)?.execute([]);
     let outcome = match done {
         Ok(()) => Ok(Ok(())),
-        Err(error) if error.is_storage() => Err(error),
+        Err(error @ LedgerError::Storage(_)) => Err(error),
         // It cannot be undone alone: linking was told of it.
         Err(error) if desk.is_linked => Err(LedgerError::Storage(error.to_string())),
         Err(error) => {
-            run("ROLLBACK TO job")?;
+            run(desk, "ROLLBACK TO job")?;
             Ok(Err(error))
         }
     };
-    run("RELEASE job")?;
+    run(desk, "RELEASE job")?;
     if matches!(outcome, Ok(Err(_))) {
         desk.live.truncate(told);
         desk.erases = erases;

@@ -4,6 +4,8 @@
 //! anew from the ledger. I2. An answer to what linking does not know any more (its session was deleted) is recorded and
 //! linked to nothing.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, params};
 
 use super::incoming::Admitted;
@@ -12,12 +14,19 @@ use crate::ledger::{self, EndedRequest, KeptAnswer, KeptFeedback, KeptRequest, L
 use crate::{Arrival, Event, FeedbackId, Lineages, LinkError, RequestId, SessionId, TurnId, UserId};
 use crate::{Deleted, Deletion, LedgerError, Thing};
 
+/// Numbers of requests that are set aside at once: a crash may leave a gap of so many.
+const NUMBERS: u64 = 1_000;
+
 /// A transaction, and the linking that goes with it.
 pub(crate) struct Desk<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) lineages: &'a mut Lineages,
     /// Of the next request.
     pub(crate) next: u64,
+    /// Up to here numbers are set aside, so that one which a crash forgot is not used again.
+    pub(crate) set_aside: u64,
+    /// Requests that were admitted, and are not in the ledger.
+    pub(crate) lost: &'a mut HashSet<RequestId>,
     pub(crate) now_ms: i64,
     /// To be told when all of this is committed.
     pub(crate) live: Vec<LedgerEvent>,
@@ -39,12 +48,17 @@ impl Desk<'_> {
         let linked = linked.ok_or_else(|| LedgerError::Storage(format!("request {request} has no turn")))?;
         ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
         self.next += 1;
+        if self.next > self.set_aside {
+            self.set_aside = self.next + NUMBERS;
+            ledger::set_numbers_aside(self.connection, self.set_aside)?;
+        }
         self.tell(user, &events);
         let Linked { session, turn, kind, is_retry } = linked;
         Ok(Admitted { request, session, turn, kind, is_retry })
     }
 
     pub(crate) fn answered(&mut self, request: RequestId, kept: &KeptAnswer) -> Result<(), LedgerError> {
+        self.is_kept(request)?;
         let ended = ledger::waiting_request(self.connection, request)?;
         let replies: Vec<_> = kept.choices.iter().map(ledger::KeptChoice::reply).collect();
         let is_visible = replies.iter().any(|reply| reply.digest().is_some());
@@ -56,11 +70,17 @@ impl Desk<'_> {
     }
 
     pub(crate) fn failed(&mut self, request: RequestId, why: &str) -> Result<(), LedgerError> {
+        self.is_kept(request)?;
         let ended = ledger::waiting_request(self.connection, request)?;
         ledger::fail_request(self.connection, request, why, self.now_ms)?;
         self.is_linked = true;
         let events = self.lineages.failed(request, ledger::since_epoch(self.now_ms));
         self.ended((request, &ended), "failed", false, events)
+    }
+
+    /// Each request ends once, so that what is lost is not remembered for longer.
+    fn is_kept(&mut self, request: RequestId) -> Result<(), LedgerError> {
+        if self.lost.remove(&request) { Err(LedgerError::Lost) } else { Ok(()) }
     }
 
     fn ended(

@@ -55,7 +55,7 @@ impl From<LedgerError> for NoPage {
         match error {
             LedgerError::Unknown(_) => Self::not_found(),
             LedgerError::Refused(_) => Self::new(StatusCode::BAD_REQUEST, format!("Refused: {error}.")),
-            LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Ended => {
+            LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Lost | LedgerError::Ended => {
                 tracing::error!("the ledger cannot be asked: {error}");
                 let message = "The record cannot be asked; the server's log says why.";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, message)

@@ -1,5 +1,6 @@
 //! A client of HTTP/1.1 that sees everything: status, headers, and each piece as it comes.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -12,6 +13,8 @@ pub(super) struct Response {
     pub(super) headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
     left: Left,
+    /// Events that came with one that was asked for.
+    events: VecDeque<String>,
 }
 
 enum Left {
@@ -57,7 +60,7 @@ impl Response {
         }
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let left = length.map_or(Left::Chunks, |(_, length)| Left::Length(length.parse().unwrap()));
-        Self { status: status.expect("a status"), headers, stream, left }
+        Self { status: status.expect("a status"), headers, stream, left, events: VecDeque::new() }
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -98,13 +101,17 @@ impl Response {
     /// The next event of a stream: its JSON, or its text where it is none; comments are passed over.
     pub(super) async fn event(&mut self) -> Option<Value> {
         loop {
-            let piece = self.piece().await?;
-            // One event is one piece: the server sends nothing in halves.
-            if let Some(data) = piece.strip_prefix("data: ") {
-                let data = data.strip_suffix("\n\n").unwrap();
+            while self.events.is_empty() {
+                // Several events may come as one piece; none comes in halves.
+                let piece = self.piece().await?;
+                let events = piece.strip_suffix("\n\n").unwrap().split("\n\n");
+                self.events.extend(events.map(str::to_owned));
+            }
+            let event = self.events.pop_front()?;
+            if let Some(data) = event.strip_prefix("data: ") {
                 return Some(serde_json::from_str(data).unwrap_or_else(|_| data.into()));
             }
-            assert_eq!(piece, ": keepalive\n\n");
+            assert_eq!(event, ": keepalive");
         }
     }
 
