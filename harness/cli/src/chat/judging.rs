@@ -6,7 +6,7 @@
 //!
 //! Cancellation: dropping the future of [`ChatJudge::run`] drops the questions that wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,42 +55,55 @@ impl ChatJudge {
         let mut events = judge.recorder.events();
         // Dropped with this future, and what is asked with it.
         let mut asked = JoinSet::new();
-        let mut under_way = BTreeSet::new();
+        let mut under_way = BTreeMap::new();
         let mut again = BTreeSet::new();
-        judge.look(&mut again).await;
+        let mut older = judge.look(None, &mut again).await;
         loop {
+            if again.is_empty() && asked.is_empty() && older.is_some() {
+                older = judge.look(older, &mut again).await;
+            }
             while asked.len() < AT_ONCE
-                && let Some((user, turn)) = again.iter().find(|(_, turn)| !under_way.contains(turn)).cloned()
+                && let Some((user, turn)) =
+                    again.iter().find(|(_, turn)| !under_way.values().any(|other| other == turn)).cloned()
             {
                 again.remove(&(user.clone(), turn));
-                under_way.insert(turn);
                 let judge = Arc::clone(&judge);
-                asked.spawn(async move {
+                let task = asked.spawn(async move {
                     if let Err(error) = judge.judge(&user, turn).await {
                         tracing::warn!("turn {turn} is not judged: {error}");
                     }
-                    turn
                 });
+                under_way.insert(task.id(), turn);
             }
             tokio::select! {
-                Some(done) = asked.join_next() => match done {
-                    Ok(turn) => drop(under_way.remove(&turn)),
-                    Err(error) => tracing::error!("judging of a turn has failed: {error}"),
-                },
+                Some(done) = asked.join_next_with_id() => {
+                    let task = done.as_ref().map_or_else(tokio::task::JoinError::id, |(task, ())| *task);
+                    let turn = under_way.remove(&task);
+                    if let Err(error) = done {
+                        tracing::error!("judging of the turn {turn:?} has failed: {error}");
+                    }
+                }
                 event = events.recv() => match event {
                     Ok(event) => again.extend(of_interest(event)),
-                    Err(RecvError::Lagged(_)) => judge.look(&mut again).await,
+                    Err(RecvError::Lagged(_)) => older = judge.look(None, &mut again).await,
                     Err(RecvError::Closed) => return,
                 },
             }
         }
     }
 
-    /// What waits in the ledger.
-    async fn look(&self, again: &mut BTreeSet<(UserId, TurnId)>) {
-        match self.recorder.unjudged(LOOK).await {
-            Ok(turns) => again.extend(turns),
-            Err(error) => tracing::warn!("turns that wait to be judged cannot be read: {error}"),
+    /// What waits in the ledger, of turns before `before`; where there may be more, the turn before which it is.
+    async fn look(&self, before: Option<TurnId>, again: &mut BTreeSet<(UserId, TurnId)>) -> Option<TurnId> {
+        match self.recorder.unjudged(before, LOOK).await {
+            Ok(turns) => {
+                let older = turns.last().filter(|_| turns.len() >= LOOK as usize).map(|(_, turn)| *turn);
+                again.extend(turns);
+                older
+            }
+            Err(error) => {
+                tracing::warn!("turns that wait to be judged cannot be read: {error}");
+                None
+            }
         }
     }
 

@@ -16,10 +16,10 @@ pub struct Reconciled {
     pub waiting: u64,
 }
 
-/// `listed`: all that weights of `version` of `adapter` were trained on, by the manifest of their checkpoint.
+/// `listed`: all that weights of `version` of `adapter` were trained on, by the manifest of their checkpoint, which is at the path.
 pub(crate) fn reconcile(
     connection: &Connection,
-    (adapter, version): (&str, u64),
+    (adapter, version, checkpoint): (&str, u64, Option<&str>),
     listed: &[SampleId],
     at_ms: i64,
 ) -> Result<Reconciled, LedgerError> {
@@ -46,17 +46,23 @@ pub(crate) fn reconcile(
                AND id IN (SELECT o.sample FROM update_samples o JOIN updates u ON u.id = o.\"update\" \
                WHERE u.adapter = ?1 AND o.outcome = 'trained')";
     let trained = connection.prepare_cached(sql)?.execute(params![adapter, at_ms])? as u64;
-    end_updates(connection, adapter, version, at_ms)?;
+    end_updates(connection, (adapter, version, checkpoint), at_ms)?;
     Ok(Reconciled { trained, waiting: numbers::from_sql(waiting) })
 }
 
 /// Updates that run have made this version, or nothing; those that made later ones are lost.
-fn end_updates(connection: &Connection, adapter: &str, version: i64, at_ms: i64) -> Result<(), LedgerError> {
-    let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, at_ms) \
-               SELECT ?1, ?2, max(version_before), 0, 1, ?3 FROM updates u WHERE adapter = ?1 AND state = 'running' \
-               AND EXISTS (SELECT 1 FROM update_samples WHERE \"update\" = u.id AND outcome = 'trained') \
-               HAVING count(*) > 0 ON CONFLICT (adapter, version) DO UPDATE SET accepted = 1";
-    connection.prepare_cached(sql)?.execute(params![adapter, version, at_ms])?;
+fn end_updates(
+    connection: &Connection,
+    (adapter, version, checkpoint): (&str, i64, Option<&str>),
+    at_ms: i64,
+) -> Result<(), LedgerError> {
+    // On the branch of the version that it was made from.
+    let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
+               SELECT ?1, ?2, parent, coalesce((SELECT branch FROM versions WHERE adapter = ?1 AND version = parent), 0), \
+               1, ?4, ?3 FROM (SELECT max(version_before) AS parent FROM updates u WHERE adapter = ?1 AND state = 'running' \
+               AND EXISTS (SELECT 1 FROM update_samples WHERE \"update\" = u.id AND outcome = 'trained') HAVING count(*) > 0) \
+               WHERE true ON CONFLICT (adapter, version) DO UPDATE SET accepted = 1";
+    connection.prepare_cached(sql)?.execute(params![adapter, version, at_ms, checkpoint])?;
     let sql = "UPDATE updates AS u SET ended_ms = ?3, \
                state = CASE WHEN EXISTS (SELECT 1 FROM update_samples WHERE \"update\" = u.id AND outcome = 'trained') \
                THEN 'accepted' ELSE 'rejected' END, \

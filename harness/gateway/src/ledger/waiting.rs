@@ -33,9 +33,13 @@ pub(crate) fn waiting(connection: &Connection) -> Result<Vec<Waiting>, LedgerErr
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Main turns that wait to be judged, newest first.
-pub(crate) fn unjudged(connection: &Connection, limit: u32) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
-    let sql = "SELECT t.user, t.id FROM turns t WHERE t.kind = 'main' AND t.state = 'answered' AND t.deleted_ms IS NULL \
+/// Main turns before `before` that wait to be judged, newest first.
+pub(crate) fn unjudged(
+    connection: &Connection,
+    before: Option<TurnId>,
+    limit: u32,
+) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
+    let sql = "SELECT t.user, t.id FROM turns t WHERE (?2 IS NULL OR t.id < ?2) AND t.kind = 'main' AND t.state = 'answered' AND t.deleted_ms IS NULL \
                AND ((EXISTS (SELECT 1 FROM next_states n WHERE n.turn = t.id) \
                AND NOT EXISTS (SELECT 1 FROM votes v WHERE v.turn = t.id)) \
                OR EXISTS (SELECT 1 FROM feedback f WHERE f.turn = t.id AND f.deleted_ms IS NULL \
@@ -43,7 +47,7 @@ pub(crate) fn unjudged(connection: &Connection, limit: u32) -> Result<Vec<(UserI
                AND f.at_ms >= coalesce((SELECT r.at_ms FROM rewards r WHERE r.turn = t.id), 0))) \
                ORDER BY t.id DESC LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![limit], |row| Ok((UserId(row.get(0)?), row.get(1)?)))?;
+    let rows = statement.query_map(params![limit, before], |row| Ok((UserId(row.get(0)?), row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -252,7 +252,7 @@ impl RecorderHandle {
     }
 
     /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
-    /// of `version` of `adapter` were trained on.
+    /// of `version` of `adapter` were trained on, whose checkpoint is at the path.
     ///
     /// # Errors
     /// See above.
@@ -260,11 +260,13 @@ impl RecorderHandle {
         &self,
         adapter: &str,
         version: u64,
+        checkpoint: Option<String>,
         samples: Vec<SampleId>,
     ) -> Result<Reconciled, LedgerError> {
         let adapter = adapter.to_owned();
         let work = move |desk: &mut Desk<'_>| {
-            ledger::reconcile(desk.connection, (&adapter, version), &samples, desk.now_ms)
+            let made = (adapter.as_str(), version, checkpoint.as_deref());
+            ledger::reconcile(desk.connection, made, &samples, desk.now_ms)
         };
         self.call(work, nothing).await
     }
@@ -351,12 +353,16 @@ impl RecorderHandle {
         self.read(ledger::waiting).await
     }
 
-    /// Main turns that wait to be judged, newest first: `limit` at most.
+    /// Main turns that wait to be judged, newest first, of those before `before` where it is given: `limit` at most.
     ///
     /// # Errors
     /// See above.
-    pub async fn unjudged(&self, limit: u32) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
-        self.read(move |connection| ledger::unjudged(connection, limit)).await
+    pub async fn unjudged(
+        &self,
+        before: Option<TurnId>,
+        limit: u32,
+    ) -> Result<Vec<(UserId, TurnId)>, LedgerError> {
+        self.read(move |connection| ledger::unjudged(connection, before, limit)).await
     }
 
     /// Users whose turns may train what all share.

@@ -136,19 +136,22 @@ async fn a_checkpoint_is_the_truth() {
     let (one, _) = taken(&chat, update("one", Some("ada"), 1)).await;
     handle.finish(one, accepted(4)).await.unwrap();
     let (two, _) = taken(&chat, update("two", Some("ada"), 1)).await;
-    handle.finish(two, accepted(5)).await.unwrap();
-    let (three, _) = taken(&chat, update("three", Some("ada"), 2)).await;
+    let on_a_branch = Finish::Accepted { version: 5, branch: 2, checkpoint: None, metrics: BTreeMap::new() };
+    handle.finish(two, on_a_branch).await.unwrap();
+    let (three, _) = taken(&chat, NewUpdate { version: 5, ..update("three", Some("ada"), 2) }).await;
     assert_eq!(states(&chat), "trained trained taken taken");
     // The crash came between the checkpoint of version 6 and its entry here: half of what was taken is in it.
     let listed = vec![SampleId(1), SampleId(2), SampleId(3)];
-    let done = handle.reconcile("ada", 6, listed.clone()).await;
+    let done = handle.reconcile("ada", 6, Some("six".to_owned()), listed.clone()).await;
     assert_eq!(done, Ok(Reconciled { trained: 1, waiting: 1 }));
+    let made = "SELECT parent || checkpoint || branch FROM versions WHERE version = 6";
+    assert_eq!(chat.value(made), "5six2");
     assert_eq!(states(&chat), "trained trained trained waiting");
-    assert_eq!(handle.reconcile("ada", 6, listed).await, Ok(Reconciled::default()), "twice is once");
+    assert_eq!(handle.reconcile("ada", 6, None, listed).await, Ok(Reconciled::default()), "twice is once");
     let ended = format!("SELECT state || version_after FROM updates WHERE id = {}", three.0);
     assert_eq!(chat.value(&ended), "accepted6");
     // Training goes on from version 4: what came later is lost, and what it had waits.
-    let done = handle.reconcile("ada", 4, vec![SampleId(1)]).await;
+    let done = handle.reconcile("ada", 4, None, vec![SampleId(1)]).await;
     assert_eq!(done, Ok(Reconciled { trained: 0, waiting: 2 }));
     assert_eq!(states(&chat), "trained waiting waiting waiting");
     let lost = "SELECT group_concat(state, ' ') FROM (SELECT state FROM updates ORDER BY id)";
@@ -253,11 +256,11 @@ async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
     let handle = chat.handle();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
-    assert_eq!(handle.unjudged(9).await, Ok(vec![]), "nothing has followed");
+    assert_eq!(handle.unjudged(None, 9).await, Ok(vec![]), "nothing has followed");
     let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("no")])).await;
     chat.say(two.request, "well").await;
     let (ada, bob) = (user("ada"), user("bob"));
-    assert_eq!(handle.unjudged(9).await, Ok(vec![(ada.clone(), one.turn)]));
+    assert_eq!(handle.unjudged(None, 9).await, Ok(vec![(ada.clone(), one.turn)]));
     let other = chat.ask("bob", "s", json!([said("hi")])).await;
     chat.say(other.request, "hello").await;
     let feedback = |turn| NewFeedback {
@@ -269,27 +272,32 @@ async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
     };
     handle.feedback(&bob, feedback(other.turn)).await.unwrap();
     let both = vec![(bob.clone(), other.turn), (ada.clone(), one.turn)];
-    assert_eq!(handle.unjudged(9).await, Ok(both.clone()), "feedback needs no next state");
-    assert_eq!(handle.unjudged(1).await.unwrap(), both[..1]);
+    assert_eq!(handle.unjudged(None, 9).await, Ok(both.clone()), "feedback needs no next state");
+    assert_eq!(handle.unjudged(None, 1).await.unwrap(), both[..1]);
+    assert_eq!(handle.unjudged(Some(both[0].1), 9).await.unwrap(), both[1..]);
     handle.add_vote(vote(one.turn)).await.unwrap();
-    assert_eq!(handle.unjudged(9).await.unwrap(), both[..1]);
+    assert_eq!(handle.unjudged(None, 9).await.unwrap(), both[..1]);
     let reward = |turn| NewReward { turn, value: -1.0, source: "feedback".to_owned() };
     for told in 0..2 {
         chat.pass(Duration::from_secs(1));
         handle.set_reward(reward(other.turn)).await.unwrap();
-        assert_eq!(handle.unjudged(9).await, Ok(vec![]), "{told}: also where the reward is what it was");
+        assert_eq!(
+            handle.unjudged(None, 9).await,
+            Ok(vec![]),
+            "{told}: also where the reward is what it was"
+        );
         chat.pass(Duration::from_secs(1));
         handle.feedback(&bob, feedback(other.turn)).await.unwrap();
-        assert_eq!(handle.unjudged(9).await.unwrap(), both[..1]);
+        assert_eq!(handle.unjudged(None, 9).await.unwrap(), both[..1]);
     }
     handle.delete(&bob, Deletion::Turn(other.turn)).await.unwrap();
-    assert_eq!(handle.unjudged(9).await, Ok(vec![]));
+    assert_eq!(handle.unjudged(None, 9).await, Ok(vec![]));
     // What is no main turn is nobody's to judge.
     let beat = "Follow the heartbeat monitor scratch context when provided.";
     let side = chat.ask("ada", "beat", json!([said(beat)])).await;
     chat.say(side.request, "ok").await;
     chat.ask("ada", "beat", json!([said(beat), replied("ok"), said(beat)])).await;
-    assert_eq!(handle.unjudged(9).await, Ok(vec![]));
+    assert_eq!(handle.unjudged(None, 9).await, Ok(vec![]));
 }
 
 #[tokio::test]
@@ -323,7 +331,7 @@ async fn what_is_left_out_is_dropped_for_its_reason() {
     handle.finish(three, Finish::Returned { reasons: vec![] }).await.unwrap();
     assert_eq!(states(&chat), "trained dropped dropped rejected dropped");
     assert_eq!(reasons(), "2 too long, 3 no tokens, 5 stale");
-    let done = handle.reconcile("ada", 4, vec![SampleId(1)]).await;
+    let done = handle.reconcile("ada", 4, None, vec![SampleId(1)]).await;
     assert_eq!(done, Ok(Reconciled::default()));
     assert_eq!(taken(&chat, update("four", Some("ada"), 9)).await.1, [] as [u64; 0]);
 }
@@ -357,13 +365,13 @@ async fn going_back_gives_up_what_was_learned_since() {
     // Twice is once, and a checkpoint that says the same changes nothing.
     let rows = chat.rows();
     handle.roll_back(back(4, 7)).await.unwrap();
-    assert_eq!(handle.reconcile("ada", 7, vec![SampleId(1)]).await, Ok(Reconciled::default()));
+    assert_eq!(handle.reconcile("ada", 7, None, vec![SampleId(1)]).await, Ok(Reconciled::default()));
     assert_eq!(chat.rows(), rows);
     learn(&chat, ("ada", 7, 8)).await;
     let rows = chat.rows();
     handle.roll_back(back(4, 7)).await.unwrap();
     let both = vec![SampleId(1), SampleId(5)];
-    assert_eq!(handle.reconcile("ada", 8, both).await, Ok(Reconciled::default()));
+    assert_eq!(handle.reconcile("ada", 8, None, both).await, Ok(Reconciled::default()));
     assert_eq!(chat.rows(), rows);
     assert_eq!(line(&chat).await, "8<7/0 7<4/1 6<5/0! 5<4/0! 4<3/0");
     // All of it, to what learning began with.
@@ -394,7 +402,7 @@ async fn what_was_given_up_may_be_gone_back_to() {
     let left = chat.value("SELECT reason FROM samples WHERE id = 2");
     assert_eq!(left, "too long", "what was left out was in no version");
     let listed = vec![SampleId(1), SampleId(3)];
-    assert_eq!(handle.reconcile("ada", 8, listed).await, Ok(Reconciled::default()));
+    assert_eq!(handle.reconcile("ada", 8, None, listed).await, Ok(Reconciled::default()));
     // Whoever deletes what only a version has that was given up hears of it: it can come back.
     let deleted = handle.delete(&user("ada"), Deletion::Turn(turns[3])).await.unwrap();
     assert_eq!(deleted.versions, [("ada".to_owned(), 7)]);
@@ -410,7 +418,7 @@ async fn a_number_that_was_lost_may_be_gone_back_under() {
     learn(&chat, ("ada", 3, 4)).await;
     learn(&chat, ("ada", 4, 5)).await;
     // The checkpoint of version 5 was lost, and its number comes again.
-    handle.reconcile("ada", 4, vec![SampleId(1)]).await.unwrap();
+    handle.reconcile("ada", 4, None, vec![SampleId(1)]).await.unwrap();
     handle.roll_back(back(3, 5)).await.unwrap();
     assert_eq!(line(&chat).await, "5<3/1 4<3/0!");
     assert_eq!(states(&chat), "dropped waiting");

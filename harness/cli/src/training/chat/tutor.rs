@@ -261,11 +261,9 @@ impl Room {
         let version = pupil.version();
         let recorder = &self.shared.recorder;
         let reconciled = self.runtime.block_on(async {
-            if let Some(to) = pupil.back_to() {
-                let checkpoint = Some(pupil.checkpoint_of(version).display().to_string());
-                recorder.roll_back(RollBack { adapter: name.to_owned(), to, version, checkpoint }).await?;
-            }
-            recorder.reconcile(name, version, pupil.samples()).await
+            tell_back(recorder, &pupil, name).await?;
+            let checkpoint = (version > 0).then(|| pupil.checkpoint_of(version).display().to_string());
+            recorder.reconcile(name, version, checkpoint, pupil.samples()).await
         });
         reconciled.map_err(|error| unrecordable(&error))?;
         if version > 0 {
@@ -382,9 +380,7 @@ impl Room {
         self.take_up(name).map_err(|failure| TrainerError::Refused(failure.to_string()))?;
         let Some(pupil) = self.pupils.get_mut(name) else { return Ok(()) };
         let version = pupil.roll_back(to)?;
-        let checkpoint = Some(pupil.checkpoint_of(version).display().to_string());
-        let back = RollBack { adapter: name.to_owned(), to, version, checkpoint };
-        let recorded = self.runtime.block_on(self.shared.recorder.roll_back(back));
+        let recorded = self.runtime.block_on(tell_back(&self.shared.recorder, pupil, name));
         pupil.publish().map_err(|failure| TrainerError::Ended(failure.to_string()))?;
         self.shared.residents.answers(pupil.name.clone(), version);
         self.shared.change(name, |standing| {
@@ -392,7 +388,7 @@ impl Room {
             standing.rejected_in_a_row = 0;
             standing.last = Some(format!("version {to} was gone back to, as version {version}"));
         });
-        // The checkpoint has it, and tells the ledger at the next start.
+        // The checkpoint has it, and the ledger is told before the next update.
         recorded.map_err(|error| TrainerError::Ended(error.to_string()))
     }
 
@@ -412,6 +408,8 @@ impl Room {
             version: pupil.version(),
             limit: shared.plan.train_every_turns.saturating_mul(MOST_BATCHES),
         };
+        // It may not have been written when it was done, and is nowhere once there is another version.
+        runtime.block_on(tell_back(recorder, pupil, name)).map_err(written)?;
         let Taken { update, samples } = runtime.block_on(recorder.take(new)).map_err(written)?;
         let residents = Arc::clone(&shared.residents);
         let learned = pupil.learn(&model.chat, &samples, |name| residents.is_first(name));
@@ -474,6 +472,14 @@ impl Room {
         }
         Ok(())
     }
+}
+
+/// Tells the ledger that an older version was gone back to, if the newest one was made so; once or again.
+async fn tell_back(recorder: &RecorderHandle, pupil: &Pupil, name: &str) -> Result<(), LedgerError> {
+    let Some(to) = pupil.back_to() else { return Ok(()) };
+    let version = pupil.version();
+    let checkpoint = Some(pupil.checkpoint_of(version).display().to_string());
+    recorder.roll_back(RollBack { adapter: name.to_owned(), to, version, checkpoint }).await
 }
 
 /// Samples that wait for each adapter, since when the oldest does, and whose adapter it is.
