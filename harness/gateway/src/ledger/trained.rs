@@ -58,8 +58,8 @@ fn end_updates(
 ) -> Result<(), LedgerError> {
     // On the branch of the version that it was made from.
     let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
-               SELECT ?1, ?2, parent, coalesce((SELECT branch FROM versions WHERE adapter = ?1 AND version = parent), 0), \
-               1, ?4, ?3 FROM (SELECT max(version_before) AS parent FROM updates u WHERE adapter = ?1 AND state = 'running' \
+               SELECT ?1, ?2, base, coalesce((SELECT branch FROM versions WHERE adapter = ?1 AND version = base), 0), \
+               1, ?4, ?3 FROM (SELECT max(version_before) AS base FROM updates u WHERE adapter = ?1 AND state = 'running' \
                AND EXISTS (SELECT 1 FROM update_samples WHERE \"update\" = u.id AND outcome = 'trained') HAVING count(*) > 0) \
                WHERE true ON CONFLICT (adapter, version) DO UPDATE SET accepted = 1";
     connection.prepare_cached(sql)?.execute(params![adapter, version, at_ms, checkpoint])?;
