@@ -1,0 +1,11 @@
+//! Regression gates: from records of runs to a verdict against a baseline that a person accepted.
+//!
+//! Runs nothing and judges nothing by itself: outcomes come from records, statistics from `clawrl-gates`. What is here is which numbers of
+//! a record are compared with which, when they may be compared at all, and how that is told.
+
+mod assessment;
+
+pub use assessment::{
+    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, LookTaken, MetricVerdict, MustPass,
+    Outcome, TaskChange, Unit,
+};
