@@ -3,9 +3,24 @@
 //! Runs nothing and judges nothing by itself: outcomes come from records, statistics from `clawrl-gates`. What is here is which numbers of
 //! a record are compared with which, when they may be compared at all, and how that is told.
 
+mod assess;
 mod assessment;
+mod baseline;
+mod comparison;
+mod conditions;
+mod digest;
+mod looks;
+mod outcomes;
 
+pub use assess::assess;
 pub use assessment::{
     ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, LookTaken, MetricVerdict, MustPass,
     Outcome, TaskChange, Unit,
+};
+pub use baseline::{BASELINE_FORMAT, Baseline, BaselineError, Unacceptable};
+pub use comparison::{AssessError, Comparison, Look};
+pub use conditions::Conditions;
+pub use looks::{LookSchedule, LookSettings};
+pub use outcomes::{
+    Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, repeats, side, unit_of,
 };

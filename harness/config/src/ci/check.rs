@@ -25,7 +25,7 @@ use crate::source::Span;
 use crate::value;
 
 const ALPHA: Reals = Reals { accepts: |alpha| alpha > 0.0 && alpha < 0.5, words: "between 0 and 0.5" };
-const POWER: Reals = Reals { accepts: |power| (0.5..1.0).contains(&power), words: "from 0.5 to below 1" };
+const POWER: Reals = Reals { accepts: |power| power > 0.5 && power < 1.0, words: "between 0.5 and 1" };
 const SHARE: Reals = Reals { accepts: |share| (0.0..1.0).contains(&share), words: "from 0 to below 1" };
 const ABOVE_0: Reals = Reals { accepts: |number| number > 0.0, words: "above 0" };
 const AT_LEAST_0: Reals = Reals { accepts: |number| number >= 0.0, words: "of 0 or more" };
