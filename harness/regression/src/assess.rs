@@ -17,7 +17,7 @@ use crate::assessment::{
 };
 use crate::comparison::{AssessError, Comparison};
 use crate::conditions::Conditions;
-use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, repeats, usd};
+use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
 
 /// Confidence of intervals beside a task; no verdict rests on it.
 const TASK_LEVEL: f64 = 0.95;
@@ -45,7 +45,7 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
         metrics.iter().zip(&gate.metrics).filter_map(|(_, metric)| untold(*metric, comparison, &candidate)),
     );
     parts.extend(must_pass.iter().filter_map(complaint));
-    parts.extend(cut_short(run, &budget, looked.ended, (tried, repeats(run.plan()))));
+    parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
     let outcome = parts.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Inconclusive);
     parts.sort_by_key(|(outcome, _)| std::cmp::Reverse(*outcome));
     let reasons = parts.into_iter().filter(|(outcome, _)| *outcome > Outcome::Pass).map(|(_, why)| why);
@@ -77,7 +77,7 @@ struct Looked {
 fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, AssessError> {
     let alpha = comparison.gate().alpha;
     let mut looked = Looked { taken: Vec::new(), ended: false, level: alpha };
-    let Some(schedule) = comparison.schedule(repeats(run.plan()))? else { return Ok(looked) };
+    let Some(schedule) = comparison.schedule(slots_of_a_task(run.plan()))? else { return Ok(looked) };
     looked.level = schedule.final_level(alpha);
     for (at, seen) in schedule.repeats().iter().enumerate().take_while(|(_, seen)| **seen <= tried) {
         let look = comparison.look(run, &schedule, at)?;

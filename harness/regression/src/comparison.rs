@@ -16,7 +16,7 @@ use clawrl_record::Run;
 use crate::assessment::{LookTaken, MetricVerdict};
 use crate::baseline::{Baseline, BaselineError};
 use crate::looks::{LookSchedule, LookSettings};
-use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, repeats, side, unit_of};
+use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
 
 /// Why a run cannot be judged at all.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ impl Comparison {
     /// # Errors
     /// As [`crate::assess`].
     pub fn look(&self, run: &Run, schedule: &LookSchedule, at: usize) -> Result<Look, AssessError> {
-        let seen = schedule.repeats().get(at).copied().unwrap_or_else(|| repeats(run.plan()));
+        let seen = schedule.repeats().get(at).copied().unwrap_or_else(|| slots_of_a_task(run.plan()));
         self.look_at(&outcomes(run, seen), seen, schedule, at)
     }
 

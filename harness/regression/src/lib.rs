@@ -11,6 +11,7 @@ mod conditions;
 mod digest;
 mod looks;
 mod outcomes;
+mod repeats;
 
 pub use assess::assess;
 pub use assessment::{
@@ -22,5 +23,6 @@ pub use comparison::{AssessError, Comparison, Look};
 pub use conditions::Conditions;
 pub use looks::{LookSchedule, LookSettings};
 pub use outcomes::{
-    Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, repeats, side, unit_of,
+    Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of,
 };
+pub use repeats::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};

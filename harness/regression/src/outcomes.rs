@@ -60,7 +60,7 @@ pub struct Episode {
 
 /// Slots of each task in a plan.
 #[must_use]
-pub fn repeats(plan: &RunPlan) -> u32 {
+pub fn slots_of_a_task(plan: &RunPlan) -> u32 {
     by_task(plan).values().map(|slots| slots.len() as u32).max().unwrap_or(0)
 }
 
