@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    judge: JudgeArguments,
+    judge: GateArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,12 +44,12 @@ enum Verb {
 
 /// What is judged.
 #[derive(Debug, clap::Args)]
-pub(super) struct JudgeArguments {
+pub(super) struct GateArguments {
     /// Gate files, judged one after the other.
     #[arg(value_name = "GATE")]
     pub(super) gates: Vec<PathBuf>,
     /// Judge this run, which is there already, and run nothing.
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "CandidateArguments")]
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
     /// Compare with this baseline [default: baselines/GATE.json of the results folder].
     #[arg(long, value_name = "FILE")]
@@ -92,7 +92,7 @@ pub(super) struct AcceptArguments {
     #[arg(value_name = "GATE")]
     pub(super) gate: PathBuf,
     /// Accept this run, which is there already [default: run the gate's suites, all repeats of them].
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "CandidateArguments")]
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
     /// Write this file [default: baselines/GATE.json of the results folder].
     #[arg(long, value_name = "FILE")]

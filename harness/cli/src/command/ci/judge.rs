@@ -11,7 +11,7 @@ use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
 };
 
-use super::arguments::JudgeArguments;
+use super::arguments::GateArguments;
 use super::outputs;
 use super::trial::Trial;
 use super::words::tell;
@@ -30,7 +30,7 @@ enum Candidate {
 }
 
 /// Does it.
-pub(super) fn run(arguments: &JudgeArguments, log: &Log) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let mut wanted = Vec::new();
     for gate in gates(arguments)? {
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &JudgeArguments, log: &Log) -> Result<Exit, Failure
 }
 
 /// The gate files, all of their mistakes at once.
-fn gates(arguments: &JudgeArguments) -> Result<Vec<CiPlan>, Failure> {
+fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
     let refuse = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
     let count = arguments.gates.len();
     if count == 0 {
@@ -86,7 +86,7 @@ fn gates(arguments: &JudgeArguments) -> Result<Vec<CiPlan>, Failure> {
 
 fn prepare(
     gate: CiPlan,
-    arguments: &JudgeArguments,
+    arguments: &GateArguments,
     store: &RunStore,
     log: &Log,
 ) -> Result<(Comparison, Candidate), Failure> {
@@ -113,7 +113,7 @@ fn prepare(
 fn try_out(
     plan: RunPlan,
     comparison: &Comparison,
-    arguments: &JudgeArguments,
+    arguments: &GateArguments,
     log: &Log,
 ) -> Result<Run, Failure> {
     let repeats = clawrl_regression::slots_of_a_task(&plan);
