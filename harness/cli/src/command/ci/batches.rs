@@ -101,14 +101,9 @@ impl Batches {
     fn note_lease(&self) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.leased = progress.leased.saturating_add(1);
-        if self.budget.attempts.is_some_and(|most| progress.leased >= most) && !self.is_whole(&progress) {
+        if self.budget.attempts.is_some_and(|most| progress.leased >= most) {
             self.close();
         }
-    }
-
-    /// Whether every slot of the run was tried by as many attempts: then the budget takes nothing away.
-    fn is_whole(&self, progress: &Progress) -> bool {
-        progress.leased as usize >= self.order.len()
     }
 
     fn note(&self, closes_slot: bool, nano_usd: u64) -> Step {
