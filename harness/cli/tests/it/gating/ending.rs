@@ -60,7 +60,7 @@ fn a_person_who_ends_a_run_gets_no_verdict_and_goes_on() {
     ground.gate("long", "oracle", "repeats: 8\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
     ground.accept("long");
     let mut live = ground.place.start(&["ci", "gates/long.yaml", "--concurrency", "1"]);
-    live.hears("run 2");
+    live.hears("/96 closed");
     live.signal(Signal::INT);
     let said = live.ended().ends(5);
     assert!(said.err.contains("nothing is judged") && said.out.is_empty(), "{}", said.err);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::ground::{Ground, STEADY};
+use crate::model_server::{Manner, ModelServer};
 use crate::place::SMALL;
 
 #[test]
@@ -87,17 +88,22 @@ fn a_run_that_is_none_is_inconclusive() {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(&journal, lines[..lines.len() / 2].concat()).unwrap();
     check("zero", &["was cut short", "attempts of the candidate have no end"]);
-    fs::write(
-        place.path().join("dead.yaml"),
-        "format: 1\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nkey_env: none\ntries: 1\n",
-    )
-    .unwrap();
-    place.clawrl(&["run", "small", "--name", "broken", "--policy", "remote:dead.yaml", "--quiet"]).ends(4);
+    // The server is there when it is asked first, and dies of the first request.
+    let dying = |name: &str| {
+        let server = ModelServer::start(Manner { dies_after: Some(0), ..Manner::default() });
+        let url = server.base_url();
+        let file = format!("format: 1\nmodel: able\nbase_url: {url}\nkey_env: none\ntries: 1\n");
+        fs::write(place.path().join(format!("{name}.yaml")), file).unwrap();
+        server
+    };
+    let _server = dying("first");
+    place.clawrl(&["run", "small", "--name", "broken", "--policy", "remote:first.yaml", "--quiet"]).ends(4);
     check(
         "broken",
         &["all 12 attempts of the candidate ended in faults", "without a graded attempt: small/copy#0"],
     );
-    let said = ground.judge("steady", &["--policy", "remote:dead.yaml"]).ends(11);
+    let _server = dying("second");
+    let said = ground.judge("steady", &["--policy", "remote:second.yaml"]).ends(11);
     assert!(said.out.contains("all 12 attempts of the candidate ended in faults"), "{}", said.out);
 }
 
