@@ -37,12 +37,13 @@ const EDGES: &[(&str, Users)] = &[
         ]),
     ),
     ("workspace", Users::These(&["terminal", "toolcall", "custom", "gui", "swe", "cli", "bench"])),
-    ("config", Users::These(&["cli", "xtask", "import"])),
+    ("config", Users::These(&["regression", "cli", "xtask", "import"])),
     ("scheduler", Users::These(&["cli", "bench"])),
     ("import", Users::These(&["cli"])),
-    ("record", Users::These(&["report", "cli", "bench"])),
+    ("record", Users::These(&["report", "regression", "cli", "bench"])),
     ("profile", Users::These(&["cli"])),
-    ("report", Users::These(&["cli"])),
+    ("report", Users::These(&["regression", "cli"])),
+    ("regression", Users::These(&["cli"])),
     ("gateway", Users::These(&["cli", "bench"])),
     ("terminal", Users::These(&["swe", "container", "cli", "bench"])),
     ("toolcall", Users::These(&["cli", "bench"])),
@@ -55,7 +56,7 @@ const EDGES: &[(&str, Users)] = &[
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),
     ("learn", Users::These(&["torch", "cli", "bench"])),
-    ("gates", Users::These(&["cli"])),
+    ("gates", Users::These(&["regression", "cli"])),
     ("torch", Users::These(&["cli", "bench"])),
     ("shim", Users::These(&["torch"])),
     ("cli", Users::Nobody),
@@ -210,13 +211,13 @@ mod tests {
             "harness/scheduler",
             "[dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `report`, `cli`, `bench`"],
+               allowed is: `record` <- `report`, `regression`, `cli`, `bench`"],
         );
         check(
             "harness/scheduler",
             "[dev-dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `report`, `cli`, `bench`"],
+               allowed is: `record` <- `report`, `regression`, `cli`, `bench`"],
         );
         check(
             "envs/terminal",

@@ -9,14 +9,14 @@
 //! Source: the interval of Clopper and Pearson (1934); the probability that one rate is below another, under uniform priors, as a finite
 //! sum of beta functions (Miller, Formulas for Bayesian A/B testing, 2014). Deviations: none.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::ln_beta;
 use crate::exact::{clopper_pearson, share_below};
 use crate::outcomes::{Kind, Paired, PairedTask};
 
 /// What attempts of one agent at one task say of the task.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
     /// Passed and did not.
@@ -41,7 +41,7 @@ pub enum Steadiness {
 }
 
 /// How a task changed from baseline to candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// From always passing to never.
@@ -53,7 +53,7 @@ pub enum Change {
 }
 
 /// What is known of one task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
     /// Its name.
     pub task: String,

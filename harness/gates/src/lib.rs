@@ -9,6 +9,7 @@ mod distribution;
 mod exact;
 mod flaky;
 mod holm;
+mod null;
 mod outcomes;
 mod power;
 mod resampling;
@@ -21,7 +22,9 @@ pub use bootstrap::{bca, bootstrap};
 pub use exact::{Alternative, binomial_test, clopper_pearson, mcnemar, sign_test, wilson};
 pub use flaky::{Change, Steadiness, TaskReport, tasks};
 pub use holm::holm;
-pub use outcomes::{Attempts, Completeness, Direction, Kind, Paired, PairedTask, Refused, Shortfall, Side};
+pub use outcomes::{
+    Attempts, Completeness, Direction, Kind, Paired, PairedTask, Refused, Shortfall, Side, SideName,
+};
 pub use power::{MAX_REPEATS, Promise, TaskRate, Unplannable, fewest_tasks, plan, smallest_drop};
 pub use resampling::{EXACT_TASKS, SubsetMeans, sign_flip};
 pub use sequential::{Boundary, LookError, LookPlan, Looks, Says, Spending};

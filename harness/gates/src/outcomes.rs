@@ -8,6 +8,7 @@
 //! Errors: [`Refused`]. Pure; nothing to cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,25 @@ pub struct Attempts {
 
 /// Attempts of one side, by the name of the task.
 pub type Side = BTreeMap<String, Attempts>;
+
+/// Which side it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SideName {
+    /// What is compared with.
+    Baseline,
+    /// What is judged.
+    Candidate,
+}
+
+impl fmt::Display for SideName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Baseline => "baseline",
+            Self::Candidate => "candidate",
+        })
+    }
+}
 
 /// Which way a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +87,7 @@ pub enum Refused {
     #[error("the {side} has no task")]
     NoTasks {
         /// Whose.
-        side: &'static str,
+        side: SideName,
     },
     /// Two suites.
     #[error("baseline and candidate have no task in common, of {baseline} and {candidate}")]
@@ -81,7 +101,7 @@ pub enum Refused {
     #[error("the {side} has {value} at task {task:?}, which is no {expected}")]
     NoValue {
         /// Whose.
-        side: &'static str,
+        side: SideName,
         /// Of which task.
         task: String,
         /// What is there.
@@ -92,20 +112,20 @@ pub enum Refused {
 }
 
 /// Why outcomes are too few to judge.
-#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortfall {
     /// Nothing was tried.
     #[error("no attempt of the {side} finished or faulted")]
     NothingTried {
         /// Whose.
-        side: &'static str,
+        side: SideName,
     },
     /// Nothing else happened.
     #[error("all {faults} attempts of the {side} ended in faults")]
     AllFaults {
         /// Whose.
-        side: &'static str,
+        side: SideName,
         /// How many.
         faults: u32,
     },
@@ -116,7 +136,7 @@ pub enum Shortfall {
     )]
     ManyFaults {
         /// Whose.
-        side: &'static str,
+        side: SideName,
         /// How many.
         faults: u32,
         /// Of how many.
@@ -128,7 +148,7 @@ pub enum Shortfall {
     #[error("{missing} attempts of the {side} have no end: the run was cut short")]
     Truncated {
         /// Whose.
-        side: &'static str,
+        side: SideName,
         /// How many.
         missing: u32,
     },
@@ -163,7 +183,7 @@ pub struct Paired {
     shortfalls: Vec<Shortfall>,
 }
 
-const SIDES: [&str; 2] = ["baseline", "candidate"];
+const SIDES: [SideName; 2] = [SideName::Baseline, SideName::Candidate];
 
 impl Paired {
     /// Pairs two sides by the names of tasks.
@@ -258,7 +278,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn check_values(side: &'static str, tasks: &Side, kind: Kind) -> Result<(), Refused> {
+fn check_values(side: SideName, tasks: &Side, kind: Kind) -> Result<(), Refused> {
     if tasks.is_empty() {
         return Err(Refused::NoTasks { side });
     }
@@ -274,7 +294,7 @@ fn check_values(side: &'static str, tasks: &Side, kind: Kind) -> Result<(), Refu
     Ok(())
 }
 
-fn shortfalls_of(side: &'static str, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
+fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
     let sum = |of: fn(&Attempts) -> u32| tasks.values().map(of).fold(0u32, u32::saturating_add);
     let (finished, faults) = (sum(|task| task.values.len() as u32), sum(|task| task.faults));
     let missing = sum(|task| task.missing);

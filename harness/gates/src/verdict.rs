@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::{at_most, upper_point};
 use crate::exact::share_below;
 use crate::holm::holm;
+use crate::null::{or_infinity, or_minus_infinity, or_nan};
 use crate::outcomes::{Direction, Kind, Paired, Shortfall};
 use crate::power::fewest_tasks;
 use crate::resampling::SubsetMeans;
@@ -62,21 +63,26 @@ pub enum GateError {
 }
 
 /// The numbers of a verdict.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// Tasks with values of both sides.
     pub tasks: usize,
     /// Attempts of the side with fewer.
     pub attempts: u64,
     /// Mean over tasks of the baseline; no number without tasks.
+    #[serde(deserialize_with = "or_nan")]
     pub baseline: f64,
     /// That of the candidate.
+    #[serde(deserialize_with = "or_nan")]
     pub candidate: f64,
     /// How much worse the candidate is.
+    #[serde(deserialize_with = "or_nan")]
     pub harm: f64,
     /// Lower bound of the harm at level alpha; minus infinity where there is none.
+    #[serde(deserialize_with = "or_minus_infinity")]
     pub lower: f64,
     /// Upper bound; infinity where there is none.
+    #[serde(deserialize_with = "or_infinity")]
     pub upper: f64,
     /// p-value against "the harm is at most the tolerance".
     pub p_harm: f64,
@@ -89,7 +95,7 @@ pub struct Findings {
 }
 
 /// What was decided.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// Not worse by what matters.
@@ -103,7 +109,7 @@ pub enum Decision {
 }
 
 /// What a decision lacks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lack {
     /// Outcomes.
@@ -123,7 +129,7 @@ pub enum Lack {
 }
 
 /// What a gate says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Of which gate.
     pub gate: Gate,

@@ -1,8 +1,8 @@
 //! The schema for editors says what the parser does.
 
 use clawrl_config::{
-    chat_schema, chat_schema_text, json_schema, json_schema_text, load_chat, load_suite, load_train,
-    policy_schema, policy_schema_text, train_schema, train_schema_text,
+    chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema, json_schema_text, load_chat,
+    load_ci, load_suite, load_train, policy_schema, policy_schema_text, train_schema, train_schema_text,
 };
 use serde_json::{Value, json};
 
@@ -331,6 +331,21 @@ fn parser_and_schema_know_the_same_keys_of_chat_files() {
     assert!(chat_schema_text().ends_with("}\n"));
 }
 
+#[test]
+fn parser_and_schema_know_the_same_keys_of_gate_files() {
+    let gate = |rest: &str| format!("format: 1\ngate: g\npolicy: oracle\n{rest}\n");
+    let places = [
+        ("", gate("suites: []\nmetrics: []\nzzz: 1")),
+        ("CiSuite", gate("metrics: []\nsuites: [{ zzz: 1 }]")),
+        ("Metric", gate("suites: []\nmetrics: [{ zzz: 1 }]")),
+        ("Completeness", gate("suites: []\nmetrics: []\ncompleteness: { zzz: 1 }")),
+        ("Budget", gate("suites: []\nmetrics: []\nbudget: { zzz: 1 }")),
+    ];
+    let refused = |path: &std::path::Path| load_ci(path).expect_err("an unknown key");
+    check_keys(&ci_schema(), &places, refused, &[]);
+    assert!(ci_schema_text().ends_with("}\n"));
+}
+
 /// `unlisted` are the keys of a kind of map whose message lists no keys.
 fn check_keys(
     schema: &Value,
@@ -370,7 +385,7 @@ fn check_keys(
 
 #[test]
 fn every_key_is_described() {
-    for schema in [json_schema(), train_schema()] {
+    for schema in [json_schema(), train_schema(), ci_schema()] {
         let definitions = schema["$defs"].as_object().expect("definitions").iter();
         for (name, definition) in definitions.chain([(&"the file".to_owned(), &schema)]) {
             for (key, property) in definition["properties"].as_object().into_iter().flatten() {
@@ -423,6 +438,27 @@ fn the_page_about_trainings_is_complete() {
     let train = load_train(&path).expect("a good example");
     let tasks = clawrl_config::TrainTasks::load(&train).expect("its suites");
     assert!(tasks.held_out().count() >= 512, "it asks for what there is");
+}
+
+/// The page about gates names every key, and its example is a good one.
+#[test]
+fn the_page_about_gates_is_complete() {
+    let page = std::fs::read_to_string("../docs/ci.md").expect("the page");
+    let schema = ci_schema();
+    let definitions = schema["$defs"].as_object().expect("definitions").values();
+    for definition in definitions.chain([&schema]) {
+        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+            assert!(page.contains(&format!("`{key}`")), "{key} is not on the page");
+        }
+    }
+    let (_, example) = page.split_once("```yaml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let tasks = std::fs::canonicalize("../../tasks").expect("the suites");
+    let example = example.replace("../../tasks", tasks.to_str().expect("a UTF-8 path"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gate.yaml");
+    std::fs::write(&path, example).expect("a file");
+    assert_eq!(load_ci(&path).expect("a good example").metrics.len(), 2);
 }
 
 /// The page about suites names every key of tool-call environments, of checks and of scripts.
