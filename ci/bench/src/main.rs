@@ -17,6 +17,7 @@ mod caches;
 mod census;
 mod chat_learning;
 mod cpu;
+mod gate_calibration;
 mod gateway;
 mod gui;
 mod live_shells;
@@ -64,6 +65,8 @@ enum Area {
     Swe(swe::Arguments),
     /// Time between two pieces of an answer of `clawrl serve` while it learns from chat, against the same without.
     ChatLearning(chat_learning::Arguments),
+    /// How often regression gates are wrong, and what looking early saves, by simulated pipelines of which the truth is known.
+    GateCalibration(gate_calibration::Arguments),
     /// CPU and time that the gateway adds to a request, with its record on a disk, against the same policy behind a bare server.
     Gateway(gateway::Arguments),
     /// A side of `gateway`, which that starts.
@@ -97,6 +100,9 @@ fn main() -> ExitCode {
         }
         Area::ChatLearning(arguments) => {
             chat_learning::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::GateCalibration(arguments) => {
+            gate_calibration::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
         Area::Gateway(arguments) => {
             gateway::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })

@@ -109,7 +109,11 @@ impl Comparison {
         self.look_at(&outcomes(run, seen), seen, schedule, at)
     }
 
-    fn look_at(
+    /// The same, at outcomes of so many repeats of each task, wherever they come from.
+    ///
+    /// # Errors
+    /// As [`crate::assess`].
+    pub fn look_at(
         &self,
         candidate: &Outcomes,
         seen: u32,
@@ -155,7 +159,10 @@ impl Comparison {
     }
 
     /// The verdict of every metric, where the one that is looked at has this level.
-    pub(crate) fn judge(&self, candidate: &Outcomes, level: f64) -> Result<Vec<MetricVerdict>, AssessError> {
+    ///
+    /// # Errors
+    /// As [`crate::assess`].
+    pub fn judge(&self, candidate: &Outcomes, level: f64) -> Result<Vec<MetricVerdict>, AssessError> {
         let looked_at = self.looked_at().map(|metric| metric.kind);
         let pair = |metric: &CiMetric| {
             let gate = Gate {
