@@ -36,6 +36,7 @@ pub use error::ReportError;
 pub use figures::{Figures, GroupFigures, Heading, Per, PhaseFigures, Row, SuiteFigures, TaskFigures};
 pub use gather::Options;
 pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
+pub use page::FIGURES_STYLE;
 pub use rate::{Clusters, Method, Rate, Tries, rate};
 pub use report::{Report, report};
 pub use series::{EventLog, exposition, history};
