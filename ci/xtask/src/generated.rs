@@ -21,7 +21,8 @@ pub(crate) fn files(tree: &Tree) -> Vec<Generated> {
     let policies =
         Generated { path: "tasks/schema/policy.schema.json", text: clawrl_config::policy_schema_text() };
     let chats = Generated { path: "tasks/schema/chat.schema.json", text: clawrl_config::chat_schema_text() };
-    page.into_iter().chain([suites, trainings, policies, chats]).collect()
+    let gates = Generated { path: "tasks/schema/ci.schema.json", text: clawrl_config::ci_schema_text() };
+    page.into_iter().chain([suites, trainings, policies, chats, gates]).collect()
 }
 
 /// Checks that the files in the repository are those.

@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    chat, clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy, report,
-    run, serve, show, train, validate,
+    chat, ci, clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy,
+    report, run, serve, show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -38,6 +38,7 @@ enum Verb {
     Chat(chat::Arguments),
     Eval(eval::Arguments),
     Validate(validate::Arguments),
+    Ci(Box<ci::Arguments>),
     Env(env::Arguments),
     Plan(Box<plan::Arguments>),
     New(new::Arguments),
@@ -79,6 +80,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Chat(arguments) => chat::run(&arguments, log),
         Verb::Eval(arguments) => eval::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
+        Verb::Ci(arguments) => ci::run(&arguments, log),
         Verb::Env(arguments) => env::run(&arguments, log),
         Verb::Plan(arguments) => plan::run(&arguments, log),
         Verb::New(arguments) => new::run(&arguments, log),

@@ -28,11 +28,15 @@ pub(crate) enum Exit {
     NoSuchRun,
     /// A training was given up.
     TrainingFailed,
+    /// A gate failed.
+    GateFailed,
+    /// A gate neither passed nor failed.
+    GateInconclusive,
 }
 
 impl Exit {
     /// All, by code.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Success,
         Self::Internal,
         Self::Refused,
@@ -43,6 +47,8 @@ impl Exit {
         Self::Results,
         Self::NoSuchRun,
         Self::TrainingFailed,
+        Self::GateFailed,
+        Self::GateInconclusive,
     ];
 
     /// The number that the shell sees.
@@ -58,6 +64,8 @@ impl Exit {
             Self::Results => 7,
             Self::NoSuchRun => 8,
             Self::TrainingFailed => 9,
+            Self::GateFailed => 10,
+            Self::GateInconclusive => 11,
         }
     }
 
@@ -93,6 +101,13 @@ impl Exit {
             Self::TrainingFailed => {
                 "A training was given up: numbers that are not finite, or nothing to learn from. Checkpoints are intact."
             }
+            Self::GateFailed => {
+                "`ci`: something is worse than a gate tolerates, or a task that must pass did not."
+            }
+            Self::GateInconclusive => {
+                "`ci`: a gate neither passed nor failed: too few attempts, too many faults, a run that was cut short, or a \
+                 budget. It says what it lacks."
+            }
         }
     }
 }
@@ -120,7 +135,7 @@ mod tests {
     #[test]
     fn codes_are_their_places() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(codes, (0..10).collect::<Vec<u8>>());
+        assert_eq!(codes, (0..12).collect::<Vec<u8>>());
     }
 
     /// A semantics lock.

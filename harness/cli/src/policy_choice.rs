@@ -1,7 +1,7 @@
 //! `--policy`: who acts, as a person writes it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clawrl_core::{KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
@@ -91,6 +91,20 @@ impl PolicyChoice {
         }
     }
 
+    /// The same choice, with files that are named relative to this folder.
+    pub(crate) fn relative_to(self, folder: &Path) -> Self {
+        match self {
+            Self::Random { file } => Self::Random { file: folder.join(file) },
+            Self::Torch { folder: model } => Self::Torch { folder: folder.join(model) },
+            Self::Remote { file } => Self::Remote { file: folder.join(file) },
+            Self::Noop
+            | Self::Oracle
+            | Self::Demonstrator { .. }
+            | Self::Replay { .. }
+            | Self::Server { .. } => self,
+        }
+    }
+
     fn server(dialect: RemoteDialect, model: &str) -> Self {
         Self::Server { dialect, model: model.to_owned() }
     }
@@ -134,7 +148,7 @@ impl PolicyChoice {
 }
 
 /// The lines of a file of actions.
-fn actions(file: &std::path::Path) -> Result<Vec<String>, Failure> {
+fn actions(file: &Path) -> Result<Vec<String>, Failure> {
     let refused = |why: String| {
         let help = "give a text file with one action a line, such as `ls -l` or `submit`";
         Failure::with_help(

@@ -68,6 +68,12 @@ pub(crate) const MAX_MEMORY: i64 = 1_000_000;
 /// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
+/// Newest version of the gate format that this program reads.
+pub(crate) const CI_FORMAT: i64 = 1;
+/// Attempts at each task of a gate: beyond it, other tasks say more.
+pub(crate) const MAX_REPEATS: i64 = 10_000;
+/// Looks of a gate, so that their boundaries are computed at once.
+pub(crate) const MAX_LOOKS: i64 = 20;
 /// Newest version of the policy format that this program reads.
 pub(crate) const CHAT_FORMAT: i64 = 1;
 pub(crate) const POLICY_FORMAT: i64 = 1;

@@ -72,6 +72,18 @@ pub(crate) const CHAT: Dialect = Dialect {
     homes: schema::homes_of_chat_key,
 };
 
+pub(crate) const CI: Dialect = Dialect {
+    noun: "gate file",
+    file: "gate file",
+    newest_format: bounds::CI_FORMAT,
+    start: "the page harness/docs/ci.md has a short one to start from",
+    which: "name a gate file, such as ci/gates/my-gate.yaml",
+    nothing: "name a gate file, such as ci/gates/my-gate.yaml",
+    shrink: "a gate file names suites; tasks belong into those",
+    example: ci_example,
+    homes: schema::homes_of_ci_key,
+};
+
 /// A document that others defined.
 pub(crate) const ANY: Dialect = Dialect {
     noun: "document",
@@ -135,6 +147,22 @@ fn policy_example(field: &str) -> &'static str {
         "model" => "name the model: `model: qwen3:4b`",
         "input" => "give the price of a million tokens of the prompt, in US dollars: `input: 2.5`",
         "output" => "give the price of a million tokens of replies, in US dollars: `output: 10`",
+        _ => "",
+    }
+}
+
+fn ci_example(field: &str) -> &'static str {
+    match field {
+        "format" => "write `format: 1` as the first line",
+        "gate" => "name the gate: `gate: my-gate`",
+        "suites" => "name at least one suite: `suites: [{ path: ../../tasks/terminal-basics }]`",
+        "policy" => "say who is judged, as `--policy` of `clawrl run` takes it: `policy: openai:gpt-5`",
+        "metrics" => "say what has to be kept: `metrics: [{ metric: pass_rate, matters: 0.1 }]`",
+        "path" => "name a suite.yaml or its folder: `path: ../../tasks/terminal-basics`",
+        "metric" => "say what is compared: `metric: pass_rate`",
+        "matters" => {
+            "say which worsening matters, in units of the metric: `matters: 0.1` for ten points of a pass rate"
+        }
         _ => "",
     }
 }

@@ -12,6 +12,8 @@
 //! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
 //! I3. Nothing outside a suite's folder is read for it. A train file names suites and a policy elsewhere.
 //!
+//! A gate file says what an agent has to keep ([`load_ci`]); it names suites and a policy.
+//!
 //! A policy file says how a model behind a server is asked ([`load_policy`]); it becomes a part of a run plan.
 //!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
@@ -20,6 +22,7 @@
 mod bounds;
 mod capacity;
 mod check;
+mod ci;
 mod credential;
 mod dialect;
 mod document;
@@ -48,13 +51,14 @@ mod train;
 mod value;
 
 pub use capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound};
+pub use ci::{CiBudget, CiCompleteness, CiMetric, CiPlan, CiSuite, MetricKind, Repeats, load_ci};
 pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
 pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
-pub use resolve::{PlanOptions, resolve_plan};
+pub use resolve::{PlanOptions, TaskChoice, resolve_plan};
 pub use schema::{
-    chat_schema, chat_schema_text, json_schema, json_schema_text, policy_schema, policy_schema_text,
-    train_schema, train_schema_text,
+    chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema, json_schema_text, policy_schema,
+    policy_schema_text, train_schema, train_schema_text,
 };
 pub use source::{Source, Span};
 pub use starter::{NewTask, StarterEnv, new_suite, new_task};

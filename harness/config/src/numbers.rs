@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::bounds;
 use crate::file::Located;
 use crate::problem::{Finding, Findings};
 
@@ -32,6 +33,17 @@ impl Findings {
                 default
             }
         }
+    }
+
+    /// A root of seeds, 0 where nothing is said.
+    pub(crate) fn seed(&mut self, seed: Option<&Located<i64>>) -> u64 {
+        let Some(seed) = seed else { return 0 };
+        if !(0..=bounds::MAX_SEED).contains(&seed.value) {
+            let message = format!("`seed` cannot be {}", seed.value);
+            let help = format!("write a whole number from 0 to {}", bounds::MAX_SEED);
+            self.add(seed.span, Finding { message, label: "out of bounds", help });
+        }
+        seed.value.unsigned_abs()
     }
 
     /// A number that a rule accepts, or the default.

@@ -49,6 +49,8 @@ pub struct PlanOptions {
     pub limit: Option<u32>,
     /// Attempts under way at once. `None` for a number that suits the host.
     pub concurrency: Option<u32>,
+    /// What takes part of suites that are named here, in place of `split`, `filter` and `limit`.
+    pub choices: BTreeMap<String, TaskChoice>,
     /// Environments made ready before the first dispatch, at most as many as run at once.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
@@ -77,6 +79,7 @@ impl PlanOptions {
             split: Split::All,
             filter: Vec::new(),
             limit: None,
+            choices: BTreeMap::new(),
             concurrency: None,
             prewarm: 0,
             max_retries: 0,
@@ -86,6 +89,17 @@ impl PlanOptions {
             weights: BTreeMap::new(),
         }
     }
+}
+
+/// Which tasks of a suite take part; all of them by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskChoice {
+    /// Part of the tasks.
+    pub split: Split,
+    /// As [`PlanOptions::filter`].
+    pub filter: Vec<String>,
+    /// At most this many, spread evenly over the families. `None` for all.
+    pub limit: Option<u32>,
 }
 
 /// The judge of these tasks; `None` where none of them asks one.
@@ -123,12 +137,19 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
     problems.extend(argument_problems(suites, options));
     raise(problems)?;
 
-    let mut selection = Selection::new(&options.filter);
+    let everywhere =
+        TaskChoice { split: options.split, filter: options.filter.clone(), limit: options.limit };
+    let mut selection = Selection::new(&everywhere.filter);
     let mut tasks = Vec::new();
     let mut slots = Slots::new(options);
     let mut problems = Vec::new();
     for (position, suite) in suites.iter().enumerate() {
-        match suite_tasks(suite, options, &mut selection) {
+        let own = options.choices.get(suite.name());
+        let mut of_own = own.map(|choice| Selection::new(&choice.filter));
+        let choice = own.unwrap_or(&everywhere);
+        let found = suite_tasks(suite, options, choice, of_own.as_mut().unwrap_or(&mut selection));
+        problems.extend(of_own.iter().flat_map(|own| unused_patterns(suites, own)));
+        match found {
             Ok(found) => {
                 for task in found {
                     slots.add(&task, position)?;
@@ -234,6 +255,7 @@ fn argument_problems(suites: &[Suite], options: &PlanOptions) -> Vec<Problem> {
 fn suite_tasks(
     suite: &Suite,
     options: &PlanOptions,
+    choice: &TaskChoice,
     selection: &mut Selection,
 ) -> Result<Vec<TaskSpec>, ConfigError> {
     let engine = engine();
@@ -253,15 +275,15 @@ fn suite_tasks(
                 continue;
             }
             let Some(values) = filler.values(row, assignment) else { continue };
-            let is_in_split = options.split == Split::All
-                || filler.asked(row, &values).is_some_and(|asked| options.split.contains(&row.id, &asked));
+            let is_in_split = choice.split == Split::All
+                || filler.asked(row, &values).is_some_and(|asked| choice.split.contains(&row.id, &asked));
             if is_in_split {
                 chosen.push((row, index, values));
             }
         }
         rows.push(chosen);
     }
-    if let Some(limit) = options.limit {
+    if let Some(limit) = choice.limit {
         spread_evenly(&mut rows, limit as usize);
     }
     let format = match &options.policy {
@@ -327,28 +349,31 @@ pub(crate) fn policy_problem(
     Some(Problem::new(message, help).at(&suite.source, row.id.span, "in this task"))
 }
 
+/// Patterns of task ids that match none.
+fn unused_patterns(suites: &[Suite], selection: &Selection) -> Vec<Problem> {
+    let families: Vec<String> = suites
+        .iter()
+        .flat_map(|suite| suite.rows.iter().map(|row| task_id(suite.name(), row, None).0))
+        .collect();
+    let problem = |pattern: &str| {
+        let ids =
+            || families.iter().flat_map(|id| [id.as_str(), id.split_once('/').map_or("", |(_, id)| id)]);
+        let near = did_you_mean(pattern, ids().filter(|id| !id.is_empty()));
+        let some = listed(families.iter().take(6).map(String::as_str));
+        let more = if families.len() > 6 { ", ..." } else { "" };
+        let help = format!("{near}`*` stands for any text; tasks are {some}{more}");
+        Problem::new(format!("no task matches the filter `{pattern}`"), help)
+    };
+    selection.unused().map(problem).collect()
+}
+
 fn selection_problems(
     suites: &[Suite],
     options: &PlanOptions,
     selection: &Selection,
     is_empty: bool,
 ) -> Vec<Problem> {
-    let families: Vec<String> = suites
-        .iter()
-        .flat_map(|suite| suite.rows.iter().map(|row| task_id(suite.name(), row, None).0))
-        .collect();
-    let mut problems: Vec<Problem> = selection
-        .unused()
-        .map(|pattern| {
-            let ids =
-                || families.iter().flat_map(|id| [id.as_str(), id.split_once('/').map_or("", |(_, id)| id)]);
-            let near = did_you_mean(pattern, ids().filter(|id| !id.is_empty()));
-            let some = listed(families.iter().take(6).map(String::as_str));
-            let more = if families.len() > 6 { ", ..." } else { "" };
-            let help = format!("{near}`*` stands for any text; tasks are {some}{more}");
-            Problem::new(format!("no task matches the filter `{pattern}`"), help)
-        })
-        .collect();
+    let mut problems = unused_patterns(suites, selection);
     if is_empty && problems.is_empty() && !suites.is_empty() {
         let part = match options.split {
             Split::All => "these suites have no task to run",

@@ -1,9 +1,10 @@
-//! The JSON schemas of suites, train files, policy files and chat files, for editors. Generated from the types that read them.
+//! The JSON schemas of suites, train files, policy files, chat files and gate files, for editors. Generated from the types that read them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use crate::ci::CiFile;
 use crate::file::SuiteFile;
 use crate::policy_file::PolicyFile;
 use crate::train::{ChatFile, TrainFile};
@@ -54,6 +55,18 @@ pub fn chat_schema() -> Value {
 #[must_use]
 pub fn chat_schema_text() -> String {
     text(&chat_schema())
+}
+
+/// The schema of a gate file, draft 2020-12.
+#[must_use]
+pub fn ci_schema() -> Value {
+    schema_of::<CiFile>()
+}
+
+/// The exact text of `tasks/schema/ci.schema.json`.
+#[must_use]
+pub fn ci_schema_text() -> String {
+    text(&ci_schema())
 }
 
 fn schema_of<T: JsonSchema>() -> Value {
@@ -140,6 +153,17 @@ pub(crate) fn homes_of_chat_key(key: &str) -> Vec<&'static str> {
         "ChatGate" => Some("`gate:`"),
         "Judging" => Some("`judging:`"),
         "TurnRule" => Some("an entry of `judging: rules:`"),
+        _ => None,
+    })
+}
+
+/// The same of gate files.
+pub(crate) fn homes_of_ci_key(key: &str) -> Vec<&'static str> {
+    homes(&ci_schema(), key, "the gate file itself", |name| match name {
+        "CiSuite" => Some("an entry of `suites:`"),
+        "Metric" => Some("an entry of `metrics:`"),
+        "Completeness" => Some("`completeness:`"),
+        "Budget" => Some("`budget:`"),
         _ => None,
     })
 }

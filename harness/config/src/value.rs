@@ -262,6 +262,19 @@ pub(crate) fn training_name(text: &str) -> Result<(), BadValue> {
     name(text, "a training", "my-training")
 }
 
+/// Names of gates.
+pub(crate) fn gate_name(text: &str) -> Result<(), BadValue> {
+    name(text, "a gate", "my-gate")?;
+    // A run is named after its gate, with the time before it.
+    if text.len() > 48 {
+        return bad(
+            format!("`{text}` is too long for a gate"),
+            "use 1 to 48 lower-case letters, digits and dashes",
+        );
+    }
+    Ok(())
+}
+
 fn name(text: &str, of: &str, example: &str) -> Result<(), BadValue> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=64).contains(&text.len()) && text.chars().all(allowed) {

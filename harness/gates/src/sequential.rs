@@ -105,6 +105,14 @@ pub struct LookPlan {
     pub inflation: f64,
 }
 
+impl Boundary {
+    /// The level of a single test that rejects from here on: what is left of alpha for the judgement at this look.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        upper_tail(self.harm)
+    }
+}
+
 impl Spending {
     /// What is spent of `error` by a share of the information.
     #[must_use]
@@ -275,6 +283,7 @@ mod tests {
     fn one_look_is_a_test() {
         let plan = looks(1, Spending::Pocock).plan().unwrap();
         assert!((plan.boundaries[0].harm - 1.959_963_984_540_054).abs() < 1e-9);
+        assert!((plan.boundaries[0].level() - 0.025).abs() < 1e-9);
         let with =
             Looks { futility: Some((0.1, Spending::Pocock)), ..looks(1, Spending::Pocock) }.plan().unwrap();
         assert!((with.inflation - 1.0).abs() < 1e-6, "{}", with.inflation);

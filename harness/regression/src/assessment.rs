@@ -127,7 +127,7 @@ pub struct TaskChange {
     pub change: Change,
     /// Whether one side both passed and did not.
     pub flaky: bool,
-    /// An attempt of the candidate that did not pass, to look at; one that was graded, if there is any.
+    /// An attempt of the candidate that was graded and did not pass, to look at.
     pub sample: Option<SlotId>,
 }
 

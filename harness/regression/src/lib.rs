@@ -3,13 +3,30 @@
 //! Runs nothing and judges nothing by itself: outcomes come from records, statistics from `clawrl-gates`. What is here is which numbers of
 //! a record are compared with which, when they may be compared at all, and how that is told.
 
+mod assess;
 mod assessment;
+mod baseline;
+mod comparison;
+mod conditions;
+mod digest;
+mod looks;
+mod outcomes;
 mod render;
+mod repeats;
 
+pub use assess::assess;
 pub use assessment::{
     ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, LookTaken, MetricVerdict, MustPass,
     Outcome, TaskChange, Unit,
 };
+pub use baseline::{BASELINE_FORMAT, Baseline, BaselineError, Unacceptable};
+pub use comparison::{AssessError, Comparison, Look};
+pub use conditions::Conditions;
+pub use looks::{LookSchedule, LookSettings};
+pub use outcomes::{
+    Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of,
+};
 pub use render::{
     MOST_BYTES, OutputError, Outputs, annotations, append_summary, json, junit, markdown, page, write_outputs,
 };
+pub use repeats::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};

@@ -1,6 +1,7 @@
 //! One file per command: its arguments, and what it does.
 
 pub(crate) mod chat;
+pub(crate) mod ci;
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod doctor;

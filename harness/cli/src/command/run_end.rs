@@ -102,7 +102,7 @@ pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
     Ok(if summary.total.faulted > 0 { Exit::Faulted } else { Exit::Success })
 }
 
-fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
+pub(super) fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
     match end {
         RunEnd::Completed => clawrl_record::RunEnd::Completed,
         RunEnd::Sated => clawrl_record::RunEnd::Sated,
@@ -123,7 +123,7 @@ fn unrecorded(error: Option<RunError>, unfinished: Failure, account: &Account) -
 }
 
 /// The graver reason wins: our own fault, then lost records, then what a person cut short, then faults.
-fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
+pub(super) fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
     match (error, report.end) {
         (Some(RunError::Harness { .. }), _) | (_, RunEnd::HarnessFault) => Exit::Internal,
         (Some(RunError::Sink { .. }), _) | (_, RunEnd::SinkFailed) => Exit::Results,

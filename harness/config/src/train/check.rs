@@ -94,7 +94,7 @@ impl Checker {
             self.problem(file.train.span, bad.message, "this name", bad.help);
         }
         self.reproducible = file.reproducible.filter(|reproducible| **reproducible).map(|found| found.span);
-        let seed = self.seed(file.seed.as_ref());
+        let seed = self.findings.seed(file.seed.as_ref());
         let folder = Path::new(&source.shown).parent().unwrap_or(Path::new(""));
         let policy = self.policy(folder, &file.policy);
         let suites = self.suites(folder, &file.suites);
@@ -162,16 +162,6 @@ impl Checker {
             }
         }
         None
-    }
-
-    fn seed(&mut self, seed: Option<&Located<i64>>) -> u64 {
-        let Some(seed) = seed else { return 0 };
-        if !(0..=bounds::MAX_SEED).contains(&seed.value) {
-            let message = format!("`seed` cannot be {}", seed.value);
-            let help = format!("write a whole number from 0 to {}", bounds::MAX_SEED);
-            self.problem(seed.span, message, "out of bounds", help);
-        }
-        seed.value.unsigned_abs()
     }
 
     fn policy(&mut self, folder: &Path, policy: &Located<PolicyFile>) -> PolicySource {

@@ -3,6 +3,7 @@
 mod chats;
 mod diagnostics;
 mod files;
+mod gates;
 mod plans;
 mod policies;
 mod schema;

@@ -1,8 +1,8 @@
 //! The schema for editors says what the parser does.
 
 use clawrl_config::{
-    chat_schema, chat_schema_text, json_schema, json_schema_text, load_chat, load_suite, load_train,
-    policy_schema, policy_schema_text, train_schema, train_schema_text,
+    chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema, json_schema_text, load_chat,
+    load_ci, load_suite, load_train, policy_schema, policy_schema_text, train_schema, train_schema_text,
 };
 use serde_json::{Value, json};
 
@@ -331,6 +331,21 @@ fn parser_and_schema_know_the_same_keys_of_chat_files() {
     assert!(chat_schema_text().ends_with("}\n"));
 }
 
+#[test]
+fn parser_and_schema_know_the_same_keys_of_gate_files() {
+    let gate = |rest: &str| format!("format: 1\ngate: g\npolicy: oracle\n{rest}\n");
+    let places = [
+        ("", gate("suites: []\nmetrics: []\nzzz: 1")),
+        ("CiSuite", gate("metrics: []\nsuites: [{ zzz: 1 }]")),
+        ("Metric", gate("suites: []\nmetrics: [{ zzz: 1 }]")),
+        ("Completeness", gate("suites: []\nmetrics: []\ncompleteness: { zzz: 1 }")),
+        ("Budget", gate("suites: []\nmetrics: []\nbudget: { zzz: 1 }")),
+    ];
+    let refused = |path: &std::path::Path| load_ci(path).expect_err("an unknown key");
+    check_keys(&ci_schema(), &places, refused, &[]);
+    assert!(ci_schema_text().ends_with("}\n"));
+}
+
 /// `unlisted` are the keys of a kind of map whose message lists no keys.
 fn check_keys(
     schema: &Value,
@@ -370,7 +385,7 @@ fn check_keys(
 
 #[test]
 fn every_key_is_described() {
-    for schema in [json_schema(), train_schema()] {
+    for schema in [json_schema(), train_schema(), ci_schema()] {
         let definitions = schema["$defs"].as_object().expect("definitions").iter();
         for (name, definition) in definitions.chain([(&"the file".to_owned(), &schema)]) {
             for (key, property) in definition["properties"].as_object().into_iter().flatten() {

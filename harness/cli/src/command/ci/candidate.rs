@@ -1,0 +1,106 @@
+//! From a gate file to the plan of its run: suites, who acts, how often.
+
+use std::path::{Path, PathBuf};
+
+use clawrl_config::{CiPlan, PlanOptions, Suite, load_suites, resolve_plan};
+use clawrl_core::{PolicySpec, RunPlan};
+use clawrl_record::RunStore;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::capacity;
+use crate::judge_choice::JudgeArguments;
+use crate::log::Log;
+use crate::plan_request::{base_url, key_env, stamp, unused_name};
+use crate::policy_choice::{PolicyChoice, ServerChoice};
+
+/// Further attempts after a fault that a fresh environment may cure; as of `clawrl run`. Both sides have the same.
+const MAX_RETRIES: u32 = 1;
+
+/// Who is judged, and with how much of the machine.
+#[derive(Debug, clap::Args)]
+pub(super) struct CandidateArguments {
+    /// Judge this policy in place of the gate file's: noop, demonstrator:30, openai:MODEL, as of `clawrl run`.
+    #[arg(long, value_name = "POLICY", value_parser = PolicyChoice::parse)]
+    policy: Option<PolicyChoice>,
+    /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1 [default: the vendor's].
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    base_url: Option<String>,
+    /// With openai:MODEL and anthropic:MODEL: the environment variable that holds the key, or none [default:
+    /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
+    #[arg(long, value_name = "NAME", value_parser = key_env)]
+    key_env: Option<String>,
+    #[command(flatten)]
+    judge: JudgeArguments,
+    /// Attempts at once [default: what this machine comfortably holds].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: Option<u32>,
+}
+
+impl CandidateArguments {
+    /// The plan of a run of the gate.
+    ///
+    /// # Errors
+    /// Suites or a policy that cannot be run.
+    pub(super) fn run_plan(
+        &self,
+        gate: &CiPlan,
+        repeats: u32,
+        store: &RunStore,
+        log: &Log,
+    ) -> Result<RunPlan, Failure> {
+        let judge = self.judge.spec()?;
+        let options = PlanOptions {
+            concurrency: self.concurrency,
+            judge,
+            repeats,
+            ..options(gate, self.policy(gate)?, store)?
+        };
+        plan_of(gate, options, log)
+    }
+
+    fn policy(&self, gate: &CiPlan) -> Result<PolicySpec, Failure> {
+        let server = ServerChoice { base_url: self.base_url.clone(), key_env: self.key_env.clone() };
+        match &self.policy {
+            Some(choice) => choice.spec(&server),
+            None => policy_of_file(gate)?.spec(&server),
+        }
+    }
+}
+
+/// The plan that says what a run of the gate is tried under: which tasks, which seeds. Who acts makes no difference to that.
+///
+/// # Errors
+/// Suites that cannot be run.
+pub(super) fn conditions_plan(gate: &CiPlan, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
+    let options = options(gate, PolicySpec::Noop, store)?;
+    plan_of(gate, options, log)
+}
+
+fn options(gate: &CiPlan, policy: PolicySpec, store: &RunStore) -> Result<PlanOptions, Failure> {
+    let run = unused_name(store, &format!("{}-{}", stamp(), gate.gate))?;
+    Ok(PlanOptions {
+        seed: gate.seed,
+        max_retries: MAX_RETRIES,
+        ..PlanOptions::new(run, policy, capacity::probe())
+    })
+}
+
+fn plan_of(gate: &CiPlan, options: PlanOptions, log: &Log) -> Result<RunPlan, Failure> {
+    let paths: Vec<PathBuf> = gate.suites.iter().map(|suite| suite.path.clone()).collect();
+    let suites = load_suites(&paths)?;
+    for warning in suites.iter().flat_map(Suite::warnings) {
+        log.diagnostic(warning);
+    }
+    let options = PlanOptions { choices: gate.choices(&suites), ..options };
+    Ok(resolve_plan(&suites, &options)?)
+}
+
+/// The policy of the gate file; files that it names are relative to that.
+fn policy_of_file(gate: &CiPlan) -> Result<PolicyChoice, Failure> {
+    let choice = PolicyChoice::parse(&gate.policy).map_err(|why| {
+        let message = format!("`policy: {}` of {} is none: {why}", gate.policy, gate.file.display());
+        Failure::with_help(Exit::Refused, message, "write it as `--policy` of `clawrl run` takes it")
+    })?;
+    Ok(choice.relative_to(gate.file.parent().unwrap_or(Path::new(""))))
+}

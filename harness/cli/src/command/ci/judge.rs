@@ -1,0 +1,189 @@
+//! `clawrl ci GATE...`: run the candidate, or take a run that is there, and say what the gates say of it.
+//!
+//! I1. Everything that can be refused is, for all gates, before anything runs. I2. The worst gate decides the exit code.
+
+use std::path::PathBuf;
+
+use clawrl_config::{CiPlan, ConfigError, load_ci};
+use clawrl_core::RunPlan;
+use clawrl_record::{Run, RunStore};
+use clawrl_regression::{
+    AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
+};
+
+use super::arguments::GateArguments;
+use super::outputs;
+use super::trial::Trial;
+use super::words::tell;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print, print_json};
+use crate::results::ResultsArguments;
+
+/// What a gate is judged by.
+enum Candidate {
+    /// A run that is there.
+    Recorded(Run),
+    /// One that is to be.
+    Planned(RunPlan),
+}
+
+/// Does it.
+pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure> {
+    let store = arguments.results.store()?;
+    let mut wanted = Vec::new();
+    for gate in gates(arguments)? {
+        wanted.push(prepare(gate, arguments, &store, log)?);
+    }
+    let mut assessments = Vec::new();
+    for (comparison, candidate) in wanted {
+        let run = match candidate {
+            Candidate::Recorded(run) => run,
+            Candidate::Planned(plan) => try_out(plan, &comparison, arguments, log)?,
+        };
+        let assessment =
+            assess(&comparison, &run).map_err(|error| refused(error, &comparison, &arguments.results))?;
+        let folder = arguments.out.clone().unwrap_or_else(|| run.dir().join("gate"));
+        let text = tell(&assessment, run.dir());
+        outputs::write(&folder, &assessment, &text)?;
+        if !arguments.json {
+            print(&text)?;
+        }
+        assessments.push(assessment);
+    }
+    if arguments.json {
+        print_json(&assessments)?;
+    }
+    Ok(exit_of(&assessments))
+}
+
+/// The gate files, all of their mistakes at once.
+fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
+    let refuse = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
+    let count = arguments.gates.len();
+    if count == 0 {
+        return refuse(
+            "no gate is named",
+            "name a gate file, such as ci/gates/my-gate.yaml: harness/docs/ci.md",
+        );
+    }
+    if count > 1 && (arguments.run.is_some() || arguments.baseline.is_some() || arguments.out.is_some()) {
+        return refuse("--run, --baseline and --out go with one gate", "name one gate, or leave them out");
+    }
+    let (mut gates, mut problems) = (Vec::new(), Vec::new());
+    for path in &arguments.gates {
+        match load_ci(path) {
+            Ok(gate) => gates.push(gate),
+            Err(error) => problems.extend_from_slice(error.problems()),
+        }
+    }
+    match ConfigError::from_problems(problems) {
+        Some(error) => Err(error.into()),
+        None => Ok(gates),
+    }
+}
+
+fn prepare(
+    gate: CiPlan,
+    arguments: &GateArguments,
+    store: &RunStore,
+    log: &Log,
+) -> Result<(Comparison, Candidate), Failure> {
+    let path = baseline_path(&gate, arguments.baseline.as_ref(), &arguments.results);
+    let baseline =
+        Baseline::read(&path, &gate.gate).map_err(|error| unusable(error, &gate, &arguments.results))?;
+    let candidate = match &arguments.run {
+        Some(run) => Candidate::Recorded(store.run(run)?),
+        None => {
+            let repeats = repeats_of(&gate, Some(&baseline)).map_err(|error| unplannable(&gate, &error))?;
+            Candidate::Planned(arguments.candidate.run_plan(&gate, repeats, store, log)?)
+        }
+    };
+    let plan = match &candidate {
+        Candidate::Recorded(run) => run.plan(),
+        Candidate::Planned(plan) => plan,
+    };
+    let conditions = Conditions::of(plan);
+    baseline.refuse_other(&conditions).map_err(|error| unusable(error, &gate, &arguments.results))?;
+    gate.must_pass(plan)?;
+    Ok((Comparison::new(gate, baseline), candidate))
+}
+
+fn try_out(
+    plan: RunPlan,
+    comparison: &Comparison,
+    arguments: &GateArguments,
+    log: &Log,
+) -> Result<Run, Failure> {
+    let repeats = clawrl_regression::slots_of_a_task(&plan);
+    let schedule =
+        comparison.schedule(repeats).map_err(|error| refused(error, comparison, &arguments.results))?;
+    let trial = Trial {
+        plan,
+        looks: schedule.map(|schedule| (comparison.clone(), schedule)),
+        budget: comparison.gate().budget,
+        results: &arguments.results,
+        quiet: arguments.quiet,
+    };
+    trial.run(log)
+}
+
+/// Where a gate's baseline is.
+pub(super) fn baseline_path(gate: &CiPlan, named: Option<&PathBuf>, results: &ResultsArguments) -> PathBuf {
+    named.cloned().unwrap_or_else(|| Baseline::path(&results.dir(), &gate.gate))
+}
+
+/// A baseline that cannot be compared with, and what to do.
+pub(super) fn unusable(error: BaselineError, gate: &CiPlan, results: &ResultsArguments) -> Failure {
+    let accept = format!("clawrl ci accept {}{}", gate.file.display(), results.repeated());
+    let (exit, help) = match &error {
+        BaselineError::Missing { .. } => (
+            Exit::Refused,
+            format!(
+                "`{accept}` runs the gate and makes what it does the baseline, or name one with --baseline"
+            ),
+        ),
+        BaselineError::OtherPlan { .. } => (
+            Exit::Refused,
+            format!("look at what has changed; if that was meant, `{accept}` makes a baseline of it"),
+        ),
+        BaselineError::Newer { .. } => (Exit::Refused, "update clawrl".to_owned()),
+        BaselineError::OtherGate { .. } => (Exit::Refused, "name the baseline of this gate".to_owned()),
+        BaselineError::Damaged { .. } => (
+            Exit::Refused,
+            "take it back from version control; only `clawrl ci accept` writes one".to_owned(),
+        ),
+        BaselineError::Io { .. } => (Exit::Results, "make the file accessible for this user".to_owned()),
+    };
+    Failure::with_help(exit, error.to_string(), help)
+}
+
+/// A gate that promises what no number of repeats keeps.
+pub(super) fn unplannable(gate: &CiPlan, error: &clawrl_gates::Unplannable) -> Failure {
+    let message = format!("`repeats: auto` of {} has no answer: {error}", gate.file.display());
+    let help = "add tasks, let a larger drop matter, or write how many, such as `repeats: 8`";
+    Failure::with_help(Exit::Refused, message, help)
+}
+
+fn refused(error: AssessError, comparison: &Comparison, results: &ResultsArguments) -> Failure {
+    match error {
+        AssessError::Baseline(error) => unusable(error, comparison.gate(), results),
+        AssessError::Config(error) => error.into(),
+        AssessError::UnderWay { .. } => {
+            Failure::with_help(Exit::NoSuchRun, error.to_string(), "wait for its end, or end it")
+        }
+        AssessError::Refused { .. } | AssessError::Gate(_) | AssessError::Looks(_) => {
+            Failure::new(Exit::Refused, error.to_string())
+        }
+    }
+}
+
+/// The worst of them (I2).
+fn exit_of(assessments: &[Assessment]) -> Exit {
+    match assessments.iter().map(|assessment| assessment.outcome).max() {
+        Some(Outcome::Pass) => Exit::Success,
+        Some(Outcome::Fail) => Exit::GateFailed,
+        Some(Outcome::Inconclusive) | None => Exit::GateInconclusive,
+    }
+}

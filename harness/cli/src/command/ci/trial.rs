@@ -1,0 +1,117 @@
+//! A run of a gate, from its plan to its record.
+//!
+//! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the end is journaled if it
+//! can be. I3. A run that a look or a budget ended is sated, not cut short: the record tells the two apart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clawrl_config::CiBudget;
+use clawrl_core::{EpisodeSink, Epoch, RunPlan};
+use clawrl_record::{LockFile, Run, RunStore, RunWriter};
+use clawrl_regression::{Comparison, LookSchedule};
+use clawrl_scheduler::RunEnd;
+
+use super::super::{policy_words, run_end};
+use super::batches::{Batches, Watch};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::{facts, open_files};
+use crate::interrupt::FirstInterrupt;
+use crate::log::Log;
+use crate::progress::Display;
+use crate::redaction;
+use crate::results::ResultsArguments;
+use crate::wiring::{Ended, Machine, Work, execute, policy_of};
+
+/// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
+const CAST_BYTES: usize = 256 << 10;
+
+/// What is tried.
+pub(super) struct Trial<'a> {
+    pub(super) plan: RunPlan,
+    /// What it is looked at by ahead of its end, if it is.
+    pub(super) looks: Option<(Comparison, LookSchedule)>,
+    pub(super) budget: CiBudget,
+    pub(super) results: &'a ResultsArguments,
+    pub(super) quiet: bool,
+}
+
+impl Trial<'_> {
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// It could not start, broke, or a person ended it; then it can be resumed.
+    pub(super) fn run(self, log: &Log) -> Result<Run, Failure> {
+        open_files::raise_limit();
+        let Self { plan, looks, budget, results, quiet } = self;
+        let store = results.store()?;
+        let policy = policy_of(&plan, &store)?;
+        let machine = Machine::prepare(&[&plan], log)?;
+        let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+        let redactor = redaction::redactor(&[], &plan)?;
+        if let Some(redactor) = &redactor {
+            redaction::note(redactor, &plan, &mut lock)?;
+        }
+        let mut writer = RunWriter::create(&results.dir(), &plan, &lock)?;
+        if let Some(redactor) = redactor {
+            writer = writer.redacting(redactor)?;
+        }
+        let run = plan.run.clone();
+        if !quiet {
+            log.note(format_args!(
+                "run {run}: {} tasks, up to {} attempts, {} at once, policy {}",
+                plan.tasks.len(),
+                plan.slots.len(),
+                plan.limits.concurrency,
+                policy_words(&plan.policy)
+            ));
+        }
+        let dir = writer.dir().to_owned();
+        let watch = looks.map(|(comparison, schedule)| Watch { comparison, schedule, dir });
+        let kept: Arc<dyn EpisodeSink> = Arc::new(writer.sink());
+        let (batches, demand) = Batches::new(&plan, kept, watch, budget, (!quiet).then(|| log.clone()));
+        let work = Work {
+            open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
+            plan: Arc::new(plan),
+            first_epoch: Epoch(0),
+            attempt_numbers: BTreeMap::new(),
+            demand: Some(demand),
+            policy,
+            sink: Arc::new(batches),
+            metrics: Some(writer.sink()),
+            cast_bytes: CAST_BYTES,
+            display: Display::suited(log, quiet),
+        };
+        let ended = execute(machine, FirstInterrupt::Drain, work, log)?;
+        conclude(ended, writer, results, log)?;
+        Ok(RunStore::open(&results.dir())?.run(&run)?)
+    }
+}
+
+/// Journals the end, and fails where it is none of the gate's.
+fn conclude(ended: Ended, writer: RunWriter, results: &ResultsArguments, log: &Log) -> Result<(), Failure> {
+    let Ended { report, error, .. } = ended;
+    let finished = writer.finish(run_end::recorded_end(report.end));
+    for leftover in &report.leftovers {
+        log.warn(format_args!("left behind: {leftover}"));
+    }
+    let exit = run_end::exit_of(&report, error.as_ref(), report.faulted);
+    if let Some(error) = error {
+        return Err(Failure::with_help(exit, error.to_string(), "what was recorded is valid"));
+    }
+    let run = finished?.run;
+    match report.end {
+        RunEnd::Drained | RunEnd::Cancelled => {
+            let again = results.repeated();
+            let help = format!(
+                "`clawrl run --resume {run}{again}` goes on with it; then `clawrl ci --run {run}{again} GATE` judges it"
+            );
+            Err(Failure::with_help(Exit::Interrupted, "the run was ended, and nothing is judged", help))
+        }
+        _ if !report.leftovers.is_empty() => {
+            Err(Failure::new(Exit::Internal, format!("run {run} has left something behind")))
+        }
+        _ => Ok(()),
+    }
+}

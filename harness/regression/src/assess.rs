@@ -1,0 +1,247 @@
+//! From a run and a baseline to an assessment.
+//!
+//! I1. An assessment is a function of gate, baseline and record: `clawrl ci` says of a run what it says of it later. I2. The outcome is a
+//! pass only where every metric passed, every task that must pass did so each time, nothing was cut short, and no reason is left.
+//! I3. A run that was ended ahead of its end by a look is whole; by anything else it is inconclusive, with what it was.
+//!
+//! Errors: [`AssessError`]. Reads the record; nothing to cancel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clawrl_config::{CiBudget, CiMetric, MetricKind};
+use clawrl_gates::{Change, Decision, TaskReport, tasks};
+use clawrl_record::{JournalState, Run, RunEnd};
+
+use crate::assessment::{
+    ASSESSMENT_FORMAT, Assessment, BudgetUse, LookTaken, MetricVerdict, MustPass, Outcome, TaskChange,
+};
+use crate::comparison::{AssessError, Comparison};
+use crate::conditions::Conditions;
+use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
+
+/// Confidence of intervals beside a task; no verdict rests on it.
+const TASK_LEVEL: f64 = 0.95;
+
+/// Judges a run.
+///
+/// # Errors
+/// [`AssessError`] where it cannot be judged: a baseline of another plan, a task that must pass and is not there.
+pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessError> {
+    let (gate, baseline) = (comparison.gate(), comparison.baseline());
+    if run.is_running() {
+        return Err(AssessError::UnderWay { run: run.plan().run.clone() });
+    }
+    baseline.refuse_other(&Conditions::of(run.plan()))?;
+    let must_pass = gate.must_pass(run.plan())?;
+    let candidate = outcomes(run, u32::MAX);
+    let tried = candidate.values().map(TaskOutcomes::tried).max().unwrap_or(0);
+    let looked = looks(comparison, run, tried)?;
+    let metrics = comparison.judge(&candidate, looked.level)?;
+    let must_pass: Vec<MustPass> = must_pass.into_iter().map(|task| must(task, &candidate)).collect();
+    let budget = budget_use(run, gate.budget, looked.ended);
+    let mut parts: Vec<(Outcome, String)> = Vec::new();
+    parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
+    parts.extend(
+        metrics.iter().zip(&gate.metrics).filter_map(|(_, metric)| untold(*metric, comparison, &candidate)),
+    );
+    parts.extend(must_pass.iter().filter_map(complaint));
+    parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
+    let outcome = parts.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Inconclusive);
+    parts.sort_by_key(|(outcome, _)| std::cmp::Reverse(*outcome));
+    let reasons = parts.into_iter().filter(|(outcome, _)| *outcome > Outcome::Pass).map(|(_, why)| why);
+    Ok(Assessment {
+        format: ASSESSMENT_FORMAT,
+        gate: gate.gate.clone(),
+        run: run.plan().run.clone(),
+        baseline: baseline.note(),
+        outcome,
+        reasons: reasons.collect(),
+        metrics,
+        must_pass,
+        lost: lost(&baseline.outcomes, &candidate),
+        tasks: changes(comparison, &candidate)?,
+        looks: looked.taken,
+        budget,
+    })
+}
+
+/// The looks that the record has seen.
+struct Looked {
+    taken: Vec<LookTaken>,
+    /// Whether the last of them ended the run.
+    ended: bool,
+    /// The level of the judgement at the end.
+    level: f64,
+}
+
+fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, AssessError> {
+    let alpha = comparison.gate().alpha;
+    let mut looked = Looked { taken: Vec::new(), ended: false, level: alpha };
+    let Some(schedule) = comparison.schedule(slots_of_a_task(run.plan()))? else { return Ok(looked) };
+    looked.level = schedule.final_level(alpha);
+    for (at, seen) in schedule.repeats().iter().enumerate().take_while(|(_, seen)| **seen <= tried) {
+        let look = comparison.look(run, &schedule, at)?;
+        looked.taken.push(look.taken);
+        // What would have ended a run that went on all the same has ended nothing.
+        looked.ended = look.ends && *seen == tried;
+        if looked.ended {
+            looked.level = alpha;
+        }
+    }
+    Ok(looked)
+}
+
+fn outcome_of(metric: &MetricVerdict) -> Outcome {
+    match metric.verdict.decision {
+        Decision::Pass | Decision::Same => Outcome::Pass,
+        Decision::Fail => Outcome::Fail,
+        Decision::Inconclusive(_) => Outcome::Inconclusive,
+    }
+}
+
+/// A metric that graded attempts have no number of: why, since its verdict only says that tasks lack it.
+fn untold(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Option<(Outcome, String)> {
+    let what = match metric.kind {
+        MetricKind::Tokens => "how many tokens a reply takes",
+        MetricKind::CostUsd => "what a reply costs",
+        _ => return None,
+    };
+    let tells = |outcomes: &Outcomes| {
+        let mut episodes = outcomes.values().flat_map(|task| &task.episodes).peekable();
+        episodes.peek().is_none()
+            || episodes.any(|episode| match metric.kind {
+                MetricKind::Tokens => episode.tokens.is_some(),
+                _ => episode.cost_usd.is_some(),
+            })
+    };
+    let sides = [("baseline", &comparison.baseline().outcomes), ("candidate", candidate)];
+    let (side, _) = sides.into_iter().find(|(_, outcomes)| !tells(outcomes))?;
+    Some((
+        Outcome::Inconclusive,
+        format!("{}: the policy of the {side} does not tell {what}.", metric.kind.name()),
+    ))
+}
+
+fn must(task: String, candidate: &Outcomes) -> MustPass {
+    let counts = candidate.get(&task).map(TaskOutcomes::counts).unwrap_or_default();
+    MustPass {
+        task,
+        passes: counts.passes,
+        attempts: counts.attempts,
+        faults: counts.faults,
+        ok: counts.attempts > 0 && counts.passes == counts.attempts,
+    }
+}
+
+fn complaint(must: &MustPass) -> Option<(Outcome, String)> {
+    let MustPass { task, passes, attempts, faults, ok } = must;
+    match (ok, attempts) {
+        (true, _) => None,
+        (false, 0) => Some((
+            Outcome::Inconclusive,
+            format!(
+                "The task {task} must pass, and none of its attempts was graded; {faults} ended in faults."
+            ),
+        )),
+        (false, _) => Some((
+            Outcome::Fail,
+            format!("The task {task} must pass each time, and did so in {passes} of {attempts} attempts."),
+        )),
+    }
+}
+
+/// Why a run is no whole one; `tried` of `planned` repeats.
+fn cut_short(
+    run: &Run,
+    budget: &BudgetUse,
+    ended_by_look: bool,
+    (tried, planned): (u32, u32),
+) -> Option<(Outcome, String)> {
+    let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
+    let open = run.state().map_or(run.plan().slots.len(), |state| state.open_slots().len());
+    let why = match end {
+        Some(RunEnd::Completed) => return None,
+        Some(RunEnd::Sated) if ended_by_look => return None,
+        Some(RunEnd::Sated) if budget.ended_the_run => {
+            format!("budget: the run was ended after {tried} of {planned} repeats, {}", spent(budget))
+        }
+        Some(RunEnd::Sated) => {
+            format!("the run was ended after {tried} of {planned} repeats, and no look of this gate says so")
+        }
+        Some(RunEnd::Interrupted) => {
+            format!("a person ended the run, and {open} of its attempts have no end")
+        }
+        Some(RunEnd::TooManyFaults) => "the run was given up after too many faults".to_owned(),
+        Some(RunEnd::HarnessFault) => "the run broke by a fault of the harness".to_owned(),
+        None => format!("the run was cut short, and {open} of its attempts have no end"),
+    };
+    Some((Outcome::Inconclusive, format!("inconclusive: {why}.")))
+}
+
+fn spent(budget: &BudgetUse) -> String {
+    let BudgetUse { attempts, most_attempts, minutes, most_minutes, cost_usd, most_cost_usd, .. } = budget;
+    let cost = cost_usd.unwrap_or(0.0);
+    let told = [
+        most_attempts.filter(|most| attempts >= most).map(|most| format!("{attempts} of {most} attempts")),
+        most_minutes.filter(|most| minutes >= most).map(|most| format!("{minutes:.1} of {most} minutes")),
+        most_cost_usd.filter(|most| cost >= *most).map(|most| format!("{cost:.2} of {most} US dollars")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    format!("which took {}", told.join(" and "))
+}
+
+fn budget_use(run: &Run, budget: CiBudget, ended_by_look: bool) -> BudgetUse {
+    let slots = run.state().map(JournalState::slots).unwrap_or_default();
+    let attempts = slots.iter().map(|slot| slot.next_number).fold(0, u32::saturating_add);
+    let costs = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
+    let costs: Vec<f64> = costs.flatten().filter_map(|usage| usage.cost_nano_usd).map(usd).collect();
+    let cost_usd = (!costs.is_empty()).then(|| costs.iter().sum::<f64>());
+    let minutes = run.state().map_or(0, JournalState::wall_ms) as f64 / 60_000.0;
+    let used_up = budget.attempts.is_some_and(|most| attempts >= most)
+        || budget.minutes.is_some_and(|most| minutes >= most)
+        || budget.cost_usd.is_some_and(|most| cost_usd.unwrap_or(0.0) >= most);
+    let sated = run.state().and_then(JournalState::finished).is_some_and(|end| end.end == RunEnd::Sated);
+    BudgetUse {
+        attempts,
+        most_attempts: budget.attempts,
+        minutes,
+        most_minutes: budget.minutes,
+        cost_usd,
+        most_cost_usd: budget.cost_usd,
+        ended_the_run: used_up && sated && !ended_by_look,
+    }
+}
+
+fn lost(baseline: &Outcomes, candidate: &Outcomes) -> Vec<String> {
+    let graded =
+        |side: &Outcomes, task: &String| side.get(task).is_some_and(|task| !task.episodes.is_empty());
+    let all: BTreeSet<&String> = baseline.keys().chain(candidate.keys()).collect();
+    all.into_iter().filter(|task| !graded(baseline, task) || !graded(candidate, task)).cloned().collect()
+}
+
+fn changes(comparison: &Comparison, candidate: &Outcomes) -> Result<Vec<TaskChange>, AssessError> {
+    let passes = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 };
+    let reports = tasks(&comparison.paired(&passes, candidate)?, TASK_LEVEL).unwrap_or_default();
+    let reports: BTreeMap<&str, &TaskReport> =
+        reports.iter().map(|report| (report.task.as_str(), report)).collect();
+    let before = &comparison.baseline().outcomes;
+    let nothing = TaskOutcomes::default();
+    let names: BTreeSet<&String> = before.keys().chain(candidate.keys()).collect();
+    let change = |task: &String| {
+        let (baseline, after) =
+            (before.get(task).unwrap_or(&nothing), candidate.get(task).unwrap_or(&nothing));
+        let known = if candidate.contains_key(task) { after } else { baseline };
+        let report = reports.get(task.as_str());
+        TaskChange {
+            task: task.clone(),
+            suite: known.suite.clone(),
+            family: known.family.clone(),
+            baseline: baseline.counts(),
+            candidate: after.counts(),
+            change: report.map_or(Change::Kept, |report| report.change),
+            flaky: report.is_some_and(|report| report.baseline.is_flaky() || report.candidate.is_flaky()),
+            sample: after.episodes.iter().find(|episode| !episode.passed).map(|episode| episode.slot),
+        }
+    };
+    Ok(names.into_iter().map(change).collect())
+}

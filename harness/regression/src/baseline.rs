@@ -1,0 +1,294 @@
+//! Baselines: what an agent did when a person last said that it is good enough, one file for each gate, in the repository.
+//!
+//! I1. Nothing here writes a baseline but [`Baseline::write`], and it replaces the file whole: the old content or the new, also after a
+//! loss of power. I2. A baseline is only ever compared under the conditions it was made under; what differs is told. I3. A file that was
+//! edited or cut is refused: it holds the hash of its outcomes and that of its conditions. I4. It has one line for each task, so that a
+//! change can be read in a review. I5. Nothing becomes a baseline that is not whole: no attempt missing, and one graded attempt at least.
+//!
+//! Errors: [`BaselineError`], [`Unacceptable`]. Blocking file access; nothing to cancel.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clawrl_core::{PolicySpec, RunId};
+use clawrl_record::{JournalState, Run, RunEnd};
+use serde::{Deserialize, Serialize};
+
+use crate::assessment::BaselineNote;
+use crate::conditions::Conditions;
+use crate::digest::sha256_hex;
+use crate::outcomes::{Outcomes, outcomes};
+
+/// Newest version of baseline files that this program reads, and the one that it writes.
+pub const BASELINE_FORMAT: u32 = 1;
+
+/// Folder of all baselines, inside the results folder.
+const FOLDER: &str = "baselines";
+
+/// What was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// [`BASELINE_FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// Name of the gate.
+    pub gate: String,
+    /// The run that was accepted.
+    pub run: RunId,
+    /// When, in milliseconds since 1970.
+    pub accepted_ms: u64,
+    /// Name and version of the program that ran it.
+    pub program: String,
+    /// Who acted. For people: it may differ from who is judged, that being the point.
+    pub policy: PolicySpec,
+    /// Hex SHA-256 of the conditions.
+    pub plan_sha256: String,
+    /// What has to be the same on both sides.
+    pub conditions: Conditions,
+    /// Hex SHA-256 of the outcomes.
+    pub outcomes_sha256: String,
+    /// What its attempts came to.
+    pub outcomes: Outcomes,
+}
+
+/// Why there is no baseline to compare with.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// None was accepted yet.
+    #[error("there is no baseline at {path}", path = path.display())]
+    Missing {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// No file that can be read or written.
+    #[error("cannot {what} {path}: {source}", path = path.display())]
+    Io {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not what was written.
+    #[error("the baseline {path} is damaged: {reason}", path = path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Of a later program.
+    #[error("the baseline {path} has format {format}, newer than {BASELINE_FORMAT}, which this program reads", path = path.display())]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        format: u64,
+    },
+    /// Of another gate.
+    #[error("the baseline {path} is that of the gate `{found}`, not of `{wanted}`", path = path.display())]
+    OtherGate {
+        /// Which file.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose it should be.
+        wanted: String,
+    },
+    /// Of other tasks, or the same under other conditions.
+    #[error("the baseline of `{gate}` is of another plan: {}", differences.join("; "))]
+    OtherPlan {
+        /// Whose.
+        gate: String,
+        /// In which way, one sentence each.
+        differences: Vec<String>,
+    },
+}
+
+/// Why a run cannot become a baseline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unacceptable {
+    /// A process writes it.
+    #[error("run {run} is still under way")]
+    UnderWay {
+        /// Which run.
+        run: RunId,
+    },
+    /// It was cut short.
+    #[error("run {run} was cut short: {missing} of its attempts have no end")]
+    CutShort {
+        /// Which run.
+        run: RunId,
+        /// How many.
+        missing: u32,
+    },
+    /// Nothing was tried, or all of it broke.
+    #[error("no attempt of run {run} was graded, and {faults} ended in faults")]
+    NothingGraded {
+        /// Which run.
+        run: RunId,
+        /// How many.
+        faults: u32,
+    },
+    /// One of its tasks is without a value.
+    #[error("all attempts of run {run} at task `{task}` ended in faults")]
+    LostTask {
+        /// Which run.
+        run: RunId,
+        /// Which task.
+        task: String,
+    },
+}
+
+impl Baseline {
+    /// Where the baseline of a gate is, below the results folder.
+    #[must_use]
+    pub fn path(results: &Path, gate: &str) -> PathBuf {
+        results.join(FOLDER).join(format!("{gate}.json"))
+    }
+
+    /// What a run did, as the baseline of a gate. `program` is name and version of what ran it.
+    ///
+    /// # Errors
+    /// [`Unacceptable`] (I5).
+    pub fn of(gate: &str, run: &Run, program: &str, accepted_ms: u64) -> Result<Self, Unacceptable> {
+        let name = || run.plan().run.clone();
+        if run.is_running() {
+            return Err(Unacceptable::UnderWay { run: name() });
+        }
+        let outcomes = outcomes(run, u32::MAX);
+        let sum = |of: fn(&crate::outcomes::TaskOutcomes) -> u32| {
+            outcomes.values().map(of).fold(0, u32::saturating_add)
+        };
+        let (missing, faults) = (sum(|task| task.missing), sum(|task| task.faults));
+        let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
+        if missing > 0 || !matches!(end, Some(RunEnd::Completed | RunEnd::Sated)) {
+            return Err(Unacceptable::CutShort { run: name(), missing });
+        }
+        if outcomes.values().all(|task| task.episodes.is_empty()) {
+            return Err(Unacceptable::NothingGraded { run: name(), faults });
+        }
+        if let Some((task, _)) = outcomes.iter().find(|(_, task)| task.episodes.is_empty()) {
+            return Err(Unacceptable::LostTask { run: name(), task: task.clone() });
+        }
+        let conditions = Conditions::of(run.plan());
+        Ok(Self {
+            format: BASELINE_FORMAT,
+            gate: gate.to_owned(),
+            run: name(),
+            accepted_ms,
+            program: program.to_owned(),
+            policy: run.plan().policy.clone(),
+            plan_sha256: conditions.sha256(),
+            conditions,
+            outcomes_sha256: outcomes_sha256(&outcomes),
+            outcomes,
+        })
+    }
+
+    /// Reads the baseline of a gate.
+    ///
+    /// # Errors
+    /// [`BaselineError`], but for [`BaselineError::OtherPlan`].
+    pub fn read(path: &Path, gate: &str) -> Result<Self, BaselineError> {
+        let bytes = fs::read(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => BaselineError::Missing { path: path.to_owned() },
+            _ => BaselineError::Io { what: "read", path: path.to_owned(), source },
+        })?;
+        let damaged = |reason: String| BaselineError::Damaged { path: path.to_owned(), reason };
+        #[derive(Deserialize)]
+        struct Peek {
+            format: u64,
+        }
+        // A newer file may have another shape; its format is then what is to be told.
+        let Peek { format } = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if format > u64::from(BASELINE_FORMAT) {
+            return Err(BaselineError::Newer { path: path.to_owned(), format });
+        }
+        let baseline: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if baseline.plan_sha256 != baseline.conditions.sha256() {
+            return Err(damaged("its conditions are not those it was written with".to_owned()));
+        }
+        if baseline.outcomes_sha256 != outcomes_sha256(&baseline.outcomes) {
+            return Err(damaged("its outcomes are not those it was written with".to_owned()));
+        }
+        if baseline.gate != gate {
+            let (found, wanted) = (baseline.gate, gate.to_owned());
+            return Err(BaselineError::OtherGate { path: path.to_owned(), found, wanted });
+        }
+        Ok(baseline)
+    }
+
+    /// That a plan is under the conditions of this baseline.
+    ///
+    /// # Errors
+    /// [`BaselineError::OtherPlan`] (I2).
+    pub fn refuse_other(&self, conditions: &Conditions) -> Result<(), BaselineError> {
+        let differences = self.conditions.differences(conditions);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(BaselineError::OtherPlan { gate: self.gate.clone(), differences })
+    }
+
+    /// Writes it, in place of the one that was there (I1).
+    ///
+    /// # Errors
+    /// [`BaselineError::Io`].
+    pub fn write(&self, path: &Path) -> Result<(), BaselineError> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(".new");
+        let temporary = path.with_file_name(name);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| File::create(&temporary))
+            .and_then(|mut file| {
+                file.write_all(self.text().as_bytes())?;
+                file.sync_all()?;
+                fs::rename(&temporary, path)
+            })
+            .and_then(|()| File::open(folder)?.sync_all());
+        written.map_err(|source| {
+            // Nothing refers to it; leaving it behind would only puzzle a reader.
+            let _ = fs::remove_file(&temporary);
+            BaselineError::Io { what: "write", path: path.to_owned(), source }
+        })
+    }
+
+    /// The file (I4).
+    fn text(&self) -> String {
+        let head = Self { outcomes: Outcomes::new(), ..self.clone() };
+        let mut text = serde_json::to_string_pretty(&head).unwrap_or_default();
+        let tasks: Vec<String> = self
+            .outcomes
+            .iter()
+            .map(|(task, outcomes)| format!("\n    {}: {}", json(task), json(outcomes)))
+            .collect();
+        let empty = "\"outcomes\": {}\n}";
+        text.truncate(text.len().saturating_sub(empty.len()));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\"outcomes\": {{{}\n  }}\n}}", tasks.join(","));
+        text
+    }
+
+    /// What an assessment says of it.
+    #[must_use]
+    pub fn note(&self) -> BaselineNote {
+        BaselineNote {
+            run: self.run.clone(),
+            accepted_ms: self.accepted_ms,
+            plan_sha256: self.plan_sha256.clone(),
+        }
+    }
+}
+
+fn outcomes_sha256(outcomes: &Outcomes) -> String {
+    sha256_hex(json(outcomes).as_bytes())
+}
+
+/// Keys are strings and numbers of records are finite, so that this is never the empty default.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,199 @@
+//! A candidate's outcomes against a baseline's: the verdict of each metric, and what a look ahead of the end says.
+//!
+//! I1. Bad input is never a pass: what lacks makes a metric inconclusive, and what is of another plan is refused. I2. All metrics share
+//! alpha by Holm; a pass is not adjusted, since all have to pass. I3. As [`crate::LookSchedule`]: looks and judgement agree, and the
+//! judgement at the end has the level that looks left.
+//!
+//! Errors: [`AssessError`]. Pure but for reading the record; nothing to cancel.
+
+use clawrl_config::{CiMetric, CiPlan, ConfigError};
+use clawrl_core::RunId;
+use clawrl_gates::{
+    Completeness, Decision, Gate, GateError, LookError, Paired, Refused, Says, Spread, judge_together,
+};
+use clawrl_record::Run;
+
+use crate::assessment::{LookTaken, MetricVerdict};
+use crate::baseline::{Baseline, BaselineError};
+use crate::looks::{LookSchedule, LookSettings};
+use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
+
+/// Why a run cannot be judged at all.
+#[derive(Debug, thiserror::Error)]
+pub enum AssessError {
+    /// No baseline, or none of this plan.
+    #[error(transparent)]
+    Baseline(#[from] BaselineError),
+    /// What the gate file says does not fit the run.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It is being written.
+    #[error("run {run} is still under way")]
+    UnderWay {
+        /// Which run.
+        run: RunId,
+    },
+    /// Nothing to compare.
+    #[error("{metric} cannot be compared: {source}")]
+    Refused {
+        /// Which metric.
+        metric: String,
+        /// Why.
+        source: Refused,
+    },
+    /// The gate is none.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Its looks are none.
+    #[error(transparent)]
+    Looks(#[from] LookError),
+}
+
+/// A gate and what it compares with.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    gate: CiPlan,
+    baseline: Baseline,
+}
+
+/// What a look says, and whether the run may end by it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// What is told of it.
+    pub taken: LookTaken,
+    /// Whether it ends the run.
+    pub ends: bool,
+}
+
+impl Comparison {
+    /// Of a gate with its baseline.
+    #[must_use]
+    pub fn new(gate: CiPlan, baseline: Baseline) -> Self {
+        Self { gate, baseline }
+    }
+
+    /// The gate.
+    #[must_use]
+    pub fn gate(&self) -> &CiPlan {
+        &self.gate
+    }
+
+    /// The baseline.
+    #[must_use]
+    pub fn baseline(&self) -> &Baseline {
+        &self.baseline
+    }
+
+    /// When it is looked at a run of so many repeats; `None` for the end alone.
+    ///
+    /// # Errors
+    /// [`AssessError::Looks`].
+    pub fn schedule(&self, repeats: u32) -> Result<Option<LookSchedule>, AssessError> {
+        let tasks = &self.baseline.outcomes;
+        let graded: usize = tasks.values().map(|task| task.episodes.len()).sum();
+        Ok(LookSchedule::new(LookSettings {
+            looks: self.gate.looks,
+            repeats,
+            baseline_repeats: graded as f64 / tasks.len().max(1) as f64,
+            alpha: self.gate.alpha,
+            power: self.gate.power,
+        })?)
+    }
+
+    /// Look `at` of a schedule, from 0, at a run that may be under way.
+    ///
+    /// # Errors
+    /// As [`crate::assess`].
+    pub fn look(&self, run: &Run, schedule: &LookSchedule, at: usize) -> Result<Look, AssessError> {
+        let seen = schedule.repeats().get(at).copied().unwrap_or_else(|| slots_of_a_task(run.plan()));
+        self.look_at(&outcomes(run, seen), seen, schedule, at)
+    }
+
+    fn look_at(
+        &self,
+        candidate: &Outcomes,
+        seen: u32,
+        schedule: &LookSchedule,
+        at: usize,
+    ) -> Result<Look, AssessError> {
+        let fraction = schedule.plan().boundaries.get(at).map_or(1.0, |boundary| boundary.fraction);
+        let taken = |z, said: &str| LookTaken { repeats: seen, fraction, z, said: said.to_owned() };
+        let Some(metric) = self.looked_at() else {
+            return Ok(Look { taken: taken(None, "no metric to look at"), ends: false });
+        };
+        let paired = self.paired(metric, candidate)?;
+        let whole = paired.shortfalls().is_empty();
+        let z = Spread::of(&paired, direction_of(metric.kind)).z(metric.tolerance).filter(|_| whole);
+        let says = schedule.plan().says(at, z.unwrap_or(f64::NAN));
+        if at + 1 >= schedule.repeats().len() {
+            return Ok(Look { taken: taken(z, "the end"), ends: false });
+        }
+        // I3: a look that the judgement does not bear out is no reason to end.
+        let verdicts = match says {
+            Says::GoOn => Vec::new(),
+            Says::StopForHarm | Says::StopForFutility => self.judge(candidate, self.gate.alpha)?,
+        };
+        let passes =
+            |verdict: &MetricVerdict| matches!(verdict.verdict.decision, Decision::Pass | Decision::Same);
+        let fails = |verdict: &MetricVerdict| {
+            verdict.name == metric.kind.name() && verdict.verdict.decision == Decision::Fail
+        };
+        let (said, ends) = match says {
+            Says::GoOn => ("goes on", false),
+            Says::StopForHarm if verdicts.iter().any(fails) => ("ends the run: it is worse", true),
+            Says::StopForHarm => {
+                ("goes on: it seems worse, which the test over tasks does not bear out yet", false)
+            }
+            Says::StopForFutility if verdicts.iter().all(passes) => {
+                ("ends the run: what matters is ruled out", true)
+            }
+            Says::StopForFutility => {
+                ("goes on: it seems no worse, which not every metric bears out yet", false)
+            }
+        };
+        Ok(Look { taken: taken(z, said), ends })
+    }
+
+    /// The verdict of every metric, where the one that is looked at has this level.
+    pub(crate) fn judge(&self, candidate: &Outcomes, level: f64) -> Result<Vec<MetricVerdict>, AssessError> {
+        let looked_at = self.looked_at().map(|metric| metric.kind);
+        let pair = |metric: &CiMetric| {
+            let gate = Gate {
+                metric: metric.kind.name(),
+                direction: direction_of(metric.kind),
+                tolerance: metric.tolerance,
+                matters: metric.matters,
+                alpha: if looked_at == Some(metric.kind) { level } else { self.gate.alpha },
+                deterministic: self.gate.deterministic,
+            };
+            Ok((gate, self.paired(metric, candidate)?))
+        };
+        let pairs: Vec<(Gate, Paired)> =
+            self.gate.metrics.iter().map(pair).collect::<Result<_, AssessError>>()?;
+        let borrowed: Vec<(Gate, &Paired)> =
+            pairs.iter().map(|(gate, paired)| (gate.clone(), paired)).collect();
+        let verdicts = judge_together(&borrowed, self.gate.seed)?;
+        let told = self.gate.metrics.iter().zip(verdicts).map(|(metric, verdict)| MetricVerdict {
+            name: metric.kind.name(),
+            unit: unit_of(metric.kind),
+            sentence: verdict.to_string(),
+            verdict,
+        });
+        Ok(told.collect())
+    }
+
+    /// The first of the metrics that passes or fails by attempt.
+    pub(crate) fn looked_at(&self) -> Option<&CiMetric> {
+        self.gate.metrics.iter().find(|metric| metric.kind.is_pass_fail())
+    }
+
+    pub(crate) fn paired(&self, metric: &CiMetric, candidate: &Outcomes) -> Result<Paired, AssessError> {
+        let rules = Completeness {
+            max_fault_share: self.gate.completeness.max_fault_share,
+            max_lost_share: self.gate.completeness.max_lost_share,
+        };
+        let (before, after) = (side(&self.baseline.outcomes, metric.kind), side(candidate, metric.kind));
+        let refused = |source| AssessError::Refused { metric: metric.kind.name(), source };
+        Paired::new(&before, &after, kind_of(metric.kind), rules).map_err(refused)
+    }
+}
