@@ -1,23 +1,13 @@
 //! The assessments as JSON, which programs read.
 
-use serde::Serialize;
+use crate::assessment::{Assessment, Outcome};
 
-use crate::assessment::{ASSESSMENT_FORMAT, Assessment, Outcome};
-
-#[derive(Serialize)]
-struct Document<'a> {
-    format: u32,
-    outcome: Outcome,
-    gates: &'a [Assessment],
-}
-
-/// Every gate, and the worst of their outcomes; nothing judged is nothing passed.
+/// A list of all, as `clawrl ci --json` prints it.
 ///
 /// # Errors
 /// None that an assessment can cause; serde's type is handed on.
 pub fn json(gates: &[Assessment]) -> Result<String, serde_json::Error> {
-    let document = Document { format: ASSESSMENT_FORMAT, outcome: worst(gates), gates };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    Ok(serde_json::to_string_pretty(gates)? + "\n")
 }
 
 /// The worst outcome; inconclusive without any.

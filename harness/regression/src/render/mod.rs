@@ -16,8 +16,12 @@ mod part;
 mod words;
 
 pub use annotations::annotations;
-pub use files::{OutputError, Outputs, append_summary, write_outputs};
+pub use files::{OutputError, Outputs, write_outputs};
 pub use html::page;
 pub use json::json;
 pub use junit::junit;
 pub use markdown::{MOST_BYTES, markdown};
+
+pub(crate) use html::{Frame, Scale, change};
+pub(crate) use part::rate;
+pub(crate) use words::{NONE, counted, counts, interval, signed, unsigned};

@@ -121,7 +121,7 @@ fn text(at: f64, y: f64, label: &str, class: &str) -> String {
 const CHANGE_WIDTH: f64 = 110.0;
 
 /// Shares of passes before and after, between none and all.
-pub(super) fn change(before: Option<f64>, after: Option<f64>) -> String {
+pub(crate) fn change(before: Option<f64>, after: Option<f64>) -> String {
     let x = |share: f64| 6.0 + (CHANGE_WIDTH - 12.0) * share.clamp(0.0, 1.0);
     let mut svg = format!(
         "<svg class=\"change\" viewBox=\"0 0 {CHANGE_WIDTH} 14\" aria-hidden=\"true\">\

@@ -20,6 +20,15 @@ pub(crate) struct Frame {
 impl Frame {
     /// The head, with a title that is text.
     pub(crate) fn new(title: &str) -> Self {
+        Self::of_class(title, "")
+    }
+
+    /// One with room for two columns of text.
+    pub(crate) fn broad(title: &str) -> Self {
+        Self::of_class(title, " class=\"broad\"")
+    }
+
+    fn of_class(title: &str, class: &str) -> Self {
         let style = format!("{PAGE_STYLE}\n{FIGURES_STYLE}\n{STYLE}");
         let hash = STANDARD.encode(Sha256::digest(style.as_bytes()));
         Self {
@@ -28,7 +37,7 @@ impl Frame {
                  <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{hash}'; \
                  base-uri 'none'; form-action 'none'\">\
                  <meta name=\"referrer\" content=\"no-referrer\"><meta name=\"viewport\" content=\"width=device-width\">\
-                 <title>{}</title>\n<style>{style}</style></head><body><main>\n",
+                 <title>{}</title>\n<style>{style}</style></head><body><main{class}>\n",
                 escape_html(title)
             ),
         }

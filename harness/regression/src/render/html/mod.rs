@@ -10,6 +10,6 @@ mod frame;
 mod page;
 mod tasks;
 
-pub(crate) use chart::{Bound, Scale};
-pub(crate) use frame::{Frame, word};
+pub(crate) use chart::{Scale, change};
+pub(crate) use frame::Frame;
 pub use page::page;
