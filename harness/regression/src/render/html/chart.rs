@@ -52,10 +52,13 @@ impl Scale<'_> {
         let span = if most - least > 0.0 { most - least } else { 1.0 };
         let inner = WIDTH - 2.0 * MARGIN;
         let x = |value: f64| MARGIN + inner * ((value - least) / span).clamp(0.0, 1.0);
+        // Without labels of bounds there is nothing above the axis.
+        let top = if self.bounds.is_empty() { 28.0 } else { 0.0 };
         let mut svg = format!(
-            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\
+            "<svg class=\"plot\" viewBox=\"0 {top} {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\
              <line class=\"axis\" x1=\"4\" x2=\"{:.1}\" y1=\"{MIDDLE}\" y2=\"{MIDDLE}\"/>\
              <line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"32\" y2=\"54\"/>",
+            HEIGHT - top,
             escape_html(self.name),
             WIDTH - 4.0,
             zero = x(0.0),
