@@ -39,13 +39,14 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     let metrics = comparison.judge(&candidate, looked.level)?;
     let must_pass: Vec<MustPass> = must_pass.into_iter().map(|task| must(task, &candidate)).collect();
     let budget = budget_use(run, gate.budget, looked.ended);
+    // What cut the run short comes first: what metrics lack mostly follows from it.
     let mut parts: Vec<(Outcome, String)> = Vec::new();
+    parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
+    parts.extend(must_pass.iter().filter_map(complaint));
     parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
     parts.extend(
         metrics.iter().zip(&gate.metrics).filter_map(|(_, metric)| untold(*metric, comparison, &candidate)),
     );
-    parts.extend(must_pass.iter().filter_map(complaint));
-    parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
     let outcome = parts.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Inconclusive);
     parts.sort_by_key(|(outcome, _)| std::cmp::Reverse(*outcome));
     let reasons = parts.into_iter().filter(|(outcome, _)| *outcome > Outcome::Pass).map(|(_, why)| why);

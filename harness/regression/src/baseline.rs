@@ -40,8 +40,8 @@ pub struct Baseline {
     pub accepted_ms: u64,
     /// Name and version of the program that ran it.
     pub program: String,
-    /// Who acted. For people: it may differ from who is judged, that being the point.
-    pub policy: PolicySpec,
+    /// Who acted, in a word. For people: it may differ from who is judged, that being the point.
+    pub policy: String,
     /// Hex SHA-256 of the conditions.
     pub plan_sha256: String,
     /// What has to be the same on both sides.
@@ -180,7 +180,7 @@ impl Baseline {
             run: name(),
             accepted_ms,
             program: program.to_owned(),
-            policy: run.plan().policy.clone(),
+            policy: policy_word(&run.plan().policy),
             plan_sha256: conditions.sha256(),
             conditions,
             outcomes_sha256: outcomes_sha256(&outcomes),
@@ -281,6 +281,20 @@ impl Baseline {
             accepted_ms: self.accepted_ms,
             plan_sha256: self.plan_sha256.clone(),
         }
+    }
+}
+
+/// A policy without what is of one machine: the file is for a repository.
+fn policy_word(policy: &PolicySpec) -> String {
+    match policy {
+        PolicySpec::Noop => "noop".to_owned(),
+        PolicySpec::Oracle => "oracle".to_owned(),
+        PolicySpec::Demonstrator { oracle_percent } => format!("demonstrator:{oracle_percent}"),
+        PolicySpec::Replay { run } => format!("replay:{run}"),
+        PolicySpec::Random { .. } => "random".to_owned(),
+        PolicySpec::Torch { .. } => "torch".to_owned(),
+        PolicySpec::Remote(remote) => format!("{}:{}", remote.dialect.name(), remote.model),
+        _ => "another".to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ fn codes_mean_what_the_table_says() {
     let table = place.clawrl(&["help", "exit-codes"]).ends(0).out;
     let codes: Vec<i32> =
         table.lines().skip(2).map(|line| line.split('|').nth(1).unwrap().trim().parse().unwrap()).collect();
-    assert_eq!(codes, (0..=9).collect::<Vec<i32>>());
+    assert_eq!(codes, (0..=11).collect::<Vec<i32>>());
     place.clawrl(&["--version"]).ends(0);
     place.clawrl(&[]).ends(2);
     place.clawrl(&["ls", "--results", "tasks/small/suite.yaml"]).ends(7);

@@ -10,6 +10,7 @@ mod customizing;
 mod driving;
 mod ending;
 mod explaining;
+mod gating;
 mod heavy;
 mod imaging;
 mod importing;

@@ -440,6 +440,27 @@ fn the_page_about_trainings_is_complete() {
     assert!(tasks.held_out().count() >= 512, "it asks for what there is");
 }
 
+/// The page about gates names every key, and its example is a good one.
+#[test]
+fn the_page_about_gates_is_complete() {
+    let page = std::fs::read_to_string("../docs/ci.md").expect("the page");
+    let schema = ci_schema();
+    let definitions = schema["$defs"].as_object().expect("definitions").values();
+    for definition in definitions.chain([&schema]) {
+        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+            assert!(page.contains(&format!("`{key}`")), "{key} is not on the page");
+        }
+    }
+    let (_, example) = page.split_once("```yaml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let tasks = std::fs::canonicalize("../../tasks").expect("the suites");
+    let example = example.replace("../../tasks", tasks.to_str().expect("a UTF-8 path"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gate.yaml");
+    std::fs::write(&path, example).expect("a file");
+    assert_eq!(load_ci(&path).expect("a good example").metrics.len(), 2);
+}
+
 /// The page about suites names every key of tool-call environments, of checks and of scripts.
 #[test]
 fn the_page_about_suites_is_complete() {

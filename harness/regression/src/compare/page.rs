@@ -5,7 +5,7 @@
 
 use clawrl_core::{AttemptId, RunId};
 use clawrl_gates::Direction;
-use clawrl_record::{Run, escape_html};
+use clawrl_record::Run;
 
 use super::compared::story;
 use super::difference::Place;
@@ -13,7 +13,7 @@ use super::error::CompareError;
 use super::model::{Flip, MetricComparison, RunComparison, SuiteComparison, TaskComparison, Turned};
 use super::story::{Story, TurnTexts};
 use super::text::{change_word, word};
-use crate::render::{Frame, NONE, Scale, change, counted, counts, interval, rate, signed, unsigned};
+use crate::render::{Frame, NONE, Scale, change, counted, counts, interval, rate, signed, text, unsigned};
 
 /// Rows of a table that the page shows; the rest is in the JSON.
 const MOST_ROWS: usize = 500;
@@ -32,21 +32,20 @@ pub fn comparison_page(
     candidate: &Run,
     trajectory_bytes: u64,
 ) -> Result<String, CompareError> {
-    let (before, after) =
-        (escape_html(comparison.baseline.run.as_str()), escape_html(comparison.candidate.run.as_str()));
+    let (before, after) = (text(comparison.baseline.run.as_str()), text(comparison.candidate.run.as_str()));
     let mut page =
         Frame::broad(&format!("{} and {} - ClawRL", comparison.baseline.run, comparison.candidate.run));
     page.add(format_args!("<h1>{before} and {after}</h1>\n"));
     for (side, run) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)] {
         page.add(format_args!(
             "<p class=\"sub\">{side} <b>{}</b>: policy {}, {}</p>\n",
-            escape_html(run.run.as_str()),
-            escape_html(&run.policy),
-            escape_html(&run.state)
+            text(run.run.as_str()),
+            text(&run.policy),
+            text(&run.state)
         ));
     }
     for note in &comparison.notes {
-        page.add(format_args!("<p class=\"warning\">{}</p>\n", escape_html(note)));
+        page.add(format_args!("<p class=\"warning\">{}</p>\n", text(note)));
     }
     figures(&mut page, comparison);
     comparison.suites.iter().for_each(|suite| of_suite(&mut page, suite));
@@ -75,7 +74,7 @@ fn figures(page: &mut Frame, comparison: &RunComparison) {
 
 fn of_suite(page: &mut Frame, suite: &SuiteComparison) {
     let name = suite.suite.as_deref().unwrap_or("All suites");
-    page.add(format_args!("<h2>{}: {}</h2>\n", escape_html(name), counted(suite.tasks as u64, "task")));
+    page.add(format_args!("<h2>{}: {}</h2>\n", text(name), counted(suite.tasks as u64, "task")));
     page.push("<div class=\"metrics\">\n");
     suite.metrics.iter().for_each(|metric| plot(page, metric));
     page.push(
@@ -86,7 +85,7 @@ fn of_suite(page: &mut Frame, suite: &SuiteComparison) {
         let unit = metric.unit;
         page.add(format_args!(
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
-            escape_html(&metric.metric),
+            text(&metric.metric),
             metric.tasks,
             unsigned(unit, metric.baseline),
             unsigned(unit, metric.candidate),
@@ -122,7 +121,7 @@ fn plot(page: &mut Frame, metric: &MetricComparison) {
     };
     page.add(format_args!(
         "<div><h3>{} {}</h3>{}</div>\n",
-        escape_html(&metric.metric),
+        text(&metric.metric),
         coloured(metric),
         scale.draw()
     ));
@@ -148,7 +147,7 @@ fn flips(
         page.add(format_args!(
             "<details class=\"flip\"{}><summary>{} <span class=\"{class}\">{word}</span></summary>\n<p>{}{}; {}.</p>\n",
             if at < OPEN_FLIPS { " open" } else { "" },
-            escape_html(&flip.task),
+            text(&flip.task),
             task.map_or_else(String::new, |task| format!(
                 "Passed {} before, and {} now",
                 counts(&task.baseline),
@@ -168,9 +167,9 @@ fn flips(
                 page.add(format_args!(
                     "<p class=\"warning\">To keep the page small, its attempts are left out: <code>clawrl show {} --attempt \
                      {}</code>, <code>clawrl show {} --attempt {}</code>; <code>--page-mib</code> makes room.</p>\n",
-                    escape_html(comparison.baseline.run.as_str()),
+                    text(comparison.baseline.run.as_str()),
                     flip.baseline,
-                    escape_html(comparison.candidate.run.as_str()),
+                    text(comparison.candidate.run.as_str()),
                     flip.candidate
                 ));
             }
@@ -230,20 +229,20 @@ fn both(
 }
 
 fn head(run: &RunId, attempt: AttemptId, story: &Story) -> String {
-    let unmet: String = story.unmet.iter().map(|check| format!("<br>{}", escape_html(check))).collect();
+    let unmet: String = story.unmet.iter().map(|check| format!("<br>{}", text(check))).collect();
     format!(
         "<div><h4>{} {attempt}</h4><p class=\"key\">{}, {}{unmet}</p></div>",
-        escape_html(run.as_str()),
-        escape_html(&story.end),
+        text(run.as_str()),
+        text(&story.end),
         counted(story.turns.len() as u64, "turn"),
     )
 }
 
-fn pre(text: &str, class: &str) -> String {
-    let cut: String = text.chars().take(MOST_TEXT).collect();
-    let left = text.len() - cut.len();
+fn pre(whole: &str, class: &str) -> String {
+    let cut: String = whole.chars().take(MOST_TEXT).collect();
+    let left = whole.len() - cut.len();
     let more = if left > 0 { format!("\n… {}", counted(left as u64, "more byte")) } else { String::new() };
-    format!("<pre class=\"{class}\">{}{more}</pre>", escape_html(&cut))
+    format!("<pre class=\"{class}\">{}{more}</pre>", text(&cut))
 }
 
 fn tasks(page: &mut Frame, comparison: &RunComparison) {
@@ -256,12 +255,12 @@ fn tasks(page: &mut Frame, comparison: &RunComparison) {
     for task in comparison.tasks.iter().take(MOST_ROWS) {
         page.add(format_args!(
             "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
-            escape_html(&task.family),
+            text(&task.family),
             counts(&task.baseline),
             counts(&task.candidate),
             change(rate(&task.baseline), rate(&task.candidate)),
             remarks(task),
-            name = escape_html(&task.task),
+            name = text(&task.task),
         ));
     }
     page.push("</tbody></table></div>\n");

@@ -22,6 +22,6 @@ pub use json::json;
 pub use junit::junit;
 pub use markdown::{MOST_BYTES, markdown};
 
-pub(crate) use html::{Frame, Scale, change};
+pub(crate) use html::{Frame, Scale, change, text};
 pub(crate) use part::rate;
 pub(crate) use words::{NONE, counted, counts, interval, signed, unsigned};

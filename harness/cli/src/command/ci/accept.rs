@@ -11,6 +11,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
+use crate::wiring::policy_of;
 
 /// Does it.
 pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failure> {
@@ -25,8 +26,10 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
             let plan = arguments.candidate.run_plan(&gate, repeats, &store, log)?;
             gate.must_pass(&plan)?;
             // A baseline is whole: neither looks nor a budget end its run.
+            let policy = policy_of(&plan, &store)?;
             let trial = Trial {
                 plan,
+                policy,
                 looks: None,
                 budget: CiBudget::default(),
                 results: &arguments.results,

@@ -101,14 +101,9 @@ impl Batches {
     fn note_lease(&self) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.leased = progress.leased.saturating_add(1);
-        if self.budget.attempts.is_some_and(|most| progress.leased >= most) && !self.is_whole(&progress) {
+        if self.budget.attempts.is_some_and(|most| progress.leased >= most) {
             self.close();
         }
-    }
-
-    /// Whether every slot of the run was tried by as many attempts: then the budget takes nothing away.
-    fn is_whole(&self, progress: &Progress) -> bool {
-        progress.leased as usize >= self.order.len()
     }
 
     fn note(&self, closes_slot: bool, nano_usd: u64) -> Step {
@@ -227,4 +222,75 @@ fn nano_usd(record: &AttemptRecord) -> u64 {
         .flatten()
         .filter_map(|usage| usage.cost_nano_usd)
         .fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{AttemptId, Boundary, Epoch, Fault, Outcome, PhaseTimes, SlotId, Trajectory};
+    use clawrl_testkit::PlanShape;
+
+    use super::*;
+    use crate::wiring::MemorySink;
+
+    fn lease(slot: u32, number: u32) -> LeaseRecord {
+        LeaseRecord { attempt: AttemptId { slot: SlotId(slot), number }, epoch: Epoch(1) }
+    }
+
+    fn record(slot: u32, closes_slot: bool) -> AttemptRecord {
+        AttemptRecord {
+            attempt: lease(slot, 0).attempt,
+            epoch: Epoch(1),
+            closes_slot,
+            outcome: Outcome::Faulted(Fault::permanent(Boundary::Env, "lost", "it is gone")),
+            times: PhaseTimes::default(),
+            trajectory: Trajectory::default(),
+        }
+    }
+
+    /// Two tasks of three repeats.
+    fn batches(budget: CiBudget) -> (Batches, watch::Receiver<Demand>) {
+        let plan = PlanShape { group_size: 3, ..PlanShape::flat(2, 2) }.build();
+        Batches::new(&plan, Arc::new(MemorySink::default()), None, budget, None)
+    }
+
+    fn released(demand: &watch::Receiver<Demand>) -> (Vec<u32>, bool) {
+        let demand = demand.borrow();
+        match &demand.groups {
+            Wanted::These(positions) => (positions.to_vec(), demand.closed),
+            other @ Wanted::First(_) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn repeats_are_released_one_after_the_other() {
+        let (_batches, demand) = batches(CiBudget::default());
+        assert_eq!(released(&demand), (vec![0, 3, 1, 4, 2, 5], false));
+    }
+
+    /// I3.
+    #[tokio::test]
+    async fn a_budget_releases_no_more_than_it_has() {
+        let budget = CiBudget { attempts: Some(3), ..CiBudget::default() };
+        let (batches, demand) = batches(budget);
+        assert_eq!(released(&demand), (vec![0, 3, 1], false));
+        // The retry of a fault takes one of them.
+        for (slot, number) in [(0, 0), (0, 1)] {
+            batches.leased(lease(slot, number)).await.unwrap();
+            batches.resolved(record(slot, number > 0)).await.unwrap();
+        }
+        assert!(!released(&demand).1);
+        batches.leased(lease(3, 0)).await.unwrap();
+        assert!(released(&demand).1, "the third attempt is the last");
+    }
+
+    /// I2: what is released at the end of a run needs no more.
+    #[tokio::test]
+    async fn a_run_that_is_filled_stays_open() {
+        let (batches, demand) = batches(CiBudget::default());
+        for slot in 0..6 {
+            batches.leased(lease(slot, 0)).await.unwrap();
+            batches.resolved(record(slot, true)).await.unwrap();
+        }
+        assert!(!released(&demand).1);
+    }
 }

@@ -3,9 +3,10 @@
 //! I1. Everything that can be refused is, for all gates, before anything runs. I2. The worst gate decides the exit code.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
-use clawrl_core::RunPlan;
+use clawrl_core::{Policy, RunPlan};
 use clawrl_record::{Run, RunStore};
 use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
@@ -20,13 +21,14 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
+use crate::wiring::policy_of;
 
 /// What a gate is judged by.
 enum Candidate {
     /// A run that is there.
-    Recorded(Run),
-    /// One that is to be.
-    Planned(RunPlan),
+    Recorded(Box<Run>),
+    /// One that is to be, and who acts in it.
+    Planned(Box<RunPlan>, Arc<dyn Policy>),
 }
 
 /// Does it.
@@ -39,8 +41,8 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
     let (mut assessments, mut told) = (Vec::new(), String::new());
     for (comparison, candidate) in wanted {
         let run = match candidate {
-            Candidate::Recorded(run) => run,
-            Candidate::Planned(plan) => try_out(plan, &comparison, arguments, log)?,
+            Candidate::Recorded(run) => *run,
+            Candidate::Planned(plan, policy) => try_out(*plan, policy, &comparison, arguments, log)?,
         };
         let assessment =
             assess(&comparison, &run).map_err(|error| refused(error, &comparison, &arguments.results))?;
@@ -97,15 +99,18 @@ fn prepare(
     let baseline =
         Baseline::read(&path, &gate.gate).map_err(|error| unusable(error, &gate, &arguments.results))?;
     let candidate = match &arguments.run {
-        Some(run) => Candidate::Recorded(store.run(run)?),
+        Some(run) => Candidate::Recorded(Box::new(store.run(run)?)),
         None => {
             let repeats = repeats_of(&gate, Some(&baseline)).map_err(|error| unplannable(&gate, &error))?;
-            Candidate::Planned(arguments.candidate.run_plan(&gate, repeats, store, log)?)
+            let plan = arguments.candidate.run_plan(&gate, repeats, store, log)?;
+            // Asked for all gates before one of them runs: for a policy on libtorch another program begins anew.
+            let policy = policy_of(&plan, store)?;
+            Candidate::Planned(Box::new(plan), policy)
         }
     };
     let plan = match &candidate {
         Candidate::Recorded(run) => run.plan(),
-        Candidate::Planned(plan) => plan,
+        Candidate::Planned(plan, _) => plan,
     };
     let conditions = Conditions::of(plan);
     baseline.refuse_other(&conditions).map_err(|error| unusable(error, &gate, &arguments.results))?;
@@ -115,6 +120,7 @@ fn prepare(
 
 fn try_out(
     plan: RunPlan,
+    policy: Arc<dyn Policy>,
     comparison: &Comparison,
     arguments: &GateArguments,
     log: &Log,
@@ -124,6 +130,7 @@ fn try_out(
         comparison.schedule(repeats).map_err(|error| refused(error, comparison, &arguments.results))?;
     let trial = Trial {
         plan,
+        policy,
         looks: schedule.map(|schedule| (comparison.clone(), schedule)),
         budget: comparison.gate().budget,
         results: &arguments.results,

@@ -108,6 +108,7 @@ fn by_baseline(planned: &mut Planned, gate: CiPlan, baseline: Baseline) {
         planned
             .notes
             .push("the policy is deterministic: where all tasks come out as before, it passes".to_owned());
+        return;
     }
     match repeats_needed(&gate, &baseline) {
         Ok(needed) => planned.needed = needed,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_config::CiBudget;
-use clawrl_core::{EpisodeSink, Epoch, RunPlan};
+use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan};
 use clawrl_record::{LockFile, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_scheduler::RunEnd;
@@ -22,7 +22,7 @@ use crate::log::Log;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::ResultsArguments;
-use crate::wiring::{Ended, Machine, Work, execute, policy_of};
+use crate::wiring::{Ended, Machine, Work, execute};
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -30,6 +30,8 @@ const CAST_BYTES: usize = 256 << 10;
 /// What is tried.
 pub(super) struct Trial<'a> {
     pub(super) plan: RunPlan,
+    /// Who acts.
+    pub(super) policy: Arc<dyn Policy>,
     /// What it is looked at by ahead of its end, if it is.
     pub(super) looks: Option<(Comparison, LookSchedule)>,
     pub(super) budget: CiBudget,
@@ -44,9 +46,7 @@ impl Trial<'_> {
     /// It could not start, broke, or a person ended it; then it can be resumed.
     pub(super) fn run(self, log: &Log) -> Result<Run, Failure> {
         open_files::raise_limit();
-        let Self { plan, looks, budget, results, quiet } = self;
-        let store = results.store()?;
-        let policy = policy_of(&plan, &store)?;
+        let Self { plan, policy, looks, budget, results, quiet } = self;
         let machine = Machine::prepare(&[&plan], log)?;
         let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
         let redactor = redaction::redactor(&[], &plan)?;

@@ -12,12 +12,12 @@ const LISTED: usize = 20;
 /// The verdict, what it rests on, and which tasks changed. `dir` is the folder of the run.
 pub(super) fn tell(assessment: &Assessment, dir: &Path) -> String {
     let mut text = format!("gate {}: {}\n", assessment.gate, assessment.outcome.name());
-    for metric in &assessment.metrics {
-        text += &format!("  {}\n", metric.sentence);
-    }
     let told = |reason: &&String| assessment.metrics.iter().all(|metric| metric.sentence != **reason);
     for reason in assessment.reasons.iter().filter(told) {
         text += &format!("  {reason}\n");
+    }
+    for metric in &assessment.metrics {
+        text += &format!("  {}\n", metric.sentence);
     }
     for look in &assessment.looks {
         let z = look.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
@@ -50,24 +50,25 @@ fn listed(what: &str, assessment: &Assessment, belongs: impl Fn(&TaskChange) -> 
             Change::Kept if task.flaky => "flaky",
             Change::Kept => "",
         };
-        let sample = task.sample.filter(|_| worse(task) > 0.0);
-        let show = sample.map_or_else(String::new, |slot| format!("clawrl show {} {slot}", assessment.run));
         [
-            format!("  {}", task.task),
+            format!("    {}", task.task),
             share(task.baseline),
             "->".to_owned(),
             share(task.candidate),
             change.to_owned(),
-            show,
         ]
     };
-    let rows: Vec<[String; 6]> = tasks.iter().take(LISTED).map(row).collect();
+    let rows: Vec<[String; 5]> = tasks.iter().take(LISTED).map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
     let more = tasks.len().saturating_sub(LISTED);
     let more = if more > 0 { format!("    and {more} more\n") } else { String::new() };
-    format!("  {what}:\n{}{more}", aligned(&rows))
+    let sample = tasks.iter().filter(|task| worse(task) > 0.0).find_map(|task| task.sample);
+    let show = sample.map_or_else(String::new, |slot| {
+        format!("    look at the first: clawrl show {} --slot {slot}\n", assessment.run)
+    });
+    format!("  {what}:\n{}{more}{show}", aligned(&rows))
 }
 
 fn first(names: &[String]) -> String {

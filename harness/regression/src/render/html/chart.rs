@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use clawrl_record::escape_html;
+use super::frame::text;
 
 /// Width of a plot, in its own units, which are about pixels.
 const WIDTH: f64 = 380.0;
@@ -59,7 +59,7 @@ impl Scale<'_> {
              <line class=\"axis\" x1=\"4\" x2=\"{:.1}\" y1=\"{MIDDLE}\" y2=\"{MIDDLE}\"/>\
              <line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"32\" y2=\"54\"/>",
             HEIGHT - top,
-            escape_html(self.name),
+            text(self.name),
             WIDTH - 4.0,
             zero = x(0.0),
         );
@@ -76,15 +76,15 @@ impl Scale<'_> {
                 "<line class=\"{class}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"54\"/>",
                 row + 3.0,
             );
-            labels += &text(at, row, label, class);
+            labels += &placed(at, row, label, class);
         }
         if self.value.is_finite() {
             self.reach(&mut svg, &x);
             let at = x(self.value);
             let _ = write!(svg, "<circle cx=\"{at:.1}\" cy=\"{MIDDLE}\" r=\"4.5\"/>");
-            labels += &text(at, 64.0, &(self.label)(self.value), "");
+            labels += &placed(at, 64.0, &(self.label)(self.value), "");
         }
-        let [left, right] = self.ends.map(escape_html);
+        let [left, right] = self.ends.map(text);
         let _ = write!(
             svg,
             "{labels}<text x=\"4\" y=\"78\" opacity=\".7\">{left}</text>\
@@ -112,12 +112,12 @@ impl Scale<'_> {
 }
 
 /// Text around a place, as far in as it has to be.
-fn text(at: f64, y: f64, label: &str, class: &str) -> String {
+fn placed(at: f64, y: f64, label: &str, class: &str) -> String {
     let half = (LETTER * label.chars().count() as f64 / 2.0).min(WIDTH / 2.0);
     format!(
         "<text class=\"{class}\" x=\"{:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
         at.clamp(half, WIDTH - half),
-        escape_html(label)
+        text(label)
     )
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use clawrl_core::printable;
 use clawrl_record::{PAGE_STYLE, escape_html};
 use clawrl_report::FIGURES_STYLE;
 use sha2::{Digest, Sha256};
@@ -38,7 +39,7 @@ impl Frame {
                  base-uri 'none'; form-action 'none'\">\
                  <meta name=\"referrer\" content=\"no-referrer\"><meta name=\"viewport\" content=\"width=device-width\">\
                  <title>{}</title>\n<style>{style}</style></head><body><main{class}>\n",
-                escape_html(title)
+                text(title)
             ),
         }
     }
@@ -59,6 +60,11 @@ impl Frame {
         self.page.push_str("</main></body></html>\n");
         self.page
     }
+}
+
+/// Text of others between tags and in attributes: neither markup, nor anything that turns or hides what stands beside it.
+pub(crate) fn text(text: &str) -> String {
+    escape_html(&printable(text))
 }
 
 /// An outcome as a coloured word.

@@ -11,5 +11,5 @@ mod page;
 mod tasks;
 
 pub(crate) use chart::{Scale, change};
-pub(crate) use frame::Frame;
+pub(crate) use frame::{Frame, text};
 pub use page::page;

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use clawrl_record::escape_html;
-
 use super::chart::{Bound, Scale};
-use super::frame::{Frame, word};
+use super::frame::{Frame, text, word};
 use super::tasks;
 use crate::assessment::{Assessment, MetricVerdict};
 use crate::render::json::worst;
@@ -34,14 +32,14 @@ pub fn page(gates: &[Assessment]) -> String {
 fn contents(page: &mut Frame, gates: &[Assessment]) {
     page.push("<table><thead><tr><th>gate<th>outcome</tr></thead><tbody>\n");
     for (at, gate) in gates.iter().enumerate() {
-        let name = escape_html(&gate.gate);
+        let name = text(&gate.gate);
         page.add(format_args!("<tr><td><a href=\"#g{at}\">{name}</a><td>{}</tr>\n", word(gate.outcome)));
     }
     page.push("</tbody></table>\n");
 }
 
 fn of_gate(page: &mut Frame, at: usize, gate: &Assessment) {
-    page.add(format_args!("<h2 id=\"g{at}\">{}: {}</h2>\n", escape_html(&gate.gate), word(gate.outcome)));
+    page.add(format_args!("<h2 id=\"g{at}\">{}: {}</h2>\n", text(&gate.gate), word(gate.outcome)));
     verdict(page, gate);
     figures(page, gate);
     page.push("<div class=\"metrics\">\n");
@@ -61,7 +59,7 @@ fn verdict(page: &mut Frame, gate: &Assessment) {
     } else {
         page.push("<ul>");
         for reason in &gate.reasons {
-            page.add(format_args!("<li>{}</li>", escape_html(reason)));
+            page.add(format_args!("<li>{}</li>", text(reason)));
         }
         page.push("</ul>");
     }
@@ -115,10 +113,10 @@ fn plot(page: &mut Frame, metric: &MetricVerdict) {
     };
     page.add(format_args!(
         "<div><h3>{}: {}</h3>{}<p>{}</p></div>\n",
-        escape_html(&metric.name),
+        text(&metric.name),
         word(outcome_of(&metric.verdict)),
         scale.draw(),
-        escape_html(&metric.sentence),
+        text(&metric.sentence),
     ));
 }
 
@@ -132,7 +130,7 @@ fn numbers(page: &mut Frame, gate: &Assessment) {
         let row = MetricRow::of(metric);
         page.add(format_args!(
             "<tr><td>{}<td class=\"left\">{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
-            escape_html(&metric.name),
+            text(&metric.name),
             word(outcome_of(&metric.verdict)),
             row.baseline,
             row.candidate,
@@ -169,7 +167,7 @@ fn must_pass(page: &mut Frame, gate: &Assessment) {
         };
         page.add(format_args!(
             "<tr><td>{}<td>{}<td>{}</tr>\n",
-            escape_html(&task.task),
+            text(&task.task),
             counts(&seen),
             word(part.outcome)
         ));
@@ -191,7 +189,7 @@ fn looks(page: &mut Frame, gate: &Assessment) {
             look.repeats,
             100.0 * look.fraction,
             look.z.map_or_else(|| "n/a".to_owned(), |z| format!("{z:.2}")),
-            escape_html(&look.said)
+            text(&look.said)
         ));
     }
     page.push("</tbody></table></div>\n");
@@ -219,8 +217,8 @@ fn facts(page: &mut Frame, gate: &Assessment) {
         rows.push(("without a graded attempt on one side".to_owned(), names));
     }
     page.push("<h3>Facts</h3>\n<table class=\"facts\"><tbody>\n");
-    for (label, text) in rows {
-        page.add(format_args!("<tr><th>{}<td>{}</tr>\n", escape_html(&label), escape_html(&text)));
+    for (label, value) in rows {
+        page.add(format_args!("<tr><th>{}<td>{}</tr>\n", text(&label), text(&value)));
     }
     page.push("</tbody></table>\n");
 }

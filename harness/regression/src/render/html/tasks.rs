@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use clawrl_gates::Change;
-use clawrl_record::escape_html;
 
 use super::chart;
-use super::frame::Frame;
+use super::frame::{Frame, text};
 use crate::assessment::{Assessment, TaskChange};
 use crate::render::part::{fallen, rate};
 use crate::render::words::{counted, counts};
@@ -43,16 +42,16 @@ fn rows(page: &mut Frame, gate: &Assessment, tasks: &[&TaskChange]) {
     );
     for task in tasks.iter().take(MOST_ROWS) {
         let look = task.sample.map_or_else(String::new, |slot| {
-            format!("<code>clawrl show {} --slot {slot}</code>", escape_html(gate.run.as_str()))
+            format!("<code>clawrl show {} --slot {slot}</code>", text(gate.run.as_str()))
         });
         page.add(format_args!(
             "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{look}</tr>\n",
-            escape_html(&task.family),
+            text(&task.family),
             counts(&task.baseline),
             counts(&task.candidate),
             chart::change(rate(&task.baseline), rate(&task.candidate)),
             words(task),
-            name = escape_html(&task.task),
+            name = text(&task.task),
         ));
     }
     page.push("</tbody></table></div>\n");
@@ -104,8 +103,8 @@ fn by_suite(page: &mut Frame, gate: &Assessment) {
     for ((suite, family), Sums { tasks, fell, rose, flaky }) in sums.into_iter().take(MOST_ROWS) {
         page.add(format_args!(
             "<tr><td>{} / {}<td>{tasks}<td>{fell}<td>{rose}<td>{flaky}</tr>\n",
-            escape_html(suite),
-            escape_html(family)
+            text(suite),
+            text(family)
         ));
     }
     page.push("</tbody></table></div>\n");

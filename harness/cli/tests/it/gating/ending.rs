@@ -1,0 +1,73 @@
+//! Runs that end ahead of their end.
+
+use rustix::process::Signal;
+
+use super::ground::Ground;
+
+const LOOKS: &str = "repeats: 6\nlooks: 3\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n";
+
+#[test]
+fn a_look_ends_a_run_and_its_record_says_so() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("looks", "demonstrator:95", LOOKS);
+    ground.accept("looks");
+    let found = ground.assessment("looks", &["--policy", "noop"], 10);
+    let looks = found["looks"].as_array().unwrap();
+    assert_eq!(looks.len(), 1, "{found:#}");
+    assert_eq!((&looks[0]["repeats"], &looks[0]["said"]), (&2.into(), &"ends the run: it is worse".into()));
+    // Two repeats of twelve tasks, and no retries.
+    assert_eq!(found["budget"]["attempts"], 24);
+    let run = found["run"].as_str().unwrap();
+    assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::Sated));
+    let again = ground.assessment("looks", &["--run", run], 10);
+    assert_eq!(again, found, "the same record, the same assessment");
+    let page = ground.place.run(run).dir().join("gate/assessment.json");
+    assert!(page.is_file(), "{}", page.display());
+}
+
+#[test]
+fn a_run_that_is_no_worse_ends_early_too() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("looks", "demonstrator:80", LOOKS);
+    ground.accept("looks");
+    let found = ground.assessment("looks", &["--policy", "oracle"], 0);
+    let last = found["looks"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["said"], "ends the run: what matters is ruled out", "{found:#}");
+    assert!(found["budget"]["attempts"].as_u64().unwrap() < 72, "{found:#}");
+}
+
+#[test]
+fn a_budget_ends_a_run_without_a_verdict() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("budget", "oracle", "repeats: 4\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.accept("budget");
+    let cheap = "repeats: 4\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\nbudget: { attempts: 30 }\n";
+    ground.gate("budget", "oracle", cheap);
+    let said = ground.judge("budget", &[]).ends(11);
+    let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended after 3 of 4 repeats, which took 30 of 30 attempts.\n";
+    assert!(said.out.starts_with(expected), "{}", said.out);
+    // A budget that is not used up changes nothing.
+    ground.gate("budget", "oracle", &cheap.replace("30", "48"));
+    ground.judge("budget", &[]).ends(0);
+    ground.gate("budget", "oracle", &cheap.replace("attempts: 30", "minutes: 0.000001"));
+    let said = ground.judge("budget", &["--concurrency", "1"]).ends(11);
+    assert!(said.out.contains("inconclusive: budget: ") && said.out.contains("minutes"), "{}", said.out);
+}
+
+#[test]
+fn a_person_who_ends_a_run_gets_no_verdict_and_goes_on() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("long", "oracle", "repeats: 8\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.accept("long");
+    let mut live = ground.place.start(&["ci", "gates/long.yaml", "--concurrency", "1"]);
+    live.hears("/96 closed");
+    live.signal(Signal::INT);
+    let said = live.ended().ends(5);
+    assert!(said.err.contains("nothing is judged") && said.out.is_empty(), "{}", said.err);
+    let (_, run) = said.err.split_once("clawrl run --resume ").unwrap();
+    let run = run.split(['`', ' ']).next().unwrap();
+    let early = ground.judge("long", &["--run", run]).ends(11);
+    assert!(early.out.contains("a person ended the run"), "{}", early.out);
+    ground.place.clawrl(&["run", "--resume", run, "--quiet"]).ends(0);
+    ground.judge("long", &["--run", run]).ends(0);
+}

@@ -1,0 +1,53 @@
+//! A folder with the suite `small` and gates over it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::{Place, Said};
+
+/// Of a policy that does the same each time.
+pub(super) const STEADY: &str = "deterministic: true\nmetrics: [{ metric: pass_rate, matters: 0.1 }]\n";
+
+pub(super) struct Ground {
+    pub(super) place: Place,
+}
+
+impl Ground {
+    /// With the gate `steady`, and a baseline of this policy.
+    pub(super) fn accepted(policy: &str) -> Self {
+        let ground = Self { place: Place::new() };
+        ground.gate("steady", policy, STEADY);
+        ground.accept("steady");
+        ground
+    }
+
+    /// Writes `gates/NAME.yaml`.
+    pub(super) fn gate(&self, name: &str, policy: &str, rest: &str) {
+        let text = format!(
+            "format: 1\ngate: {name}\nsuites: [{{ path: ../tasks/small }}]\npolicy: {policy}\n{rest}"
+        );
+        fs::create_dir_all(self.place.path().join("gates")).unwrap();
+        fs::write(self.place.path().join(format!("gates/{name}.yaml")), text).unwrap();
+    }
+
+    /// Runs a gate and makes what it does its baseline.
+    pub(super) fn accept(&self, name: &str) {
+        self.place.clawrl(&["ci", "accept", &format!("gates/{name}.yaml"), "--quiet"]).ends(0);
+    }
+
+    /// Judges by a gate.
+    pub(super) fn judge(&self, name: &str, more: &[&str]) -> Said {
+        self.place.clawrl(&[&["ci", &format!("gates/{name}.yaml"), "--quiet"], more].concat())
+    }
+
+    /// The same with an outcome, as JSON.
+    #[track_caller]
+    pub(super) fn assessment(&self, name: &str, more: &[&str], code: i32) -> Value {
+        self.judge(name, &[more, &["--json"]].concat()).ends(code).json()[0].clone()
+    }
+
+    pub(super) fn baseline(&self, name: &str) -> std::path::PathBuf {
+        self.place.results().join(format!("baselines/{name}.json"))
+    }
+}

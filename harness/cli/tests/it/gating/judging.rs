@@ -1,0 +1,84 @@
+//! What passes and what fails.
+
+use std::fs;
+
+use super::ground::{Ground, STEADY};
+
+#[test]
+fn an_unchanged_policy_passes_each_time_and_a_worse_one_fails_by_name() {
+    let ground = Ground::accepted("demonstrator:90");
+    for _ in 0..3 {
+        let said = ground.judge("steady", &[]).ends(0);
+        assert!(said.out.starts_with("gate steady: pass\n"), "{}", said.out);
+        assert!(said.out.contains("did the same in all 12 tasks"), "{}", said.out);
+    }
+    let said = ground.judge("steady", &["--policy", "demonstrator:10"]).ends(10);
+    assert!(said.out.starts_with("gate steady: fail\n  pass_rate: fail. "), "{}", said.out);
+    assert!(said.out.contains("  worse:\n    small/"), "{}", said.out);
+    assert!(said.out.contains("1 of 1  ->  0 of 1  broke"), "{}", said.out);
+    let (_, show) = said.out.split_once("look at the first: clawrl ").unwrap();
+    let show: Vec<&str> = show.lines().next().unwrap().split(' ').collect();
+    assert!(ground.place.clawrl(&show).ends(0).out.contains("failed"), "{show:?}");
+}
+
+#[test]
+fn nothing_is_worse_than_everything() {
+    let ground = Ground::accepted("oracle");
+    let found = ground.assessment("steady", &["--policy", "noop"], 10);
+    assert_eq!(found["outcome"], "fail");
+    let tasks = found["tasks"].as_array().unwrap();
+    assert!(tasks.iter().all(|task| task["change"] == "broke" && task["sample"].is_u64()), "{found:#}");
+    assert_eq!((tasks.len(), found["lost"].as_array().unwrap().len()), (12, 0));
+}
+
+#[test]
+fn a_task_that_must_pass_fails_a_gate_that_passes() {
+    let ground = Ground::accepted("demonstrator:60");
+    let failed = ground.assessment("steady", &[], 0);
+    let failed = failed["tasks"].as_array().unwrap().iter().find(|task| task["candidate"]["passes"] == 0);
+    let failed = failed.expect("a demonstrator that is sometimes wrong")["task"].as_str().unwrap().to_owned();
+    ground.gate("steady", "demonstrator:60", &format!("{STEADY}must_pass: ['{failed}']\n"));
+    let said = ground.judge("steady", &[]).ends(10);
+    let expected = format!("The task {failed} must pass each time, and did so in 0 of 1 attempts.");
+    assert!(said.out.contains(&expected) && said.out.contains("pass_rate: pass."), "{}", said.out);
+    ground.gate("steady", "demonstrator:60", &format!("{STEADY}must_pass: ['small/forgotten']\n"));
+    let said = ground.judge("steady", &[]).ends(2);
+    assert!(
+        said.err.contains("no task of the gate `steady` matches `must_pass: small/forgotten`"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_run_that_is_there_is_judged_like_one_that_is_made() {
+    let ground = Ground::accepted("oracle");
+    let place = &ground.place;
+    place.clawrl(&["run", "small", "--name", "bad", "--policy", "noop", "--quiet"]).ends(0);
+    let found = ground.assessment("steady", &["--run", "bad", "--out", "said"], 10);
+    assert_eq!((&found["run"], &found["outcome"]), (&"bad".into(), &"fail".into()));
+    let written = fs::read_to_string(place.path().join("said/assessment.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), found);
+    let text = fs::read_to_string(place.path().join("said/assessment.txt")).unwrap();
+    assert!(text.starts_with("gate steady: fail\n"), "{text}");
+}
+
+#[test]
+fn the_worst_of_several_gates_decides() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("strict", "oracle", "repeats: 1\nmetrics: [{ metric: turns, matters: 0.01 }]\n");
+    ground.accept("strict");
+    let both = |more: &[&str]| {
+        let gates = ["ci", "gates/steady.yaml", "gates/strict.yaml", "--quiet"];
+        ground.place.clawrl(&[&gates, more].concat())
+    };
+    // Of a number that never varies, nothing says how far it may be off, unless the policy is known to do the same each time.
+    let said = both(&[]).ends(11);
+    assert!(
+        said.out.contains("gate steady: pass") && said.out.contains("gate strict: inconclusive"),
+        "{}",
+        said.out
+    );
+    both(&["--policy", "noop"]).ends(10);
+    assert!(both(&["--out", "x"]).ends(2).err.contains("go with one gate"));
+}

@@ -1,0 +1,241 @@
+//! What is said of runs: passes, fails, and bad input that is neither.
+
+use clawrl_config::{CiBudget, CiPlan, MetricKind};
+use clawrl_gates::{Change, Decision};
+use clawrl_record::RunEnd;
+use clawrl_regression::{AssessError, Assessment, Baseline, Counts, Outcome, assess};
+use proptest::prelude::*;
+
+use crate::fixture::{End, Place, Shape, TASKS, gate, metric, slot, task, usual};
+
+/// Of a candidate that does this.
+fn assessed(gate: CiPlan, shape: Shape, end: impl Fn(u32, u32) -> End) -> Assessment {
+    let place = Place::new();
+    let comparison = place.comparison(gate);
+    assess(&comparison, &place.run("after", shape, end)).unwrap()
+}
+
+/// With this outcome, and a reason that says this.
+#[track_caller]
+fn check(found: &Assessment, outcome: Outcome, expected: &str) {
+    assert_eq!(found.outcome, outcome, "{:?}", found.reasons);
+    let told = found.reasons.join("\n");
+    assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
+    assert_eq!(found.reasons.is_empty(), outcome == Outcome::Pass);
+}
+
+#[test]
+fn an_unchanged_agent_passes() {
+    let found = assessed(gate(), Shape::default(), usual);
+    check(&found, Outcome::Pass, "");
+    assert_eq!((found.run.as_str(), found.baseline.run.as_str()), ("after", "before"));
+    assert_eq!(found.tasks.len(), TASKS as usize);
+    assert!(found.looks.is_empty() && found.lost.is_empty());
+    assert_eq!((found.budget.attempts, found.budget.cost_usd), (32, None));
+    let half = Counts { passes: 2, attempts: 4, faults: 0, missing: 0 };
+    let odd = &found.tasks[1];
+    assert_eq!((odd.baseline, odd.candidate, odd.change, odd.flaky), (half, half, Change::Kept, true));
+    assert_eq!(odd.sample, Some(slot(1, 1)));
+}
+
+#[test]
+fn what_got_worse_is_named() {
+    // Every even task breaks but the first.
+    let found = assessed(gate(), Shape::default(), |task, repeat| match task {
+        0 => End::Passes,
+        _ if task % 2 == 0 => End::Fails,
+        _ if repeat == 0 => End::Passes,
+        _ => End::Fails,
+    });
+    check(&found, Outcome::Fail, "pass_rate: fail.");
+    let broke: Vec<&str> = found
+        .tasks
+        .iter()
+        .filter(|task| task.change == Change::Broke)
+        .map(|task| task.task.as_str())
+        .collect();
+    assert_eq!(broke, [task(2), task(4), task(6)]);
+    assert_eq!(found.tasks[2].sample, Some(slot(2, 0)));
+    assert_eq!(found.tasks[0].sample, None);
+}
+
+#[test]
+fn bad_input_is_never_a_pass() {
+    let inconclusive = |end, of: &dyn Fn(u32, u32) -> End, expected: &str| {
+        let found = assessed(gate(), Shape { end, ..Shape::default() }, of);
+        check(&found, Outcome::Inconclusive, expected);
+    };
+    let completed = Some(RunEnd::Completed);
+    inconclusive(None, &|_, _| End::Missing, "the run was cut short, and 32 of its attempts have no end");
+    inconclusive(None, &|_, _| End::Missing, "no attempt of the candidate finished or faulted");
+    let last_is_missing =
+        |task, repeat| if (task, repeat) == (7, 3) { End::Missing } else { usual(task, repeat) };
+    inconclusive(None, &last_is_missing, "1 attempts of the candidate have no end");
+    inconclusive(Some(RunEnd::Interrupted), &last_is_missing, "a person ended the run");
+    inconclusive(Some(RunEnd::TooManyFaults), &last_is_missing, "given up after too many faults");
+    inconclusive(Some(RunEnd::HarnessFault), &last_is_missing, "a fault of the harness");
+    // All attempts are there, but nobody knows what would have followed.
+    inconclusive(None, &usual, "the run was cut short, and 0 of its attempts have no end");
+    inconclusive(completed, &|_, _| End::Faults, "all 32 attempts of the candidate ended in faults");
+    let many_fault = |task, repeat| if repeat == 0 { End::Faults } else { usual(task, repeat) };
+    inconclusive(
+        completed,
+        &many_fault,
+        "8 of 32 attempts of the candidate ended in faults, and 10 % are allowed",
+    );
+    let second_lost = |task, repeat| if task == 1 { End::Faults } else { usual(task, repeat) };
+    let rules = clawrl_config::CiCompleteness { max_fault_share: 0.5, max_lost_share: 0.0 };
+    let found = assessed(CiPlan { completeness: rules, ..gate() }, Shape::default(), second_lost);
+    check(
+        &found,
+        Outcome::Inconclusive,
+        "1 of 8 tasks have no value of both sides, beginning with \"suite-0/task-1\"",
+    );
+    assert_eq!(found.lost, [task(1)]);
+}
+
+#[test]
+fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
+    let half = |task, repeat| if repeat < 2 { usual(task, repeat) } else { End::Missing };
+    let sated = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let found = assessed(gate(), sated, half);
+    check(
+        &found,
+        Outcome::Inconclusive,
+        "the run was ended after 2 of 4 repeats, and no look of this gate says so",
+    );
+    // What was not wanted is not missing.
+    assert!(found.tasks.iter().all(|task| task.candidate.missing == 0));
+    let budget = CiBudget { attempts: Some(16), ..CiBudget::default() };
+    let found = assessed(CiPlan { budget, ..gate() }, sated, half);
+    check(
+        &found,
+        Outcome::Inconclusive,
+        "inconclusive: budget: the run was ended after 2 of 4 repeats, which took 16 of 16 attempts",
+    );
+    assert!(found.budget.ended_the_run && found.reasons[0].starts_with("inconclusive: budget"));
+    // Of a task that others have tried more often, the rest is missing.
+    let uneven = |task, repeat| {
+        if repeat < 2 && (task, repeat) != (3, 1) { usual(task, repeat) } else { End::Missing }
+    };
+    let found = assessed(CiPlan { budget, ..gate() }, sated, uneven);
+    assert_eq!(found.tasks[3].candidate.missing, 1);
+    check(&found, Outcome::Inconclusive, "1 attempts of the candidate have no end");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let place = Place::new();
+    let comparison = place.comparison(gate());
+    let check = |name: &str, shape, expected: &str| {
+        let error = assess(&comparison, &place.run(name, shape, usual)).unwrap_err();
+        assert!(matches!(error, AssessError::Baseline(_)), "{error}");
+        assert_eq!(error.to_string(), format!("the baseline of `g` is of another plan: {expected}"));
+    };
+    check("seed", Shape { seed: 2, ..Shape::default() }, "the seed was 1 and is 2");
+    check("fewer", Shape { tasks: 7, ..Shape::default() }, "1 task is gone: `suite-0/task-7`");
+    check("more", Shape { tasks: 9, ..Shape::default() }, "1 task is new: `suite-0/task-8`");
+    let writer = place.filled("live", Shape::default(), usual);
+    let error = assess(&comparison, &place.recorded("live")).unwrap_err().to_string();
+    assert_eq!(error, "run live is still under way");
+    writer.close().unwrap();
+}
+
+#[test]
+fn tasks_that_must_pass() {
+    let must = |pattern: &str| CiPlan { must_pass: vec![pattern.to_owned()], ..gate() };
+    check(&assessed(must("suite-0/task-4"), Shape::default(), usual), Outcome::Pass, "");
+    let found = assessed(must("suite-0/task-1"), Shape::default(), usual);
+    check(
+        &found,
+        Outcome::Fail,
+        "The task suite-0/task-1 must pass each time, and did so in 2 of 4 attempts.",
+    );
+    assert!(!found.must_pass[0].ok && found.must_pass[0].attempts == 4);
+    let faults = |task, repeat| if task == 4 { End::Faults } else { usual(task, repeat) };
+    let found = assessed(must("suite-0/task-4"), Shape::default(), faults);
+    check(&found, Outcome::Inconclusive, "none of its attempts was graded; 4 ended in faults");
+    let place = Place::new();
+    let comparison = place.comparison(must("suite-0/gone"));
+    let error = assess(&comparison, &place.run("after", Shape::default(), usual)).unwrap_err().to_string();
+    assert_eq!(error, "no task of the gate `g` matches `must_pass: suite-0/gone`");
+}
+
+#[test]
+fn faults_are_values_of_their_own_rate_alone() {
+    let gate = CiPlan { metrics: vec![metric(MetricKind::FaultRate, 0.2)], ..gate() };
+    check(&assessed(gate.clone(), Shape::default(), usual), Outcome::Pass, "");
+    let found = assessed(
+        gate,
+        Shape::default(),
+        |task, repeat| if repeat < 2 { End::Faults } else { usual(task, repeat) },
+    );
+    check(&found, Outcome::Fail, "fault_rate: fail. Over 8 tasks the candidate is 50 points worse");
+}
+
+#[test]
+fn what_a_policy_does_not_tell_is_said() {
+    let gate = CiPlan { metrics: vec![metric(MetricKind::Tokens, 100.0)], ..gate() };
+    let found = assessed(gate, Shape::default(), usual);
+    check(
+        &found,
+        Outcome::Inconclusive,
+        "tokens: the policy of the baseline does not tell how many tokens a reply takes",
+    );
+}
+
+#[test]
+fn a_deterministic_agent_is_compared_exactly() {
+    let gate = CiPlan {
+        deterministic: true,
+        metrics: vec![metric(MetricKind::PassRate, 0.25), metric(MetricKind::Reward, 0.25)],
+        ..gate()
+    };
+    let once = Shape { repeats: 1, ..Shape::default() };
+    let place = Place::new();
+    let before = place.run("before", once, usual);
+    let baseline = Baseline::of("g", &before, "clawrl 0.1.0", 5).unwrap();
+    let comparison = clawrl_regression::Comparison::new(gate, baseline);
+    let found = assess(&comparison, &place.run("after", once, usual)).unwrap();
+    assert!(found.metrics.iter().all(|metric| metric.verdict.decision == Decision::Same), "{found:?}");
+    check(&found, Outcome::Pass, "");
+    // One task of eight is no proof that the agent got worse, and no pass either.
+    let broke =
+        place.run("broke", once, |task, repeat| if task == 0 { End::Fails } else { usual(task, repeat) });
+    check(&assess(&comparison, &broke).unwrap(), Outcome::Inconclusive, "pass_rate: inconclusive.");
+}
+
+#[test]
+fn an_assessment_is_read_back() {
+    let metrics = vec![metric(MetricKind::PassRate, 0.25), metric(MetricKind::Tokens, 1.0)];
+    let found = assessed(CiPlan { metrics, looks: 2, ..gate() }, Shape::default(), usual);
+    assert!(
+        found.metrics[1].verdict.findings.baseline.is_nan(),
+        "the test is about numbers that JSON has not"
+    );
+    let text = serde_json::to_string(&found).unwrap();
+    let back: Assessment = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&back).unwrap(), text);
+    assert_eq!((&back.tasks, &back.looks, &back.reasons), (&found.tasks, &found.looks, &found.reasons));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Whatever is missing or broken of a run, it does not pass.
+    #[test]
+    fn nothing_that_lacks_something_passes(
+        lacking in prop::collection::btree_set((0..TASKS, 0u32..4), 1..20),
+        broken: bool,
+    ) {
+        let end = if broken { RunEnd::Completed } else { RunEnd::Interrupted };
+        let shape = Shape { end: Some(end), ..Shape::default() };
+        let lacks = if broken { End::Faults } else { End::Missing };
+        let rules = clawrl_config::CiCompleteness { max_fault_share: 0.0, max_lost_share: 0.0 };
+        let gate = CiPlan { completeness: rules, ..gate() };
+        let found = assessed(gate, shape, |task, repeat| {
+            if lacking.contains(&(task, repeat)) { lacks } else { usual(task, repeat) }
+        });
+        prop_assert_eq!(found.outcome, Outcome::Inconclusive);
+        prop_assert!(!found.reasons.is_empty());
+    }
+}

@@ -1,0 +1,80 @@
+//! Looks ahead of the end, at runs as they grow and at what is recorded of them.
+
+use clawrl_config::CiPlan;
+use clawrl_record::RunEnd;
+use clawrl_regression::{Comparison, Outcome, assess};
+
+use crate::fixture::{End, Place, Shape, gate, usual};
+
+fn with_looks(place: &Place) -> Comparison {
+    place.comparison(CiPlan { looks: 4, ..gate() })
+}
+
+fn sated(until: u32, end: impl Fn(u32, u32) -> End) -> impl Fn(u32, u32) -> End {
+    move |task, repeat| if repeat < until { end(task, repeat) } else { End::Missing }
+}
+
+#[test]
+fn harm_ends_a_run_and_is_told_the_same_way_later() {
+    let place = Place::new();
+    let comparison = with_looks(&place);
+    let schedule = comparison.schedule(4).unwrap().unwrap();
+    assert_eq!(schedule.repeats(), [1, 2, 3, 4]);
+    let worse = |_, _| End::Fails;
+    let shape = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let writer = place.filled("after", shape, sated(1, worse));
+    let live = comparison.look(&place.recorded("after"), &schedule, 0).unwrap();
+    assert!(live.ends, "{live:?}");
+    writer.finish(RunEnd::Sated).unwrap();
+    let found = assess(&comparison, &place.recorded("after")).unwrap();
+    assert_eq!(found.outcome, Outcome::Fail, "{:?}", found.reasons);
+    assert_eq!(found.looks, [live.taken]);
+    assert!(found.tasks.iter().all(|task| task.candidate.attempts == 1 && task.candidate.missing == 0));
+}
+
+#[test]
+fn a_run_that_is_no_worse_ends_when_every_metric_says_so() {
+    let place = Place::new();
+    let mut gate = CiPlan { looks: 4, ..gate() };
+    gate.metrics[0].matters = 0.6;
+    let comparison = place.comparison(gate);
+    let shape = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let run = place.run("after", shape, sated(2, |_, _| End::Passes));
+    let schedule = comparison.schedule(4).unwrap().unwrap();
+    assert!(comparison.look(&run, &schedule, 1).unwrap().ends);
+    let found = assess(&comparison, &run).unwrap();
+    assert_eq!(found.outcome, Outcome::Pass, "{:?}", found.reasons);
+    assert_eq!(found.looks.len(), 2);
+}
+
+#[test]
+fn a_batch_that_lacks_an_attempt_ends_nothing() {
+    let place = Place::new();
+    let comparison = with_looks(&place);
+    let schedule = comparison.schedule(4).unwrap().unwrap();
+    let writer = place.filled(
+        "after",
+        Shape::default(),
+        sated(1, |task, _| if task == 7 { End::Missing } else { End::Fails }),
+    );
+    let look = comparison.look(&place.recorded("after"), &schedule, 0).unwrap();
+    assert!(!look.ends && look.taken.z.is_none(), "{look:?}");
+    writer.close().unwrap();
+}
+
+/// The last look decides nothing that the judgement does not, at what is left of alpha.
+#[test]
+fn looks_cost_the_end_a_part_of_alpha() {
+    let place = Place::new();
+    let comparison = with_looks(&place);
+    let run = place.run("after", Shape::default(), usual);
+    let found = assess(&comparison, &run).unwrap();
+    assert_eq!(found.looks.len(), 4);
+    let alpha = found.metrics[0].verdict.gate.alpha;
+    assert!(alpha < 0.05 && alpha > 0.03, "{alpha}");
+    assert_eq!(assess(&place_of_one_look(&comparison), &run).unwrap().metrics[0].verdict.gate.alpha, 0.05);
+}
+
+fn place_of_one_look(comparison: &Comparison) -> Comparison {
+    Comparison::new(CiPlan { looks: 1, ..comparison.gate().clone() }, comparison.baseline().clone())
+}

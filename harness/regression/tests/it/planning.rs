@@ -1,0 +1,36 @@
+//! How many repeats a gate takes.
+
+use clawrl_config::{CiPlan, MetricKind, Repeats};
+use clawrl_regression::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};
+
+use crate::fixture::{Place, gate, metric};
+
+#[test]
+fn repeats_follow_from_the_promise() {
+    let place = Place::new();
+    let comparison = place.comparison(CiPlan { repeats: Repeats::Auto, ..gate() });
+    let (auto, baseline) = (comparison.gate(), comparison.baseline());
+    let needed = repeats_needed(auto, baseline).unwrap().unwrap();
+    assert!(needed > 1, "{needed}");
+    assert_eq!(repeats_of(auto, Some(baseline)), Ok(needed));
+    assert_eq!(repeats_of(auto, None), Ok(FIRST_REPEATS));
+    assert_eq!(repeats_of(&gate(), Some(baseline)), Ok(4));
+    let seen = drop_seen(auto, baseline, needed).unwrap().unwrap();
+    assert!(seen <= 0.25 && seen > 0.15, "{seen}");
+    let with_looks = CiPlan { looks: 4, ..auto.clone() };
+    assert!(repeats_needed(&with_looks, baseline).unwrap().unwrap() > needed, "looks cost repeats");
+    let with_more = CiPlan { metrics: vec![auto.metrics[0], metric(MetricKind::Turns, 1.0)], ..auto.clone() };
+    assert!(repeats_needed(&with_more, baseline).unwrap().unwrap() > needed, "so do further metrics");
+}
+
+#[test]
+fn what_no_number_of_repeats_shows_is_said() {
+    let place = Place::new();
+    let mut gate = CiPlan { repeats: Repeats::Auto, ..gate() };
+    gate.alpha = 0.001;
+    let comparison = place.comparison(gate.clone());
+    let told = repeats_of(&gate, Some(comparison.baseline())).unwrap_err().to_string();
+    assert_eq!(told, "8 tasks cannot reach a level of 0.001: 10 are needed");
+    gate.metrics = vec![metric(MetricKind::Turns, 1.0)];
+    assert_eq!((promise(&gate), repeats_needed(&gate, comparison.baseline())), (None, Ok(None)));
+}
