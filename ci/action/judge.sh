@@ -32,7 +32,7 @@ out=${CLAWRL_OUT:?}
 [[ -z ${CLAWRL_POLICY-} ]] || arguments+=(--policy "$CLAWRL_POLICY")
 
 # Of an earlier step nothing is to be taken for what this one says.
-rm -f -- "$out"/{report.html,summary.md,junit.xml,assessments.json,annotations.txt}
+rm -f -- "$out"/{report.html,summary.md,junit.xml,assessments.json,annotations.txt,assessment.txt}
 code=0
 "${CLAWRL_PROGRAM:?}" ci --out "$out" "${arguments[@]}" -- "${gates[@]}" || code=$?
 
@@ -54,11 +54,14 @@ if [[ ${CLAWRL_SUMMARY-true} == true && -e $out/summary.md && -n ${GITHUB_STEP_S
         printf '\n' | cat - "$out/summary.md" >>"$GITHUB_STEP_SUMMARY"
     fi
 fi
+# The path of what was written; nothing where it was not.
+written() { [[ ! -e $out/$1 ]] || printf '%s' "$out/$1"; }
+
 {
     echo "verdict=$verdict"
     echo "exit-code=$code"
-    echo "report=$out/report.html"
-    echo "summary=$out/summary.md"
-    echo "junit=$out/junit.xml"
-    echo "json=$out/assessments.json"
+    echo "report=$(written report.html)"
+    echo "summary=$(written summary.md)"
+    echo "junit=$(written junit.xml)"
+    echo "json=$(written assessments.json)"
 } >>"$GITHUB_OUTPUT"

@@ -26,9 +26,13 @@ impl fmt::Display for Verdict {
             }
             Decision::Pass => write!(
                 f,
-                "pass. {}; with {confidence} % confidence it is worse by less than {}, and {} would matter (p {}).",
+                "pass. {}; with {confidence} % confidence it is {}, and {} would matter (p {}).",
                 self.seen(),
-                self.amount(upper),
+                if upper < 0.0 {
+                    format!("better by more than {}", self.amount(-upper))
+                } else {
+                    format!("worse by less than {}", self.amount(upper))
+                },
                 self.amount(gate.matters),
                 p_value(p_pass)
             ),

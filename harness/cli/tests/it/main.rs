@@ -5,6 +5,7 @@
 mod browsing;
 mod chat_judging;
 mod chatting;
+mod comparing;
 mod completing;
 mod customizing;
 mod driving;

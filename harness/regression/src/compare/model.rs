@@ -136,6 +136,15 @@ pub struct Flip {
     pub difference: Difference,
 }
 
+impl RunComparison {
+    /// A task of both, by its name.
+    #[must_use]
+    pub fn task(&self, name: &str) -> Option<&TaskComparison> {
+        let at = self.tasks.binary_search_by(|task| task.task.as_str().cmp(name)).ok()?;
+        self.tasks.get(at)
+    }
+}
+
 impl TaskComparison {
     /// Whether one side passed and did not.
     #[must_use]

@@ -1,5 +1,7 @@
 //! What a reader has to know of the numbers of a comparison.
 
+use std::collections::BTreeMap;
+
 use clawrl_core::TaskSpec;
 use clawrl_record::{JournalState, Run, RunEnd};
 
@@ -82,14 +84,15 @@ fn are(count: u64, what: &str) -> String {
 
 /// Tasks of one name that are not the same task.
 fn other_tasks(before: &Run, after: &Run) -> Option<String> {
-    let find = |run: &Run, id: &str| run.plan().tasks.iter().find(|task| task.id.0 == id).cloned();
+    let others: BTreeMap<&str, &TaskSpec> =
+        after.plan().tasks.iter().map(|task| (task.id.0.as_str(), &**task)).collect();
     // What is compared is what the agent can see and is held to; where its files lie does not matter.
     let same = |one: &TaskSpec, other: &TaskSpec| {
         one.asked() == other.asked() && one.checks == other.checks && one.max_turns == other.max_turns
     };
     let mut names = before.plan().tasks.iter().filter_map(|task| {
-        let other = find(after, &task.id.0)?;
-        (!same(task, &other)).then(|| task.id.0.clone())
+        let other = others.get(task.id.0.as_str())?;
+        (!same(task, other)).then(|| task.id.0.clone())
     });
     let first = names.next()?;
     let count = 1 + names.count() as u64;

@@ -139,7 +139,7 @@ fn flips(
         return Ok(());
     }
     for (at, flip) in comparison.flips.iter().enumerate() {
-        let task = comparison.tasks.iter().find(|task| task.task == flip.task);
+        let task = comparison.task(&flip.task);
         let (class, word) = match flip.turned {
             Turned::Worse => ("failed", "worse"),
             Turned::Better => ("passed", "better"),

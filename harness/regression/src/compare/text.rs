@@ -19,6 +19,8 @@ const TURNS_BEFORE: usize = 1;
 const TURNS_AFTER: usize = 2;
 /// Tasks of a list that are named.
 const MOST_NAMES: usize = 10;
+/// Rows of flipped tasks.
+const MOST_ROWS: usize = 50;
 
 /// The text, each line ended by a newline, with both attempts of at most so many flipped tasks.
 ///
@@ -108,8 +110,8 @@ fn flips(comparison: &RunComparison) -> String {
     }
     let count = |turned| comparison.flips.iter().filter(|flip| flip.turned == turned).count();
     let mut rows = vec![["  task", "before", "now", "", ""].map(str::to_owned)];
-    for flip in &comparison.flips {
-        let task = comparison.tasks.iter().find(|task| task.task == flip.task);
+    for flip in comparison.flips.iter().take(MOST_ROWS) {
+        let task = comparison.task(&flip.task);
         let of = |side: fn(&TaskComparison) -> String| task.map(side).unwrap_or_default();
         rows.push([
             format!("  {}", printable_line(&flip.task, 60)),

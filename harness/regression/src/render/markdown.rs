@@ -36,7 +36,7 @@ pub fn markdown(gates: &[Assessment]) -> String {
     left.gates = gates.len() - shown;
     let gates = &gates[..shown];
     for gate in gates {
-        let worse: Vec<String> = fallen(gate).into_iter().map(|task| task_row(gate, task)).collect();
+        let worse: Vec<String> = fallen(gate).into_iter().map(task_row).collect();
         if !worse.is_empty() {
             let (named, folded) = worse.split_at(worse.len().min(NAMED_TASKS));
             let title = format!(
@@ -130,11 +130,8 @@ fn metrics(gate: &Assessment) -> String {
 
 const TASK_HEAD: &str = "| task | before | now | flaky | look at |\n| --- | --- | --- | --- | --- |\n";
 
-fn task_row(gate: &Assessment, task: &TaskChange) -> String {
-    let look = task.sample.map_or_else(String::new, |slot| {
-        // Names of runs have neither blanks nor anything that Markdown reads.
-        format!("`clawrl show {} --slot {slot}`", gate.run)
-    });
+fn task_row(task: &TaskChange) -> String {
+    let look = task.sample.map_or_else(String::new, |slot| slot.to_string());
     format!(
         "| {} | {} | {} | {} | {look} |\n",
         markdown_name(&task.task),
@@ -156,6 +153,8 @@ fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     for metric in &gate.metrics {
         text += &format!("- {}\n", markdown_text(&metric.sentence, MOST_SENTENCE));
     }
+    // Names of runs have neither blanks nor anything that Markdown reads.
+    text += &format!("- `clawrl show {} --slot SLOT` shows the attempts to look at\n", gate.run);
     text += &format!("- {}\n", basis(gate));
     text += FOLD_END;
     if !page.push(&text) {
@@ -166,7 +165,7 @@ fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
         let open = fold(&format!("{name}: {}", counted(rows.len() as u64, "look")));
         left.looks += page.table(&open, LOOK_HEAD, &rows, FOLD_END);
     }
-    let rows: Vec<String> = gate.tasks.iter().map(|task| task_row(gate, task)).collect();
+    let rows: Vec<String> = gate.tasks.iter().map(task_row).collect();
     if !rows.is_empty() {
         let open = fold(&format!("{name}: all {}", counted(rows.len() as u64, "task")));
         left.tasks += page.table(&open, TASK_HEAD, &rows, FOLD_END);

@@ -23,8 +23,8 @@ pub(crate) fn unsigned(unit: Unit, value: f64) -> String {
         Unit::Reward => format!("{value:.3}"),
         Unit::Turns => format!("{value:.1}"),
         Unit::Tokens => format!("{value:.0}"),
-        Unit::Usd => format!("{} USD", usd(value)),
-        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Usd => format!("{} USD", fine(value)),
+        Unit::Seconds => format!("{} s", fine(value)),
     }
 }
 
@@ -59,14 +59,13 @@ fn number(unit: Unit, value: f64) -> String {
         Unit::Reward => format!("{value:.3}"),
         Unit::Turns => format!("{value:.1}"),
         Unit::Tokens => format!("{value:.0}"),
-        Unit::Usd => usd(value),
-        Unit::Seconds => format!("{value:.2}"),
+        Unit::Usd | Unit::Seconds => fine(value),
     };
     if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// Cents, or three digits that matter where it is less.
-fn usd(value: f64) -> String {
+/// Hundredths, or three digits that matter where it is less.
+fn fine(value: f64) -> String {
     // Less than this is what rounding has left of nothing.
     let is_small = value.abs() > 1e-9 && value.abs() < 1.0;
     let digits = if is_small { (2.0 - value.abs().log10().floor()) as usize } else { 2 };

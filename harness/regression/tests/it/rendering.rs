@@ -108,9 +108,13 @@ fn pages_hold_what_they_show_as_text() {
     assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"));
     assert!(!text.contains("<script"), "a page without script");
     assert!(!text.contains("http://") && !text.contains("https://"), "nothing is loaded");
-    for part in
-        ["copy/first-line", "clawrl show nightly-7 --slot s7", "&lt;script&gt;alert(1)", "Regression gates"]
-    {
+    for part in [
+        "copy/first-line",
+        "clawrl show nightly-7 --slot SLOT",
+        "<code>s7</code>",
+        "&lt;script&gt;alert(1)",
+        "Regression gates",
+    ] {
         assert!(text.contains(part), "no {part}");
     }
     // Every verdict stands in the page as in the JSON.

@@ -20,32 +20,34 @@ pub(super) fn table(page: &mut Frame, gate: &Assessment) {
     let worse = fallen(gate);
     if !worse.is_empty() {
         page.add(format_args!("<h3>Passes less often: {}</h3>\n", counted(worse.len() as u64, "task")));
-        rows(page, gate, &worse);
+        rows(page, &worse);
     }
     if gate.tasks.is_empty() {
         return;
     }
+    page.add(format_args!(
+        "<p class=\"key\"><code>clawrl show {} --slot SLOT</code> shows the attempts to look at.</p>\n",
+        text(gate.run.as_str())
+    ));
     by_suite(page, gate);
     let open = if gate.tasks.len() <= OPEN_ROWS { " open" } else { "" };
     page.add(format_args!(
         "<details{open}><summary>All {}</summary>\n",
         counted(gate.tasks.len() as u64, "task")
     ));
-    rows(page, gate, &gate.tasks.iter().collect::<Vec<_>>());
+    rows(page, &gate.tasks.iter().collect::<Vec<_>>());
     page.push("</details>\n");
 }
 
-fn rows(page: &mut Frame, gate: &Assessment, tasks: &[&TaskChange]) {
+fn rows(page: &mut Frame, tasks: &[&TaskChange]) {
     page.push(
         "<div class=\"wide\"><table class=\"names\"><thead><tr><th>task<th>family<th>before<th>now\
          <th>none to all<th><th>look at</tr></thead><tbody>\n",
     );
     for task in tasks.iter().take(MOST_ROWS) {
-        let look = task.sample.map_or_else(String::new, |slot| {
-            format!("<code>clawrl show {} --slot {slot}</code>", text(gate.run.as_str()))
-        });
+        let look = task.sample.map_or_else(String::new, |slot| slot.to_string());
         page.add(format_args!(
-            "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{look}</tr>\n",
+            "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}<td><code>{look}</code></tr>\n",
             text(&task.family),
             counts(&task.baseline),
             counts(&task.candidate),
@@ -93,7 +95,8 @@ fn by_suite(page: &mut Frame, gate: &Assessment) {
             of.rose += u64::from(after > before);
         }
     }
-    if sums.len() < 2 {
+    // Where every family has one task, it says what the tasks say.
+    if sums.len() < 2 || sums.len() == gate.tasks.len() {
         return;
     }
     page.push(
