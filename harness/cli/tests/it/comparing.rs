@@ -49,7 +49,8 @@ fn json_and_a_page_are_had_on_demand() {
     assert_eq!(flips.len(), 12);
     assert!(flips.iter().all(|flip| flip["turned"] == "better"), "{flips:?}");
     assert_eq!(flips[0]["difference"]["place"]["action"]["turn"], 1);
-    assert_eq!(json["suites"][0]["metrics"][0]["metric"], "pass_rate");
+    let rate = &json["suites"][0]["metrics"][0];
+    assert_eq!((&rate["metric"], &rate["turned"]), (&"pass_rate".into(), &"better".into()));
     let page = fs::read_to_string(place.path().join("c.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n") && !page.contains("<script"));
     assert!(!page.contains("To keep the page small"));

@@ -1,7 +1,7 @@
 //! Numbers of both runs, paired by task.
 //!
 //! M1. The interval is that of the paired difference over tasks, two-sided at 95 %. There is none where tasks are too few to reach the level, nor
-//! where all of them differ by the same, which says nothing of how far others may. M2. A number that one side has of no task is left out.
+//! where all of them differ by the same, which says nothing of how far others may; which way it changed may be known all the same. M2. A number that one side has of no task is left out.
 //!
 //! Pure; nothing to cancel.
 //! Source: [`SubsetMeans`]. Deviations: none.
@@ -12,7 +12,7 @@ use clawrl_config::MetricKind;
 use clawrl_gates::{Completeness, Direction, Paired, SubsetMeans};
 
 use super::error::CompareError;
-use super::model::{MetricComparison, SuiteComparison};
+use super::model::{MetricComparison, SuiteComparison, Turned};
 use crate::outcomes::{Outcomes, direction_of, kind_of, side, unit_of};
 
 /// Each end of an interval leaves so much beyond it.
@@ -76,24 +76,36 @@ fn metric(
     // A harm of what is better the lower it is, is the difference.
     let differences = paired.harms(Direction::Lower);
     let (baseline, candidate) = paired.means();
+    let ends = ends(&differences);
+    let higher = match ends {
+        (low, _) if low > 0.0 => Some(true),
+        (_, high) if high < 0.0 => Some(false),
+        _ => None,
+    };
+    let direction = direction_of(kind);
+    let is_better = |is_higher: bool| is_higher == (direction == Direction::Higher);
     Ok(Some(MetricComparison {
         metric: kind.name(),
         unit: unit_of(kind),
-        direction: direction_of(kind),
+        direction,
         tasks: differences.len(),
         baseline,
         candidate,
         difference: candidate - baseline,
-        interval: interval(&differences),
+        interval: interval(&differences, ends),
+        turned: higher.map(|is_higher| if is_better(is_higher) { Turned::Better } else { Turned::Worse }),
     }))
 }
 
-fn interval(differences: &[f64]) -> Option<(f64, f64)> {
-    let first = differences.first()?;
-    let varies = differences.iter().any(|difference| difference != first);
+/// Both bounds of the mean; infinite where tasks are too few.
+fn ends(differences: &[f64]) -> (f64, f64) {
     let means = SubsetMeans::new(differences, SEED);
-    let ends = (means.lower(TAIL), means.upper(TAIL));
-    (varies && ends.0.is_finite() && ends.1.is_finite()).then_some(ends)
+    (means.lower(TAIL), means.upper(TAIL))
+}
+
+fn interval(differences: &[f64], (low, high): (f64, f64)) -> Option<(f64, f64)> {
+    let varies = differences.iter().any(|difference| *difference != differences[0]);
+    (varies && low.is_finite() && high.is_finite()).then_some((low, high))
 }
 
 #[cfg(test)]
@@ -105,7 +117,8 @@ mod tests {
     #[test]
     fn m1_where_there_is_an_interval() {
         let check = |differences: &[f64], expected: bool| {
-            assert_eq!(interval(differences).is_some(), expected, "{differences:?}");
+            let found = interval(differences, ends(differences));
+            assert_eq!(found.is_some(), expected, "{differences:?}");
         };
         check(&[], false);
         check(&[0.1, 0.2, 0.3, 0.4, 0.5], false);
@@ -117,7 +130,7 @@ mod tests {
         #[test]
         fn m1_the_interval_holds_the_mean(differences in prop::collection::vec(-1.0f64..1.0, 6..15)) {
             let mean = differences.iter().sum::<f64>() / differences.len() as f64;
-            if let Some((low, high)) = interval(&differences) {
+            if let Some((low, high)) = interval(&differences, ends(&differences)) {
                 prop_assert!(low <= mean + 1e-12 && mean <= high + 1e-12, "{low} {mean} {high}");
             }
         }

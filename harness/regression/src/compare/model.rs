@@ -76,6 +76,8 @@ pub struct MetricComparison {
     pub difference: f64,
     /// Ends of the 95 % interval of the difference, paired by task; nothing where tasks are too few, or all differ by the same.
     pub interval: Option<(f64, f64)>,
+    /// Which way it changed, where that is more than chance brings about in one of twenty runs of the same agent; it is no gate.
+    pub turned: Option<Turned>,
 }
 
 /// One task on both sides.
@@ -109,13 +111,13 @@ pub struct Known {
     pub probably_worse: f64,
 }
 
-/// Which way a task flipped.
+/// Which way something changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turned {
-    /// It passed.
+    /// It was better.
     Worse,
-    /// It passes now.
+    /// It is better now.
     Better,
 }
 

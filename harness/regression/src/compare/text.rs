@@ -3,7 +3,7 @@
 //! T1. A function of the comparison and both records: no clock, no colour.
 
 use clawrl_core::printable_line;
-use clawrl_gates::{Change, Direction};
+use clawrl_gates::Change;
 use clawrl_record::{Run, aligned};
 
 use super::columns::beside;
@@ -77,13 +77,12 @@ fn row(metric: &MetricComparison) -> [String; 7] {
     ]
 }
 
-/// What the interval says, which is not what a gate says.
+/// Which way a number changed; nothing where chance explains it.
 pub(super) fn word(metric: &MetricComparison) -> &'static str {
-    let Some((low, high)) = metric.interval else { return "" };
-    match (metric.direction, low > 0.0, high < 0.0) {
-        (Direction::Higher, true, _) | (Direction::Lower, _, true) => "better",
-        (Direction::Higher, _, true) | (Direction::Lower, true, _) => "worse",
-        _ => "",
+    match metric.turned {
+        Some(Turned::Better) => "better",
+        Some(Turned::Worse) => "worse",
+        None => "",
     }
 }
 
