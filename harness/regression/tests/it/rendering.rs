@@ -149,7 +149,8 @@ proptest! {
             let mut gate = failing();
             gate.gate = name.to_owned();
             gate.tasks[3].task = name.to_owned();
-            gate.tasks[3].family = name.to_owned();
+            // Of all, so that it is never that of another by chance.
+            gate.tasks.iter_mut().for_each(|task| task.family = name.to_owned());
             gate.must_pass[0].task = name.to_owned();
             gate.reasons = vec![name.to_owned()];
             gate.lost = vec![name.to_owned()];
