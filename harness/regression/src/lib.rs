@@ -31,5 +31,8 @@ pub use looks::{LookSchedule, LookSettings};
 pub use outcomes::{
     Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of,
 };
-pub use render::{MOST_BYTES, OutputError, Outputs, annotations, json, junit, markdown, page, write_outputs};
+pub use render::{
+    MARKDOWN_BYTES, OutputError, Outputs, annotations, assessments_json, gates_page, junit, markdown,
+    write_outputs,
+};
 pub use repeats::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};

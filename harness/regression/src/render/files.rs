@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::{annotations, html, json, junit, markdown};
+use super::{annotations, assessments_json, gates_page, junit, markdown};
 use crate::assessment::Assessment;
 
 /// Where the outputs are.
@@ -61,11 +61,11 @@ pub fn write_outputs(folder: &Path, gates: &[Assessment]) -> Result<Outputs, Out
         Ok::<PathBuf, OutputError>(path)
     };
     Ok(Outputs {
-        json: write("assessments.json", &json(gates)?)?,
+        json: write("assessments.json", &assessments_json(gates)?)?,
         junit: write("junit.xml", &junit(gates))?,
         markdown: write("summary.md", &markdown(gates))?,
         annotations: write("annotations.txt", &annotations(gates))?,
-        page: write("report.html", &html::page(gates))?,
+        page: write("report.html", &gates_page(gates))?,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::assessment::{Assessment, Outcome};
 ///
 /// # Errors
 /// None that an assessment can cause; serde's type is handed on.
-pub fn json(gates: &[Assessment]) -> Result<String, serde_json::Error> {
+pub fn assessments_json(gates: &[Assessment]) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string_pretty(gates)? + "\n")
 }
 

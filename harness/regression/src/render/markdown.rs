@@ -1,6 +1,6 @@
 //! Assessments as Markdown for pull requests and step summaries of GitHub.
 //!
-//! M1. At most [`MOST_BYTES`], because GitHub refuses comments beyond 65,536 characters. What is left out is counted, and what stands is whole: no table
+//! M1. At most [`MARKDOWN_BYTES`], because GitHub refuses comments beyond 65,536 characters. What is left out is counted, and what stands is whole: no table
 //! and no fold is cut in the middle. M2. The verdicts of all gates come first, then what became worse by name, then folded details. M3. Names
 //! and sentences are text.
 //!
@@ -13,7 +13,7 @@ use super::words::{MetricRow, counted, counts, outcome_of};
 use crate::assessment::{Assessment, LookTaken, Outcome, TaskChange};
 
 /// Bytes, and so at most characters, of all of it.
-pub const MOST_BYTES: usize = 60_000;
+pub const MARKDOWN_BYTES: usize = 60_000;
 /// Characters of a sentence.
 const MOST_SENTENCE: usize = 400;
 /// Reasons that stand before the numbers; all are in the report.
@@ -26,7 +26,7 @@ const NOTE_BYTES: usize = 200;
 /// The text, of all gates.
 #[must_use]
 pub fn markdown(gates: &[Assessment]) -> String {
-    let mut page = Page::new(MOST_BYTES - NOTE_BYTES);
+    let mut page = Page::new(MARKDOWN_BYTES - NOTE_BYTES);
     page.push(&headline(gates));
     // What matters most of every gate goes first, so that it is never the details of another that leave no room for it.
     let mut left = LeftOut::default();

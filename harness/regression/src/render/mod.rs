@@ -17,10 +17,10 @@ mod words;
 
 pub use annotations::annotations;
 pub use files::{OutputError, Outputs, write_outputs};
-pub use html::page;
-pub use json::json;
+pub use html::gates_page;
+pub use json::assessments_json;
 pub use junit::junit;
-pub use markdown::{MOST_BYTES, markdown};
+pub use markdown::{MARKDOWN_BYTES, markdown};
 
 pub(crate) use html::{Frame, Scale, change, text};
 pub(crate) use part::rate;

@@ -1,7 +1,8 @@
 //! Renderings of assessments.
 
 use clawrl_regression::{
-    Assessment, MOST_BYTES, Outcome, annotations, json, junit, markdown, page, write_outputs,
+    Assessment, MARKDOWN_BYTES, Outcome, annotations, assessments_json, gates_page, junit, markdown,
+    write_outputs,
 };
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -61,7 +62,7 @@ fn pull_requests_are_told() {
 fn m1_comments_have_room_for_any_number_of_tasks_and_gates() {
     let check = |gates: &[Assessment], expected: &[&str]| {
         let text = markdown(gates);
-        assert!(text.len() <= MOST_BYTES, "{}", text.len());
+        assert!(text.len() <= MARKDOWN_BYTES, "{}", text.len());
         assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
         assert_eq!(text.matches("<code>").count(), text.matches("</code>").count());
         for expected in expected {
@@ -97,14 +98,14 @@ fn jobs_print_annotations() {
 
 #[test]
 fn json_is_read_back() {
-    let read: Vec<Assessment> = serde_json::from_str(&json(&all()).unwrap()).unwrap();
+    let read: Vec<Assessment> = serde_json::from_str(&assessments_json(&all()).unwrap()).unwrap();
     assert_eq!(read[1], failing());
     assert!(!read[2].metrics[0].verdict.findings.upper.is_finite());
 }
 
 #[test]
 fn pages_hold_what_they_show_as_text() {
-    let text = page(&all());
+    let text = gates_page(&all());
     assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"));
     assert!(!text.contains("<script"), "a page without script");
     assert!(!text.contains("http://") && !text.contains("https://"), "nothing is loaded");
@@ -159,7 +160,7 @@ proptest! {
         };
         let tags = |text: &str| text.matches('<').count();
         let (plain, named) = (with("plain"), with(&name));
-        prop_assert_eq!(tags(&page(&plain)), tags(&page(&named)));
+        prop_assert_eq!(tags(&gates_page(&plain)), tags(&gates_page(&named)));
         prop_assert_eq!(tags(&junit(&plain)), tags(&junit(&named)));
         prop_assert_eq!(annotations(&plain).lines().count(), annotations(&named).lines().count());
         let told = markdown(&named).replace("<code>&#64;</code>", "").replace("<code>&#35;</code>", "");

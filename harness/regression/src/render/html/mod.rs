@@ -12,4 +12,4 @@ mod tasks;
 
 pub(crate) use chart::{Scale, change};
 pub(crate) use frame::{Frame, text};
-pub use page::page;
+pub use page::gates_page;

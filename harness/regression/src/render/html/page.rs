@@ -12,7 +12,7 @@ use crate::render::words::{MetricRow, counted, counts, outcome_of, signed};
 
 /// The page of these gates.
 #[must_use]
-pub fn page(gates: &[Assessment]) -> String {
+pub fn gates_page(gates: &[Assessment]) -> String {
     let outcome = worst(gates);
     let title = match gates {
         [gate] => format!("{}: {}", gate.gate, outcome.name()),
