@@ -34,7 +34,9 @@ pub(super) fn xml(text: &str) -> String {
 
 /// A name in Markdown, as code, in one line and cut where it is long.
 pub(super) fn markdown_name(name: &str) -> String {
-    format!("<code>{}</code>", entities(&printable_line(name, MOST_NAME)))
+    // Addresses become links even in code, unless something stands behind their sign.
+    let name = entities(&printable_line(name, MOST_NAME)).replace("&#64;", "&#64;<!-- -->");
+    format!("<code>{name}</code>")
 }
 
 /// A sentence in Markdown, in one line of at most `most` characters.
@@ -114,7 +116,7 @@ mod tests {
         check("see www.a.bc, http://x", "see www&#46;a&#46;bc, http&#58;//x");
         check("@all", "<code>&#64;</code>all");
         check("a|b\n<b>", "a&#124;b&#92;n&#60;b&#62;");
-        assert_eq!(markdown_name("a@b`c"), "<code>a&#64;b&#96;c</code>");
+        assert_eq!(markdown_name("a@b`c"), "<code>a&#64;<!-- -->b&#96;c</code>");
     }
 
     #[test]
@@ -142,6 +144,7 @@ mod tests {
             prop_assert!(!xml(&text).contains(['<', '>', '"', '\n', '\r']));
             let name = markdown_name(&text);
             let inner = name.strip_prefix("<code>").and_then(|name| name.strip_suffix("</code>")).unwrap();
+            let inner = inner.replace("<!-- -->", "");
             prop_assert!(!inner.contains(STRUCTURE), "{inner}");
             let said = markdown_text(&text, 1_000).replace("<code>&#64;</code>", "").replace("<code>&#35;</code>", "");
             prop_assert!(!said.contains(STRUCTURE) && !said.contains("://") && !said.contains("www.a"), "{said}");

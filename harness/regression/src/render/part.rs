@@ -114,7 +114,7 @@ fn counts_of(task: &MustPass) -> Counts {
     Counts { passes: task.passes, attempts: task.attempts, faults: task.faults, missing: 0 }
 }
 
-/// One that was not tried, or that faults alone kept from passing, has shown nothing; unless the gate says it has.
+/// One that was not tried, or that faults alone kept from passing, has shown nothing. No task is worse than its gate.
 fn must_pass_outcome(task: &MustPass, gate: Outcome) -> Outcome {
     match (task.ok, task.passes < task.attempts) {
         (true, _) => Outcome::Pass,

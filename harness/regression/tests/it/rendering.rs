@@ -10,14 +10,16 @@ use sha2::{Digest, Sha256};
 use crate::assessed::{HOSTILE, all, failing, passing, undecided};
 
 /// By snapshot, the hash of the text that junitparser has read: `ci/golden/junit.py`.
-const ACCEPTED: &str = include_str!("../golden/junit.json");
+const READ_BY_JUNITPARSER: &str = include_str!("../golden/junit.json");
+/// The same of cmark-gfm: `ci/golden/markdown.py`.
+const READ_BY_CMARK: &str = include_str!("../golden/markdown.json");
 
-fn accepted(name: &str, text: &str) {
+fn accepted(golden: &str, name: &str, text: &str) {
     let hash: String =
         Sha256::digest(text.trim().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    let golden: serde_json::Value = serde_json::from_str(ACCEPTED).unwrap();
-    // Read the snapshot first when it differs, then run `ci/golden/junit.py`.
-    assert_eq!(golden["sha256"][name], hash, "junitparser has not been shown this text of {name}");
+    let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
+    // Read the snapshot first when it differs, then run the script in `ci/golden`.
+    assert_eq!(golden["sha256"][name], hash, "the reference has not been shown this text of {name}");
 }
 
 #[test]
@@ -27,7 +29,7 @@ fn junit_is_what_junitparser_reads() {
     {
         let text = junit(&gates);
         insta::assert_snapshot!(name, text);
-        accepted(name, &text);
+        accepted(READ_BY_JUNITPARSER, name, &text);
     }
 }
 
@@ -55,7 +57,9 @@ fn j1_suites_fail_as_their_gates_do() {
 
 #[test]
 fn pull_requests_are_told() {
-    insta::assert_snapshot!("markdown_all", markdown(&all()));
+    let text = markdown(&all());
+    insta::assert_snapshot!("markdown_all", text);
+    accepted(READ_BY_CMARK, "markdown_all", &text);
 }
 
 #[test]
@@ -164,7 +168,8 @@ proptest! {
         prop_assert_eq!(tags(&junit(&plain)), tags(&junit(&named)));
         prop_assert_eq!(annotations(&plain).lines().count(), annotations(&named).lines().count());
         let told = markdown(&named).replace("<code>&#64;</code>", "").replace("<code>&#35;</code>", "");
-        prop_assert_eq!(tags(&markdown(&plain)), tags(&told));
+        let told = told.replace("<!-- -->", "");
+        prop_assert_eq!(tags(&markdown(&plain).replace("<!-- -->", "")), tags(&told));
         prop_assert_eq!(markdown(&plain).lines().count(), told.lines().count());
     }
 }
