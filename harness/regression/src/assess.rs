@@ -82,9 +82,13 @@ fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, Asses
     looked.level = schedule.final_level(alpha);
     for (at, seen) in schedule.repeats().iter().enumerate().take_while(|(_, seen)| **seen <= tried) {
         let look = comparison.look(run, &schedule, at)?;
-        looked.taken.push(look.taken);
         // What would have ended a run that went on all the same has ended nothing.
         looked.ended = look.ends && *seen == tried;
+        let mut taken = look.taken;
+        if look.ends && !looked.ended {
+            taken.said = "would have ended the run, which went on".to_owned();
+        }
+        looked.taken.push(taken);
         if looked.ended {
             looked.level = alpha;
         }

@@ -62,6 +62,18 @@ fn a_batch_that_lacks_an_attempt_ends_nothing() {
     writer.close().unwrap();
 }
 
+/// A run that somebody made without looks is judged as a whole, at what looks would have left.
+#[test]
+fn a_look_that_nobody_took_has_ended_nothing() {
+    let place = Place::new();
+    let comparison = with_looks(&place);
+    let found = assess(&comparison, &place.run("after", Shape::default(), |_, _| End::Fails)).unwrap();
+    assert_eq!(found.outcome, Outcome::Fail, "{:?}", found.reasons);
+    assert_eq!(found.looks[0].said, "would have ended the run, which went on");
+    assert_eq!((found.looks.len(), found.tasks[0].candidate.attempts), (4, 4));
+    assert!(found.metrics[0].verdict.gate.alpha < 0.05);
+}
+
 /// The last look decides nothing that the judgement does not, at what is left of alpha.
 #[test]
 fn looks_cost_the_end_a_part_of_alpha() {
