@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    chat, ci, clean, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan, policy,
-    report, run, serve, show, train, validate,
+    chat, ci, clean, compare, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan,
+    policy, report, run, serve, show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -46,6 +46,7 @@ enum Verb {
     Ls(ls::Arguments),
     Show(show::Arguments),
     Report(report::Arguments),
+    Compare(compare::Arguments),
     Metrics(metrics::Arguments),
     Clean(clean::Arguments),
     Doctor(doctor::Arguments),
@@ -88,6 +89,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Ls(arguments) => ls::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Metrics(arguments) => metrics::run(&arguments, log),
         Verb::Clean(arguments) => clean::run(&arguments, log),
         Verb::Doctor(arguments) => doctor::run(&arguments),

@@ -26,9 +26,13 @@ impl fmt::Display for Verdict {
             }
             Decision::Pass => write!(
                 f,
-                "pass. {}; with {confidence} % confidence it is worse by less than {}, and {} would matter (p {}).",
+                "pass. {}; with {confidence} % confidence it is {}, and {} would matter (p {}).",
                 self.seen(),
-                self.amount(upper),
+                if upper < 0.0 {
+                    format!("better by more than {}", self.amount(-upper))
+                } else {
+                    format!("worse by less than {}", self.amount(upper))
+                },
                 self.amount(gate.matters),
                 p_value(p_pass)
             ),
@@ -110,7 +114,9 @@ fn counted(count: usize, what: &str) -> String {
 
 /// One digit after the point, or three that matter where it is small.
 fn round(value: f64) -> String {
-    let digits = if value != 0.0 && value.abs() < 1.0 { 3 } else { 1 };
+    // Less than this is what rounding has left of nothing.
+    let is_small = value.abs() > 1e-9 && value.abs() < 1.0;
+    let digits = if is_small { (2.0 - value.abs().log10().floor()) as usize } else { 1 };
     let text = format!("{value:.digits$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
@@ -128,7 +134,9 @@ mod tests {
     fn numbers_are_short() {
         let check = |value: f64, expected: &str| assert_eq!(round(value), expected);
         check(0.0, "0");
-        check(-0.0001, "0");
+        check(-1e-10, "0");
+        check(0.000_123_4, "0.000123");
+        check(0.1 + 0.2, "0.3");
         check(12.34, "12.3");
         check(5.0, "5");
         check(100.0, "100");

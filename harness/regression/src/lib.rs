@@ -6,11 +6,13 @@
 mod assess;
 mod assessment;
 mod baseline;
+mod compare;
 mod comparison;
 mod conditions;
 mod digest;
 mod looks;
 mod outcomes;
+mod render;
 mod repeats;
 
 pub use assess::assess;
@@ -19,10 +21,18 @@ pub use assessment::{
     Outcome, TaskChange, Unit,
 };
 pub use baseline::{BASELINE_FORMAT, Baseline, BaselineError, Unacceptable};
+pub use compare::{
+    COMPARISON_FORMAT, CompareError, Difference, Flip, Known, MetricComparison, Place, RunComparison,
+    RunNote, SuiteComparison, TaskComparison, Turned, compare, comparison_page, render_comparison,
+};
 pub use comparison::{AssessError, Comparison, Look};
 pub use conditions::Conditions;
 pub use looks::{LookSchedule, LookSettings};
 pub use outcomes::{
     Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of,
+};
+pub use render::{
+    MARKDOWN_BYTES, OutputError, Outputs, annotations, assessments_json, gates_page, junit, markdown,
+    write_outputs,
 };
 pub use repeats::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};

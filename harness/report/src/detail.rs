@@ -170,8 +170,9 @@ fn full(observation: &Observation) -> Option<Full<'_>> {
     Some(if text.len() <= MOST_FULL_TEXT { Full::Text(text) } else { Full::Bytes(text.len()) })
 }
 
-/// The only argument if it is a text, else all of them as JSON.
-pub(crate) fn call_text(call: &ToolCall) -> String {
+/// Arguments of a call: the only one if it is a text, else all of them as JSON.
+#[must_use]
+pub fn call_text(call: &ToolCall) -> String {
     match call.arguments.as_object() {
         Some(map) if map.is_empty() => String::new(),
         Some(map) if map.len() == 1 => match map.values().next() {
@@ -188,7 +189,8 @@ fn pictures(observation: &Observation) -> Vec<PictureDetail> {
 }
 
 /// Text parts, and the files of others.
-pub(crate) fn shown(parts: &[Part]) -> String {
+#[must_use]
+pub fn shown(parts: &[Part]) -> String {
     let texts: Vec<String> = parts
         .iter()
         .map(|part| match part {

@@ -43,7 +43,8 @@ impl Kind {
 }
 
 /// A stop reason in words.
-pub(crate) fn stop_words(stop: &StopReason) -> String {
+#[must_use]
+pub fn stop_words(stop: &StopReason) -> String {
     match stop {
         StopReason::Submitted => "submitted".to_owned(),
         StopReason::Ended(reason) => format!("ended by the environment: {reason}"),
@@ -54,7 +55,8 @@ pub(crate) fn stop_words(stop: &StopReason) -> String {
 }
 
 /// Why we stopped it, in words.
-pub(crate) fn cancel_words(reason: CancelReason) -> &'static str {
+#[must_use]
+pub fn cancel_words(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Interrupted => "interrupted",
         CancelReason::GroupAbandoned => "its group was given up",

@@ -32,10 +32,13 @@ mod text;
 mod words;
 
 pub use at_k::{AtK, Mean, at_k, success_in};
+pub use detail::{call_text, shown};
 pub use error::ReportError;
 pub use figures::{Figures, GroupFigures, Heading, Per, PhaseFigures, Row, SuiteFigures, TaskFigures};
 pub use gather::Options;
 pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
+pub use kind::{cancel_words, stop_words};
+pub use page::FIGURES_STYLE;
 pub use rate::{Clusters, Method, Rate, Tries, rate};
 pub use report::{Report, report};
 pub use series::{EventLog, exposition, history};

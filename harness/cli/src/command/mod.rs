@@ -3,6 +3,7 @@
 pub(crate) mod chat;
 pub(crate) mod ci;
 pub(crate) mod clean;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod env;

@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         casts: arguments.casts.clone(),
     };
     let made = report(&run, &heading(&run), &options)?;
-    write_page(&path, &made.page)?;
+    write_page(&path, &made.page, "--output")?;
     if arguments.json {
         let Report { figures, exported_atif, exported_casts, .. } = &made;
         let answer = Answer { figures, page: &path, atif_files: *exported_atif, cast_files: *exported_casts };
@@ -92,7 +92,8 @@ fn way_to(run: &Path, page: &Path) -> String {
     up.chain(down).map(|part| part + "/").collect()
 }
 
-fn heading(run: &Run) -> Heading {
+/// Who acted in a run, and how it ended.
+pub(super) fn heading(run: &Run) -> Heading {
     let state = match (run.is_running(), run.summary().end) {
         (true, _) => "running now",
         (false, Some(end)) => super::end_word(end),
@@ -116,7 +117,8 @@ fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {
     text
 }
 
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+/// Writes a page beside its place and renames it (I1); `option` chooses the place.
+pub(super) fn write_page(path: &Path, page: &str, option: &str) -> Result<(), Failure> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let beside = path.with_file_name(name);
@@ -125,7 +127,7 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
         // Half a page helps nobody.
         let _ = fs::remove_file(&beside);
         let message = format!("cannot write {}: {error}", path.display());
-        Failure::with_help(Exit::Results, message, "choose another place with --output")
+        Failure::with_help(Exit::Results, message, format!("choose another place with {option}"))
     })
 }
 

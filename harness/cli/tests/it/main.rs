@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod acting;
 mod browsing;
 mod chat_judging;
 mod chatting;
+mod comparing;
 mod completing;
 mod customizing;
 mod driving;

@@ -14,14 +14,16 @@ use crate::figures::Figures;
 use crate::gather::Gathered;
 use crate::words::{counted, interval_words};
 
-const STYLE: &str = include_str!("style.css");
+/// What pages of figures add to [`PAGE_STYLE`].
+pub const FIGURES_STYLE: &str = include_str!("style.css");
+const VIEWER_STYLE: &str = include_str!("viewer.css");
 const SCREEN: &str = include_str!("screen.js");
 const TERMINAL: &str = include_str!("terminal.js");
 const VIEWER: &str = include_str!("viewer.js");
 
 /// The page.
 pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> Result<String, ReportError> {
-    let style = format!("{PAGE_STYLE}\n{STYLE}");
+    let style = format!("{PAGE_STYLE}\n{FIGURES_STYLE}\n{VIEWER_STYLE}");
     let script = format!("{SCREEN}\n{TERMINAL}\n{VIEWER}");
     let (details, extras) = (gathered.blocks.details(), gathered.blocks.extras());
     let bytes = details.iter().map(String::len).chain(extras.iter().map(Extras::len)).sum::<usize>();

@@ -15,4 +15,5 @@ mod document;
 mod index;
 mod tables;
 
+pub use document::FIGURES_STYLE;
 pub(crate) use document::render;

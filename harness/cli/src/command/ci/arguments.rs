@@ -56,7 +56,8 @@ pub(super) struct GateArguments {
     pub(super) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(super) candidate: CandidateArguments,
-    /// Write what the gates say into this folder [default: gate/ in the folder of the run].
+    /// Write what all gates say together into this folder, as JUnit XML, Markdown, JSON, annotations of GitHub and a page; what each one
+    /// says is in gate/ of its run's folder.
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]

@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
     for gate in gates(arguments)? {
         wanted.push(prepare(gate, arguments, &store, log)?);
     }
-    let mut assessments = Vec::new();
+    let (mut assessments, mut told) = (Vec::new(), String::new());
     for (comparison, candidate) in wanted {
         let run = match candidate {
             Candidate::Recorded(run) => *run,
@@ -46,13 +46,16 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
         };
         let assessment =
             assess(&comparison, &run).map_err(|error| refused(error, &comparison, &arguments.results))?;
-        let folder = arguments.out.clone().unwrap_or_else(|| run.dir().join("gate"));
         let text = tell(&assessment, run.dir());
-        outputs::write(&folder, &assessment, &text)?;
+        outputs::write(&run.dir().join("gate"), std::slice::from_ref(&assessment), &text)?;
+        told += &text;
         if !arguments.json {
             print(&text)?;
         }
         assessments.push(assessment);
+    }
+    if let Some(folder) = &arguments.out {
+        outputs::write(folder, &assessments, &told)?;
     }
     if arguments.json {
         print_json(&assessments)?;
@@ -70,8 +73,8 @@ fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
             "name a gate file, such as ci/gates/my-gate.yaml: harness/docs/ci.md",
         );
     }
-    if count > 1 && (arguments.run.is_some() || arguments.baseline.is_some() || arguments.out.is_some()) {
-        return refuse("--run, --baseline and --out go with one gate", "name one gate, or leave them out");
+    if count > 1 && (arguments.run.is_some() || arguments.baseline.is_some()) {
+        return refuse("--run and --baseline go with one gate", "name one gate, or leave them out");
     }
     let (mut gates, mut problems) = (Vec::new(), Vec::new());
     for path in &arguments.gates {

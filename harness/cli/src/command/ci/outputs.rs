@@ -1,9 +1,9 @@
-//! What a gate says, as files.
+//! What gates say, as files.
 
 use std::fs;
 use std::path::Path;
 
-use clawrl_regression::Assessment;
+use clawrl_regression::{Assessment, OutputError, write_outputs};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -12,14 +12,17 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// The folder cannot be written to.
-pub(super) fn write(folder: &Path, assessment: &Assessment, text: &str) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(assessment)
-        .map_err(|error| Failure::new(Exit::Internal, format!("the assessment is no JSON: {error}")))?;
-    let files = [("assessment.json", json + "\n"), ("assessment.txt", text.to_owned())];
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| files.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text)));
-    written.map_err(|error| {
-        let message = format!("cannot write into {}: {error}", folder.display());
-        Failure::with_help(Exit::Results, message, "name another folder with --out")
-    })
+pub(super) fn write(folder: &Path, assessments: &[Assessment], text: &str) -> Result<(), Failure> {
+    write_outputs(folder, assessments)?;
+    let path = folder.join("assessment.txt");
+    fs::write(&path, text).map_err(|source| OutputError::Write { path, source }.into())
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::NotJson(_) => Self::new(Exit::Internal, error.to_string()),
+            _ => Self::with_help(Exit::Results, error.to_string(), "name another folder with --out"),
+        }
+    }
 }

@@ -21,7 +21,7 @@ fn a_look_ends_a_run_and_its_record_says_so() {
     assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::Sated));
     let again = ground.assessment("looks", &["--run", run], 10);
     assert_eq!(again, found, "the same record, the same assessment");
-    let page = ground.place.run(run).dir().join("gate/assessment.json");
+    let page = ground.place.run(run).dir().join("gate/report.html");
     assert!(page.is_file(), "{}", page.display());
 }
 

@@ -57,8 +57,8 @@ fn a_run_that_is_there_is_judged_like_one_that_is_made() {
     place.clawrl(&["run", "small", "--name", "bad", "--policy", "noop", "--quiet"]).ends(0);
     let found = ground.assessment("steady", &["--run", "bad", "--out", "said"], 10);
     assert_eq!((&found["run"], &found["outcome"]), (&"bad".into(), &"fail".into()));
-    let written = fs::read_to_string(place.path().join("said/assessment.json")).unwrap();
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), found);
+    let written = fs::read_to_string(place.path().join("said/assessments.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), serde_json::json!([found]));
     let text = fs::read_to_string(place.path().join("said/assessment.txt")).unwrap();
     assert!(text.starts_with("gate steady: fail\n"), "{text}");
 }
@@ -79,6 +79,17 @@ fn the_worst_of_several_gates_decides() {
         "{}",
         said.out
     );
-    both(&["--policy", "noop"]).ends(10);
-    assert!(both(&["--out", "x"]).ends(2).err.contains("go with one gate"));
+    both(&["--policy", "noop", "--out", "said"]).ends(10);
+    let written = |name: &str| fs::read_to_string(ground.place.path().join("said").join(name)).unwrap();
+    for (name, parts) in [
+        ("summary.md", ["<code>steady</code>: fail", "<code>strict</code>: "]),
+        ("junit.xml", ["<testsuite name=\"steady\"", "<failure type=\"worse\""]),
+        ("annotations.txt", ["::error title=steady%3A fail::", "::error title=steady / small/"]),
+        ("report.html", ["<h1>Regression gates: <b class=\"failed\">fail</b></h1>", "id=\"g1\""]),
+        ("assessments.json", ["\"gate\": \"steady\"", "\"gate\": \"strict\""]),
+    ] {
+        let text = written(name);
+        parts.iter().for_each(|part| assert!(text.contains(part), "no {part} in {name}:\n{text}"));
+    }
+    assert!(both(&["--baseline", "x"]).ends(2).err.contains("go with one gate"));
 }

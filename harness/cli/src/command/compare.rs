@@ -1,0 +1,96 @@
+//! `clawrl compare`: two runs side by side.
+//!
+//! I1. It is no gate: whatever the comparison says, it ends with [`Exit::Success`]. I2. The page is there whole, or as it was before.
+
+use std::path::PathBuf;
+
+use clawrl_core::RunId;
+use clawrl_regression::{CompareError, RunComparison, compare, comparison_page, render_comparison};
+use serde::Serialize;
+
+use super::report::{heading, write_page};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::results::{ResultsArguments, run_name};
+
+/// Shows two runs side by side: numbers by suite with their intervals, tasks that flipped, and where their attempts part.
+///
+/// It judges nothing and always ends with 0; `clawrl ci` is what a pipeline stops at.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  clawrl compare last-week today\n  clawrl compare last-week today --html \
+                        compared.html\n  clawrl compare last-week today --json > compared.json"
+)]
+pub(crate) struct Arguments {
+    /// The run to compare with.
+    #[arg(value_name = "BASELINE", value_parser = run_name)]
+    baseline: RunId,
+    /// The run to compare.
+    #[arg(value_name = "CANDIDATE", value_parser = run_name)]
+    candidate: RunId,
+    #[command(flatten)]
+    results: ResultsArguments,
+    /// Write a page of HTML to this file, with both attempts of every task that flipped.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Room for attempts in the page; what is beyond is left out, and the page says so.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1024))]
+    page_mib: u64,
+    /// Print both attempts of at most so many flipped tasks, around where they part.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    flips: usize,
+    /// Print the comparison as JSON, with every task.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The comparison, and where its page is.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    comparison: &'a RunComparison,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<&'a PathBuf>,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let store = arguments.results.store()?;
+    let (baseline, candidate) = (store.run(&arguments.baseline)?, store.run(&arguments.candidate)?);
+    let comparison = compare((&baseline, heading(&baseline)), (&candidate, heading(&candidate)))?;
+    let page = arguments.html.as_ref();
+    if let Some(path) = page {
+        write_page(
+            path,
+            &comparison_page(&comparison, &baseline, &candidate, arguments.page_mib << 20)?,
+            "--html",
+        )?;
+    }
+    if arguments.json {
+        print_json(&Answer { comparison: &comparison, page })?;
+    } else {
+        let mut text = render_comparison(&comparison, &baseline, &candidate, arguments.flips)?;
+        text += &page.map_or_else(String::new, |path| format!("\npage       {}\n", path.display()));
+        print(&text)?;
+    }
+    Ok(Exit::Success)
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Self {
+        let text = error.to_string();
+        match error {
+            CompareError::Record(error) => error.into(),
+            CompareError::NoCommonTasks { .. } => Self::with_help(
+                Exit::Refused,
+                text,
+                "compare runs of the same suites: `clawrl ls` lists runs",
+            ),
+            CompareError::NothingGraded { run, .. } => {
+                Self::with_help(Exit::Refused, text, format!("`clawrl show {run}` says what became of them"))
+            }
+            _ => Self::new(Exit::Refused, text),
+        }
+    }
+}

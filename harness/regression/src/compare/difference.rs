@@ -1,0 +1,168 @@
+//! Where two attempts at one task part.
+//!
+//! D1. The first text that differs, in the order in which texts came: what was asked, then of each turn what was done and what was seen. D2. What
+//! a policy thought beside its calls is no action: the same calls are the same action.
+//!
+//! Pure; nothing to cancel.
+
+use std::fmt;
+
+use clawrl_gates::SideName;
+use serde::Serialize;
+
+use super::story::Story;
+
+/// Characters of a text that a comparison keeps.
+const MOST_TEXT: usize = 2_000;
+
+/// The first text that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Which text it is.
+    pub place: Place,
+    /// As the baseline has it, the first 2,000 characters; empty where it has none.
+    pub baseline: String,
+    /// As the candidate has it.
+    pub candidate: String,
+}
+
+/// Which text of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// What was asked.
+    Asked,
+    /// What was done in a turn, counted from 1.
+    Action {
+        /// Which turn.
+        turn: u32,
+    },
+    /// What was seen after it.
+    Observation {
+        /// Which turn.
+        turn: u32,
+    },
+    /// One went on where the other had ended.
+    Length {
+        /// The first turn that only one has.
+        turn: u32,
+        /// Which side has it.
+        goes_on: SideName,
+    },
+    /// All texts are the same.
+    Nowhere,
+}
+
+impl Place {
+    /// The turn, counted from 1.
+    pub(crate) fn turn(self) -> Option<u32> {
+        match self {
+            Self::Action { turn } | Self::Observation { turn } | Self::Length { turn, .. } => Some(turn),
+            Self::Asked | Self::Nowhere => None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("they were asked differently"),
+            Self::Action { turn } => write!(f, "they first differ in the action of turn {turn}"),
+            Self::Observation { turn } => {
+                write!(f, "they first differ in what they saw after the same action of turn {turn}")
+            }
+            Self::Length { turn, goes_on } => {
+                write!(f, "they are the same up to turn {turn}, which only the {goes_on} has")
+            }
+            Self::Nowhere => f.write_str("they did and saw the same throughout"),
+        }
+    }
+}
+
+impl Difference {
+    /// Between two attempts.
+    pub(crate) fn between(baseline: &Story, candidate: &Story) -> Self {
+        let at = |place, baseline: &str, candidate: &str| Self {
+            place,
+            baseline: baseline.chars().take(MOST_TEXT).collect(),
+            candidate: candidate.chars().take(MOST_TEXT).collect(),
+        };
+        if baseline.asked != candidate.asked {
+            return at(Place::Asked, &baseline.asked, &candidate.asked);
+        }
+        for ((before, after), turn) in baseline.turns.iter().zip(&candidate.turns).zip(1..) {
+            if before.did != after.did {
+                return at(Place::Action { turn }, &before.did, &after.did);
+            }
+            if before.saw != after.saw {
+                return at(Place::Observation { turn }, &before.saw, &after.saw);
+            }
+        }
+        let common = baseline.turns.len().min(candidate.turns.len());
+        let turn = u32::try_from(common + 1).unwrap_or(u32::MAX);
+        match (baseline.turns.get(common), candidate.turns.get(common)) {
+            (Some(more), _) => at(Place::Length { turn, goes_on: SideName::Baseline }, &more.did, ""),
+            (None, Some(more)) => at(Place::Length { turn, goes_on: SideName::Candidate }, "", &more.did),
+            (None, None) => at(Place::Nowhere, "", ""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::compare::story::TurnTexts;
+
+    fn story(asked: &str, turns: &[(&str, &str)]) -> Story {
+        let turn = |(did, saw): &(&str, &str)| TurnTexts { did: (*did).to_owned(), saw: (*saw).to_owned() };
+        Story { asked: asked.to_owned(), turns: turns.iter().map(turn).collect(), ..Story::default() }
+    }
+
+    #[test]
+    fn d1_the_first_text_that_differs() {
+        let baseline = story("do", &[("ls", "a"), ("cat a", "x"), ("submit", "")]);
+        let check = |asked: &str, turns: &[(&str, &str)], place, texts: [&str; 2]| {
+            let found = Difference::between(&baseline, &story(asked, turns));
+            assert_eq!(
+                (found.place, found.baseline.as_str(), found.candidate.as_str()),
+                (place, texts[0], texts[1])
+            );
+        };
+        check("do it", &[], Place::Asked, ["do", "do it"]);
+        check("do", &[("ls", "a"), ("cat b", "x")], Place::Action { turn: 2 }, ["cat a", "cat b"]);
+        check("do", &[("ls", "b"), ("cat b", "x")], Place::Observation { turn: 1 }, ["a", "b"]);
+        let goes_on = SideName::Baseline;
+        check("do", &[("ls", "a")], Place::Length { turn: 2, goes_on }, ["cat a", ""]);
+        let goes_on = SideName::Candidate;
+        let longer = [("ls", "a"), ("cat a", "x"), ("submit", ""), ("more", "")];
+        check("do", &longer, Place::Length { turn: 4, goes_on }, ["", "more"]);
+        check("do", &longer[..3], Place::Nowhere, ["", ""]);
+    }
+
+    proptest! {
+        /// What is before the place is the same, and the texts at it are not.
+        #[test]
+        fn d1_nothing_differs_before(
+            left in prop::collection::vec(("[ab]", "[ab]"), 0..5),
+            right in prop::collection::vec(("[ab]", "[ab]"), 0..5),
+        ) {
+            let of = |turns: &[(String, String)]| {
+                let turns: Vec<(&str, &str)> = turns.iter().map(|(did, saw)| (did.as_str(), saw.as_str())).collect();
+                story("do", &turns)
+            };
+            let (left, right) = (of(&left), of(&right));
+            let found = Difference::between(&left, &right);
+            match found.place.turn() {
+                Some(turn) => {
+                    let before = turn as usize - 1;
+                    prop_assert_eq!(&left.turns[..before], &right.turns[..before]);
+                    prop_assert_ne!(left.turns.get(before), right.turns.get(before));
+                    prop_assert_ne!(found.baseline, found.candidate);
+                }
+                None => prop_assert_eq!(left, right),
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Why two runs cannot be compared.
+
+use clawrl_core::RunId;
+use clawrl_gates::Refused;
+use clawrl_record::RecordError;
+use thiserror::Error;
+
+/// Why two runs cannot be compared.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// A run cannot be read; a damaged frame is named.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// They have run other tasks.
+    #[error(
+        "runs {baseline} and {candidate} have no task in common: one is of {baseline_suites}, the other of {candidate_suites}"
+    )]
+    NoCommonTasks {
+        /// The first run.
+        baseline: RunId,
+        /// The second one.
+        candidate: RunId,
+        /// Suites of the first.
+        baseline_suites: String,
+        /// Suites of the second.
+        candidate_suites: String,
+    },
+    /// One of them has come to nothing yet.
+    #[error("run {run} has no graded attempt to compare: {why}")]
+    NothingGraded {
+        /// Which run.
+        run: RunId,
+        /// What became of its attempts.
+        why: String,
+    },
+    /// A record says what no record should.
+    #[error("{metric} cannot be compared: {source}")]
+    Refused {
+        /// Which metric.
+        metric: String,
+        /// Why.
+        source: Refused,
+    },
+}

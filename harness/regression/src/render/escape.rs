@@ -1,0 +1,160 @@
+//! Text of others as each format writes text.
+//!
+//! E1. Whatever the text, nothing of it is structure: no tag, no entity, no table cell, no command, no mention of anybody. E2. Reading the format
+//! gives the text as it is printable. E3. What no XML may hold is spelled out.
+//!
+//! Pure; nothing to cancel.
+//! Source: XML 1.0 (fifth edition), 2.2 to 2.4; CommonMark 0.31, 2.5; the workflow commands of GitHub Actions.
+
+use std::fmt::Write;
+
+use clawrl_core::{printable, printable_line};
+
+/// Characters of a name beyond which it is cut.
+const MOST_NAME: usize = 120;
+
+/// Text between tags and in attributes between double quotes, of XML.
+pub(super) fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // Readers make a blank of these in attributes.
+            '\n' => escaped.push_str("&#10;"),
+            '\t' => escaped.push_str("&#9;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.extend(c.escape_unicode()),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A name in Markdown, as code, in one line and cut where it is long.
+pub(super) fn markdown_name(name: &str) -> String {
+    // Addresses become links even in code, unless something stands behind their sign.
+    let name = entities(&printable_line(name, MOST_NAME)).replace("&#64;", "&#64;<!-- -->");
+    format!("<code>{name}</code>")
+}
+
+/// A sentence in Markdown, in one line of at most `most` characters.
+pub(super) fn markdown_text(text: &str, most: usize) -> String {
+    // GitHub looks for mentions in the text that entities have become; in code it does not, and nothing goes on behind it.
+    let code = |entity: &str| format!("<code>{entity}</code>");
+    let escaped = entities(&printable_line(text, most));
+    ["&#64;", "&#35;"].iter().fold(escaped, |escaped, entity| escaped.replace(entity, &code(entity)))
+}
+
+/// An entity cannot be structure, and so stands for what could be; the rest stays readable.
+fn entities(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut before = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c.is_ascii_punctuation() && !is_plain(before, c, rest.peek().copied()) {
+            // Writing to a string does not fail.
+            let _ = write!(escaped, "&#{};", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+        before = Some(c);
+    }
+    escaped
+}
+
+/// Whether Markdown reads a punctuation mark as itself, between these two.
+fn is_plain(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let ends = after.is_none_or(|after| after == ' ');
+    let is = |side: Option<char>, kind: fn(&char) -> bool| side.is_some_and(|c| kind(&c));
+    match c {
+        ',' | ';' | '?' | '%' | '(' | ')' | '/' | '"' | '\'' => true,
+        // A list begins with these.
+        '-' | '+' | '=' => before.is_some(),
+        // What is left: `1. ` of lists, and links that GitHub makes of `www.` and `https:`.
+        '.' => {
+            (is(before, char::is_ascii_alphabetic) && ends)
+                || (is(before, char::is_ascii_digit) && is(after, char::is_ascii_digit))
+        }
+        ':' => ends,
+        // Within a word it emphasizes nothing.
+        '_' => is(before, char::is_ascii_alphanumeric) && is(after, char::is_ascii_alphanumeric),
+        _ => false,
+    }
+}
+
+/// What stands behind the `::` of a workflow command.
+pub(super) fn command_data(text: &str) -> String {
+    printable(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property of a workflow command.
+pub(super) fn command_property(text: &str) -> String {
+    command_data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn xml_holds_what_it_may() {
+        let check = |text: &str, expected: &str| assert_eq!(xml(text), expected);
+        check("a < b && \"c\"", "a &lt; b &amp;&amp; &quot;c&quot;");
+        check("]]>\n\tx", "]]&gt;&#10;&#9;x");
+        check("\0\u{1b}[m\u{ffff}", r"\0\u{1b}[m\u{ffff}");
+    }
+
+    #[test]
+    fn markdown_is_text() {
+        let check = |text: &str, expected: &str| assert_eq!(markdown_text(text, 80), expected);
+        check("pass_rate: 5 of 8 passed (p = 0.5), by 2.", "pass_rate: 5 of 8 passed (p = 0.5), by 2&#46;");
+        check("- 1. a", "&#45; 1&#46; a");
+        check("see www.a.bc, http://x", "see www&#46;a&#46;bc, http&#58;//x");
+        check("@all", "<code>&#64;</code>all");
+        check("a|b\n<b>", "a&#124;b&#92;n&#60;b&#62;");
+        assert_eq!(markdown_name("a@b`c"), "<code>a&#64;<!-- -->b&#96;c</code>");
+    }
+
+    #[test]
+    fn commands_end_with_their_line() {
+        let check = |text: &str, data: &str, property: &str| {
+            assert_eq!((command_data(text).as_str(), command_property(text).as_str()), (data, property));
+        };
+        check("50 %\n::error::x", "50 %25%0A::error::x", "50 %25%0A%3A%3Aerror%3A%3Ax");
+        check("a,b:c", "a,b:c", "a%2Cb%3Ac");
+    }
+
+    /// What a reader of XML makes of it.
+    fn read_xml(escaped: &str) -> String {
+        let entities =
+            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#10;", "\n"), ("&#9;", "\t"), ("&amp;", "&")];
+        entities.iter().fold(escaped.to_owned(), |text, (entity, c)| text.replace(entity, c))
+    }
+
+    /// What Markdown and GitHub make something of.
+    const STRUCTURE: [char; 12] = ['<', '>', '|', '`', '*', '~', '[', ']', '@', '$', '\\', '\n'];
+
+    proptest! {
+        #[test]
+        fn e1_no_text_is_structure(text in "([ -~]|www\\.a|www\\.|https://|\\PC|\n){0,60}") {
+            prop_assert!(!xml(&text).contains(['<', '>', '"', '\n', '\r']));
+            let name = markdown_name(&text);
+            let inner = name.strip_prefix("<code>").and_then(|name| name.strip_suffix("</code>")).unwrap();
+            let inner = inner.replace("<!-- -->", "");
+            prop_assert!(!inner.contains(STRUCTURE), "{inner}");
+            let said = markdown_text(&text, 1_000).replace("<code>&#64;</code>", "").replace("<code>&#35;</code>", "");
+            prop_assert!(!said.contains(STRUCTURE) && !said.contains("://") && !said.contains("www.a"), "{said}");
+            prop_assert!(!command_data(&text).contains(['\n', '\r']));
+            prop_assert!(!command_property(&text).contains(['\n', '\r', ':', ',']));
+        }
+
+        #[test]
+        fn e2_xml_reads_as_the_text(text in "[ -~\\n\\t\u{e9}\u{732b}]{0,60}") {
+            prop_assert_eq!(read_xml(&xml(&text)), text);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The files that a pipeline picks up.
+//!
+//! I1. A file is there whole, or as it was before: it is written beside its place and renamed.
+//!
+//! Errors: [`OutputError`].
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::{annotations, assessments_json, gates_page, junit, markdown};
+use crate::assessment::Assessment;
+
+/// Where the outputs are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outputs {
+    /// For systems of CI.
+    pub junit: PathBuf,
+    /// For a pull request, and for the summary of a step.
+    pub markdown: PathBuf,
+    /// For the log of a job of GitHub.
+    pub annotations: PathBuf,
+    /// For programs.
+    pub json: PathBuf,
+    /// For people.
+    pub page: PathBuf,
+}
+
+/// Why outputs could not be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// A file or folder cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An assessment cannot be JSON.
+    #[error("the assessment cannot be written as JSON: {0}. This is a bug in the program")]
+    NotJson(#[from] serde_json::Error),
+}
+
+/// Writes every rendering into this folder, which is made.
+///
+/// # Errors
+/// [`OutputError`]; what was written before stays.
+pub fn write_outputs(folder: &Path, gates: &[Assessment]) -> Result<Outputs, OutputError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OutputError::Write { path, source }
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        replace(&path, text).map_err(failed(&path))?;
+        Ok::<PathBuf, OutputError>(path)
+    };
+    Ok(Outputs {
+        json: write("assessments.json", &assessments_json(gates)?)?,
+        junit: write("junit.xml", &junit(gates))?,
+        markdown: write("summary.md", &markdown(gates))?,
+        annotations: write("annotations.txt", &annotations(gates))?,
+        page: write("report.html", &gates_page(gates))?,
+    })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // Half a file helps nobody.
+        let _ = fs::remove_file(&beside);
+    })
+}
