@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use clawrl_cassette::Cassette;
 use clawrl_core::{KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::results::run_name;
+use crate::wiring::unreadable;
 
 /// The share of attempts in which the demonstrator is right, where nobody says otherwise.
 const DEMONSTRATOR_PERCENT: u8 = 35;
@@ -16,7 +18,7 @@ const DEMONSTRATOR_PERCENT: u8 = 35;
 const REPLY_TOKENS: u32 = 48;
 
 const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, \
-                     openai:MODEL, anthropic:MODEL or remote:FILE";
+                     openai:MODEL, anthropic:MODEL, remote:FILE or cassette:FILE";
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) enum PolicyChoice {
     Server { dialect: RemoteDialect, model: String },
     /// A model behind a server, as a policy file says.
     Remote { file: PathBuf },
+    /// Recorded replies, wherever the same is asked.
+    Cassette { file: PathBuf },
 }
 
 /// Which server a model is behind, for policies that name nothing but the model.
@@ -84,6 +88,8 @@ impl PolicyChoice {
             }
             ("remote", Some(file)) if !file.is_empty() => Ok(Self::Remote { file: file.into() }),
             ("remote", _) => Err("remote takes a policy file, as in remote:policy.yaml".to_owned()),
+            ("cassette", Some(file)) if !file.is_empty() => Ok(Self::Cassette { file: file.into() }),
+            ("cassette", _) => Err("cassette takes a recording, as in cassette:my-run.cassette".to_owned()),
             ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
@@ -127,6 +133,14 @@ impl PolicyChoice {
                     Some(name) => KeySource::Env(name.to_owned()),
                 };
                 PolicySpec::Remote(Box::new(settings))
+            }
+            Self::Cassette { file } => {
+                let (origin, sha256) = Cassette::read_origin(file).map_err(|error| unreadable(&error))?;
+                PolicySpec::Cassette {
+                    path: std::path::absolute(file).unwrap_or_else(|_| file.clone()),
+                    sha256,
+                    recorded: Box::new(origin.policy),
+                }
             }
             Self::Remote { file } => PolicySpec::Remote(Box::new(clawrl_config::load_policy(file)?)),
         })
@@ -176,6 +190,8 @@ mod tests {
         check("anthropic", Err("takes the name of a model"));
         check("remote:policy.yaml", Ok(PolicyChoice::Remote { file: "policy.yaml".into() }));
         check("remote:", Err("takes a policy file"));
+        check("cassette:a:b", Ok(PolicyChoice::Cassette { file: "a:b".into() }));
+        check("cassette:", Err("takes a recording"));
         check("orcale", Err("write noop, oracle"));
     }
 }

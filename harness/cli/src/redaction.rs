@@ -139,7 +139,7 @@ pub(crate) fn refuse_changed(
 
 /// The variables that hold the keys of a remote policy and of a judge.
 fn key_variables(plan: &RunPlan) -> impl Iterator<Item = String> {
-    let policy = match &plan.policy {
+    let policy = match plan.policy.speaker() {
         PolicySpec::Remote(spec) => Some(spec.as_ref()),
         _ => None,
     };

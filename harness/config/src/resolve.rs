@@ -264,7 +264,7 @@ fn suite_tasks(
     if let Some(limit) = options.limit {
         spread_evenly(&mut rows, limit as usize);
     }
-    let format = match &options.policy {
+    let format = match options.policy.speaker() {
         PolicySpec::Remote(remote) => remote.action_format,
         _ => None,
     };

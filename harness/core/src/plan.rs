@@ -104,6 +104,26 @@ pub enum PolicySpec {
     },
     /// A model behind a server.
     Remote(Box<RemoteSpec>),
+    /// Plays recorded replies to the requests for which they were given, and asks nobody.
+    Cassette {
+        /// The file, absolute.
+        path: PathBuf,
+        /// Hex SHA-256 of its bytes.
+        sha256: String,
+        /// Whose replies it holds.
+        recorded: Box<PolicySpec>,
+    },
+}
+
+impl PolicySpec {
+    /// Whose replies are given: of a cassette, the policy that was recorded.
+    #[must_use]
+    pub fn speaker(&self) -> &Self {
+        match self {
+            Self::Cassette { recorded, .. } => recorded.speaker(),
+            other => other,
+        }
+    }
 }
 
 /// Which part of a suite's tasks takes part, by a stable hash of family and of what is asked.

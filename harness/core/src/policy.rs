@@ -99,4 +99,9 @@ pub trait Policy: Send + Sync {
     fn attempt_ended(&self, attempt: AttemptId) {
         let _ = attempt;
     }
+
+    /// What people have to know of the policy when a run has ended, a sentence each.
+    fn closing_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -290,7 +290,7 @@ impl<'a> Attempt<'a> {
             conversation,
             tools,
             turn,
-            seed: derive_seed(self.slot.policy_seed, "turn", &[u64::from(turn)]),
+            seed: reply_seed(self.slot, turn),
             deadline: bound.deadline.into_std(),
             cancel: &token,
             blobs: &*self.shared.blobs,
@@ -429,6 +429,12 @@ impl<'a> Attempt<'a> {
             Ended::Panicked(text) => Err(Halt::Fault(panicked(boundary, phase.name(), &text))),
         }
     }
+}
+
+/// Seed of a reply: [`PolicyRequest::seed`] of the slot's attempts at this turn.
+#[must_use]
+pub fn reply_seed(slot: &SlotSpec, turn: u32) -> u64 {
+    derive_seed(slot.policy_seed, "turn", &[u64::from(turn)])
 }
 
 /// An operation that enforces its deadline itself.

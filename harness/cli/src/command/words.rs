@@ -13,6 +13,7 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Random { .. } => "random",
         PolicySpec::Torch { .. } => "torch",
         PolicySpec::Remote(_) => "remote",
+        PolicySpec::Cassette { .. } => "cassette",
         _ => "another",
     }
 }
@@ -28,6 +29,9 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
             format!("torch:{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
         PolicySpec::Remote(remote) => remote_words(remote),
+        PolicySpec::Cassette { path, recorded, .. } => {
+            format!("cassette:{} of {}", path.display(), policy_words(recorded))
+        }
         other => policy_name(other).to_owned(),
     }
 }

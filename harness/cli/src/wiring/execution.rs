@@ -62,6 +62,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<RunError>,
     /// Limits that could not be set.
     pub(crate) limits_not_set: Vec<LimitNotSet>,
+    /// What the policy has to say.
+    pub(crate) policy_notes: Vec<String>,
 }
 
 /// Runs to the end. Blocks.
@@ -154,6 +156,7 @@ impl Executor {
             let _entered = self.runtime.enter();
             self.workplace.providers(&work.plan, settings)?
         };
+        let policy = Arc::clone(&work.policy);
         let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log));
         self.workplace.tell_of_images(log);
         let outcome = outcome?;
@@ -161,7 +164,12 @@ impl Executor {
             Ok(report) => (report, None),
             Err(error) => (error.report().clone(), Some(error)),
         };
-        Ok(Ended { report, error, limits_not_set: self.limits_not_set.clone() })
+        Ok(Ended {
+            report,
+            error,
+            limits_not_set: self.limits_not_set.clone(),
+            policy_notes: policy.closing_notes(),
+        })
     }
 
     /// Ends the runtime, then the spawner (I2).

@@ -1,5 +1,6 @@
 //! From a plan to what it runs on: machine, providers, policy, and the execution itself.
 
+mod cassette;
 mod execution;
 mod images;
 mod isolation;
@@ -13,6 +14,7 @@ mod secrets;
 mod test_sandboxes;
 mod unprovided;
 
+pub(crate) use cassette::{Taping, asked_of, origin_of, unreadable, unwritable};
 pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
 pub(crate) use judge::{model_of as judge_model_of, turn_judge};

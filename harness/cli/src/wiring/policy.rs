@@ -7,6 +7,7 @@ use clawrl_core::{Policy, PolicySpec, RunId, RunPlan};
 use clawrl_record::RunStore;
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 
+use super::cassette::{Taping, played};
 use super::remote::remote_policy;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -14,8 +15,17 @@ use crate::failure::Failure;
 /// The policy of a plan. `store` is where recorded runs are.
 ///
 /// # Errors
-/// A recorded run that cannot be read, or a policy that this program does not know.
-pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Policy>, Failure> {
+/// A recorded run or a cassette that cannot be read, or a policy that this program does not know.
+pub(crate) fn policy_of(
+    plan: &RunPlan,
+    store: &RunStore,
+    taping: &Taping,
+) -> Result<Arc<dyn Policy>, Failure> {
+    let policy = untaped(plan, store, taping)?;
+    Ok(taping.recording(policy, &plan.policy))
+}
+
+fn untaped(plan: &RunPlan, store: &RunStore, taping: &Taping) -> Result<Arc<dyn Policy>, Failure> {
     let impossible = |what: &str| Failure::new(Exit::Refused, format!("the plan's policy is none: {what}"));
     Ok(match &plan.policy {
         PolicySpec::Noop => Arc::new(Noop),
@@ -33,6 +43,7 @@ pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Poli
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
+        PolicySpec::Cassette { path, sha256, recorded } => played(path, sha256, recorded, taping)?,
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
 }
