@@ -150,19 +150,26 @@ struct Reader<'a> {
     text: BufReader<io::Take<zstd::Decoder<'static, BufReader<&'a [u8]>>>>,
     /// Number of the last line that was read, from 1.
     at: usize,
+    /// Whether it begins as zstd does: then it was something before it was cut.
+    is_compressed: bool,
 }
+
+/// The first bytes of every zstd frame (RFC 8878).
+const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
 impl<'a> Reader<'a> {
     fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, CassetteError> {
         let decoder = zstd::Decoder::new(bytes).map_err(io_error("read", path))?;
-        Ok(Self { path: path.to_owned(), text: BufReader::new(decoder.take(MOST_BYTES)), at: 0 })
+        let text = BufReader::new(decoder.take(MOST_BYTES));
+        Ok(Self { path: path.to_owned(), text, at: 0, is_compressed: bytes.starts_with(&ZSTD) })
     }
 
     fn origin(&mut self) -> Result<Origin, CassetteError> {
         let no_cassette = |path: &Path, why: String| CassetteError::NoCassette { path: path.to_owned(), why };
         let bytes = match self.next_bytes() {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(no_cassette(&self.path, "it is empty".to_owned())),
+            Ok(None) => return Err(no_cassette(&self.path, "it holds nothing".to_owned())),
+            Err(why) if self.is_compressed => return Err(self.damaged(&why)),
             Err(why) => return Err(no_cassette(&self.path, why)),
         };
         // Before the rest, which a newer format may have changed.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod browsing;
+mod cassettes;
 mod chat_judging;
 mod chatting;
 mod completing;

@@ -79,7 +79,8 @@ fn what_is_no_cassette_is_refused() {
         assert!(error.contains(expected), "{error}");
     };
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
-    check(b"", "is no cassette: it is empty");
+    check(b"", "is no cassette: ");
+    check(&zstd(""), "is no cassette: it holds nothing");
     check(b"a text\n", "is no cassette");
     check(&zstd("a text\n"), "is no cassette: expected value");
     check(&zstd("{\"cassette\":{}}\n"), "its first line names no format");
