@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
+use crate::{AgentSpec, GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
 
 /// Version of the plan's and the record's schema. Readers migrate older ones, and refuse newer ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -113,6 +113,8 @@ pub enum PolicySpec {
         /// Whose replies it holds.
         recorded: Box<PolicySpec>,
     },
+    /// A program of the user's own, started for each attempt.
+    Agent(Box<AgentSpec>),
 }
 
 impl PolicySpec {
@@ -122,6 +124,16 @@ impl PolicySpec {
         match self {
             Self::Cassette { recorded, .. } => recorded.speaker(),
             other => other,
+        }
+    }
+
+    /// The model behind a server that is asked, by the policy itself or by its program; `None` where none is.
+    #[must_use]
+    pub fn server(&self) -> Option<&RemoteSpec> {
+        match self {
+            Self::Remote(spec) => Some(spec),
+            Self::Agent(agent) => agent.model.as_deref().and_then(Self::server),
+            _ => None,
         }
     }
 }

@@ -76,7 +76,13 @@ fn a_change_of_what_is_shown_is_a_miss_that_says_what_changed() {
     let instruction = ("Write {{ word }} into out.txt.", "Put {{ word }} into out.txt.");
     check("prompt", instruction.0, instruction.1, &[], "message 1, of the user, was `Write");
     // The first turn is as it was, what it shows is not.
-    check("shown", "\"first\\n\"", "\"fresh\\n\"", &["--filter", "note*"], "message 3, of the tool, was `first");
+    check(
+        "shown",
+        "\"first\\n\"",
+        "\"fresh\\n\"",
+        &["--filter", "note*"],
+        "message 3, of the tool, was `first",
+    );
     check("seed", "suite: small", "suite: small", &["--seed", "8"], "under another seed");
     // What nobody is shown may change.
     place.suite("small", &SMALL.replace("weight: 3", "weight: 2").replace("pids: 32", "pids: 40"));

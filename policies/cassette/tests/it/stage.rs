@@ -103,6 +103,7 @@ pub(crate) fn usage() -> Usage {
         output_tokens: 2,
         cost_nano_usd: Some(7),
         retries: 0,
+        replies: 1,
         notes: Vec::new(),
     }
 }
