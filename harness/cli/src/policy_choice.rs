@@ -1,11 +1,13 @@
 //! `--policy`: who acts, as a person writes it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clawrl_cassette::Cassette;
-use clawrl_core::{KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
+use clawrl_config::AgentFilePlan;
+use clawrl_core::{AgentSpec, KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
+use crate::agent::may_answer;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::results::run_name;
@@ -18,7 +20,7 @@ const DEMONSTRATOR_PERCENT: u8 = 35;
 const REPLY_TOKENS: u32 = 48;
 
 const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, \
-                     openai:MODEL, anthropic:MODEL, remote:FILE or cassette:FILE";
+                     openai:MODEL, anthropic:MODEL, remote:FILE, cassette:FILE or agent:FILE";
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(crate) enum PolicyChoice {
     Remote { file: PathBuf },
     /// Recorded replies, wherever the same is asked.
     Cassette { file: PathBuf },
+    /// Programs of the user's own, as an agent file says.
+    Agent { file: PathBuf },
 }
 
 /// Which server a model is behind, for policies that name nothing but the model.
@@ -88,12 +92,25 @@ impl PolicyChoice {
             }
             ("remote", Some(file)) if !file.is_empty() => Ok(Self::Remote { file: file.into() }),
             ("remote", _) => Err("remote takes a policy file, as in remote:policy.yaml".to_owned()),
+            ("agent", Some(file)) if !file.is_empty() => Ok(Self::Agent { file: file.into() }),
+            ("agent", _) => Err("agent takes an agent file, as in agent:agent.yaml".to_owned()),
             ("cassette", Some(file)) if !file.is_empty() => Ok(Self::Cassette { file: file.into() }),
             ("cassette", _) => Err("cassette takes a recording, as in cassette:my-run.cassette".to_owned()),
             ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
             _ => Err(format!("there is no policy `{name}`; write {FORMS}")),
+        }
+    }
+
+    /// The same, with its file or folder taken relative to this folder.
+    fn seen_from(self, home: &Path) -> Self {
+        match self {
+            Self::Random { file } => Self::Random { file: home.join(file) },
+            Self::Torch { folder } => Self::Torch { folder: home.join(folder) },
+            Self::Remote { file } => Self::Remote { file: home.join(file) },
+            Self::Cassette { file } => Self::Cassette { file: home.join(file) },
+            other => other,
         }
     }
 
@@ -134,6 +151,7 @@ impl PolicyChoice {
                 };
                 PolicySpec::Remote(Box::new(settings))
             }
+            Self::Agent { file } => PolicySpec::Agent(Box::new(agent(file)?)),
             Self::Cassette { file } => {
                 let (origin, sha256) = Cassette::read_origin(file).map_err(|error| unreadable(&error))?;
                 PolicySpec::Cassette {
@@ -147,8 +165,31 @@ impl PolicyChoice {
     }
 }
 
+/// What an agent file says, with the model that it names.
+fn agent(file: &Path) -> Result<AgentSpec, Failure> {
+    let plan = clawrl_config::load_agent(file)?;
+    let refused = |why: String| {
+        let help = "write `model: remote:policy.yaml`, `openai:MODEL`, `anthropic:MODEL`, `torch:DIR`, `cassette:FILE` \
+                    or `random:FILE`, with files relative to the agent file, or leave it out";
+        Failure::with_help(Exit::Refused, format!("the model in {} is none: {why}", file.display()), help)
+    };
+    let model = match &plan.model {
+        None => None,
+        Some(words) => {
+            let choice = PolicyChoice::parse(words).map_err(refused)?.seen_from(&plan.home);
+            let spec = choice.spec(&ServerChoice::default())?;
+            if !may_answer(&spec) {
+                return Err(refused(format!("`{words}` plays tasks, and answers no program")));
+            }
+            Some(Box::new(spec))
+        }
+    };
+    let AgentFilePlan { command, folder, env, secrets, door, limits, .. } = plan;
+    Ok(AgentSpec { command, folder, env, secrets, door, model, limits })
+}
+
 /// The lines of a file of actions.
-fn actions(file: &std::path::Path) -> Result<Vec<String>, Failure> {
+fn actions(file: &Path) -> Result<Vec<String>, Failure> {
     let refused = |why: String| {
         let help = "give a text file with one action a line, such as `ls -l` or `submit`";
         Failure::with_help(
@@ -191,6 +232,8 @@ mod tests {
         check("remote:policy.yaml", Ok(PolicyChoice::Remote { file: "policy.yaml".into() }));
         check("remote:", Err("takes a policy file"));
         check("cassette:a:b", Ok(PolicyChoice::Cassette { file: "a:b".into() }));
+        check("agent:agent.yaml", Ok(PolicyChoice::Agent { file: "agent.yaml".into() }));
+        check("agent", Err("takes an agent file"));
         check("cassette:", Err("takes a recording"));
         check("orcale", Err("write noop, oracle"));
     }

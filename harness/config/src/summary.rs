@@ -312,6 +312,7 @@ fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Cassette { path, recorded, .. } => {
             format!("cassette {} of {}", path.display(), policy_words(recorded))
         }
+        PolicySpec::Agent(agent) => format!("agent {}", agent.command.join(" ")),
         other => format!("{other:?}"),
     }
 }

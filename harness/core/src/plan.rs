@@ -118,22 +118,14 @@ pub enum PolicySpec {
 }
 
 impl PolicySpec {
-    /// Whose replies are given: of a cassette, the policy that was recorded.
+    /// Whose replies are given: of a cassette, the policy that was recorded; of an agent program, its model, if that is
+    /// ours.
     #[must_use]
     pub fn speaker(&self) -> &Self {
         match self {
             Self::Cassette { recorded, .. } => recorded.speaker(),
+            Self::Agent(agent) => agent.model.as_deref().map_or(self, Self::speaker),
             other => other,
-        }
-    }
-
-    /// The model behind a server that is asked, by the policy itself or by its program; `None` where none is.
-    #[must_use]
-    pub fn server(&self) -> Option<&RemoteSpec> {
-        match self {
-            Self::Remote(spec) => Some(spec),
-            Self::Agent(agent) => agent.model.as_deref().and_then(Self::server),
-            _ => None,
         }
     }
 }

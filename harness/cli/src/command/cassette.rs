@@ -111,6 +111,10 @@ fn refuse(found: &Run) -> Result<(), Failure> {
     if found.is_running() {
         return refused(format!("run {run} is under way"), "wait for its end");
     }
+    if matches!(found.plan().policy, PolicySpec::Agent(_)) {
+        let message = format!("the record of run {run} does not hold what its programs asked their model");
+        return refused(message, "record it as it runs: `clawrl run --record-cassette FILE`");
+    }
     if found.train()?.is_some() {
         let message = format!("run {run} is a training, whose policy changed while it acted");
         return refused(message, "record a run of one of its checkpoints: `--policy torch:DIR`");

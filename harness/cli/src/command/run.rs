@@ -28,7 +28,7 @@ use crate::profile;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::{ResultsArguments, run_name};
-use crate::wiring::{Machine, Taping, Work, environments_word, execute, policy_of};
+use crate::wiring::{Machine, Supplies, Work, environments_word, execute, policy_of};
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -109,8 +109,9 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));
     let tape = tape.transpose()?;
     let recorder = tape.as_ref().map(Tape::recorder);
-    let policy = policy_of(&plan, &store, &Taping { redactor: redactor.clone(), recorder })?;
-    let machine = Machine::prepare(&[&plan], log)?;
+    let supplies = Supplies { redactor: redactor.clone(), recorder, ..Supplies::default() };
+    let policy = policy_of(&plan, &store, &supplies)?;
+    let machine = Machine::prepare(&[&plan], log)?.lending(supplies.programs);
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
@@ -186,9 +187,9 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         return run_end::tell_finished(&found, arguments.json);
     }
     // Refused before anything of the run is touched.
-    let taping = Taping { redactor: redactor()?, recorder: None };
-    let policy = policy_of(found.plan(), &store, &taping)?;
-    let machine = Machine::prepare(&[found.plan()], log)?;
+    let supplies = Supplies { redactor: redactor()?, ..Supplies::default() };
+    let policy = policy_of(found.plan(), &store, &supplies)?;
+    let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
     let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
     // Made again, of a lock file that is now ours: another process may have gone on with the run in between, and have
     // redacted more.

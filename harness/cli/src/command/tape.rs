@@ -35,6 +35,11 @@ impl Tape {
             let message = format!("{} is no place for a cassette", path.display());
             return Err(Failure::with_help(Exit::Refused, message, "name a file in a folder that is there"));
         }
+        if matches!(&plan.policy, PolicySpec::Agent(agent) if agent.model.is_none()) {
+            let message = "the agent program has a model of its own, and nothing that it says comes by here";
+            let help = "name its model in the agent file, as in `model: remote:policy.yaml`";
+            return Err(Failure::with_help(Exit::Refused, message, help));
+        }
         let names = redactor.iter().flat_map(|redactor| redactor.names().map(str::to_owned));
         let (policy, redacted) = (plan.policy.clone(), names.collect());
         let is_free = move |said: &_| redactor.as_ref().is_none_or(|redactor| !redactor.is_in(said));

@@ -14,6 +14,7 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Torch { .. } => "torch",
         PolicySpec::Remote(_) => "remote",
         PolicySpec::Cassette { .. } => "cassette",
+        PolicySpec::Agent(_) => "agent",
         _ => "another",
     }
 }
@@ -31,6 +32,10 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
         PolicySpec::Remote(remote) => remote_words(remote),
         PolicySpec::Cassette { path, recorded, .. } => {
             format!("cassette:{} of {}", path.display(), policy_words(recorded))
+        }
+        PolicySpec::Agent(agent) => {
+            let model = agent.model.as_deref().map_or("its own".to_owned(), policy_words);
+            format!("agent `{}`, model {model}", agent.command.join(" "))
         }
         other => policy_name(other).to_owned(),
     }

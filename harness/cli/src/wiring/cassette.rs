@@ -6,14 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clawrl_cassette::{
-    Asked, Cassette, CassetteError, CassettePolicy, Origin, Recorder, RecordingPolicy, Show,
-};
+use clawrl_cassette::{Asked, Cassette, CassetteError, CassettePolicy, Origin, RecordingPolicy, Show};
 use clawrl_core::{ActionFormat, Message, Policy, PolicySpec, RemoteSpec, RunId, ToolSpec};
-use clawrl_record::Redactor;
 use clawrl_remote::Told;
 use serde_json::{Map, Value, json};
 
+use super::policy::Supplies;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::facts;
@@ -22,14 +20,7 @@ use crate::host::facts;
 /// what it costs are none.
 const DECISIVE: [&str; 6] = ["dialect", "model", "sampling", "tools", "headers", "body"];
 
-/// Secrets that are kept out of cassettes, and where replies are recorded, if they are.
-#[derive(Default)]
-pub(crate) struct Taping {
-    pub(crate) redactor: Option<Arc<Redactor>>,
-    pub(crate) recorder: Option<Arc<Recorder>>,
-}
-
-impl Taping {
+impl Supplies {
     /// The same policy; where replies are recorded, what it says is.
     pub(super) fn recording(&self, policy: Arc<dyn Policy>, spec: &PolicySpec) -> Arc<dyn Policy> {
         match &self.recorder {
@@ -97,14 +88,14 @@ pub(super) fn played(
     path: &Path,
     sha256: &str,
     recorded: &PolicySpec,
-    taping: &Taping,
+    supplies: &Supplies,
 ) -> Result<Arc<dyn Policy>, Failure> {
     let (cassette, found) = Cassette::read(path).map_err(|error| unreadable(&error))?;
     if found != sha256 {
         let message = format!("the cassette {} is not the one that the run began with", path.display());
         return Err(Failure::with_help(Exit::Refused, message, "start a new run, or put the old file back"));
     }
-    Ok(Arc::new(CassettePolicy::new(cassette, taping.show(recorded))))
+    Ok(Arc::new(CassettePolicy::new(cassette, supplies.show(recorded))))
 }
 
 /// Where the replies of a run come from.

@@ -43,6 +43,7 @@ impl Question {
             attempt: self.attempt(),
             task: &task,
             conversation: &conversation,
+            observation: &clawrl_core::Observation::default(),
             tools: &tools,
             turn: self.turn,
             seed: self.seed,
