@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod agents;
 mod browsing;
 mod cassettes;
 mod chat_judging;
