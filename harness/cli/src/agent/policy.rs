@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::endpoint::{Endpoint, Model};
 use super::key;
 use super::model::format_of;
-use super::program::{self, Running, Start, take};
+use super::program::{self, Running, Start};
 use super::session::{Session, Visit};
 use crate::driven::{Refusal, Request, answer, begun, closed, images, stepped};
 use crate::environment;
@@ -118,7 +118,8 @@ impl AgentPolicy {
         let (command, folder, door) = (spec.command.as_slice(), spec.folder.as_path(), spec.door);
         // Before it runs, so that its first request finds it there.
         house.endpoint.admit(key.clone(), Arc::clone(&session));
-        let start = Start { command, folder, environment, door };
+        let live = self.config.programs.begin();
+        let start = Start { command, folder, environment, door, live };
         let running = program::start(&house.backend, start, Arc::clone(&session)).await;
         let running = running.inspect_err(|_| house.endpoint.shut(&key))?;
         let talk = Talk {
@@ -172,7 +173,7 @@ impl AgentPolicy {
             return Ok(submission(String::new(), None));
         }
         let outcome = talk.listen(&seat.session, &request, &self.config.spec).await?;
-        let text = take(&talk.running.written);
+        let text = talk.running.take_written();
         let usage = seat.session.taken();
         Ok(match outcome {
             Wanted::Step(calls) => Action { text, tool_calls: calls, usage, ..Action::default() },
@@ -275,7 +276,7 @@ impl Talk {
         let end = self.running.ended.borrow().clone();
         let name = spec.command.first().map_or("", String::as_str);
         let words = |what: String| {
-            let written = take(&self.running.written);
+            let written = self.running.take_written();
             match written.trim_end() {
                 "" => format!("{what}; it wrote nothing"),
                 text => format!("{what}; the end of what it wrote:\n{text}"),

@@ -7,13 +7,14 @@
 //! Cancellation: dropping the task kills the program in the background.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clawrl_core::{AgentDoor, Fault, NetworkPolicy, SandboxLimits};
 use clawrl_sandbox::{
-    Announcer, ExecError, Program, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, Tail,
-    Terminal, WorkspaceStart,
+    Announcer, ExecError, Live, Program, ProgramSpec, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
+    Tail, Terminal, WorkspaceStart, available,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -32,6 +33,9 @@ const LINGER: Duration = Duration::from_millis(300);
 /// Read at once.
 const CHUNK: usize = 16 * 1024;
 
+/// Most that is taken at once of what nobody has read yet; a pipe holds less.
+const MOST_UNREAD: usize = 1 << 20;
+
 /// How a program ended: its exit code, 128 + n for signal n, `None` where we killed it.
 pub(super) type End = Result<Option<i32>, String>;
 
@@ -43,8 +47,23 @@ pub(super) type Written = Arc<Mutex<Tail>>;
 pub(super) struct Running {
     /// `None` until it has ended.
     pub(super) ended: watch::Receiver<Option<End>>,
-    /// What it wrote.
-    pub(super) written: Written,
+    written: Written,
+    /// Its pipes once more, but for one that requests come by.
+    pipes: Vec<OwnedFd>,
+}
+
+impl Running {
+    /// Takes what it wrote since the last time. What it wrote before it asked is in it, whether or not the runtime
+    /// has heard of it yet.
+    pub(super) fn take_written(&self) -> String {
+        let mut tail = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        for pipe in &self.pipes {
+            tail.push(&available(pipe, MOST_UNREAD));
+        }
+        let text = tail.text();
+        *tail = Tail::default();
+        text
+    }
 }
 
 /// What is started.
@@ -53,14 +72,8 @@ pub(super) struct Start<'a> {
     pub(super) folder: &'a std::path::Path,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) door: AgentDoor,
-}
-
-/// Takes what was written since the last time.
-pub(super) fn take(written: &Written) -> String {
-    let mut tail = written.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = tail.text();
-    *tail = Tail::default();
-    text
+    /// Until it has ended, with all that it started.
+    pub(super) live: Live,
 }
 
 /// Starts the program of an attempt. Its task ends when the session is over, or with the runtime.
@@ -89,10 +102,15 @@ pub(super) async fn start(
         }
     })?;
     let (tell, ended) = watch::channel(None);
+    let errors = program.errors.as_fd().try_clone_to_owned();
+    let output = (start.door == AgentDoor::Http).then(|| program.output.as_fd().try_clone_to_owned());
+    // Without a copy, what it wrote may be told a turn later.
+    let pipes = output.into_iter().chain([errors]).flatten().collect();
     let written = Written::default();
-    let life = Life { sandbox: started.sandbox, _terminal: started.terminal, session, tell };
+    let life =
+        Life { sandbox: started.sandbox, _terminal: started.terminal, session, tell, _live: start.live };
     tokio::spawn(life.through(program, start.door, Arc::clone(&written)));
-    Ok(Running { ended, written })
+    Ok(Running { ended, written, pipes })
 }
 
 fn place() -> SandboxSpec {
@@ -123,6 +141,7 @@ struct Life {
     _terminal: Terminal,
     session: Arc<Session>,
     tell: watch::Sender<Option<End>>,
+    _live: Live,
 }
 
 impl Life {

@@ -157,7 +157,13 @@ impl Executor {
             self.workplace.providers(&work.plan, settings)?
         };
         let policy = Arc::clone(&work.policy);
-        let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log));
+        let (outcome, undead) = self.runtime.block_on(async {
+            let outcome = run(work, self.interrupts.clone(), providers, log).await;
+            (outcome, self.workplace.programs_ended().await)
+        });
+        if undead > 0 {
+            log.warn(format_args!("{undead} agent programs have not ended after they were killed"));
+        }
         self.workplace.tell_of_images(log);
         let outcome = outcome?;
         let (report, error) = match outcome {

@@ -267,6 +267,11 @@ impl Workplace {
         self.judges.find(named)
     }
 
+    /// Waits for the programs of the policy; how many have not ended.
+    pub(super) async fn programs_ended(&self) -> u32 {
+        self.programs.ended().await
+    }
+
     /// Says which images were removed for others.
     pub(crate) fn tell_of_images(&self, log: &Log) {
         self.images.iter().for_each(|images| images.tell(log));

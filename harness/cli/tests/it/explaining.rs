@@ -8,6 +8,7 @@ fn every_command_explains_itself_with_an_example() {
     for command in [
         "run",
         "chat",
+        "cassette",
         "validate",
         "plan",
         "new",
@@ -39,7 +40,7 @@ fn overview_and_topics() {
     }
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
-      help: topics: exit-codes, environment, run, train, policy, serve, chat, eval, validate, env, plan, new, import, ls, show, report, metrics, clean, doctor, completions, man, help
+      help: topics: exit-codes, environment, run, train, policy, serve, chat, eval, cassette, validate, env, plan, new, import, ls, show, report, metrics, clean, doctor, completions, man, help
     ");
 }
 
