@@ -9,10 +9,13 @@ use clawrl_core::AttemptId;
 
 use crate::canonical::Hash;
 
+/// Of one attempt, by request and seed.
+type Counts = HashMap<(Hash, u64), u32>;
+
 /// Counts, by attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
-    made: Mutex<HashMap<AttemptId, HashMap<(Hash, u64), u32>>>,
+    made: Mutex<HashMap<AttemptId, Counts>>,
 }
 
 impl Repeats {

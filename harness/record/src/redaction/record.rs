@@ -54,7 +54,7 @@ impl Redactor {
     #[must_use]
     pub fn is_in(&self, action: &Action) -> bool {
         let mut calls = action.tool_calls.clone();
-        let in_calls = calls.iter_mut().fold(false, |found, call| self.call(call) || found);
+        let in_calls = calls.iter_mut().any(|call| self.call(call));
         in_calls || self.text(&action.text).is_some()
     }
 
