@@ -104,7 +104,7 @@ impl PolicyChoice {
     }
 
     /// The same, with its file or folder taken relative to this folder.
-    fn seen_from(self, home: &Path) -> Self {
+    pub(crate) fn seen_from(self, home: &Path) -> Self {
         match self {
             Self::Random { file } => Self::Random { file: home.join(file) },
             Self::Torch { folder } => Self::Torch { folder: home.join(folder) },

@@ -72,6 +72,8 @@ pub struct Cassette {
     origin: Origin,
     replies: Vec<Reply>,
     by_key: HashMap<Key, usize>,
+    /// A run has one attempt for a seed, so these are few.
+    by_seed: HashMap<u64, Vec<usize>>,
 }
 
 impl Cassette {
@@ -92,7 +94,11 @@ impl Cassette {
             }
         }
         let doubled = kept.len() < all;
-        (Self { origin, replies: kept, by_key }, doubled)
+        let mut by_seed: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (place, reply) in kept.iter().enumerate() {
+            by_seed.entry(reply.key.seed).or_default().push(place);
+        }
+        (Self { origin, replies: kept, by_key, by_seed }, doubled)
     }
 
     /// Where the replies come from.
@@ -122,6 +128,17 @@ impl Cassette {
 
     pub(crate) fn replies(&self) -> &[Reply] {
         &self.replies
+    }
+
+    /// Replies to compare a request with that has none: those of its seed, else those of its task, else all.
+    pub(crate) fn comparable(&self, task: &TaskId, seed: u64) -> Vec<&Reply> {
+        if let Some(places) = self.by_seed.get(&seed) {
+            return places.iter().map(|&place| &self.replies[place]).collect();
+        }
+        let from = self.replies.partition_point(|reply| reply.task < *task);
+        let of_task = self.replies[from..].iter().take_while(|reply| reply.task == *task);
+        let of_task: Vec<&Reply> = of_task.collect();
+        if of_task.is_empty() { self.replies.iter().collect() } else { of_task }
     }
 
     pub(crate) fn find(&self, key: &Key) -> Option<usize> {

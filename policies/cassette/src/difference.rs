@@ -17,7 +17,7 @@ const SHOWN: usize = 100;
 const BEFORE: usize = 24;
 
 /// The first difference from the nearest of the replies, in words.
-pub(crate) fn difference(replies: &[Reply], task: &TaskId, key: &Key, asked: &Pieces) -> String {
+pub(crate) fn difference(replies: &[&Reply], task: &TaskId, key: &Key, asked: &Pieces) -> String {
     let Some(nearest) = replies.iter().max_by_key(|reply| nearness(reply, task, key, asked)) else {
         return "the cassette holds no replies".to_owned();
     };
@@ -226,7 +226,7 @@ mod tests {
         let replies = [reply("b", 0, 8, changed.clone()), reply("a", 2, 7, asked())];
         let pieces = Pieces::from(changed);
         let key = Key { asked: pieces.hash(), seed: 7, repeat: 0 };
-        let said = difference(&replies, &TaskId("a".to_owned()), &key, &pieces);
+        let said = difference(&replies.iter().collect::<Vec<_>>(), &TaskId("a".to_owned()), &key, &pieces);
         assert_eq!(said, format!("the nearest recorded request is turn 3: {expected}"));
     }
 
@@ -286,7 +286,8 @@ mod tests {
     fn i1_the_same_attempt_is_nearest_then_the_same_task() {
         let pieces = Pieces::from(asked());
         let check = |replies: &[Reply], key: Key, expected: &str| {
-            let said = difference(replies, &TaskId("a".to_owned()), &key, &pieces);
+            let replies: Vec<&Reply> = replies.iter().collect();
+            let said = difference(&replies, &TaskId("a".to_owned()), &key, &pieces);
             assert!(said.contains(expected), "{said}");
         };
         let key = Key { asked: pieces.hash(), seed: 7, repeat: 0 };

@@ -57,7 +57,8 @@ impl CassettePolicy {
     }
 
     fn miss(&self, request: &PolicyRequest<'_>, key: &Key, pieces: &Pieces) -> Fault {
-        let why = difference(self.cassette.replies(), &request.task.id, key, pieces);
+        let task = &request.task.id;
+        let why = difference(&self.cassette.comparable(task, key.seed), task, key, pieces);
         let turn = u64::from(request.turn) + 1;
         let message = format!("nothing is recorded for turn {turn} of task {}: {why}", request.task.id);
         let mut misses = self.misses();

@@ -101,17 +101,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
 /// I1.
 fn refuse(rest: &Map<String, Value>) -> Result<(), String> {
     let said = |name: &str| rest.get(name).filter(|value| !value.is_null());
-    let refused: [(&str, fn(&Value) -> bool); 7] = [
-        ("n", |value| value != 1),
-        ("tool_choice", |value| value != "auto" && value != "none"),
-        ("response_format", |value| value["type"] != "text"),
-        ("logprobs", |value| value != false),
-        ("functions", |_| true),
-        ("audio", |_| true),
-        ("modalities", |value| *value != json!(["text"])),
-    ];
-    for (name, is_refused) in refused {
-        if let Some(value) = said(name).filter(|value| is_refused(value)) {
+    let is_had = |name: &str, value: &Value| match name {
+        "n" => value == 1,
+        "tool_choice" => value == "auto" || value == "none",
+        "response_format" => value["type"] == "text",
+        "logprobs" => value == false,
+        "modalities" => *value == json!(["text"]),
+        _ => false,
+    };
+    let choosy = ["n", "tool_choice", "response_format", "logprobs", "modalities", "functions", "audio"];
+    for name in choosy {
+        if let Some(value) = said(name).filter(|value| !is_had(name, value)) {
             return Err(format!(
                 "`{name}` cannot be {value} here: the model is asked for one text with calls"
             ));

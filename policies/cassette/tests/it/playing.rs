@@ -64,6 +64,21 @@ async fn i3_an_attempt_that_asks_again_is_given_what_followed() {
     assert_eq!(asked.put(&policy).await.unwrap().text, "0");
 }
 
+/// What is compared is what a person would compare with.
+#[tokio::test]
+async fn a_miss_is_compared_with_its_attempt_then_its_task_then_all() {
+    let other = Question { seed: 9, ..question(0, "Write stone.") };
+    let policy =
+        policy_of(&[(question(0, "Write wood."), "x"), (other, "y"), (question(1, "Write stone."), "z")]);
+    let why = async |question: Question| question.put(&policy).await.unwrap_err().message;
+    let of_attempt = why(question(0, "Write stones.")).await;
+    assert!(of_attempt.contains("is turn 1: message 1, of the user, was `Write wood.`"), "{of_attempt}");
+    let of_task = why(Question { seed: 5, ..question(0, "Write stones.") }).await;
+    assert!(of_task.contains("is turn 1 of another attempt at the task: "), "{of_task}");
+    let of_all = why(question(7, "Write stones.")).await;
+    assert!(of_all.contains("of task task-"), "{of_all}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

@@ -64,7 +64,10 @@ def play():
 
 if MANNER == "hang":
     ask("reset")
-    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    if "LOOT" in os.environ:
+        # Held open by both, for as long as one of them lives.
+        os.set_inheritable(os.open(os.path.join(os.environ["LOOT"], "alive"), os.O_WRONLY), True)
+    subprocess.Popen(["sleep", "1000"], start_new_session=True, close_fds=False)
     time.sleep(1000)
 elif MANNER == "idle":
     print("there is nothing to do")

@@ -1,5 +1,10 @@
 //! Agents that do not: each is told for what it did, and leaves nothing behind.
 
+use std::io::Read;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+
 use super::house::House;
 
 /// Runs one attempt of this manner, which faults with this code and these words.
@@ -36,6 +41,31 @@ fn one_that_hangs_runs_into_the_limit_of_the_task_or_its_own() {
     let text = crate::place::SMALL.replace("defaults:", "defaults:\n  policy_timeout_secs: 1");
     house.place.suite("small", &text);
     faults(&house, "limit", "policy_timeout_secs");
+}
+
+/// However the run ends, and whatever the program started.
+#[test]
+fn one_that_hangs_ends_with_its_run() {
+    let twice = [(Signal::INT, "finishing what runs"), (Signal::INT, "cancelling")];
+    for (name, signals) in [("twice", &twice[..]), ("killed", &[(Signal::KILL, "")])] {
+        let house = House::new("hang", "");
+        let alive = house.place.path().join("alive");
+        mknodat(CWD, &alive, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let run = ["run", "small", "--limit", "1", "--policy", "agent:agent/agent.yaml", "--name", name];
+        let mut command = house.place.command(&run);
+        command.env("LOOT", house.place.path());
+        let mut live = house.place.start_command(command);
+        live.hears("policy agent");
+        // Opens when the program has opened it, and is at its end when nobody holds it any more.
+        let mut alive = std::fs::File::open(alive).unwrap();
+        for (signal, said) in signals {
+            live.signal(*signal);
+            assert!(said.is_empty() || live.hears_before_its_end(said), "{}", live.heard());
+        }
+        let said = live.ended();
+        assert_eq!(said.code, (name == "twice").then_some(5), "{said:?}");
+        assert_eq!(alive.read(&mut [0]).unwrap(), 0);
+    }
 }
 
 #[test]
