@@ -89,9 +89,37 @@ impl Policy for EachAnew {
 
 #[cfg(test)]
 mod tests {
-    use clawrl_testkit::run_tool;
+    use std::time::{Duration, Instant};
+
+    use clawrl_core::{CancelToken, MemoryBlobs, Observation};
+    use clawrl_testkit::{Reply, ScriptedPolicy, run_tool, task};
 
     use super::*;
+
+    #[tokio::test]
+    async fn i1_each_request_is_an_attempt_that_begins_and_ends() {
+        let scripted = Arc::new(ScriptedPolicy::new(|request| Reply::text(&format!("{}", request.turn))));
+        let policy = EachAnew::new(Arc::clone(&scripted) as Arc<dyn Policy>);
+        let (task, cancel, blobs) = (Arc::new(task("a")), CancelToken::new(), MemoryBlobs::new(0));
+        let nothing = Observation::default();
+        for turn in [0, 3, 3] {
+            let request = PolicyRequest {
+                attempt: AttemptId { slot: SlotId(1), number: 0 },
+                task: &task,
+                conversation: &[],
+                observation: &nothing,
+                tools: &[],
+                turn,
+                seed: 1,
+                deadline: Instant::now() + Duration::from_secs(60),
+                cancel: &cancel,
+                blobs: &blobs,
+            };
+            assert_eq!(policy.act(request).await.unwrap().text, "0");
+        }
+        // Neither asked after its end nor left open: each had a name of its own.
+        assert_eq!(scripted.violations(), [""; 0]);
+    }
 
     #[test]
     fn calls_are_read_out_of_texts_and_all_else_is_left() {

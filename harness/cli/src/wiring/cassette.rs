@@ -74,7 +74,9 @@ fn decisive(settings: &RemoteSpec) -> Value {
         _ => Map::new(),
     };
     all.retain(|name, _| DECISIVE.contains(&name.as_str()));
-    if let Some(Value::Object(sampling)) = all.remove("sampling") {
+    if let Some(Value::Object(mut sampling)) = all.remove("sampling") {
+        // Two names for one thing.
+        sampling.remove("max_tokens_field");
         all.extend(sampling);
     }
     Value::Object(all)
