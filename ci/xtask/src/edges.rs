@@ -52,6 +52,7 @@ const EDGES: &[(&str, Users)] = &[
     ("node", Users::These(&["container"])),
     ("container", Users::These(&["cli", "bench"])),
     ("swe", Users::These(&["container", "cli", "bench"])),
+    ("cassette", Users::These(&["cli"])),
     ("judge", Users::These(&["cli"])),
     ("remote", Users::These(&["cli"])),
     ("scripted", Users::These(&["cli", "bench"])),

@@ -20,9 +20,11 @@ pub(crate) fn files(tree: &Tree) -> Vec<Generated> {
         Generated { path: "tasks/schema/train.schema.json", text: clawrl_config::train_schema_text() };
     let policies =
         Generated { path: "tasks/schema/policy.schema.json", text: clawrl_config::policy_schema_text() };
+    let agents =
+        Generated { path: "tasks/schema/agent.schema.json", text: clawrl_config::agent_schema_text() };
     let chats = Generated { path: "tasks/schema/chat.schema.json", text: clawrl_config::chat_schema_text() };
     let gates = Generated { path: "tasks/schema/ci.schema.json", text: clawrl_config::ci_schema_text() };
-    page.into_iter().chain([suites, trainings, policies, chats, gates]).collect()
+    page.into_iter().chain([suites, trainings, policies, agents, chats, gates]).collect()
 }
 
 /// Checks that the files in the repository are those.

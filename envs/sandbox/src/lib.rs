@@ -37,6 +37,7 @@ mod shares;
 mod shell;
 pub mod spawner;
 mod sweep;
+mod tail;
 mod tree;
 
 pub use backend::{
@@ -66,6 +67,7 @@ pub use shell::{
     UnknownSignal, bash_arguments, check_command, is_known_key, parse_keys, rc_script, terminal_environment,
 };
 pub use sweep::{SweepReport, sweep_orphans};
+pub use tail::Tail;
 pub use tree::{
     CopyOptions, CopyReport, Exclusions, Existing, LeftOut, Room, SkipReason, Skipped, TreeBound, TreeBounds,
     TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,

@@ -1,6 +1,6 @@
 """An environment of mini-swe-agent that is one attempt of a task of ClawRL.
 
-A process of `clawrl env open` holds the attempt; each command is a step of its shell. As in mini-swe-agent's own
+A process of `clawrl env open` holds the attempt, or, where this runs as a policy, the run that started it (`CLAWRL_ENV_URL`); each command is a step of its shell. As in mini-swe-agent's own
 environments, every command has a fresh bash in the repository, without input: neither folder nor variables last. What
 breaks is raised as a `ClawrlFault` and never comes back as an output, since an agent could not mend it.
 
@@ -14,6 +14,7 @@ import re
 import shlex
 import subprocess
 import time
+import urllib.request
 from typing import Any
 
 from minisweagent.exceptions import InterruptAgentFlow, Submitted
@@ -45,9 +46,9 @@ class ClawrlFault(ClawrlError):
 
 
 class ClawrlEnvironmentConfig(BaseModel):
-    suite: str
+    suite: str = ""
     """A suite.yaml, its folder, or the name of a folder under ./tasks."""
-    task: str
+    task: str = ""
     """Id of the task in the suite."""
     image: str = ""
     """For a task that names no image: the name of one, or a folder with an unpacked root file system."""
@@ -71,20 +72,24 @@ class ClawrlEnvironment:
         self.config = config_class(**kwargs)
         self._last_id = 0
         self._grade: dict[str, Any] | None = None
-        arguments = [self.config.executable, "env", "open", self.config.suite, "--task", self.config.task]
-        arguments += ["--seed", str(self.config.seed)]
-        if self.config.image:
-            arguments += ["--image", self.config.image]
-        # In a session of its own: Ctrl-C is for the agent. It ends with its input, and so with this process.
-        self._process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
-        )
+        self._url = os.getenv("CLAWRL_ENV_URL")
+        self._process = None if self._url else self._start()
         begun = self._ask("reset", protocol=PROTOCOL)
         self.instruction: str = begun["instruction"]
         self._tool = next((tool for tool in begun["tools"] if tool.get("text_argument")), None)
         if self._tool is None:
             self.close()
             raise ClawrlError(f"the environment of {self.config.task} has no tool that takes a command")
+
+    def _start(self) -> subprocess.Popen:
+        arguments = [self.config.executable, "env", "open", self.config.suite, "--task", self.config.task]
+        arguments += ["--seed", str(self.config.seed)]
+        if self.config.image:
+            arguments += ["--image", self.config.image]
+        # In a session of its own: Ctrl-C is for the agent. It ends with its input, and so with this process.
+        return subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
+        )
 
     def execute(self, action: dict, cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Runs a command and returns its output, with standard error in it, and its exit code."""
@@ -126,6 +131,9 @@ class ClawrlEnvironment:
     def close(self) -> None:
         """Ends the attempt and everything in it. May be called again."""
         process = self._process
+        if process is None:
+            # The run closes it, when this program has ended.
+            return
         if process.poll() is None:
             try:
                 self._ask("close")
@@ -166,6 +174,22 @@ class ClawrlEnvironment:
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         # A lone surrogate is no text, and nothing that a program could be given.
         text = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace").decode()
+        answer = self._posted(text) if self._url else self._piped(text, method)
+        if "result" in answer:
+            return answer["result"]
+        error = answer["error"]
+        data = error.get("data", {})
+        raise (ClawrlFault if "fault" in data else ClawrlError)(error["message"], data)
+
+    def _posted(self, text: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "Content-Type": "application/json"}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self._url, text.encode(), headers)) as answer:
+                return json.load(answer)
+        except OSError as error:
+            raise ClawrlError(f"the run does not take it: {error}") from error
+
+    def _piped(self, text: str, method: str) -> dict[str, Any]:
         try:
             self._process.stdin.write(text + "\n")
             self._process.stdin.flush()
@@ -175,12 +199,8 @@ class ClawrlEnvironment:
         if not line:
             code = self._process.wait()
             raise ClawrlError(f"`clawrl env open` ended with {code} before it answered `{method}`; it said why above")
-        answer = json.loads(line)
-        if "result" in answer:
-            return answer["result"]
-        error = answer["error"]
-        data = error.get("data", {})
-        raise (ClawrlFault if "fault" in data else ClawrlError)(error["message"], data)
+        return json.loads(line)
+
 
 
 def _quoted(word: str) -> str:

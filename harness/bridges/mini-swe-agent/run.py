@@ -3,12 +3,14 @@
     run.py SUITE TASK -m MODEL                  with mini-swe-agent's own `mini.yaml`
     run.py SUITE TASK -c FILE -c KEY=VALUE      with other settings, as `mini` takes them
     run.py SUITE TASK --issue                   prints the issue and ends
+    run.py -m MODEL                             plays the attempt of the run that started it; see README.md, As a policy
 
 Exit codes: 0 graded, whatever the score. 1 not graded: a fault of the environment, or of the model. 2 wrong arguments.
 """
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -26,8 +28,8 @@ PLACE = ("environment_class", "image", "cwd")
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plays one task of a ClawRL suite with mini-swe-agent.")
-    parser.add_argument("suite", help="a suite.yaml, its folder, or the name of a folder under ./tasks")
-    parser.add_argument("task", help="id of a task in it")
+    parser.add_argument("suite", nargs="?", default="", help="a suite.yaml, its folder, or the name of a folder under ./tasks")
+    parser.add_argument("task", nargs="?", default="", help="id of a task in it")
     parser.add_argument("-c", "--config", action="append", help="as `mini` takes it [default: mini.yaml]")
     parser.add_argument("-m", "--model", help="name of the model, as `mini` takes it")
     parser.add_argument("--model-class", help="class of the model, as `mini` takes it")
@@ -35,7 +37,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="root of all seeds")
     parser.add_argument("-o", "--output", type=Path, help="where the trajectory goes")
     parser.add_argument("--issue", action="store_true", help="print the issue and end")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if not chosen.task and "CLAWRL_ENV_URL" not in os.environ:
+        parser.error("SUITE and TASK are missing")
+    return chosen
 
 
 def settings(chosen: argparse.Namespace) -> dict:
@@ -67,7 +72,8 @@ def main() -> int:
             return 0
         agent = get_agent(model, environment, config["agent"], default_type="default")
         ended = agent.run(environment.instruction)
-        grade = environment.grade()
+        # A run that started this grades by itself.
+        grade = environment.grade() if chosen.task else {}
         agent.save(chosen.output)
     except ClawrlError as error:
         print(f"{sys.argv[0]}: not graded: {error}", file=sys.stderr)

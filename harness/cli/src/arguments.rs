@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    chat, ci, clean, compare, completions, doctor, env, eval, help, import, ls, man, metrics, new, plan,
-    policy, report, run, serve, show, train, validate,
+    cassette, chat, ci, clean, compare, completions, doctor, env, eval, help, import, ls, man, metrics, new,
+    plan, policy, report, run, serve, show, train, validate,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -37,6 +37,7 @@ enum Verb {
     Serve(serve::Arguments),
     Chat(chat::Arguments),
     Eval(eval::Arguments),
+    Cassette(cassette::Arguments),
     Validate(validate::Arguments),
     Ci(Box<ci::Arguments>),
     Env(env::Arguments),
@@ -80,6 +81,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Serve(arguments) => serve::run(&arguments, log),
         Verb::Chat(arguments) => chat::run(&arguments, log),
         Verb::Eval(arguments) => eval::run(&arguments, log),
+        Verb::Cassette(arguments) => cassette::run(&arguments, log),
         Verb::Validate(arguments) => validate::run(&arguments, log),
         Verb::Ci(arguments) => ci::run(&arguments, log),
         Verb::Env(arguments) => env::run(&arguments, log),

@@ -6,6 +6,7 @@
 // The modules are those of `clawrl-torch`, too, whose build tells of code that neither program uses.
 #![allow(dead_code, unused_imports)]
 
+mod agent;
 mod arguments;
 mod chat;
 mod command;

@@ -33,8 +33,9 @@ pub(crate) struct PlanArguments {
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
     /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (a model's folder), openai:MODEL or
-    /// anthropic:MODEL (a model behind a server), remote:FILE (the same, with a policy file) or replay:RUN (without
-    /// SUITE, by the recorded run's own plan).
+    /// anthropic:MODEL (a model behind a server), remote:FILE (the same, with a policy file), cassette:FILE (recorded
+    /// replies, wherever the same is asked), agent:FILE (a program of your own) or replay:RUN (without SUITE, by the
+    /// recorded run's own plan).
     #[arg(long, value_name = "POLICY", default_value = "oracle", value_parser = PolicyChoice::parse)]
     pub(crate) policy: PolicyChoice,
     /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1, such as http://localhost:11434/v1

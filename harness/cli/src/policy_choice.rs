@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
+use clawrl_cassette::Cassette;
+use clawrl_config::AgentFilePlan;
+use clawrl_core::{AgentSpec, KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
+use crate::agent::may_answer;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::results::run_name;
+use crate::wiring::unreadable;
 
 /// The share of attempts in which the demonstrator is right, where nobody says otherwise.
 const DEMONSTRATOR_PERCENT: u8 = 35;
@@ -16,7 +20,7 @@ const DEMONSTRATOR_PERCENT: u8 = 35;
 const REPLY_TOKENS: u32 = 48;
 
 const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, \
-                     openai:MODEL, anthropic:MODEL or remote:FILE";
+                     openai:MODEL, anthropic:MODEL, remote:FILE, cassette:FILE or agent:FILE";
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,10 @@ pub(crate) enum PolicyChoice {
     Server { dialect: RemoteDialect, model: String },
     /// A model behind a server, as a policy file says.
     Remote { file: PathBuf },
+    /// Recorded replies, wherever the same is asked.
+    Cassette { file: PathBuf },
+    /// Programs of the user's own, as an agent file says.
+    Agent { file: PathBuf },
 }
 
 /// Which server a model is behind, for policies that name nothing but the model.
@@ -84,6 +92,10 @@ impl PolicyChoice {
             }
             ("remote", Some(file)) if !file.is_empty() => Ok(Self::Remote { file: file.into() }),
             ("remote", _) => Err("remote takes a policy file, as in remote:policy.yaml".to_owned()),
+            ("agent", Some(file)) if !file.is_empty() => Ok(Self::Agent { file: file.into() }),
+            ("agent", _) => Err("agent takes an agent file, as in agent:agent.yaml".to_owned()),
+            ("cassette", Some(file)) if !file.is_empty() => Ok(Self::Cassette { file: file.into() }),
+            ("cassette", _) => Err("cassette takes a recording, as in cassette:my-run.cassette".to_owned()),
             ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
@@ -91,12 +103,14 @@ impl PolicyChoice {
         }
     }
 
-    /// The same choice, with files that are named relative to this folder.
-    pub(crate) fn relative_to(self, folder: &Path) -> Self {
+    /// The same, with its file or folder taken relative to this folder.
+    pub(crate) fn seen_from(self, home: &Path) -> Self {
         match self {
-            Self::Random { file } => Self::Random { file: folder.join(file) },
-            Self::Torch { folder: model } => Self::Torch { folder: folder.join(model) },
-            Self::Remote { file } => Self::Remote { file: folder.join(file) },
+            Self::Random { file } => Self::Random { file: home.join(file) },
+            Self::Torch { folder } => Self::Torch { folder: home.join(folder) },
+            Self::Remote { file } => Self::Remote { file: home.join(file) },
+            Self::Cassette { file } => Self::Cassette { file: home.join(file) },
+            Self::Agent { file } => Self::Agent { file: home.join(file) },
             Self::Noop
             | Self::Oracle
             | Self::Demonstrator { .. }
@@ -142,9 +156,41 @@ impl PolicyChoice {
                 };
                 PolicySpec::Remote(Box::new(settings))
             }
+            Self::Agent { file } => PolicySpec::Agent(Box::new(agent(file)?)),
+            Self::Cassette { file } => {
+                let (origin, sha256) = Cassette::read_origin(file).map_err(|error| unreadable(&error))?;
+                PolicySpec::Cassette {
+                    path: std::path::absolute(file).unwrap_or_else(|_| file.clone()),
+                    sha256,
+                    recorded: Box::new(origin.policy),
+                }
+            }
             Self::Remote { file } => PolicySpec::Remote(Box::new(clawrl_config::load_policy(file)?)),
         })
     }
+}
+
+/// What an agent file says, with the model that it names.
+fn agent(file: &Path) -> Result<AgentSpec, Failure> {
+    let plan = clawrl_config::load_agent(file)?;
+    let refused = |why: String| {
+        let help = "write `model: remote:policy.yaml`, `openai:MODEL`, `anthropic:MODEL`, `torch:DIR`, `cassette:FILE` \
+                    or `random:FILE`, with files relative to the agent file, or leave it out";
+        Failure::with_help(Exit::Refused, format!("the model in {} is none: {why}", file.display()), help)
+    };
+    let model = match &plan.model {
+        None => None,
+        Some(words) => {
+            let choice = PolicyChoice::parse(words).map_err(refused)?.seen_from(&plan.home);
+            let spec = choice.spec(&ServerChoice::default())?;
+            if !may_answer(&spec) {
+                return Err(refused(format!("`{words}` plays tasks, and answers no program")));
+            }
+            Some(Box::new(spec))
+        }
+    };
+    let AgentFilePlan { command, folder, env, secrets, door, limits, .. } = plan;
+    Ok(AgentSpec { command, folder, env, secrets, door, model, limits })
 }
 
 /// The lines of a file of actions.
@@ -190,6 +236,10 @@ mod tests {
         check("anthropic", Err("takes the name of a model"));
         check("remote:policy.yaml", Ok(PolicyChoice::Remote { file: "policy.yaml".into() }));
         check("remote:", Err("takes a policy file"));
+        check("cassette:a:b", Ok(PolicyChoice::Cassette { file: "a:b".into() }));
+        check("agent:agent.yaml", Ok(PolicyChoice::Agent { file: "agent.yaml".into() }));
+        check("agent", Err("takes an agent file"));
+        check("cassette:", Err("takes a recording"));
         check("orcale", Err("write noop, oracle"));
     }
 }

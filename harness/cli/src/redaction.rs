@@ -29,7 +29,8 @@ pub(crate) fn variable_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What a run redacts: the variables that were asked for, those of the policy's and the judge's keys, and those that tasks name. `None`:
+/// What a run redacts: the variables that were asked for, those of the policy's and the judge's keys, and those
+/// that tasks and agent files name. `None`:
 /// nothing.
 ///
 /// # Errors
@@ -45,7 +46,11 @@ pub(crate) fn redactor(asked: &[String], plan: &RunPlan) -> Result<Option<Arc<Re
             secrets.push((name.clone(), value));
         }
     }
-    for name in key_variables(plan).chain(named_secrets(plan).into_keys()) {
+    let of_program = match &plan.policy {
+        PolicySpec::Agent(agent) => agent.secrets.clone(),
+        _ => Vec::new(),
+    };
+    for name in key_variables(plan).chain(named_secrets(plan).into_keys()).chain(of_program) {
         if secrets.iter().any(|(known, _)| known == &name) {
             continue;
         }
@@ -139,7 +144,7 @@ pub(crate) fn refuse_changed(
 
 /// The variables that hold the keys of a remote policy and of a judge.
 fn key_variables(plan: &RunPlan) -> impl Iterator<Item = String> {
-    let policy = match &plan.policy {
+    let policy = match plan.policy.speaker() {
         PolicySpec::Remote(spec) => Some(spec.as_ref()),
         _ => None,
     };

@@ -2,6 +2,7 @@
 //!
 //! `clawrl` hands over to it for what needs libtorch. The same modules as in `main.rs`, but for `training`.
 
+mod agent;
 mod arguments;
 mod chat;
 mod command;

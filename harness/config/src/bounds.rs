@@ -77,6 +77,9 @@ pub(crate) const MAX_LOOKS: i64 = 20;
 /// Newest version of the policy format that this program reads.
 pub(crate) const CHAT_FORMAT: i64 = 1;
 pub(crate) const POLICY_FORMAT: i64 = 1;
+pub(crate) const AGENT_FORMAT: i64 = 1;
+/// Answers of a model to one program.
+pub(crate) const MAX_MODEL_CALLS: i64 = 1_000_000;
 /// Tokens of one reply of a remote policy: beyond the longest that models write.
 pub(crate) const MAX_REPLY_TOKENS: i64 = 1_000_000;
 /// Requests for one reply.

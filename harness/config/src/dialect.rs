@@ -60,6 +60,22 @@ pub(crate) const POLICY: Dialect = Dialect {
     homes: schema::homes_of_policy_key,
 };
 
+pub(crate) const AGENT: Dialect = Dialect {
+    noun: "agent file",
+    file: "agent file",
+    newest_format: bounds::AGENT_FORMAT,
+    start: "the page harness/docs/agents.md has a short one to start from",
+    which: "name an agent file, such as agent.yaml",
+    nothing: "name an agent file, such as agent.yaml",
+    shrink: "an agent file names a program and its model, and little else",
+    example: |field| match field {
+        "format" => "write `format: 1` as the first line",
+        "command" => "write `command: [python3, agent.py]`",
+        _ => "",
+    },
+    homes: schema::homes_of_agent_key,
+};
+
 pub(crate) const CHAT: Dialect = Dialect {
     noun: "chat file",
     file: "chat file",

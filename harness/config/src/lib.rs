@@ -14,11 +14,13 @@
 //!
 //! A gate file says what an agent has to keep ([`load_ci`]); it names suites and a policy.
 //!
-//! A policy file says how a model behind a server is asked ([`load_policy`]); it becomes a part of a run plan.
+//! A policy file says how a model behind a server is asked ([`load_policy`]); it becomes a part of a run plan. An agent
+//! file names a program that plays, and what it is given ([`load_agent`]).
 //!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
 //! for [`new_suite`] and [`new_task`]; nothing to cancel.
 
+mod agent_file;
 mod bounds;
 mod capacity;
 mod check;
@@ -50,6 +52,7 @@ mod text;
 mod train;
 mod value;
 
+pub use agent_file::{AgentFilePlan, load_agent};
 pub use capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound};
 pub use ci::{CiBudget, CiCompleteness, CiMetric, CiPlan, CiSuite, MetricKind, Repeats, load_ci};
 pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
@@ -57,8 +60,8 @@ pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, TaskChoice, resolve_plan};
 pub use schema::{
-    chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema, json_schema_text, policy_schema,
-    policy_schema_text, train_schema, train_schema_text,
+    agent_schema, agent_schema_text, chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema,
+    json_schema_text, policy_schema, policy_schema_text, train_schema, train_schema_text,
 };
 pub use source::{Source, Span};
 pub use starter::{NewTask, StarterEnv, new_suite, new_task};

@@ -286,8 +286,10 @@ fn suite_tasks(
     if let Some(limit) = choice.limit {
         spread_evenly(&mut rows, limit as usize);
     }
-    let format = match &options.policy {
-        PolicySpec::Remote(remote) => remote.action_format,
+    let format = match (&options.policy, options.policy.speaker()) {
+        // Its actions are calls, whatever its model writes.
+        (PolicySpec::Agent(_), _) => None,
+        (_, PolicySpec::Remote(remote)) => remote.action_format,
         _ => None,
     };
     let mut tasks = Vec::new();

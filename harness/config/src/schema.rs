@@ -1,9 +1,10 @@
-//! The JSON schemas of suites, train files, policy files, chat files and gate files, for editors. Generated from the types that read them.
+//! The JSON schemas of suites, train files, policy files, agent files, chat files and gate files, for editors. Generated from the types that read them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use crate::agent_file::AgentFile;
 use crate::ci::CiFile;
 use crate::file::SuiteFile;
 use crate::policy_file::PolicyFile;
@@ -43,6 +44,18 @@ pub fn policy_schema() -> Value {
 #[must_use]
 pub fn policy_schema_text() -> String {
     text(&policy_schema())
+}
+
+/// The schema of an agent file, draft 2020-12.
+#[must_use]
+pub fn agent_schema() -> Value {
+    schema_of::<AgentFile>()
+}
+
+/// The exact text of `tasks/schema/agent.schema.json`.
+#[must_use]
+pub fn agent_schema_text() -> String {
+    text(&agent_schema())
 }
 
 /// The schema of a chat file, draft 2020-12.
@@ -142,6 +155,14 @@ pub(crate) fn homes_of_policy_key(key: &str) -> Vec<&'static str> {
         "Sampling" => Some("`sampling:`"),
         "Timeouts" => Some("`timeouts:`"),
         "Prices" => Some("`prices:`"),
+        _ => None,
+    })
+}
+
+/// The same of agent files.
+pub(crate) fn homes_of_agent_key(key: &str) -> Vec<&'static str> {
+    homes(&agent_schema(), key, "the agent file itself", |name| match name {
+        "AgentLimits" => Some("`limits:`"),
         _ => None,
     })
 }

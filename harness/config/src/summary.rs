@@ -309,6 +309,10 @@ fn policy_words(policy: &PolicySpec) -> String {
             format!("{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
         PolicySpec::Remote(remote) => remote_words(remote),
+        PolicySpec::Cassette { path, recorded, .. } => {
+            format!("cassette {} of {}", path.display(), policy_words(recorded))
+        }
+        PolicySpec::Agent(agent) => format!("agent {}", agent.command.join(" ")),
         other => format!("{other:?}"),
     }
 }

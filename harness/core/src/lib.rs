@@ -7,6 +7,7 @@
 //! Units: time is [`std::time::Duration`], sizes carry `_bytes` or `_mib` in their names, seeds are `u64`.
 
 mod action;
+mod agent;
 mod allowed_url;
 mod blob;
 mod cancel;
@@ -39,6 +40,7 @@ mod toolcall;
 mod usage;
 
 pub use action::{ActionFormat, MalformedAction, parse_calls};
+pub use agent::{AgentDoor, AgentLimits, AgentSpec};
 pub use allowed_url::{AllowedUrl, is_localhost, requested_url};
 pub use blob::{BlobError, BlobRef, BlobStore, MOST_BLOB_BYTES, MemoryBlobs};
 pub use cancel::CancelToken;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
+use crate::{AgentSpec, GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
 
 /// Version of the plan's and the record's schema. Readers migrate older ones, and refuse newer ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -104,6 +104,30 @@ pub enum PolicySpec {
     },
     /// A model behind a server.
     Remote(Box<RemoteSpec>),
+    /// Plays recorded replies to the requests for which they were given, and asks nobody.
+    Cassette {
+        /// The file, absolute.
+        path: PathBuf,
+        /// Hex SHA-256 of its bytes.
+        sha256: String,
+        /// Whose replies it holds.
+        recorded: Box<PolicySpec>,
+    },
+    /// A program of the user's own, started for each attempt.
+    Agent(Box<AgentSpec>),
+}
+
+impl PolicySpec {
+    /// Whose replies are given: of a cassette, the policy that was recorded; of an agent program, its model, if that is
+    /// ours.
+    #[must_use]
+    pub fn speaker(&self) -> &Self {
+        match self {
+            Self::Cassette { recorded, .. } => recorded.speaker(),
+            Self::Agent(agent) => agent.model.as_deref().map_or(self, Self::speaker),
+            other => other,
+        }
+    }
 }
 
 /// Which part of a suite's tasks takes part, by a stable hash of family and of what is asked.

@@ -6,7 +6,8 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BlobStore, BoxFuture, CancelToken, Fault, Message, TaskSpec, ToolCall, ToolSpec, Usage,
+    AttemptId, BlobStore, BoxFuture, CancelToken, Fault, Message, Observation, TaskSpec, ToolCall, ToolSpec,
+    Usage,
 };
 
 /// Why a reply ended.
@@ -63,6 +64,9 @@ pub struct PolicyRequest<'a> {
     pub task: &'a Arc<TaskSpec>,
     /// The conversation so far, trimmed as recorded (I4).
     pub conversation: &'a [Message],
+    /// What came last, at reset or after the turn before, with all that models are not shown. For policies that are
+    /// programs; what models read is the conversation.
+    pub observation: &'a Observation,
     /// Tools on offer.
     pub tools: &'a [ToolSpec],
     /// Turn index from 0.
@@ -98,5 +102,10 @@ pub trait Policy: Send + Sync {
     /// attempts that never came to ask. It must not block.
     fn attempt_ended(&self, attempt: AttemptId) {
         let _ = attempt;
+    }
+
+    /// What people have to know of the policy when a run has ended, a sentence each.
+    fn closing_notes(&self) -> Vec<String> {
+        Vec::new()
     }
 }

@@ -28,9 +28,12 @@ pub struct Usage {
     /// By the prices in the plan; `None` without prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_nano_usd: Option<u64>,
-    /// Requests before the one that was answered.
+    /// Requests beyond one for each reply.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
+    /// Replies that these are the figures of: more than one where a program asked its model several times for one action.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub replies: u32,
     /// What a reader has to know of the reply, by stable kebab-case names: `usage-missing`, `no-done`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -38,6 +41,36 @@ pub struct Usage {
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Usage {
+    /// Takes in the figures of further replies. Saturates: figures of a server are not trusted to fit.
+    pub fn merge(&mut self, other: &Self) {
+        if other.source == UsageSource::Estimated {
+            self.source = UsageSource::Estimated;
+        }
+        let add = |into: &mut u64, more: u64| *into = into.saturating_add(more);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.cached_tokens, other.cached_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        self.retries = self.retries.saturating_add(other.retries);
+        self.replies = self.replies.saturating_add(other.replies);
+        self.cost_nano_usd = match (self.cost_nano_usd, other.cost_nano_usd) {
+            (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
+            (cost, more) => cost.or(more),
+        };
+        let fresh = other.notes.iter().filter(|note| !self.notes.contains(note));
+        let fresh: Vec<String> = fresh.cloned().collect();
+        self.notes.extend(fresh);
+    }
 }
 
 /// Sums over replies.
@@ -93,8 +126,11 @@ impl UsageTotal {
 impl From<&Usage> for UsageTotal {
     fn from(usage: &Usage) -> Self {
         Self {
-            replies: 1,
-            estimated_replies: u64::from(usage.source == UsageSource::Estimated),
+            replies: u64::from(usage.replies),
+            estimated_replies: match usage.source {
+                UsageSource::Estimated => u64::from(usage.replies),
+                UsageSource::Reported => 0,
+            },
             input_tokens: usage.input_tokens,
             cached_tokens: usage.cached_tokens,
             output_tokens: usage.output_tokens,
@@ -110,7 +146,16 @@ mod tests {
 
     fn usage(source: UsageSource, output_tokens: u64, cost_nano_usd: Option<u64>) -> Usage {
         let notes = Vec::new();
-        Usage { source, input_tokens: 10, cached_tokens: 4, output_tokens, cost_nano_usd, retries: 1, notes }
+        Usage {
+            source,
+            input_tokens: 10,
+            cached_tokens: 4,
+            output_tokens,
+            cost_nano_usd,
+            retries: 1,
+            replies: 1,
+            notes,
+        }
     }
 
     #[test]
@@ -128,5 +173,18 @@ mod tests {
         };
         assert_eq!(UsageTotal::of(&usages), Some(expected));
         assert_eq!(UsageTotal::of([]), None);
+    }
+
+    #[test]
+    fn figures_of_several_replies_are_those_of_each_together() {
+        let of = |source, note: &str| Usage { notes: vec![note.to_owned()], ..usage(source, 3, Some(700)) };
+        let (one, other) = (of(UsageSource::Reported, "a"), of(UsageSource::Reported, "b"));
+        let mut both = one.clone();
+        both.merge(&other);
+        both.merge(&one);
+        assert_eq!(UsageTotal::from(&both), UsageTotal::of([&one, &other, &one]).unwrap());
+        assert_eq!(both.notes, ["a", "b"]);
+        both.merge(&of(UsageSource::Estimated, "a"));
+        assert_eq!((both.source, both.replies), (UsageSource::Estimated, 4));
     }
 }

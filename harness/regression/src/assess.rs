@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clawrl_config::{CiBudget, CiMetric, MetricKind};
 use clawrl_gates::{Change, Decision, TaskReport, tasks};
-use clawrl_record::{JournalState, Run, RunEnd};
+use clawrl_record::{AttemptSummary, Ending, JournalState, Run, RunEnd};
 
 use crate::assessment::{
     ASSESSMENT_FORMAT, Assessment, BudgetUse, LookTaken, MetricVerdict, MustPass, Outcome, TaskChange,
@@ -19,6 +19,8 @@ use crate::comparison::{AssessError, Comparison};
 use crate::conditions::Conditions;
 use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
 
+/// Code of the fault of a cassette that has no reply.
+const MISS: &str = "cassette-miss";
 /// Confidence of intervals beside a task; no verdict rests on it.
 const TASK_LEVEL: f64 = 0.95;
 
@@ -42,6 +44,7 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     // What cut the run short comes first: what metrics lack mostly follows from it.
     let mut parts: Vec<(Outcome, String)> = Vec::new();
     parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
+    parts.extend(missed(run));
     parts.extend(must_pass.iter().filter_map(complaint));
     parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
     parts.extend(
@@ -102,6 +105,23 @@ fn outcome_of(metric: &MetricVerdict) -> Outcome {
         Decision::Fail => Outcome::Fail,
         Decision::Inconclusive(_) => Outcome::Inconclusive,
     }
+}
+
+/// A cassette that was asked for what it does not have: what changed is not known to be as good, however few attempts met it, so that
+/// these are no faults that may be left out.
+fn missed(run: &Run) -> Option<(Outcome, String)> {
+    let is_miss =
+        |attempt: &&AttemptSummary| matches!(&attempt.ending, Ending::Faulted { code, .. } if code == MISS);
+    let missed: Vec<&AttemptSummary> = run.attempts().filter(is_miss).collect();
+    let first = missed.first()?.attempt.slot;
+    let (count, run) = (missed.len(), &run.plan().run);
+    Some((
+        Outcome::Inconclusive,
+        format!(
+            "{count} attempts asked for what the cassette has no reply to, the first in slot {first}: `clawrl show {run} --slot {first}` says what \
+             differs; record the cassette again if it may."
+        ),
+    ))
 }
 
 /// A metric that graded attempts have no number of: why, since its verdict only says that tasks lack it.

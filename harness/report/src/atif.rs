@@ -202,7 +202,7 @@ fn agent<'a>(run: &'a Run, tools: &[ToolSpec]) -> Agent<'a> {
 }
 
 fn model_name(policy: &PolicySpec) -> Option<String> {
-    match policy {
+    match policy.speaker() {
         PolicySpec::Torch { path, .. } => path.file_name().map(|name| name.to_string_lossy().into_owned()),
         PolicySpec::Remote(spec) => Some(spec.model.clone()),
         _ => None,
@@ -216,6 +216,7 @@ fn inferences(policy: &PolicySpec, turn: &Turn) -> Option<u32> {
         | PolicySpec::Oracle
         | PolicySpec::Demonstrator { .. }
         | PolicySpec::Replay { .. }
+        | PolicySpec::Cassette { .. }
         | PolicySpec::Random { .. } => Some(0),
         _ => (turn.tokens.is_some() || turn.usage.is_some()).then_some(1),
     }

@@ -226,10 +226,11 @@ impl<'a> Attempt<'a> {
     async fn act(&mut self, env: &mut dyn Env, attempt: Bound, seq: &mut u32) -> Result<StopReason, Halt> {
         let mut conversation = Conversation::new(&self.trajectory.prompt);
         let mut tools = self.trajectory.reset.tools.clone();
+        let mut observation = self.trajectory.reset.clone();
         let mut malformed_in_a_row = 0;
         for turn in 0..self.task.max_turns {
             let (action, policy_time) =
-                self.ask_policy(conversation.messages(), &tools, turn, attempt).await?;
+                self.ask_policy(conversation.messages(), &observation, &tools, turn, attempt).await?;
             self.times.policy += policy_time;
             let reply = reply_message(&action);
             let parsed = parse_calls(&action.text, &action.tool_calls, self.task.action_format, &tools);
@@ -263,6 +264,7 @@ impl<'a> Attempt<'a> {
             if !turn.observation.tools.is_empty() {
                 tools.clone_from(&turn.observation.tools);
             }
+            observation.clone_from(&turn.observation);
             self.trajectory.turns.push(turn);
             if let Some(stop) = end {
                 return Ok(stop);
@@ -278,6 +280,7 @@ impl<'a> Attempt<'a> {
     async fn ask_policy(
         &mut self,
         conversation: &[Message],
+        observation: &Observation,
         tools: &[ToolSpec],
         turn: u32,
         attempt: Bound,
@@ -288,9 +291,10 @@ impl<'a> Attempt<'a> {
             attempt: self.grant.attempt,
             task: self.task,
             conversation,
+            observation,
             tools,
             turn,
-            seed: derive_seed(self.slot.policy_seed, "turn", &[u64::from(turn)]),
+            seed: reply_seed(self.slot, turn),
             deadline: bound.deadline.into_std(),
             cancel: &token,
             blobs: &*self.shared.blobs,
@@ -429,6 +433,12 @@ impl<'a> Attempt<'a> {
             Ended::Panicked(text) => Err(Halt::Fault(panicked(boundary, phase.name(), &text))),
         }
     }
+}
+
+/// Seed of a reply: [`PolicyRequest::seed`] of the slot's attempts at this turn.
+#[must_use]
+pub fn reply_seed(slot: &SlotSpec, turn: u32) -> u64 {
+    derive_seed(slot.policy_seed, "turn", &[u64::from(turn)])
 }
 
 /// An operation that enforces its deadline itself.

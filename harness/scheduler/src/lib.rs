@@ -40,6 +40,7 @@ mod state;
 mod trim;
 mod vital;
 
+pub use attempt::reply_seed;
 pub use config::{Interrupt, ProviderConfig, SchedulerConfig, SetupError};
 pub use conversation::{CONTEXT_BUDGET_CHARS, context, opening_prompt, reply_message};
 pub use demand::{Demand, Wanted};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Matter,
-    MemoryBlobs, Message, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal, Vote,
-    derive_seed,
+    MemoryBlobs, Message, Observation, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal,
+    Vote, derive_seed,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -49,12 +49,13 @@ impl Judge for ModelJudge {
             // Policies wait by their seeds: members of a group must not all ask again at the same moment.
             let (slot, attempt) = (u64::from(asked.attempt.slot.0), u64::from(asked.attempt.number));
             // What is judged is text.
-            let blobs = MemoryBlobs::new(0);
+            let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
             let vote = |number: u32| {
                 let reply = self.policy.act(PolicyRequest {
                     attempt: asked.attempt,
                     task: &task,
                     conversation: &conversation,
+                    observation: &nothing,
                     tools: &[],
                     turn: 0,
                     seed: derive_seed(asked.seed, "judge", &[slot, attempt, u64::from(number)]),

@@ -58,3 +58,4 @@ pub use scorer::{RemoteScorer, ScoreError, Vocabulary};
 pub use secret::Secret;
 pub use strainer::Strainer;
 pub use stream::{RemoteModel, RemoteStream, StreamError};
+pub use system_text::Told;

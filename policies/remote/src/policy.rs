@@ -23,7 +23,7 @@ use crate::openai_request::{self, Asked, ImageInside};
 use crate::pace::Pace;
 use crate::reply::Reply;
 use crate::secret::Secret;
-use crate::system_text::{is_native, system_text};
+use crate::system_text::Told;
 use crate::trouble::Trouble;
 use crate::usage::{Known, settle};
 
@@ -120,13 +120,8 @@ impl RemotePolicy {
             let message = "the actions of this task are tool calls, and the policy has `tools: text`; write `tools: auto`";
             return Err(Fault::permanent(Boundary::Policy, "action-format-unsupported", message));
         }
-        let asked = Asked {
-            system: system_text(&self.settings, format, request.tools),
-            messages: request.conversation,
-            tools: if is_native(self.settings.tools, format) { request.tools } else { &[] },
-            seed: request.seed,
-            images,
-        };
+        let Told { system, tools } = Told::of(&self.settings, format, request.tools);
+        let asked = Asked { system, messages: request.conversation, tools, seed: request.seed, images };
         body_of(&self.settings, &asked).map_err(|ImageInside| {
             let message =
                 "the conversation has an image outside of what was observed, where no server takes one";

@@ -4,8 +4,26 @@
 
 use clawrl_core::{ActionFormat, RemoteSpec, ToolSpec, ToolUse};
 
+/// What a model is told beside the conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told<'a> {
+    /// The message before the conversation, if there is one.
+    pub system: Option<String>,
+    /// Tools in the server's own form; empty for none.
+    pub tools: &'a [ToolSpec],
+}
+
+impl<'a> Told<'a> {
+    /// Of a policy with these settings, in a task whose actions have this format.
+    #[must_use]
+    pub fn of(settings: &RemoteSpec, format: ActionFormat, tools: &'a [ToolSpec]) -> Self {
+        let system = system_text(settings, format, tools);
+        Self { system, tools: if is_native(settings.tools, format) { tools } else { &[] } }
+    }
+}
+
 /// Whether tools are offered in the server's own form.
-pub(crate) fn is_native(tools: ToolUse, format: ActionFormat) -> bool {
+fn is_native(tools: ToolUse, format: ActionFormat) -> bool {
     match tools {
         ToolUse::Auto => format == ActionFormat::ToolCalls,
         ToolUse::Native => true,
@@ -14,7 +32,7 @@ pub(crate) fn is_native(tools: ToolUse, format: ActionFormat) -> bool {
 }
 
 /// The text; `None` for no such message.
-pub(crate) fn system_text(settings: &RemoteSpec, format: ActionFormat, tools: &[ToolSpec]) -> Option<String> {
+fn system_text(settings: &RemoteSpec, format: ActionFormat, tools: &[ToolSpec]) -> Option<String> {
     match &settings.system {
         Some(text) if text.is_empty() => None,
         Some(text) => Some(text.clone()),

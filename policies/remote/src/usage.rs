@@ -58,6 +58,7 @@ pub(crate) fn settle(reported: &Reported, known: &Known, prices: Option<&Prices>
     let (Ok(Figures { input, cached, output }) | Err(Figures { input, cached, output })) = figures;
     let cost_nano_usd = prices.map(|prices| cost(prices, input, cached, output));
     Usage {
+        replies: 1,
         source,
         input_tokens: input,
         cached_tokens: cached,

@@ -124,13 +124,15 @@ async fn episode(
     };
     let mut env = provider.lease(request).await?;
     let ctx = |seq| StepCtx { seq, deadline, cancel: cancel.clone() };
-    let tools = env.reset(ctx(0)).await?.tools;
+    let seen = env.reset(ctx(0)).await?;
+    let tools = seen.tools.clone();
     let mut steps = 0;
     for turn in 0..task.max_turns {
         let request = PolicyRequest {
             attempt,
             task,
             conversation: &[],
+            observation: &seen,
             tools: &tools,
             turn,
             seed: u64::from(turn),

@@ -1,7 +1,6 @@
 //! An environment that is a program in a sandbox.
 
 mod place;
-mod tail;
 mod talk;
 
 pub(crate) use place::{Place, PlaceKind, make};

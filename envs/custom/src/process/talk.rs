@@ -13,13 +13,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle};
+use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, Tail};
 use rustix::io::Errno;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::tail::Tail;
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::trouble::Trouble;
 

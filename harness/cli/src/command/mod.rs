@@ -1,5 +1,6 @@
 //! One file per command: its arguments, and what it does.
 
+pub(crate) mod cassette;
 pub(crate) mod chat;
 pub(crate) mod ci;
 pub(crate) mod clean;
@@ -24,6 +25,7 @@ pub(crate) mod train;
 pub(crate) mod validate;
 
 mod run_end;
+mod tape;
 mod verdict;
 mod words;
 

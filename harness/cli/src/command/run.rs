@@ -14,6 +14,7 @@ use clawrl_record::{
 };
 
 use super::run_end::{self, Account};
+use super::tape::Tape;
 use super::{policy_words, remote_words};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -27,7 +28,7 @@ use crate::profile;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::{ResultsArguments, run_name};
-use crate::wiring::{Machine, Work, environments_word, execute, policy_of};
+use crate::wiring::{Machine, Supplies, Work, environments_word, execute, policy_of};
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -65,6 +66,9 @@ pub(crate) struct Arguments {
     /// be repeated. The variable of a remote policy's key is always redacted.
     #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
     redact_env: Vec<String>,
+    /// Write what the policy says, with what it was asked, into this file, for --policy cassette:FILE.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    record_cassette: Option<PathBuf>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -101,10 +105,14 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     if let Ok(taken) = store.run(&plan.run) {
         return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
     }
-    let policy = policy_of(&plan, &store)?;
-    let machine = Machine::prepare(&[&plan], log)?;
-    let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
+    let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));
+    let tape = tape.transpose()?;
+    let recorder = tape.as_ref().map(Tape::recorder);
+    let supplies = Supplies { redactor: redactor.clone(), recorder, ..Supplies::default() };
+    let policy = policy_of(&plan, &store, &supplies)?;
+    let machine = Machine::prepare(&[&plan], log)?.lending(supplies.programs);
+    let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }
@@ -115,7 +123,11 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         first_epoch: Epoch(0),
         attempt_numbers: BTreeMap::new(),
     };
-    perform(arguments, task, policy, machine, writer, log)
+    let run = task.plan.run.clone();
+    let exit = perform(arguments, task, policy, machine, writer, log);
+    // Whatever the run came to, what was said is there.
+    let written = tape.map_or(Ok(()), |tape| tape.write(run, arguments.quiet, log));
+    exit.and_then(|exit| written.map(|()| exit))
 }
 
 /// The writer, which strikes secrets out if there are any.
@@ -174,10 +186,10 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         log.note(format_args!("run {run} has nothing left to do"));
         return run_end::tell_finished(&found, arguments.json);
     }
-    let policy = policy_of(found.plan(), &store)?;
     // Refused before anything of the run is touched.
-    redactor()?;
-    let machine = Machine::prepare(&[found.plan()], log)?;
+    let supplies = Supplies { redactor: redactor()?, ..Supplies::default() };
+    let policy = policy_of(found.plan(), &store, &supplies)?;
+    let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
     let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
     // Made again, of a lock file that is now ours: another process may have gone on with the run in between, and have
     // redacted more.

@@ -39,6 +39,8 @@ struct Conclusion<'a> {
     peak_environments: u32,
     limits_not_set: &'a [LimitNotSet],
     leftovers: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policy_notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<&'a str>,
 }
@@ -50,7 +52,7 @@ pub(super) fn conclude(
     account: &Account,
     log: &Log,
 ) -> Result<Exit, Failure> {
-    let Ended { report, error, limits_not_set } = ended;
+    let Ended { report, error, limits_not_set, policy_notes } = ended;
     let summary = match writer.finish(recorded_end(report.end)) {
         Ok(summary) => summary,
         // The scheduler's error came first, and says more.
@@ -67,13 +69,14 @@ pub(super) fn conclude(
             peak_environments: report.peak_environments,
             limits_not_set: &limits_not_set,
             leftovers: &report.leftovers,
+            policy_notes,
             resume: open.then_some(account.resume.as_str()),
         })?;
     } else {
         print(&format!(
             "\n{}\n{}",
             render_summary(&summary),
-            closing_lines(&report, account, &limits_not_set, summary.total.faulted)
+            closing_lines(&report, account, &limits_not_set, &policy_notes, summary.total.faulted)
         ))?;
     }
     if report.lost_executors > 0 {
@@ -139,6 +142,7 @@ fn closing_lines(
     report: &RunReport,
     account: &Account,
     limits_not_set: &[LimitNotSet],
+    policy_notes: &[String],
     faulted: u32,
 ) -> String {
     let mut text = format!(
@@ -150,6 +154,9 @@ fn closing_lines(
     if !limits_not_set.is_empty() {
         let limits: Vec<&str> = limits_not_set.iter().map(|limit| limit.limit.as_str()).collect();
         text += &format!("not limited {}\n", limits.join("; "));
+    }
+    for note in policy_notes {
+        text += &format!("policy      {note}\n");
     }
     if !report.left_open.is_empty() {
         let listed: Vec<String> = report.left_open.iter().take(OPEN_LISTED).map(SlotId::to_string).collect();

@@ -13,6 +13,8 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Random { .. } => "random",
         PolicySpec::Torch { .. } => "torch",
         PolicySpec::Remote(_) => "remote",
+        PolicySpec::Cassette { .. } => "cassette",
+        PolicySpec::Agent(_) => "agent",
         _ => "another",
     }
 }
@@ -28,6 +30,13 @@ pub(super) fn policy_words(policy: &PolicySpec) -> String {
             format!("torch:{}, temperature {}", path.display(), f64::from(*temperature_milli) / 1_000.0)
         }
         PolicySpec::Remote(remote) => remote_words(remote),
+        PolicySpec::Cassette { path, recorded, .. } => {
+            format!("cassette:{} of {}", path.display(), policy_words(recorded))
+        }
+        PolicySpec::Agent(agent) => {
+            let model = agent.model.as_deref().map_or("its own".to_owned(), policy_words);
+            format!("agent `{}`, model {model}", agent.command.join(" "))
+        }
         other => policy_name(other).to_owned(),
     }
 }

@@ -14,7 +14,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 
 /// Most bytes of a line. A diff that is handed in has at most 8 MiB, before it is written as JSON.
-pub(super) const MOST: usize = 16 * 1024 * 1024;
+pub(crate) const MOST: usize = 16 * 1024 * 1024;
 
 /// Lines that wait to be looked at. One request at a time is made, so this is for those who do not keep to it.
 const WAITING: usize = 1;

@@ -29,7 +29,7 @@ const LONGEST: f64 = 1e6;
 
 /// What is asked for.
 #[derive(Debug, PartialEq)]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// Begin; `seed` instead of the plan's.
     Reset {
         seed: Option<u64>,
@@ -45,14 +45,14 @@ pub(super) enum Request {
 
 /// A line that was understood.
 #[derive(Debug, PartialEq)]
-pub(super) struct Asked {
-    pub(super) id: Value,
-    pub(super) request: Request,
+pub(crate) struct Asked {
+    pub(crate) id: Value,
+    pub(crate) request: Request,
 }
 
 /// Why a line is not obeyed. The attempt goes on as if it had not come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// JSON-RPC's number.
     number: i64,
     /// Stable name.
@@ -65,20 +65,25 @@ impl Refusal {
         Self { number, kind, message: message.into() }
     }
 
-    pub(super) fn too_large(most: usize) -> Self {
+    pub(crate) fn too_large(most: usize) -> Self {
         let message = format!("a line has more than {} MiB", most / 1024 / 1024);
         Self::new(-32600, "message-too-large", message)
     }
 
+    /// A request that somebody else makes here.
+    pub(crate) fn not_here(message: impl Into<String>) -> Self {
+        Self::new(-32000, "not-here", message)
+    }
+
     /// A request that has its place elsewhere.
-    pub(super) fn out_of_order(message: impl Into<String>) -> Self {
+    pub(crate) fn out_of_order(message: impl Into<String>) -> Self {
         Self::new(-32000, "out-of-order", message)
     }
 }
 
 /// Why there is no result.
 #[derive(Debug, PartialEq)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     Refused(Refusal),
     Fault(Fault),
 }
@@ -130,7 +135,7 @@ struct CallParams {
 ///
 /// # Errors
 /// A [`Refusal`], with the id of the request if that much could be read.
-pub(super) fn read(line: &[u8]) -> Result<Asked, (Value, Refusal)> {
+pub(crate) fn read(line: &[u8]) -> Result<Asked, (Value, Refusal)> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         (Value::Null, Refusal::new(-32700, "not-json", format!("{} is not JSON: {error}", shown(line))))
     })?;
@@ -213,7 +218,7 @@ fn shown(line: &[u8]) -> String {
 }
 
 /// The answer to a request.
-pub(super) fn answer(id: Value, result: Result<Value, Wrong>) -> Value {
+pub(crate) fn answer(id: Value, result: Result<Value, Wrong>) -> Value {
     match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(wrong) => json!({ "jsonrpc": "2.0", "id": id, "error": error(&wrong) }),
@@ -233,7 +238,7 @@ fn error(wrong: &Wrong) -> Value {
 }
 
 /// Result of `reset`.
-pub(super) fn begun(instruction: &str, observation: &Observation, images: Vec<Value>) -> Value {
+pub(crate) fn begun(instruction: &str, observation: &Observation, images: Vec<Value>) -> Value {
     json!({
         "protocol": PROTOCOL,
         "instruction": instruction,
@@ -243,7 +248,7 @@ pub(super) fn begun(instruction: &str, observation: &Observation, images: Vec<Va
 }
 
 /// Result of `step`.
-pub(super) fn stepped(result: &StepResult, images: Vec<Value>) -> Value {
+pub(crate) fn stepped(result: &StepResult, images: Vec<Value>) -> Value {
     let mut object = Map::new();
     object.insert("observation".to_owned(), seen(&result.observation, images));
     if let Some(end) = &result.end {
@@ -284,7 +289,7 @@ pub(super) fn graded(grade: &Grade) -> Value {
 }
 
 /// Result of `close`.
-pub(super) fn closed(leftovers: &[String]) -> Value {
+pub(crate) fn closed(leftovers: &[String]) -> Value {
     if leftovers.is_empty() { json!({}) } else { json!({ "leftovers": leftovers }) }
 }
 
@@ -292,7 +297,7 @@ pub(super) fn closed(leftovers: &[String]) -> Value {
 ///
 /// # Errors
 /// A harness [`Fault`] of one that is not kept.
-pub(super) async fn images(observation: &Observation, blobs: &dyn BlobStore) -> Result<Vec<Value>, Fault> {
+pub(crate) async fn images(observation: &Observation, blobs: &dyn BlobStore) -> Result<Vec<Value>, Fault> {
     let mut images = Vec::new();
     for part in &observation.parts {
         let Part::Image { media_type, sha256 } = part else { continue };

@@ -62,6 +62,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<RunError>,
     /// Limits that could not be set.
     pub(crate) limits_not_set: Vec<LimitNotSet>,
+    /// What the policy has to say.
+    pub(crate) policy_notes: Vec<String>,
 }
 
 /// Runs to the end. Blocks.
@@ -154,14 +156,26 @@ impl Executor {
             let _entered = self.runtime.enter();
             self.workplace.providers(&work.plan, settings)?
         };
-        let outcome = self.runtime.block_on(run(work, self.interrupts.clone(), providers, log));
+        let policy = Arc::clone(&work.policy);
+        let (outcome, undead) = self.runtime.block_on(async {
+            let outcome = run(work, self.interrupts.clone(), providers, log).await;
+            (outcome, self.workplace.programs_ended().await)
+        });
+        if undead > 0 {
+            log.warn(format_args!("{undead} agent programs have not ended after they were killed"));
+        }
         self.workplace.tell_of_images(log);
         let outcome = outcome?;
         let (report, error) = match outcome {
             Ok(report) => (report, None),
             Err(error) => (error.report().clone(), Some(error)),
         };
-        Ok(Ended { report, error, limits_not_set: self.limits_not_set.clone() })
+        Ok(Ended {
+            report,
+            error,
+            limits_not_set: self.limits_not_set.clone(),
+            policy_notes: policy.closing_notes(),
+        })
     }
 
     /// Ends the runtime, then the spawner (I2).

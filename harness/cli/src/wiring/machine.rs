@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_container::{ContainerBackend, ContainerConfig, EngineReport};
-use clawrl_core::{EnvProvider, EnvSpec, Judge, RemoteSpec, RunPlan, SandboxKind, TaskSpec};
+use clawrl_core::{EnvProvider, EnvSpec, Judge, PolicySpec, RemoteSpec, RunPlan, SandboxKind, TaskSpec};
 use clawrl_custom::{CustomConfig, CustomProvider};
 use clawrl_gui::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
 use clawrl_record::LimitNotSet;
@@ -23,6 +23,7 @@ use clawrl_toolcall::{Secrets, ToolcallConfig, ToolcallProvider};
 
 use super::images::ImageSettings;
 use super::judge::Judges;
+use super::programs::Programs;
 use super::{isolation, secrets};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -46,6 +47,8 @@ pub(crate) struct Machine {
     /// Some task says `sandbox: none`.
     unboxed: bool,
     judges: Judges,
+    /// Of a policy that starts programs.
+    programs: Programs,
 }
 
 impl Machine {
@@ -88,9 +91,16 @@ impl Machine {
         } else {
             (Vec::new(), None)
         };
-        let spawner = if kinds.is_empty() { None } else { Some(start_spawner()?) };
+        let has_agents = plans.iter().any(|plan| matches!(plan.policy, PolicySpec::Agent(_)));
+        let spawner = if kinds.is_empty() && !has_agents { None } else { Some(start_spawner()?) };
         let unboxed = kinds.contains(&SandboxKind::None);
-        Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges })
+        let programs = Programs::default();
+        Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges, programs })
+    }
+
+    /// Has a policy start its programs here.
+    pub(crate) fn lending(self, programs: Programs) -> Self {
+        Self { programs, ..self }
     }
 
     /// Limits that the plan asks for and this machine cannot set.
@@ -131,8 +141,9 @@ impl Machine {
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
         })?;
-        let Self { bubblewrap, engines, images, browser, unboxed, judges, .. } = self;
-        Ok(Workplace { bubblewrap, engines, images, browser, client, unboxed, judges })
+        let Self { bubblewrap, engines, images, browser, unboxed, judges, programs, .. } = self;
+        programs.lend(client.clone());
+        Ok(Workplace { bubblewrap, engines, images, browser, client, unboxed, judges, programs })
     }
 }
 
@@ -145,6 +156,13 @@ pub(crate) struct Workplace {
     client: Option<SpawnerClient>,
     unboxed: bool,
     judges: Judges,
+    programs: Programs,
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        self.programs.lend(None);
+    }
 }
 
 impl Workplace {
@@ -247,6 +265,11 @@ impl Workplace {
     /// The judge with these settings, if it was prepared.
     pub(crate) fn judge(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
         self.judges.find(named)
+    }
+
+    /// Waits for the programs of the policy; how many have not ended.
+    pub(super) async fn programs_ended(&self) -> u32 {
+        self.programs.ended().await
     }
 
     /// Says which images were removed for others.

@@ -1,5 +1,6 @@
 //! From a plan to what it runs on: machine, providers, policy, and the execution itself.
 
+mod cassette;
 mod execution;
 mod images;
 mod isolation;
@@ -8,17 +9,20 @@ mod machine;
 mod memory_sink;
 mod metrics;
 mod policy;
+mod programs;
 mod remote;
 mod secrets;
 mod test_sandboxes;
 mod unprovided;
 
+pub(crate) use cassette::{asked_of, origin_of, unreadable, unwritable};
 pub(crate) use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
 pub(crate) use judge::{model_of as judge_model_of, turn_judge};
 pub(crate) use machine::{Machine, ProviderSettings, Workplace};
 pub(crate) use memory_sink::MemorySink;
-pub(crate) use policy::{policy_of, refuse_unseen_pictures};
+pub(crate) use policy::{Supplies, policy_of, refuse_unseen_pictures};
+pub(crate) use programs::Programs;
 #[cfg(feature = "torch")]
 pub(crate) use remote::remote_scorer;
 pub(crate) use remote::{key_of, unusable, warn_of_open_key};

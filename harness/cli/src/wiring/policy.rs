@@ -3,21 +3,55 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clawrl_core::{Policy, PolicySpec, RunId, RunPlan};
-use clawrl_record::RunStore;
+use clawrl_cassette::Recorder;
+use clawrl_core::{AgentSpec, Policy, PolicySpec, RunId, RunPlan};
+use clawrl_record::{Redactor, RunStore};
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 
-use super::remote::remote_policy;
+use super::cassette::played;
+use super::programs::Programs;
+use super::remote::{remote_model, remote_policy};
+use crate::agent::{AgentConfig, AgentPolicy, EachAnew};
+use crate::environment;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+
+/// What a policy is given beside its plan.
+#[derive(Default)]
+pub(crate) struct Supplies {
+    /// Secrets that are kept out of cassettes, in what is written and in what is compared.
+    pub(crate) redactor: Option<Arc<Redactor>>,
+    /// Where replies are recorded, if they are.
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    /// Where programs are started; the machine of the run lends it ([`super::Machine::lending`]).
+    pub(crate) programs: Programs,
+}
 
 /// The policy of a plan. `store` is where recorded runs are.
 ///
 /// # Errors
-/// A recorded run that cannot be read, or a policy that this program does not know.
-pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Policy>, Failure> {
+/// A recorded run or a cassette that cannot be read, or a policy that this program does not know.
+pub(crate) fn policy_of(
+    plan: &RunPlan,
+    store: &RunStore,
+    supplies: &Supplies,
+) -> Result<Arc<dyn Policy>, Failure> {
+    if let PolicySpec::Agent(spec) = &plan.policy {
+        return agent(spec, plan, store, supplies);
+    }
+    let policy = speaking(&plan.policy, plan, store, supplies)?;
+    Ok(supplies.recording(policy, &plan.policy))
+}
+
+/// A policy that speaks for itself.
+fn speaking(
+    spec: &PolicySpec,
+    plan: &RunPlan,
+    store: &RunStore,
+    supplies: &Supplies,
+) -> Result<Arc<dyn Policy>, Failure> {
     let impossible = |what: &str| Failure::new(Exit::Refused, format!("the plan's policy is none: {what}"));
-    Ok(match &plan.policy {
+    Ok(match spec {
         PolicySpec::Noop => Arc::new(Noop),
         PolicySpec::Oracle => Arc::new(Oracle),
         PolicySpec::Demonstrator { oracle_percent } => {
@@ -33,8 +67,43 @@ pub(crate) fn policy_of(plan: &RunPlan, store: &RunStore) -> Result<Arc<dyn Poli
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
+        PolicySpec::Cassette { path, sha256, recorded } => played(path, sha256, recorded, supplies)?,
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
+}
+
+/// Programs, and what answers as their model: what they are told is what is recorded.
+fn agent(
+    spec: &AgentSpec,
+    plan: &RunPlan,
+    store: &RunStore,
+    supplies: &Supplies,
+) -> Result<Arc<dyn Policy>, Failure> {
+    for name in &spec.secrets {
+        if environment::named(name).is_none() {
+            let help = format!("export {name}=..., or leave it out of `secrets` in the agent file");
+            let message = format!("{name}, which the agent program is given, is not set");
+            return Err(Failure::with_help(Exit::Refused, message, help));
+        }
+    }
+    let model = spec.model.as_deref().map(|model| -> Result<Arc<dyn Policy>, Failure> {
+        let policy = match model {
+            PolicySpec::Remote(settings) => remote_model(settings, "model of the agent program")?,
+            other => speaking(other, plan, store, supplies)?,
+        };
+        let policy: Arc<dyn Policy> = match model {
+            PolicySpec::Torch { .. } => Arc::new(EachAnew::new(policy)),
+            _ => policy,
+        };
+        Ok(supplies.recording(policy, model))
+    });
+    Ok(Arc::new(AgentPolicy::new(AgentConfig {
+        spec: spec.clone(),
+        run: plan.run.clone(),
+        determinism: plan.determinism.clone(),
+        model: model.transpose()?,
+        programs: supplies.programs.clone(),
+    })))
 }
 
 /// Refuses a plan whose policy reads text where observations are pictures.

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod acting;
+mod agents;
 mod browsing;
+mod cassettes;
 mod chat_judging;
 mod chatting;
 mod comparing;

@@ -137,9 +137,18 @@ fn serve(stream: TcpStream, shared: &Shared) {
             json_answer("404 Not Found", &json!({"error": {"message": "no such model"}}))
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
-            let said = if shared.manner.babbles { "It depends.".to_owned() } else { reply(&body) };
+            let call = scripted_call(&body);
+            let said = match (&call, shared.manner.babbles) {
+                (Some(_), _) => String::new(),
+                (None, true) => "It depends.".to_owned(),
+                (None, false) => reply(&body),
+            };
             let tokens = shared.manner.tells_tokens && body["return_token_ids"] == true;
-            let events = if tokens { exact_events(&said) } else { events(&said) };
+            let events = match call {
+                Some((name, arguments)) => call_events(number, name, &arguments),
+                None if tokens => exact_events(&said),
+                None => events(&said),
+            };
             if let Some(beginning) = shared.manner.hangs_after {
                 let mut wanted = stream.write_all(format!("{}{beginning}", head()).as_bytes());
                 while wanted.is_ok() {
@@ -180,6 +189,31 @@ fn events(text: &str) -> String {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 8}});
     let events = [delta(start), delta(end), stop, usage].map(|event| format!("data: {event}\n\n"));
     events.concat() + "data: [DONE]\n\n"
+}
+
+/// A call of a tool.
+fn call_events(number: usize, name: &str, arguments: &Value) -> String {
+    let function = json!({"name": name, "arguments": arguments.to_string()});
+    let call = json!({"index": 0, "id": format!("call-{number}"), "type": "function", "function": function});
+    let delta = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
+    let stop = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 8}});
+    let events = [delta, stop, usage].map(|event| format!("data: {event}\n\n"));
+    events.concat() + "data: [DONE]\n\n"
+}
+
+/// What the model calls where it may call tools: it asks for the price of a thing, and submits what it is told.
+fn scripted_call(body: &Value) -> Option<(&'static str, Value)> {
+    let has_price = body["tools"].as_array()?.iter().any(|tool| tool["function"]["name"] == "price");
+    let messages = body["messages"].as_array()?;
+    let last = messages.last()?;
+    let text = last["content"].as_str()?;
+    if last["role"] == "tool" {
+        let price = text.split_whitespace().last().unwrap_or_default();
+        return Some(("submit", json!({"answer": price})));
+    }
+    let thing = text.lines().next()?.strip_prefix("What does ")?.strip_suffix(" cost")?;
+    has_price.then(|| ("price", json!({"key": thing})))
 }
 
 /// The same from a server that says its tokens.

@@ -1,5 +1,6 @@
 //! Integration tests of the crate, one binary.
 
+mod agents;
 mod chats;
 mod diagnostics;
 mod files;

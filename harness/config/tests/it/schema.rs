@@ -1,8 +1,9 @@
 //! The schema for editors says what the parser does.
 
 use clawrl_config::{
-    chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema, json_schema_text, load_chat,
-    load_ci, load_suite, load_train, policy_schema, policy_schema_text, train_schema, train_schema_text,
+    agent_schema, agent_schema_text, chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema,
+    json_schema_text, load_chat, load_ci, load_suite, load_train, policy_schema, policy_schema_text,
+    train_schema, train_schema_text,
 };
 use serde_json::{Value, json};
 
@@ -121,6 +122,18 @@ fn good_train_files_fit_the_schema() {
     // A bare section, such as `rl:`, is nothing to an editor; with braces it is the empty section that it means.
     assert_eq!(check_train("tests/it/train/good/everything.yaml"), [""; 0]);
     assert_eq!(check_train("tests/it/train/good/braces.yaml"), [""; 0]);
+}
+
+#[test]
+fn agent_files_fit_their_schema_or_do_not() {
+    let check = |path: &str| check_against(&agent_schema(), &format!("tests/it/agent/{path}.yaml"));
+    for name in ["minimal", "everything"] {
+        assert_eq!(check(&format!("good/{name}")), [""; 0], "{name}");
+    }
+    for name in ["empty-map", "unknown-key", "numbers"] {
+        assert!(!check(&format!("broken/{name}")).is_empty(), "{name}");
+    }
+    assert!(agent_schema_text().ends_with("}\n"));
 }
 
 #[test]

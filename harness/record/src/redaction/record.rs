@@ -1,6 +1,8 @@
 //! Every text of an attempt's record.
 
-use clawrl_core::{AttemptRecord, Message, Observation, Outcome, Part, StopReason, ToolCall, Turn};
+use clawrl_core::{
+    Action, AttemptRecord, Message, Observation, Outcome, Part, StopReason, ToolCall, ToolSpec, Turn,
+};
 use serde_json::{Map, Value};
 
 use super::cast::cast;
@@ -36,6 +38,24 @@ impl Redactor {
         if let Some(redacted) = trajectory.cast.as_ref().and_then(|text| cast(self, text)) {
             trajectory.cast = Some(redacted);
         }
+    }
+
+    /// Strikes values out of what a policy is shown, as a record of it would not have them either.
+    pub fn shown(&self, messages: &mut [Message], tools: &mut [ToolSpec]) {
+        for message in messages {
+            self.message(message);
+        }
+        for tool in tools {
+            self.string(&mut tool.description);
+        }
+    }
+
+    /// Whether a reply holds a value.
+    #[must_use]
+    pub fn is_in(&self, action: &Action) -> bool {
+        let mut calls = action.tool_calls.clone();
+        let in_calls = calls.iter_mut().any(|call| self.call(call));
+        in_calls || self.text(&action.text).is_some()
     }
 
     /// Strikes values out of what judges said.

@@ -65,6 +65,7 @@ async fn votes_are_counted_beside_one_that_hangs() {
         output_tokens,
         cost_nano_usd: Some(5),
         retries: 0,
+        replies: 1,
         notes: Vec::new(),
     };
     let paid = |text: &str, output_tokens| {

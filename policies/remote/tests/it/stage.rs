@@ -57,6 +57,7 @@ impl Turn<'_> {
             attempt: AttemptId { slot: SlotId(self.slot), number: 0 },
             task: &task,
             conversation: if self.conversation.is_empty() { &opening } else { self.conversation },
+            observation: &clawrl_core::Observation::default(),
             tools: &[run_tool(), submit_tool()],
             turn: 0,
             seed: u64::from(self.slot) + 1,

@@ -62,11 +62,12 @@ pub(crate) fn act(
     turn: u32,
 ) -> Result<Action, Fault> {
     let (task, tools, cancel) = (Arc::new(task), tools(), CancelToken::new());
-    let blobs = clawrl_core::MemoryBlobs::default();
+    let (blobs, seen) = (clawrl_core::MemoryBlobs::default(), clawrl_core::Observation::default());
     let future = policy.act(PolicyRequest {
         attempt,
         task: &task,
         conversation: &[],
+        observation: &seen,
         tools: &tools,
         turn,
         seed: derive_seed(u64::from(attempt.slot.0), "turn", &[u64::from(turn)]),

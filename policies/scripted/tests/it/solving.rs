@@ -50,11 +50,12 @@ fn conversation(pages: &[&str], said: &[&str]) -> Vec<Message> {
 fn reply(policy: &dyn Policy, task: &TaskSpec, slot: u32, pages: &[&str], said: &[&str]) -> Action {
     let (task, tools, cancel) = (Arc::new(task.clone()), tools(), CancelToken::new());
     let messages = conversation(pages, said);
-    let blobs = clawrl_core::MemoryBlobs::default();
+    let (blobs, seen) = (clawrl_core::MemoryBlobs::default(), clawrl_core::Observation::default());
     let request = PolicyRequest {
         attempt: attempt(slot, 0),
         task: &task,
         conversation: &messages,
+        observation: &seen,
         tools: &tools,
         turn: u32::try_from(said.len()).expect("few turns"),
         seed: u64::from(slot) * 100 + said.len() as u64,

@@ -52,6 +52,7 @@ impl Stage {
             attempt: attempt(slot),
             task: &self.task,
             conversation,
+            observation: &clawrl_core::Observation::default(),
             tools: &tools,
             turn,
             seed: u64::from(slot) << 32 | u64::from(turn),

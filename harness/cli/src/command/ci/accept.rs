@@ -6,12 +6,11 @@ use clawrl_regression::{Baseline, Conditions, repeats_of};
 use super::arguments::AcceptArguments;
 use super::candidate::conditions_plan;
 use super::judge::{baseline_path, unplannable, unusable};
-use super::trial::Trial;
+use super::trial::{Actor, Trial};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
-use crate::wiring::policy_of;
 
 /// Does it.
 pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failure> {
@@ -26,10 +25,10 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
             let plan = arguments.candidate.run_plan(&gate, repeats, &store, log)?;
             gate.must_pass(&plan)?;
             // A baseline is whole: neither looks nor a budget end its run.
-            let policy = policy_of(&plan, &store)?;
+            let actor = Actor::of(&plan, &store)?;
             let trial = Trial {
                 plan,
-                policy,
+                actor,
                 looks: None,
                 budget: CiBudget::default(),
                 results: &arguments.results,

@@ -102,5 +102,5 @@ fn policy_of_file(gate: &CiPlan) -> Result<PolicyChoice, Failure> {
         let message = format!("`policy: {}` of {} is none: {why}", gate.policy, gate.file.display());
         Failure::with_help(Exit::Refused, message, "write it as `--policy` of `clawrl run` takes it")
     })?;
-    Ok(choice.relative_to(gate.file.parent().unwrap_or(Path::new(""))))
+    Ok(choice.seen_from(gate.file.parent().unwrap_or(Path::new(""))))
 }

@@ -3,10 +3,9 @@
 //! I1. Everything that can be refused is, for all gates, before anything runs. I2. The worst gate decides the exit code.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
-use clawrl_core::{Policy, RunPlan};
+use clawrl_core::RunPlan;
 use clawrl_record::{Run, RunStore};
 use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
@@ -14,21 +13,20 @@ use clawrl_regression::{
 
 use super::arguments::GateArguments;
 use super::outputs;
-use super::trial::Trial;
+use super::trial::{Actor, Trial};
 use super::words::tell;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
-use crate::wiring::policy_of;
 
 /// What a gate is judged by.
 enum Candidate {
     /// A run that is there.
     Recorded(Box<Run>),
     /// One that is to be, and who acts in it.
-    Planned(Box<RunPlan>, Arc<dyn Policy>),
+    Planned(Box<RunPlan>, Actor),
 }
 
 /// Does it.
@@ -42,7 +40,7 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
     for (comparison, candidate) in wanted {
         let run = match candidate {
             Candidate::Recorded(run) => *run,
-            Candidate::Planned(plan, policy) => try_out(*plan, policy, &comparison, arguments, log)?,
+            Candidate::Planned(plan, actor) => try_out(*plan, actor, &comparison, arguments, log)?,
         };
         let assessment =
             assess(&comparison, &run).map_err(|error| refused(error, &comparison, &arguments.results))?;
@@ -104,8 +102,8 @@ fn prepare(
             let repeats = repeats_of(&gate, Some(&baseline)).map_err(|error| unplannable(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, store, log)?;
             // Asked for all gates before one of them runs: for a policy on libtorch another program begins anew.
-            let policy = policy_of(&plan, store)?;
-            Candidate::Planned(Box::new(plan), policy)
+            let actor = Actor::of(&plan, store)?;
+            Candidate::Planned(Box::new(plan), actor)
         }
     };
     let plan = match &candidate {
@@ -120,7 +118,7 @@ fn prepare(
 
 fn try_out(
     plan: RunPlan,
-    policy: Arc<dyn Policy>,
+    actor: Actor,
     comparison: &Comparison,
     arguments: &GateArguments,
     log: &Log,
@@ -130,7 +128,7 @@ fn try_out(
         comparison.schedule(repeats).map_err(|error| refused(error, comparison, &arguments.results))?;
     let trial = Trial {
         plan,
-        policy,
+        actor,
         looks: schedule.map(|schedule| (comparison.clone(), schedule)),
         budget: comparison.gate().budget,
         results: &arguments.results,

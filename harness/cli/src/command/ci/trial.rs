@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clawrl_config::CiBudget;
 use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan};
-use clawrl_record::{LockFile, Run, RunStore, RunWriter};
+use clawrl_record::{LockFile, Redactor, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_scheduler::RunEnd;
 
@@ -22,16 +22,36 @@ use crate::log::Log;
 use crate::progress::Display;
 use crate::redaction;
 use crate::results::ResultsArguments;
-use crate::wiring::{Ended, Machine, Work, execute};
+use crate::wiring::{Ended, Machine, Programs, Supplies, Work, execute, policy_of};
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
 
+/// Who acts in a run.
+pub(super) struct Actor {
+    policy: Arc<dyn Policy>,
+    redactor: Option<Arc<Redactor>>,
+    /// To be lent the machine of the run.
+    programs: Programs,
+}
+
+impl Actor {
+    /// Of a plan.
+    ///
+    /// # Errors
+    /// As [`policy_of`]; a secret that is not set.
+    pub(super) fn of(plan: &RunPlan, store: &RunStore) -> Result<Self, Failure> {
+        let redactor = redaction::redactor(&[], plan)?;
+        let supplies = Supplies { redactor: redactor.clone(), ..Supplies::default() };
+        let policy = policy_of(plan, store, &supplies)?;
+        Ok(Self { policy, redactor, programs: supplies.programs })
+    }
+}
+
 /// What is tried.
 pub(super) struct Trial<'a> {
     pub(super) plan: RunPlan,
-    /// Who acts.
-    pub(super) policy: Arc<dyn Policy>,
+    pub(super) actor: Actor,
     /// What it is looked at by ahead of its end, if it is.
     pub(super) looks: Option<(Comparison, LookSchedule)>,
     pub(super) budget: CiBudget,
@@ -46,10 +66,10 @@ impl Trial<'_> {
     /// It could not start, broke, or a person ended it; then it can be resumed.
     pub(super) fn run(self, log: &Log) -> Result<Run, Failure> {
         open_files::raise_limit();
-        let Self { plan, policy, looks, budget, results, quiet } = self;
-        let machine = Machine::prepare(&[&plan], log)?;
+        let Self { plan, actor, looks, budget, results, quiet } = self;
+        let Actor { policy, redactor, programs } = actor;
+        let machine = Machine::prepare(&[&plan], log)?.lending(programs);
         let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-        let redactor = redaction::redactor(&[], &plan)?;
         if let Some(redactor) = &redactor {
             redaction::note(redactor, &plan, &mut lock)?;
         }
@@ -91,8 +111,11 @@ impl Trial<'_> {
 
 /// Journals the end, and fails where it is none of the gate's.
 fn conclude(ended: Ended, writer: RunWriter, results: &ResultsArguments, log: &Log) -> Result<(), Failure> {
-    let Ended { report, error, .. } = ended;
+    let Ended { report, error, policy_notes, .. } = ended;
     let finished = writer.finish(run_end::recorded_end(report.end));
+    for note in &policy_notes {
+        log.note(format_args!("{note}"));
+    }
     for leftover in &report.leftovers {
         log.warn(format_args!("left behind: {leftover}"));
     }

@@ -1,4 +1,4 @@
-//! The end of what a program writes to its standard error.
+//! The end of what a program writes.
 //!
 //! I1. Memory is bounded, whatever it writes. I2. What is handed on does nothing to a screen.
 
@@ -9,15 +9,16 @@ use clawrl_core::printable;
 /// Bytes that are kept.
 const KEPT: usize = 4 * 1024;
 
-/// The last bytes.
+/// The last 4 KiB of it.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub struct Tail {
     kept: VecDeque<u8>,
     left_out: u64,
 }
 
 impl Tail {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Takes in what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
         let fresh = &bytes[bytes.len().saturating_sub(KEPT)..];
         let surplus = (self.kept.len() + fresh.len()).saturating_sub(KEPT);
         self.kept.drain(..surplus);
@@ -26,7 +27,8 @@ impl Tail {
     }
 
     /// As text; a first line that is not whole is left out, where others follow.
-    pub(super) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.kept.iter().copied().collect();
         let whole = match bytes.iter().position(|&byte| byte == b'\n') {
             Some(end) if self.left_out > 0 && end + 1 < bytes.len() => &bytes[end + 1..],

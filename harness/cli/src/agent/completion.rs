@@ -1,0 +1,218 @@
+//! A request for a chat completion, in OpenAI's form, as messages and tools of ours.
+//!
+//! I1. What a request asks for and cannot have is refused by name, never left out in silence; but sampling, which is the
+//! policy's to say: `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and the like. I2. What is not known is passed over.
+
+use clawrl_core::{Message, Part, Role, ToolCall, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// What is asked of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Completion {
+    pub(super) messages: Vec<Message>,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) stream: bool,
+    pub(super) wants_usage: bool,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    messages: Vec<MessageBody>,
+    #[serde(default)]
+    tools: Option<Vec<ToolBody>>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+#[derive(Deserialize)]
+struct MessageBody {
+    role: String,
+    #[serde(default)]
+    content: Option<Value>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallBody>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CallBody {
+    #[serde(default)]
+    id: String,
+    function: FunctionCall,
+}
+
+#[derive(Deserialize)]
+struct FunctionCall {
+    name: String,
+    #[serde(default)]
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct ToolBody {
+    function: FunctionBody,
+}
+
+#[derive(Deserialize)]
+struct FunctionBody {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    parameters: Option<Value>,
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// What is wrong with it, for whoever made it.
+pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
+    let body: Body = serde_json::from_slice(bytes).map_err(|error| format!("this is no request: {error}"))?;
+    refuse(&body.rest)?;
+    let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
+    if messages.is_empty() {
+        return Err("`messages` is empty".to_owned());
+    }
+    let tools = if body.rest.get("tool_choice").is_some_and(|choice| choice == "none") {
+        Vec::new()
+    } else {
+        body.tools.unwrap_or_default().into_iter().map(tool).collect()
+    };
+    Ok(Completion {
+        messages,
+        tools,
+        stream: body.stream.unwrap_or(false),
+        wants_usage: body.stream_options.is_some_and(|options| options.include_usage),
+    })
+}
+
+/// I1.
+fn refuse(rest: &Map<String, Value>) -> Result<(), String> {
+    let said = |name: &str| rest.get(name).filter(|value| !value.is_null());
+    let is_had = |name: &str, value: &Value| match name {
+        "n" => value == 1,
+        "tool_choice" => value == "auto" || value == "none",
+        "response_format" => value["type"] == "text",
+        "logprobs" => value == false,
+        "modalities" => *value == json!(["text"]),
+        _ => false,
+    };
+    let choosy = ["n", "tool_choice", "response_format", "logprobs", "modalities", "functions", "audio"];
+    for name in choosy {
+        if let Some(value) = said(name).filter(|value| !is_had(name, value)) {
+            return Err(format!(
+                "`{name}` cannot be {value} here: the model is asked for one text with calls"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn message(body: MessageBody) -> Result<Message, String> {
+    let role = match body.role.as_str() {
+        "system" | "developer" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        other => return Err(format!("there is no role `{other}` here")),
+    };
+    let parts = match body.content {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) if text.is_empty() => Vec::new(),
+        Some(Value::String(text)) => vec![Part::Text { text }],
+        Some(Value::Array(parts)) => parts.iter().map(part).collect::<Result<Vec<_>, _>>()?,
+        Some(_) => return Err("`content` is a text, or a list of parts".to_owned()),
+    };
+    let tool_calls = body.tool_calls.unwrap_or_default().into_iter().map(call).collect();
+    Ok(Message { role, parts, tool_calls, tool_call_id: body.tool_call_id })
+}
+
+fn part(part: &Value) -> Result<Part, String> {
+    match (part["type"].as_str(), part["text"].as_str()) {
+        (Some("text"), Some(text)) => Ok(Part::Text { text: text.to_owned() }),
+        (kind, _) => Err(format!("parts of messages are texts here, not `{}`", kind.unwrap_or("nothing"))),
+    }
+}
+
+fn call(CallBody { id, function: FunctionCall { name, arguments } }: CallBody) -> ToolCall {
+    // What the model once wrote and is no JSON goes back to it as it was.
+    let arguments = match arguments.as_str() {
+        "" => json!({}),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    };
+    ToolCall { id, name, arguments }
+}
+
+fn tool(ToolBody { function: FunctionBody { name, description, parameters } }: ToolBody) -> ToolSpec {
+    let parameters = parameters.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
+    ToolSpec { name, description, parameters, text_argument: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: Value, expected: Result<&Completion, &str>) {
+        match (read(body.to_string().as_bytes()), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(&found, expected, "{body}"),
+            (Err(why), Err(part)) => assert!(why.contains(part), "{body}: {why}"),
+            (found, expected) => panic!("{body}: {found:?}, not {expected:?}"),
+        }
+    }
+
+    fn plain() -> Completion {
+        let messages = vec![Message::text(Role::User, "hi")];
+        Completion { messages, tools: Vec::new(), stream: false, wants_usage: false }
+    }
+
+    #[test]
+    fn requests_are_messages_and_tools() {
+        let user = json!({"role": "user", "content": "hi"});
+        check(json!({"messages": [user], "model": "any", "temperature": 0.3, "n": 1}), Ok(&plain()));
+        let parts = json!({"role": "user", "content": [{"type": "text", "text": "hi"}]});
+        check(json!({"messages": [parts], "tools": null, "logprobs": false}), Ok(&plain()));
+        let asked = json!({"messages": [user], "stream": true, "stream_options": {"include_usage": true}});
+        check(asked, Ok(&Completion { stream: true, wants_usage: true, ..plain() }));
+        let call =
+            json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}});
+        let body = json!({"messages": [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": ""},
+        ], "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto"});
+        let found = read(body.to_string().as_bytes()).unwrap();
+        assert_eq!(found.messages[0], Message::text(Role::System, "Be brief."));
+        assert_eq!(found.messages[1].tool_calls[0].arguments, json!({"a": 1}));
+        assert_eq!(found.messages[2].tool_call_id.as_deref(), Some("c1"));
+        assert_eq!(found.tools[0].parameters["type"], "object");
+    }
+
+    #[test]
+    fn i1_what_cannot_be_had_is_refused() {
+        let with = |name: &str, value: Value| {
+            let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
+            body[name] = value;
+            body
+        };
+        check(with("n", json!(2)), Err("`n` cannot be 2 here"));
+        check(with("tool_choice", json!("required")), Err("`tool_choice`"));
+        check(with("response_format", json!({"type": "json_object"})), Err("`response_format`"));
+        check(with("messages", json!([])), Err("`messages` is empty"));
+        check(with("messages", json!([{"role": "robot"}])), Err("no role `robot`"));
+        let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]);
+        check(with("messages", image), Err("not `image_url`"));
+        assert!(read(b"{").unwrap_err().starts_with("this is no request"));
+    }
+}

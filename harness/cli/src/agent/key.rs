@@ -1,0 +1,19 @@
+//! Keys of attempts: what a program shows at our endpoint.
+
+use clawrl_core::{Boundary, Fault};
+
+/// Bytes by chance.
+const BYTES: usize = 24;
+
+/// A key that nobody can guess. It opens nothing but the endpoint, and that only while its attempt lasts.
+///
+/// # Errors
+/// A machine without randomness.
+pub(super) fn fresh() -> Result<String, Fault> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Fault::permanent(Boundary::Harness, "no-randomness", format!("no key can be made: {error}"))
+    })?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("clawrl-{digits}"))
+}

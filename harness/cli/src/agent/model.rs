@@ -1,0 +1,138 @@
+//! What answers at the endpoint: a policy that is asked by a program, and not by the scheduler.
+//!
+//! I1. A request is the whole conversation, and has nothing to do with the one before it: an embedded policy, which keeps a
+//! conversation for each attempt, is asked each time as if an attempt began.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use clawrl_core::{
+    Action, ActionFormat, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, PolicySpec, SlotId, ToolSpec,
+    parse_calls,
+};
+
+/// How calls are written by models that only write text.
+pub(super) const TEXT_TOOLS: ActionFormat = ActionFormat::Hermes;
+
+/// Whether a policy can answer programs: it acts on what it is shown, not on the task.
+pub(crate) fn may_answer(spec: &PolicySpec) -> bool {
+    matches!(
+        spec,
+        PolicySpec::Remote(_)
+            | PolicySpec::Torch { .. }
+            | PolicySpec::Cassette { .. }
+            | PolicySpec::Random { .. }
+    )
+}
+
+/// How the model of a program writes calls.
+pub(super) fn format_of(spec: &PolicySpec) -> ActionFormat {
+    match spec.speaker() {
+        PolicySpec::Remote(_) => ActionFormat::ToolCalls,
+        _ => TEXT_TOOLS,
+    }
+}
+
+/// The calls in a text are read, as servers do for their clients; what is no call is left as text.
+pub(super) fn with_calls_read(mut said: Action, format: ActionFormat, tools: &[ToolSpec]) -> Action {
+    if format == TEXT_TOOLS
+        && said.tool_calls.is_empty()
+        && !tools.is_empty()
+        && let Ok(calls) = parse_calls(&said.text, &[], format, tools)
+    {
+        let before = said.text.split("<tool_call>").next().unwrap_or_default();
+        said.text = before.trim().to_owned();
+        said.tool_calls = calls;
+    }
+    said
+}
+
+/// A policy for which each request begins an attempt (I1).
+pub(crate) struct EachAnew {
+    policy: Arc<dyn Policy>,
+    next: AtomicU32,
+}
+
+impl EachAnew {
+    pub(crate) fn new(policy: Arc<dyn Policy>) -> Self {
+        Self { policy, next: AtomicU32::new(0) }
+    }
+}
+
+/// Tells the policy that an attempt is over, also when its request was dropped.
+struct Farewell<'a>(&'a dyn Policy, AttemptId);
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        self.0.attempt_ended(self.1);
+    }
+}
+
+impl Policy for EachAnew {
+    fn name(&self) -> &str {
+        self.policy.name()
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        // No plan has so many slots.
+        let attempt = AttemptId { slot: SlotId(u32::MAX), number: self.next.fetch_add(1, Ordering::Relaxed) };
+        Box::pin(async move {
+            let _farewell = Farewell(&*self.policy, attempt);
+            self.policy.act(PolicyRequest { attempt, turn: 0, ..request }).await
+        })
+    }
+
+    fn closing_notes(&self) -> Vec<String> {
+        self.policy.closing_notes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use clawrl_core::{CancelToken, MemoryBlobs, Observation};
+    use clawrl_testkit::{Reply, ScriptedPolicy, run_tool, task};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn i1_each_request_is_an_attempt_that_begins_and_ends() {
+        let scripted = Arc::new(ScriptedPolicy::new(|request| Reply::text(&format!("{}", request.turn))));
+        let policy = EachAnew::new(Arc::clone(&scripted) as Arc<dyn Policy>);
+        let (task, cancel, blobs) = (Arc::new(task("a")), CancelToken::new(), MemoryBlobs::new(0));
+        let nothing = Observation::default();
+        for turn in [0, 3, 3] {
+            let request = PolicyRequest {
+                attempt: AttemptId { slot: SlotId(1), number: 0 },
+                task: &task,
+                conversation: &[],
+                observation: &nothing,
+                tools: &[],
+                turn,
+                seed: 1,
+                deadline: Instant::now() + Duration::from_secs(60),
+                cancel: &cancel,
+                blobs: &blobs,
+            };
+            assert_eq!(policy.act(request).await.unwrap().text, "0");
+        }
+        // Neither asked after its end nor left open: each had a name of its own.
+        assert_eq!(scripted.violations(), [""; 0]);
+    }
+
+    #[test]
+    fn calls_are_read_out_of_texts_and_all_else_is_left() {
+        let check = |text: &str, format: ActionFormat, expected: (&str, usize)| {
+            let said = Action { text: text.to_owned(), ..Action::default() };
+            let said = with_calls_read(said, format, &[run_tool()]);
+            assert_eq!((said.text.as_str(), said.tool_calls.len()), expected, "{text}");
+        };
+        let call = r#"Let me look. <tool_call>{"name": "run", "arguments": {"command": "ls"}}</tool_call>"#;
+        check(call, TEXT_TOOLS, ("Let me look.", 1));
+        check(call, ActionFormat::ToolCalls, (call, 0));
+        check("It is 4.", TEXT_TOOLS, ("It is 4.", 0));
+        let unknown = r#"<tool_call>{"name": "fly", "arguments": {}}</tool_call>"#;
+        check(unknown, TEXT_TOOLS, (unknown, 0));
+    }
+}

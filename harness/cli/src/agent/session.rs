@@ -1,0 +1,132 @@
+//! What belongs to one attempt: its key, what its program asks for, what its model took.
+//!
+//! I1. One request of the program is open at a time; others wait. I2. Answers of the model are counted before they are
+//! asked for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clawrl_core::{AttemptId, CancelToken, Fault, TaskSpec, Usage};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::driven::{Asked, Refusal, Request, answer, read};
+
+/// Requests that wait behind the open one. A program makes one at a time; this is for one that does not.
+pub(super) const WAITING: usize = 1;
+
+/// A request of the program, and where its answer goes.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) id: Value,
+    pub(super) request: Request,
+    pub(super) answer: oneshot::Sender<Value>,
+}
+
+/// Shared by the policy, the program's pipes and the endpoint.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) attempt: AttemptId,
+    /// As it is put to the model: how it has to write calls.
+    pub(super) task: Arc<TaskSpec>,
+    /// Of everything that the model is asked: those requests have no turns.
+    pub(super) seed: u64,
+    /// Most answers of the model.
+    pub(super) most_calls: u32,
+    /// Fires when the attempt is over.
+    pub(super) over: CancelToken,
+    /// Fires when the model had nothing recorded (A5).
+    pub(super) missed: CancelToken,
+    visits: mpsc::Sender<Visit>,
+    ledger: Mutex<Ledger>,
+}
+
+/// What the model did.
+#[derive(Debug, Default)]
+struct Ledger {
+    calls: u32,
+    /// Since the last action.
+    taken: Option<Usage>,
+    /// The last one.
+    fault: Option<Fault>,
+}
+
+impl Session {
+    pub(super) fn new(
+        attempt: AttemptId,
+        task: Arc<TaskSpec>,
+        seed: u64,
+        most_calls: u32,
+    ) -> (Arc<Self>, mpsc::Receiver<Visit>) {
+        let (visits, heard) = mpsc::channel(WAITING);
+        let (over, missed, ledger) = (CancelToken::new(), CancelToken::new(), Mutex::default());
+        (Arc::new(Self { attempt, task, seed, most_calls, over, missed, visits, ledger }), heard)
+    }
+
+    /// Hands a line of the program in and waits for its answer.
+    pub(super) async fn ask(&self, line: &[u8]) -> Value {
+        let Asked { id, request } = match read(line) {
+            Ok(asked) => asked,
+            Err((id, refusal)) => return answer(id, Err(refusal.into())),
+        };
+        let is_close = request == Request::Close;
+        let (sender, receiver) = oneshot::channel();
+        let visit = Visit { id: id.clone(), request, answer: sender };
+        if self.visits.send(visit).await.is_ok()
+            && let Ok(answer) = receiver.await
+        {
+            return answer;
+        }
+        if is_close {
+            // It is as closed as can be.
+            return answer(id, Ok(crate::driven::closed(&[])));
+        }
+        answer(id, Err(Refusal::out_of_order("the attempt is over; the program can end").into()))
+    }
+
+    /// Counts one more answer of the model (I2); false where there may be no more.
+    pub(super) fn admit(&self) -> bool {
+        let mut ledger = self.ledger();
+        let admitted = ledger.calls < self.most_calls;
+        ledger.calls += u32::from(admitted);
+        admitted
+    }
+
+    /// What an answer took.
+    pub(super) fn took(&self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        let mut ledger = self.ledger();
+        match &mut ledger.taken {
+            Some(taken) => taken.merge(&usage),
+            None => ledger.taken = Some(usage),
+        }
+    }
+
+    /// Notes why the model did not answer.
+    pub(super) fn broke(&self, fault: Fault) {
+        let is_miss = fault.code == "cassette-miss";
+        let mut ledger = self.ledger();
+        // A miss is what counts, whatever comes after it.
+        if !self.missed.is_cancelled() {
+            ledger.fault = Some(fault);
+        }
+        drop(ledger);
+        if is_miss {
+            self.missed.cancel();
+        }
+    }
+
+    /// Takes what the model took since it was last asked for (A4).
+    pub(super) fn taken(&self) -> Option<Usage> {
+        self.ledger().taken.take()
+    }
+
+    /// The last fault of the model.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.ledger().fault.clone()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Sums: whoever panicked left at worst one of them out.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! The protocol on a program's standard input and output.
+//!
+//! I1. A line has one answer, in order. I2. A line that is too long is refused, and nothing of it is kept. I3. When the attempt
+//! is over, the input is closed behind the last answer, and what is still written is read.
+
+use std::io;
+use std::sync::PoisonError;
+
+use clawrl_sandbox::Tail;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use super::program::Written;
+use super::session::Session;
+use crate::driven::{MOST, Refusal, answer};
+
+/// Read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Answers lines until the output is at its end.
+pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::Receiver, written: &Written) {
+    let mut input = Some(input);
+    let mut lines = Lines { output, unfinished: Vec::new(), looked: 0, skipping: false };
+    loop {
+        let line = tokio::select! {
+            line = lines.next() => line,
+            // I3: a program that waits for more learns that there is none.
+            () = session.over.cancelled(), if input.is_some() => {
+                input = None;
+                continue;
+            }
+        };
+        let answer = match line {
+            Ok(None) | Err(_) => return,
+            Ok(Some(Heard::TooLong)) => answer(Value::Null, Err(Refusal::too_large(MOST).into())),
+            Ok(Some(Heard::Line(line))) => {
+                if line.first() != Some(&b'{') {
+                    // Programs print what they do; a request is an object, and stands in a line of its own.
+                    let mut tail: std::sync::MutexGuard<'_, Tail> =
+                        written.lock().unwrap_or_else(PoisonError::into_inner);
+                    tail.push(&line);
+                    tail.push(b"\n");
+                    continue;
+                }
+                session.ask(&line).await
+            }
+        };
+        let text = answer.to_string() + "\n";
+        let is_taken = match &mut input {
+            Some(pipe) => pipe.write_all(text.as_bytes()).await.is_ok(),
+            None => true,
+        };
+        if !is_taken {
+            // It has closed its input, and may go on for all that.
+            input = None;
+        }
+    }
+}
+
+/// What was heard.
+enum Heard {
+    Line(Vec<u8>),
+    TooLong,
+}
+
+/// Lines of an output. May be dropped and asked again: nothing that was read is lost.
+struct Lines {
+    output: pipe::Receiver,
+    unfinished: Vec<u8>,
+    /// Bytes of it that were looked through for an end of line.
+    looked: usize,
+    /// The rest of a line that was too long.
+    skipping: bool,
+}
+
+impl Lines {
+    async fn next(&mut self) -> io::Result<Option<Heard>> {
+        loop {
+            if let Some(end) = self.unfinished[self.looked..].iter().position(|&byte| byte == b'\n') {
+                let rest = self.unfinished.split_off(self.looked + end + 1);
+                let mut line = std::mem::replace(&mut self.unfinished, rest);
+                self.looked = 0;
+                line.pop();
+                if std::mem::take(&mut self.skipping) {
+                    continue;
+                }
+                return Ok(Some(Heard::Line(line)));
+            }
+            self.looked = self.unfinished.len();
+            if self.unfinished.len() > MOST {
+                (self.unfinished, self.looked) = (Vec::new(), 0);
+                if !std::mem::replace(&mut self.skipping, true) {
+                    return Ok(Some(Heard::TooLong));
+                }
+            }
+            let mut chunk = [0; CHUNK];
+            let count = self.output.read(&mut chunk).await?;
+            if count == 0 {
+                // A last line without its end is a line.
+                let line = std::mem::take(&mut self.unfinished);
+                self.looked = 0;
+                return Ok((!line.is_empty() && !self.skipping).then_some(Heard::Line(line)));
+            }
+            self.unfinished.extend_from_slice(&chunk[..count]);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `clawrl cassette`: make cassettes of recorded runs, and look at them.
+
+use std::path::{Path, PathBuf};
+
+use clawrl_cassette::{Cassette, Reply};
+use clawrl_core::{Action, AttemptRecord, PolicySpec, RunId, RunPlan, TaskId, ToolSpec};
+use clawrl_record::Run;
+use clawrl_scheduler::{context, reply_seed};
+use clawrl_scripted::recorded_action;
+use serde::Serialize;
+
+use super::policy_words;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print, print_json};
+use crate::redaction;
+use crate::results::{ResultsArguments, run_name};
+use crate::wiring::{asked_of, origin_of, unreadable, unwritable};
+
+/// Makes cassettes of runs: replies that `--policy cassette:FILE` plays wherever the same is asked, with no model.
+#[derive(Debug, clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  clawrl cassette record my-run -o my-run.cassette\n  \
+                  clawrl run tasks/terminal-basics --policy cassette:my-run.cassette"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Record(Record),
+    Show(Show),
+}
+
+/// Writes the replies of a recorded run, with what was asked for each, into one file.
+///
+/// What was asked is computed again from the record, by this version of the program: make a cassette with the version
+/// that made the run.
+#[derive(Debug, clap::Args)]
+struct Record {
+    /// The run.
+    #[arg(value_name = "RUN", value_parser = run_name)]
+    run: RunId,
+    /// The file.
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    results: ResultsArguments,
+}
+
+/// Says what a cassette holds.
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    match &arguments.verb {
+        Verb::Record(record) => write(record, log),
+        Verb::Show(show) => tell(show),
+    }
+}
+
+fn write(arguments: &Record, log: &Log) -> Result<Exit, Failure> {
+    let found = arguments.results.store()?.run(&arguments.run)?;
+    refuse(&found)?;
+    let plan = found.plan();
+    let lock = found.lock_file()?;
+    let mut replies = Vec::new();
+    for record in found.trajectories()? {
+        let record = record?;
+        if record.closes_slot {
+            for turn in &record.trajectory.turns {
+                redaction::refuse_changed(&plan.run, &lock, &turn.reply)?;
+            }
+            replies.extend(replies_of(plan, &record));
+        }
+    }
+    if replies.is_empty() {
+        let message = format!("run {} has no replies to record", plan.run);
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let open = found.summary().total.open;
+    if open > 0 {
+        log.warn(format_args!("{open} slots of run {} are open, and their replies are missing", plan.run));
+    }
+    let (cassette, _) = Cassette::new(origin_of(plan.run.clone(), &plan.policy, lock.redacted), replies);
+    cassette.write(&arguments.out, arguments.force).map_err(|error| unwritable(&error))?;
+    print(&format!("{}\n", words(&arguments.out, &cassette)))?;
+    Ok(Exit::Success)
+}
+
+/// Runs whose record does not hold all that was asked, or whose policy was not one.
+fn refuse(found: &Run) -> Result<(), Failure> {
+    let run = &found.plan().run;
+    let refused = |message: String, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
+    if found.is_running() {
+        return refused(format!("run {run} is under way"), "wait for its end");
+    }
+    if matches!(found.plan().policy, PolicySpec::Agent(_)) {
+        let message = format!("the record of run {run} does not hold what its programs asked their model");
+        return refused(message, "record it as it runs: `clawrl run --record-cassette FILE`");
+    }
+    if found.train()?.is_some() {
+        let message = format!("run {run} is a training, whose policy changed while it acted");
+        return refused(message, "record a run of one of its checkpoints: `--policy torch:DIR`");
+    }
+    Ok(())
+}
+
+/// What was said in an attempt, with what was asked: a function of the record (I4 of the architecture).
+fn replies_of(plan: &RunPlan, record: &AttemptRecord) -> Vec<Reply> {
+    let Some(slot) = plan.slots.get(record.attempt.slot.0 as usize) else { return Vec::new() };
+    let task = plan.task_of(slot);
+    let trajectory = &record.trajectory;
+    let mut tools: &[ToolSpec] = &trajectory.reset.tools;
+    let mut replies = Vec::with_capacity(trajectory.turns.len());
+    for (turn, said) in (0u32..).zip(&trajectory.turns) {
+        let messages = context(&trajectory.prompt, &trajectory.turns[..turn as usize]);
+        let asked = asked_of(&plan.policy, task.action_format, messages, tools);
+        let said_now = Action { usage: said.usage.clone(), ..recorded_action(said) };
+        replies.push(Reply::new(task.id.clone(), turn, reply_seed(slot, turn), 0, asked, said_now));
+        if !said.observation.tools.is_empty() {
+            tools = &said.observation.tools;
+        }
+    }
+    replies
+}
+
+/// A cassette in one line.
+pub(super) fn words(path: &Path, cassette: &Cassette) -> String {
+    let origin = cassette.origin();
+    format!(
+        "{}: {} replies to {} tasks, of run {}, policy {}",
+        path.display(),
+        cassette.len(),
+        cassette.tasks().len(),
+        origin.run,
+        policy_words(&origin.policy)
+    )
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    program: &'a str,
+    run: &'a RunId,
+    policy: &'a PolicySpec,
+    redacted: &'a [String],
+    sha256: String,
+    replies: usize,
+    tasks: Vec<TaskReplies<'a>>,
+}
+
+#[derive(Serialize)]
+struct TaskReplies<'a> {
+    task: &'a TaskId,
+    replies: usize,
+}
+
+fn tell(arguments: &Show) -> Result<Exit, Failure> {
+    let (cassette, sha256) = Cassette::read(&arguments.file).map_err(|error| unreadable(&error))?;
+    let origin = cassette.origin();
+    if arguments.json {
+        let of_task = |(task, replies)| TaskReplies { task, replies };
+        print_json(&Told {
+            program: &origin.program,
+            run: &origin.run,
+            policy: &origin.policy,
+            redacted: &origin.redacted,
+            sha256,
+            replies: cassette.len(),
+            tasks: cassette.tasks().into_iter().map(of_task).collect(),
+        })?;
+        return Ok(Exit::Success);
+    }
+    let mut text = format!("{}\n", words(&arguments.file, &cassette));
+    text += &format!("recorded by {}\n", origin.program);
+    if !origin.redacted.is_empty() {
+        text += &format!("without the values of {}\n", origin.redacted.join(", "));
+    }
+    for (task, replies) in cassette.tasks() {
+        text += &format!("{replies:>6}  {task}\n");
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,193 @@
+//! Cassettes of policies: what each policy shows its model, how a cassette is played, and how one is written.
+//!
+//! I1. What is compared and what is stored is without the secrets of the run. I2. A file that is not the one of the plan is
+//! refused before anything starts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_cassette::{Asked, Cassette, CassetteError, CassettePolicy, Origin, RecordingPolicy, Show};
+use clawrl_core::{ActionFormat, Message, Policy, PolicySpec, RemoteSpec, RunId, ToolSpec};
+use clawrl_remote::Told;
+use serde_json::{Map, Value, json};
+
+use super::policy::Supplies;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::host::facts;
+
+/// Members of a remote policy's settings that a model's reply may depend on. Where the server is, how it is waited for and
+/// what it costs are none.
+const DECISIVE: [&str; 6] = ["dialect", "model", "sampling", "tools", "headers", "body"];
+
+impl Supplies {
+    /// The same policy; where replies are recorded, what it says is.
+    pub(super) fn recording(&self, policy: Arc<dyn Policy>, spec: &PolicySpec) -> Arc<dyn Policy> {
+        match &self.recorder {
+            None => policy,
+            Some(recorder) => Arc::new(RecordingPolicy::new(policy, self.show(spec), Arc::clone(recorder))),
+        }
+    }
+
+    /// What is shown by this policy, without secrets (I1).
+    fn show(&self, spec: &PolicySpec) -> Show {
+        let (spec, redactor) = (spec.clone(), self.redactor.clone());
+        Arc::new(move |request| {
+            let format = request.task.action_format;
+            let mut asked = asked_of(&spec, format, request.conversation.to_vec(), request.tools);
+            if let Some(redactor) = &redactor {
+                redactor.shown(&mut asked.messages, &mut asked.tools);
+            }
+            asked
+        })
+    }
+}
+
+/// What this policy shows a model, for a task whose actions have this format.
+pub(crate) fn asked_of(
+    spec: &PolicySpec,
+    format: ActionFormat,
+    mut messages: Vec<Message>,
+    tools: &[ToolSpec],
+) -> Asked {
+    match spec.speaker() {
+        PolicySpec::Remote(settings) => {
+            let told = Told::of(settings, format, tools);
+            let system = told.system.map(|text| Message::text(clawrl_core::Role::System, text));
+            messages.splice(0..0, system);
+            Asked { settings: decisive(settings), messages, tools: told.tools.to_vec() }
+        }
+        embedded @ PolicySpec::Torch { .. } => {
+            // Where an action is plain text, the embedded policy is told of no tools.
+            let described = matches!(format, ActionFormat::Hermes | ActionFormat::ToolCalls);
+            let tools = if described { tools.to_vec() } else { Vec::new() };
+            Asked { settings: json!(embedded), messages, tools }
+        }
+        scripted => Asked { settings: json!({ "policy": scripted }), messages, tools: tools.to_vec() },
+    }
+}
+
+/// What decides how a reply is drawn, one member each.
+fn decisive(settings: &RemoteSpec) -> Value {
+    let mut all = match json!(settings) {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    all.retain(|name, _| DECISIVE.contains(&name.as_str()));
+    if let Some(Value::Object(mut sampling)) = all.remove("sampling") {
+        // Two names for one thing.
+        sampling.remove("max_tokens_field");
+        all.extend(sampling);
+    }
+    Value::Object(all)
+}
+
+/// The policy that plays the file of a plan.
+///
+/// # Errors
+/// A file that cannot be read, is no cassette, or is another one than when the plan was made (I2).
+pub(super) fn played(
+    path: &Path,
+    sha256: &str,
+    recorded: &PolicySpec,
+    supplies: &Supplies,
+) -> Result<Arc<dyn Policy>, Failure> {
+    let (cassette, found) = Cassette::read(path).map_err(|error| unreadable(&error))?;
+    if found != sha256 {
+        let message = format!("the cassette {} is not the one that the run began with", path.display());
+        return Err(Failure::with_help(Exit::Refused, message, "start a new run, or put the old file back"));
+    }
+    Ok(Arc::new(CassettePolicy::new(cassette, supplies.show(recorded))))
+}
+
+/// Where the replies of a run come from.
+pub(crate) fn origin_of(run: RunId, spec: &PolicySpec, redacted: Vec<String>) -> Origin {
+    Origin { program: facts::PROGRAM.to_owned(), run, policy: spec.speaker().clone(), redacted }
+}
+
+/// A file that is named as a cassette and is none that can be used.
+pub(crate) fn unreadable(error: &CassetteError) -> Failure {
+    let help = match error {
+        CassetteError::Io { .. } | CassetteError::NoCassette { .. } => {
+            "`clawrl cassette record RUN -o FILE` writes one"
+        }
+        CassetteError::Newer { .. } => "play it with the version of ClawRL that wrote it, or a later one",
+        _ => "record it anew: `clawrl cassette record RUN -o FILE`",
+    };
+    Failure::with_help(Exit::Refused, error.to_string(), help)
+}
+
+/// A file that cannot be written.
+pub(crate) fn unwritable(error: &CassetteError) -> Failure {
+    match error {
+        CassetteError::Exists { .. } => {
+            Failure::with_help(Exit::Refused, error.to_string(), "name another file, or remove this one")
+        }
+        _ => Failure::new(Exit::Results, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{RemoteDialect, Role};
+
+    use super::*;
+
+    fn tool() -> ToolSpec {
+        ToolSpec {
+            name: "run".to_owned(),
+            description: "Runs it.".to_owned(),
+            parameters: json!({ "type": "object" }),
+            text_argument: Some("command".to_owned()),
+        }
+    }
+
+    fn remote(change: impl Fn(&mut RemoteSpec)) -> PolicySpec {
+        let mut spec = RemoteSpec::usual(RemoteDialect::Openai, "http://s/v1".to_owned(), "m".to_owned());
+        change(&mut spec);
+        PolicySpec::Remote(Box::new(spec))
+    }
+
+    fn shown(spec: &PolicySpec, format: ActionFormat) -> Asked {
+        asked_of(spec, format, vec![Message::text(Role::User, "Do it.")], &[tool()])
+    }
+
+    #[test]
+    fn what_decides_a_reply_is_compared_and_nothing_else() {
+        let check = |change: &dyn Fn(&mut RemoteSpec), is_decisive: bool| {
+            let usual = shown(&remote(|_| {}), ActionFormat::Raw);
+            let changed = shown(&remote(change), ActionFormat::Raw);
+            assert_eq!(usual != changed, is_decisive, "{usual:?} {changed:?}");
+        };
+        check(&|spec| spec.model = "other".to_owned(), true);
+        check(&|spec| spec.sampling.temperature_milli = Some(200), true);
+        check(&|spec| spec.system = Some("Be brief.".to_owned()), true);
+        check(&|spec| drop(spec.body.insert("top_k".to_owned(), json!(3))), true);
+        check(&|spec| spec.base_url = "http://other/v1".to_owned(), false);
+        check(&|spec| spec.tries = 1, false);
+        check(&|spec| spec.concurrency = 1, false);
+        check(&|spec| spec.stream = false, false);
+    }
+
+    #[test]
+    fn tools_are_compared_where_a_model_is_told_of_them() {
+        let roles = |asked: &Asked| asked.messages.iter().map(|message| message.role).collect::<Vec<_>>();
+        let in_text = shown(&remote(|_| {}), ActionFormat::Raw);
+        assert_eq!((roles(&in_text), in_text.tools.len()), (vec![Role::System, Role::User], 0));
+        let native = shown(&remote(|_| {}), ActionFormat::ToolCalls);
+        assert_eq!((roles(&native), native.tools.len()), (vec![Role::User], 1));
+        let torch = PolicySpec::Torch { path: "model".into(), temperature_milli: 0, max_new_tokens: 8 };
+        assert_eq!(shown(&torch, ActionFormat::Raw).tools.len(), 0);
+        assert_eq!(shown(&torch, ActionFormat::Hermes).tools.len(), 1);
+        // A scripted policy reads by its tools what it may play.
+        assert_eq!(shown(&PolicySpec::Oracle, ActionFormat::Raw).tools.len(), 1);
+    }
+
+    #[test]
+    fn a_cassette_shows_what_its_policy_showed() {
+        let remote = remote(|_| {});
+        let recorded = Box::new(remote.clone());
+        let cassette = PolicySpec::Cassette { path: "c".into(), sha256: String::new(), recorded };
+        assert_eq!(shown(&cassette, ActionFormat::Raw), shown(&remote, ActionFormat::Raw));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a model is asked, piece by piece.
+
+use std::sync::Arc;
+
+use clawrl_core::{Message, PolicyRequest, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::canonical::Hash;
+
+/// What a model is shown for one reply, and how the reply is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// A JSON object: the model, its sampling, and whatever else decides how a reply is drawn. Nothing secret.
+    pub settings: Value,
+    /// The conversation as it is sent, with the system text that the policy puts before it. Without secrets.
+    pub messages: Vec<Message>,
+    /// The tools that the model is told of in the server's own form. Those that a text describes are in the messages.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// What the policy of a cassette would show its model for a request.
+pub type Show = Arc<dyn Fn(&PolicyRequest<'_>) -> Asked + Send + Sync>;
+
+/// A value with its hash. Shared by all requests that it is a part of.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece<T> {
+    pub(crate) hash: Hash,
+    pub(crate) value: Arc<T>,
+}
+
+impl<T> Piece<T> {
+    fn new(value: T, seen: &Value) -> Self {
+        Self { hash: Hash::of(seen), value: Arc::new(value) }
+    }
+}
+
+/// A request as pieces.
+#[derive(Debug, Clone)]
+pub(crate) struct Pieces {
+    pub(crate) settings: Piece<Value>,
+    pub(crate) messages: Vec<Piece<Message>>,
+    pub(crate) tools: Vec<Piece<ToolSpec>>,
+}
+
+impl Pieces {
+    /// Of all of it.
+    pub(crate) fn hash(&self) -> Hash {
+        let messages = self.messages.iter().map(|piece| &piece.hash).collect();
+        let tools = self.tools.iter().map(|piece| &piece.hash).collect();
+        Hash::over([vec![&self.settings.hash], messages, tools])
+    }
+}
+
+impl From<Asked> for Pieces {
+    fn from(asked: Asked) -> Self {
+        Self {
+            settings: settings_piece(asked.settings),
+            messages: asked.messages.into_iter().map(message_piece).collect(),
+            tools: asked.tools.into_iter().map(tool_piece).collect(),
+        }
+    }
+}
+
+pub(crate) fn settings_piece(settings: Value) -> Piece<Value> {
+    let seen = settings.clone();
+    Piece::new(settings, &seen)
+}
+
+pub(crate) fn message_piece(message: Message) -> Piece<Message> {
+    let seen = json!(message);
+    Piece::new(message, &seen)
+}
+
+/// How text is read as a call is a matter of the harness, and no model is told of it.
+pub(crate) fn tool_piece(tool: ToolSpec) -> Piece<ToolSpec> {
+    let ToolSpec { name, description, parameters, .. } = &tool;
+    let seen = json!({ "name": name, "description": description, "parameters": parameters });
+    Piece::new(tool, &seen)
+}

@@ -1,0 +1,121 @@
+//! Records what a policy says.
+//!
+//! I1. A reply is recorded when it was given, with what was asked for it; a fault is not. I2. Of several attempts at a slot
+//! the last counts, whichever order they ask in: an earlier one ended in a fault, and a later one asks the same. I3. A
+//! reply that holds a secret is not recorded, since it would be played without it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clawrl_core::{Action, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, SlotId};
+
+use crate::asked::{Pieces, Show};
+use crate::cassette::{Cassette, Origin, Reply, Shared};
+use crate::repeats::Repeats;
+
+/// Whether a reply may be stored as it is.
+type MayKeep = Box<dyn Fn(&Action) -> bool + Send + Sync>;
+
+/// Collects the replies of a run, in memory.
+pub struct Recorder {
+    may_keep: MayKeep,
+    tape: Mutex<Tape>,
+}
+
+#[derive(Default)]
+struct Tape {
+    slots: BTreeMap<SlotId, Attempt>,
+    shared: Shared,
+    withheld: u64,
+}
+
+/// The latest attempt at a slot.
+#[derive(Default)]
+struct Attempt {
+    number: u32,
+    replies: Vec<Reply>,
+}
+
+impl Recorder {
+    /// `may_keep` says whether a reply is free of secrets (I3).
+    #[must_use]
+    pub fn new(may_keep: impl Fn(&Action) -> bool + Send + Sync + 'static) -> Self {
+        Self { may_keep: Box::new(may_keep), tape: Mutex::default() }
+    }
+
+    /// What was recorded so far, and how many replies were left out for the secrets in them.
+    #[must_use]
+    pub fn cassette(&self, origin: Origin) -> (Cassette, u64) {
+        let tape = self.tape();
+        let replies = tape.slots.values().flat_map(|attempt| attempt.replies.iter().cloned());
+        (Cassette::new(origin, replies).0, tape.withheld)
+    }
+
+    fn keep(&self, attempt: AttemptId, reply: Reply) {
+        let may_keep = (self.may_keep)(&reply.said);
+        let mut tape = self.tape();
+        let Tape { slots, shared, withheld } = &mut *tape;
+        let latest = slots.entry(attempt.slot).or_default();
+        if attempt.number < latest.number {
+            return;
+        }
+        if attempt.number > latest.number {
+            *latest = Attempt { number: attempt.number, replies: Vec::new() };
+        }
+        if may_keep {
+            latest.replies.push(shared.share(reply));
+        } else {
+            *withheld += 1;
+        }
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        // Whoever panicked with it left at worst a reply out.
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A policy whose replies are recorded.
+pub struct RecordingPolicy {
+    policy: Arc<dyn Policy>,
+    show: Show,
+    repeats: Repeats,
+    recorder: Arc<Recorder>,
+}
+
+impl RecordingPolicy {
+    /// `show` says what the policy shows its model.
+    #[must_use]
+    pub fn new(policy: Arc<dyn Policy>, show: Show, recorder: Arc<Recorder>) -> Self {
+        Self { policy, show, repeats: Repeats::default(), recorder }
+    }
+
+    async fn reply(&self, request: PolicyRequest<'_>) -> Result<Action, Fault> {
+        let pieces = Pieces::from((self.show)(&request));
+        let (attempt, turn, seed) = (request.attempt, request.turn, request.seed);
+        let task = request.task.id.clone();
+        let repeat = self.repeats.before(attempt, pieces.hash(), seed);
+        let said = self.policy.act(request).await?;
+        self.recorder.keep(attempt, Reply::of_pieces(task, turn, seed, repeat, pieces, said.clone()));
+        Ok(said)
+    }
+}
+
+impl Policy for RecordingPolicy {
+    fn name(&self) -> &str {
+        self.policy.name()
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        Box::pin(self.reply(request))
+    }
+
+    fn attempt_ended(&self, attempt: AttemptId) {
+        self.repeats.forget(attempt);
+        self.policy.attempt_ended(attempt);
+    }
+
+    fn closing_notes(&self) -> Vec<String> {
+        self.policy.closing_notes()
+    }
+}
