@@ -19,8 +19,14 @@ const DEMONSTRATOR_PERCENT: u8 = 35;
 /// Tokens of a reply of an embedded policy before it is cut; as in training, where nobody says otherwise.
 const REPLY_TOKENS: u32 = 48;
 
-const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, \
+const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, torch:DIR@TEMPERATURE, \
                      openai:MODEL, anthropic:MODEL, remote:FILE, cassette:FILE or agent:FILE";
+
+const NO_MODEL: &str = "torch takes the folder of a model, as in torch:results/runs/RUN/checkpoints/000050/model, and after an @ the \
+     temperature at which it is sampled, such as torch:DIR@0.7";
+
+/// Beyond this a sampled token says nothing of a policy.
+const MOST_TEMPERATURE: f64 = 100.0;
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +41,8 @@ pub(crate) enum PolicyChoice {
     Random { file: PathBuf },
     /// Repeats a recorded run.
     Replay { run: RunId },
-    /// The model in a folder, greedily.
-    Torch { folder: PathBuf },
+    /// The model in a folder: greedily at 0, else sampled at so many thousandths of the temperature.
+    Torch { folder: PathBuf, temperature_milli: u32 },
     /// A model behind a server, with everything else as usual.
     Server { dialect: RemoteDialect, model: String },
     /// A model behind a server, as a policy file says.
@@ -78,11 +84,8 @@ impl PolicyChoice {
             ("random", _) => {
                 Err("random takes a file of actions, one a line, as in random:actions.txt".to_owned())
             }
-            ("torch", Some(folder)) if !folder.is_empty() => Ok(Self::Torch { folder: folder.into() }),
-            ("torch", _) => Err(
-                "torch takes the folder of a model, as in torch:results/runs/RUN/checkpoints/000050/model"
-                    .to_owned(),
-            ),
+            ("torch", Some(setting)) => torch(setting),
+            ("torch", None) => Err(NO_MODEL.to_owned()),
             ("openai", Some(model)) if !model.is_empty() => Ok(Self::server(RemoteDialect::Openai, model)),
             ("anthropic", Some(model)) if !model.is_empty() => {
                 Ok(Self::server(RemoteDialect::Anthropic, model))
@@ -107,7 +110,9 @@ impl PolicyChoice {
     pub(crate) fn seen_from(self, home: &Path) -> Self {
         match self {
             Self::Random { file } => Self::Random { file: home.join(file) },
-            Self::Torch { folder } => Self::Torch { folder: home.join(folder) },
+            Self::Torch { folder, temperature_milli } => {
+                Self::Torch { folder: home.join(folder), temperature_milli }
+            }
             Self::Remote { file } => Self::Remote { file: home.join(file) },
             Self::Cassette { file } => Self::Cassette { file: home.join(file) },
             Self::Agent { file } => Self::Agent { file: home.join(file) },
@@ -140,9 +145,9 @@ impl PolicyChoice {
                 PolicySpec::Demonstrator { oracle_percent: *oracle_percent }
             }
             Self::Replay { run } => PolicySpec::Replay { run: run.clone() },
-            Self::Torch { folder } => PolicySpec::Torch {
+            Self::Torch { folder, temperature_milli } => PolicySpec::Torch {
                 path: std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
-                temperature_milli: 0,
+                temperature_milli: *temperature_milli,
                 max_new_tokens: REPLY_TOKENS,
             },
             Self::Random { file } => PolicySpec::Random { actions: actions(file)? },
@@ -193,6 +198,21 @@ fn agent(file: &Path) -> Result<AgentSpec, Failure> {
     Ok(AgentSpec { command, folder, env, secrets, door, model, limits })
 }
 
+/// A folder and, behind an `@` with a number, a temperature. A folder may have an `@` in its name.
+fn torch(setting: &str) -> Result<PolicyChoice, String> {
+    let temperature = |(folder, number): (&str, &str)| Some((folder.to_owned(), number.parse::<f64>().ok()?));
+    let (folder, temperature) =
+        setting.rsplit_once('@').and_then(temperature).unwrap_or_else(|| (setting.to_owned(), 0.0));
+    if folder.is_empty() || !(0.0..=MOST_TEMPERATURE).contains(&temperature) {
+        return Err(NO_MODEL.to_owned());
+    }
+    let temperature_milli = (1000.0 * temperature).round() as u32;
+    if temperature > 0.0 && temperature_milli == 0 {
+        return Err(format!("the temperature of {setting} is less than a thousandth"));
+    }
+    Ok(PolicyChoice::Torch { folder: folder.into(), temperature_milli })
+}
+
 /// The lines of a file of actions.
 fn actions(file: &Path) -> Result<Vec<String>, Failure> {
     let refused = |why: String| {
@@ -229,7 +249,18 @@ mod tests {
         check("demonstrator:101", Err("0 to 100"));
         check("random", Err("takes a file"));
         check("replay:a/b", Err("a run's name"));
-        check("torch:a/b", Ok(PolicyChoice::Torch { folder: "a/b".into() }));
+        let torch = |folder: &str, temperature_milli| PolicyChoice::Torch {
+            folder: folder.into(),
+            temperature_milli,
+        };
+        check("torch:a/b", Ok(torch("a/b", 0)));
+        check("torch:a/b@0.7", Ok(torch("a/b", 700)));
+        check("torch:a@b/c@1", Ok(torch("a@b/c", 1_000)));
+        check("torch:a@b/c", Ok(torch("a@b/c", 0)));
+        check("torch:@1", Err("takes the folder of a model"));
+        check("torch:a@-1", Err("takes the folder of a model"));
+        check("torch:a@NaN", Err("takes the folder of a model"));
+        check("torch:a@0.0001", Err("less than a thousandth"));
         check("torch", Err("takes the folder of a model"));
         check("oracle:1", Err("takes no setting"));
         check("openai:org/model:4b", Ok(PolicyChoice::server(RemoteDialect::Openai, "org/model:4b")));

@@ -32,7 +32,7 @@ fn suites_that_are_not_there() {
 fn arguments_that_make_no_sense() {
     let place = Place::new();
     insta::assert_snapshot!(check(&place, &["run", "small", "--policy", "orcale"], 2), @"
-    error: invalid value 'orcale' for '--policy <POLICY>': there is no policy `orcale`; write noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, openai:MODEL, anthropic:MODEL, remote:FILE, cassette:FILE or agent:FILE
+    error: invalid value 'orcale' for '--policy <POLICY>': there is no policy `orcale`; write noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, torch:DIR@TEMPERATURE, openai:MODEL, anthropic:MODEL, remote:FILE, cassette:FILE or agent:FILE
 
     For more information, try '--help'.
     ");

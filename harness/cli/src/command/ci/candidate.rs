@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{CiPlan, PlanOptions, Suite, load_suites, resolve_plan};
-use clawrl_core::{PolicySpec, RunPlan};
+use clawrl_core::{PolicySpec, RunPlan, derive_seed};
 use clawrl_record::RunStore;
 
 use crate::exit_code::Exit;
@@ -30,6 +30,10 @@ pub(super) struct CandidateArguments {
     /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
+    /// Root of the seeds by which the policy draws, where it takes seeds [default: the gate's, so that an unchanged policy that takes
+    /// them draws what it drew before].
+    #[arg(long, value_name = "N")]
+    sampling_seed: Option<u64>,
     #[command(flatten)]
     judge: JudgeArguments,
     /// Attempts at once [default: what this machine comfortably holds].
@@ -56,7 +60,13 @@ impl CandidateArguments {
             repeats,
             ..options(gate, self.policy(gate)?, store)?
         };
-        plan_of(gate, options, log)
+        let mut plan = plan_of(gate, options, log)?;
+        if let Some(root) = self.sampling_seed {
+            for slot in &mut plan.slots {
+                slot.policy_seed = derive_seed(root, "sampling", &[slot.policy_seed]);
+            }
+        }
+        Ok(plan)
     }
 
     fn policy(&self, gate: &CiPlan) -> Result<PolicySpec, Failure> {
