@@ -42,7 +42,12 @@ case $code in
 11) verdict=inconclusive ;;
 *) verdict=error ;;
 esac
-if [[ $verdict == error || ! -e $out/annotations.txt ]]; then
+# Nothing was judged, whatever it ended with: such as --help among the arguments.
+if [[ $verdict != error && ! -e $out/annotations.txt ]]; then
+    verdict=error
+    ((code)) || code=1
+fi
+if [[ $verdict == error ]]; then
     echo "::error title=ClawRL::clawrl ci could not judge, and ended with $code; its log says why"
 elif [[ ${CLAWRL_ANNOTATIONS-true} == true ]]; then
     cat -- "$out/annotations.txt"

@@ -321,6 +321,7 @@ fn baseline(outcomes: Outcomes) -> Result<Baseline, Failure> {
         seed: 0,
         max_retries: 0,
         determinism: Determinism::default(),
+        judge: None,
     };
     Ok(Baseline {
         format: BASELINE_FORMAT,

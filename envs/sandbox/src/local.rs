@@ -53,7 +53,17 @@ impl LocalBackend {
     /// A backend on a spawner, with its workspaces in the system's folder for temporary files.
     #[must_use]
     pub fn new(spawner: SpawnerClient, run: &RunId, determinism: Determinism) -> Self {
-        let folder = std::env::temp_dir().join(crate::cgroup::owner_name(run));
+        Self::at(std::env::temp_dir().join(crate::cgroup::owner_name(run)), spawner, determinism)
+    }
+
+    /// One more of the same run: its folders, and the marks by which its processes are found, are others than those of the first.
+    #[must_use]
+    pub fn beside(name: &str, spawner: SpawnerClient, run: &RunId, determinism: Determinism) -> Self {
+        let folder = std::env::temp_dir().join(crate::cgroup::owner_name(run)).join(name);
+        Self::at(folder, spawner, determinism)
+    }
+
+    fn at(folder: PathBuf, spawner: SpawnerClient, determinism: Determinism) -> Self {
         let shared = Shared {
             spawner,
             determinism,
@@ -71,6 +81,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // Only an empty folder goes; what could not be removed was named before.
         let _ = std::fs::remove_dir(&self.folder);
+        // And that of the run, if this was the last of its backends; the system's is not empty.
+        if let Some(folder) = self.folder.parent().filter(|folder| *folder != std::env::temp_dir()) {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 }
 

@@ -48,7 +48,13 @@ def main():
             return
         for call in said.tool_calls:
             print(f"{call.function.name} {call.function.arguments}", file=sys.stderr)
-            arguments = json.loads(call.function.arguments)
+            try:
+                arguments = json.loads(call.function.arguments)
+            except ValueError as error:
+                # The model's mistake, and its to mend.
+                content = f"the arguments are no JSON: {error}"
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+                continue
             result = ask("step", calls=[{"id": call.id, "name": call.function.name, "arguments": arguments}])
             if "done" in result:
                 return

@@ -61,6 +61,8 @@ pub enum Direction {
 pub enum Kind {
     /// 1 or 0.
     PassFail,
+    /// From 0 to 1.
+    Share,
     /// Any finite number.
     Number,
 }
@@ -236,6 +238,13 @@ impl Paired {
         self.kind
     }
 
+    /// Whether no value is outside [0, 1]: of shares, and of numbers that are all one or the other.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        let values = || self.tasks.iter().flat_map(|task| task.baseline.iter().chain(&task.candidate));
+        self.kind != Kind::Number || values().all(|value| *value == 0.0 || *value == 1.0)
+    }
+
     /// Why nothing may be judged by them; empty where all is there.
     #[must_use]
     pub fn shortfalls(&self) -> &[Shortfall] {
@@ -284,6 +293,7 @@ fn check_values(side: SideName, tasks: &Side, kind: Kind) -> Result<(), Refused>
     }
     let (fits, expected): (fn(f64) -> bool, _) = match kind {
         Kind::PassFail => (|value| value == 0.0 || value == 1.0, "pass and no fail"),
+        Kind::Share => (|value| (0.0..=1.0).contains(&value), "share"),
         Kind::Number => (f64::is_finite, "finite number"),
     };
     for (task, attempts) in tasks {

@@ -36,7 +36,7 @@ impl Spread {
         let pooled = pooled_variance(paired);
         let of = |values: &[f64]| match paired.kind() {
             Kind::PassFail => share_variance(mean(values) * values.len() as f64, values.len() as f64),
-            Kind::Number => sample_variance(values).unwrap_or(pooled),
+            Kind::Share | Kind::Number => sample_variance(values).unwrap_or(pooled),
         };
         let noise = |values: &[f64]| of(values) / values.len() as f64;
         let sum: f64 = paired.tasks().iter().map(|task| noise(&task.baseline) + noise(&task.candidate)).sum();

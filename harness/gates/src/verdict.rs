@@ -6,8 +6,8 @@
 //! by Holm; all of them have to pass, so a pass is not adjusted.
 //!
 //! Units: those of the metric; of passes, shares here and points of a percentage in words. Errors: [`GateError`]. Pure; nothing to cancel.
-//! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of the harm of a pass
-//! rate is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts, because rare
+//! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of the harm of a
+//! number within [0, 1] is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts, because rare
 //! failures have little spread to resample, and none that was seen has none.
 //!
 //! A verdict is about the tasks of the suite. Of a change that breaks few tasks of many a suite knows nothing that has none of them.
@@ -180,7 +180,7 @@ impl Gate {
         let means = SubsetMeans::new(&harms, seed);
         let attempts = paired.fewer_attempts();
         let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.matters));
-        if paired.kind() == Kind::PassFail {
+        if paired.is_bounded() {
             // Failures that are rare, or were not seen at all, are further off than their own spread says.
             let count = attempts as f64;
             let failures = (harm.clamp(0.0, 1.0) * count).ceil().min(count);
@@ -225,7 +225,9 @@ impl Gate {
             return Decision::Fail;
         }
         let harms = paired.harms(self.direction);
-        if paired.kind() == Kind::Number && harms.iter().all(|harm| *harm == harms[0]) {
+        // Of numbers without bounds that differ at few tasks nothing is known: what they are elsewhere may be a chance of few attempts.
+        let vary = harms.iter().filter(|harm| **harm != 0.0).count() >= needed || self.deterministic;
+        if !paired.is_bounded() && (!vary || harms.iter().all(|harm| *harm == harms[0])) {
             return Decision::Inconclusive(Lack::Variation);
         }
         if findings.upper < self.matters {
@@ -243,7 +245,7 @@ impl Gate {
         let (from_attempts, from_tasks) = spread.parts();
         let room = largest - from_tasks;
         let mut times = from_attempts / room;
-        if leans_to_pass && paired.kind() == Kind::PassFail {
+        if leans_to_pass && paired.is_bounded() {
             let attempts = self.alpha.ln() / (-distance.min(0.999)).ln_1p();
             times = times.max(attempts / findings.attempts as f64);
         }
@@ -265,5 +267,17 @@ pub fn judge_together(gates: &[(Gate, &Paired)], seed: u64) -> Result<Vec<Verdic
     let mut found: Vec<Findings> = gates.iter().map(|(gate, paired)| gate.findings(paired, seed)).collect();
     let adjusted = holm(&found.iter().map(|findings| findings.p_harm).collect::<Vec<_>>());
     found.iter_mut().zip(adjusted).for_each(|(findings, p)| findings.p_adjusted = p);
-    Ok(gates.iter().zip(found).map(|((gate, paired), findings)| gate.decide(paired, findings)).collect())
+    // The smallest p-value of all is held against so much of alpha.
+    let fewest = |gate: &Gate| fewest_tasks(gate.alpha / gates.len() as f64);
+    let decide = |(gate, paired): &(Gate, &Paired), findings| {
+        let mut verdict = gate.decide(paired, findings);
+        // No number of repeats helps where so few tasks cannot fail together with the other gates.
+        if let (Decision::Inconclusive(Lack::Repeats { .. }), true) =
+            (&verdict.decision, verdict.findings.tasks < fewest(gate))
+        {
+            verdict.decision = Decision::Inconclusive(Lack::Tasks { needed: fewest(gate) as u64 });
+        }
+        verdict
+    };
+    Ok(gates.iter().zip(found).map(|(gate, findings)| decide(gate, findings)).collect())
 }

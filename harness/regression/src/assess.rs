@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clawrl_config::{CiBudget, CiMetric, MetricKind};
+use clawrl_core::PolicySpec;
 use clawrl_gates::{Change, Decision, TaskReport, tasks};
 use clawrl_record::{AttemptSummary, Ending, JournalState, Run, RunEnd};
 
@@ -21,6 +22,8 @@ use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
 
 /// Code of the fault of a cassette that has no reply.
 const MISS: &str = "cassette-miss";
+/// What the codes of faults of an agent's program begin with.
+const BROKEN: &str = "agent-";
 /// Confidence of intervals beside a task; no verdict rests on it.
 const TASK_LEVEL: f64 = 0.95;
 
@@ -29,6 +32,7 @@ const TASK_LEVEL: f64 = 0.95;
 /// # Errors
 /// [`AssessError`] where it cannot be judged: a baseline of another plan, a task that must pass and is not there.
 pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessError> {
+    let comparison = &comparison.vouched_for(run.plan());
     let (gate, baseline) = (comparison.gate(), comparison.baseline());
     if run.is_running() {
         return Err(AssessError::UnderWay { run: run.plan().run.clone() });
@@ -45,6 +49,8 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     let mut parts: Vec<(Outcome, String)> = Vec::new();
     parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
     parts.extend(missed(run));
+    parts.extend(broken_agents(run, comparison));
+    parts.extend(short_of_grades(comparison, &candidate)?);
     parts.extend(must_pass.iter().filter_map(complaint));
     parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
     parts.extend(
@@ -124,6 +130,46 @@ fn missed(run: &Run) -> Option<(Outcome, String)> {
     ))
 }
 
+/// Programs that failed: of a program that is judged that is no accident of the machine, so that it may be left out only where the
+/// faults themselves are judged.
+fn broken_agents(run: &Run, comparison: &Comparison) -> Option<(Outcome, String)> {
+    let judges_faults = comparison.gate().metrics.iter().any(|metric| metric.kind == MetricKind::FaultRate);
+    if judges_faults || !matches!(run.plan().policy, PolicySpec::Agent(_)) {
+        return None;
+    }
+    let is_broken = |attempt: &&AttemptSummary| {
+        let is_agents = |code: &str| code.starts_with(BROKEN);
+        attempt.closes_slot && matches!(&attempt.ending, Ending::Faulted { code, .. } if is_agents(code))
+    };
+    let broken: Vec<&AttemptSummary> = run.attempts().filter(is_broken).collect();
+    let first = broken.first()?.attempt.slot;
+    let (count, run) = (broken.len(), &run.plan().run);
+    Some((
+        Outcome::Inconclusive,
+        format!(
+            "In {count} attempts the program of the agent failed, the first in slot {first}: `clawrl show {run} --slot {first}` says how. With the \
+             metric `fault_rate` the gate judges that, too."
+        ),
+    ))
+}
+
+/// What graded attempts lack where no metric is about them.
+fn short_of_grades(
+    comparison: &Comparison,
+    candidate: &Outcomes,
+) -> Result<Vec<(Outcome, String)>, AssessError> {
+    if comparison.gate().metrics.iter().any(|metric| metric.kind != MetricKind::FaultRate) {
+        return Ok(Vec::new());
+    }
+    let passes = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 };
+    let paired = comparison.paired(&passes, candidate)?;
+    Ok(paired
+        .shortfalls()
+        .iter()
+        .map(|lack| (Outcome::Inconclusive, format!("inconclusive: {lack}.")))
+        .collect())
+}
+
 /// A metric that graded attempts have no number of: why, since its verdict only says that tasks lack it.
 fn untold(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Option<(Outcome, String)> {
     let what = match metric.kind {
@@ -154,7 +200,7 @@ fn must(task: String, candidate: &Outcomes) -> MustPass {
         passes: counts.passes,
         attempts: counts.attempts,
         faults: counts.faults,
-        ok: counts.attempts > 0 && counts.passes == counts.attempts,
+        ok: counts.attempts > 0 && counts.passes == counts.attempts && counts.faults == 0,
     }
 }
 
@@ -167,6 +213,10 @@ fn complaint(must: &MustPass) -> Option<(Outcome, String)> {
             format!(
                 "The task {task} must pass, and none of its attempts was graded; {faults} ended in faults."
             ),
+        )),
+        (false, _) if passes == attempts => Some((
+            Outcome::Inconclusive,
+            format!("The task {task} must pass each time, and {faults} of its attempts ended in faults."),
         )),
         (false, _) => Some((
             Outcome::Fail,
@@ -269,4 +319,23 @@ fn changes(comparison: &Comparison, candidate: &Outcomes) -> Result<Vec<TaskChan
         }
     };
     Ok(names.into_iter().map(change).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_must_pass_is_kept_from_it_by_faults() {
+        let check = |passes, attempts, faults, expected: Option<Outcome>| {
+            let ok = attempts > 0 && passes == attempts && faults == 0;
+            let must = MustPass { task: "t".to_owned(), passes, attempts, faults, ok };
+            assert_eq!(complaint(&must).map(|(outcome, _)| outcome), expected, "{must:?}");
+        };
+        check(4, 4, 0, None);
+        check(4, 4, 1, Some(Outcome::Inconclusive));
+        check(0, 0, 4, Some(Outcome::Inconclusive));
+        check(3, 4, 0, Some(Outcome::Fail));
+        check(3, 4, 1, Some(Outcome::Fail));
+    }
 }

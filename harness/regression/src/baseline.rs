@@ -285,7 +285,7 @@ impl Baseline {
 }
 
 /// A policy without what is of one machine: the file is for a repository.
-fn policy_word(policy: &PolicySpec) -> String {
+pub(crate) fn policy_word(policy: &PolicySpec) -> String {
     match policy {
         PolicySpec::Noop => "noop".to_owned(),
         PolicySpec::Oracle => "oracle".to_owned(),
@@ -294,6 +294,8 @@ fn policy_word(policy: &PolicySpec) -> String {
         PolicySpec::Random { .. } => "random".to_owned(),
         PolicySpec::Torch { .. } => "torch".to_owned(),
         PolicySpec::Remote(remote) => format!("{}:{}", remote.dialect.name(), remote.model),
+        PolicySpec::Cassette { .. } => "cassette".to_owned(),
+        PolicySpec::Agent(agent) => format!("agent:{}", agent.command.join(" ")),
         _ => "another".to_owned(),
     }
 }

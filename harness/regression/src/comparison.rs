@@ -7,14 +7,14 @@
 //! Errors: [`AssessError`]. Pure but for reading the record; nothing to cancel.
 
 use clawrl_config::{CiMetric, CiPlan, ConfigError};
-use clawrl_core::RunId;
+use clawrl_core::{PolicySpec, RunId, RunPlan};
 use clawrl_gates::{
     Completeness, Decision, Gate, GateError, LookError, Paired, Refused, Says, Spread, judge_together,
 };
 use clawrl_record::Run;
 
 use crate::assessment::{LookTaken, MetricVerdict};
-use crate::baseline::{Baseline, BaselineError};
+use crate::baseline::{Baseline, BaselineError, policy_word};
 use crate::looks::{LookSchedule, LookSettings};
 use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
 
@@ -82,6 +82,16 @@ impl Comparison {
     #[must_use]
     pub fn baseline(&self) -> &Baseline {
         &self.baseline
+    }
+
+    /// The same, of a run: that a policy does the same each time is the gate file's word for the policy that was accepted, and for those of
+    /// which it is known. Of another model or program it is not known.
+    #[must_use]
+    pub(crate) fn vouched_for(&self, plan: &RunPlan) -> Self {
+        let mut comparison = self.clone();
+        let is_known = !matches!(plan.policy, PolicySpec::Remote(_) | PolicySpec::Agent(_));
+        comparison.gate.deterministic &= is_known || policy_word(&plan.policy) == self.baseline.policy;
+        comparison
     }
 
     /// When it is looked at a run of so many repeats; `None` for the end alone.
@@ -270,6 +280,7 @@ mod tests {
             seed: 1,
             max_retries: 1,
             determinism: Determinism::default(),
+            judge: None,
         };
         let baseline = Baseline {
             format: BASELINE_FORMAT,

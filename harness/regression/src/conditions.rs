@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clawrl_core::{Determinism, RunPlan};
+use clawrl_core::{Determinism, KeySource, RemoteSpec, RunPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::sha256_hex;
@@ -27,6 +27,9 @@ pub struct Conditions {
     pub max_retries: u32,
     /// What is held fixed in every environment.
     pub determinism: Determinism,
+    /// Who grades answers by rubrics, in a word, and a hash of how; nothing where nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
 }
 
 impl Conditions {
@@ -39,6 +42,7 @@ impl Conditions {
             seed: plan.seed,
             max_retries: plan.limits.max_retries,
             determinism: plan.determinism.clone(),
+            judge: plan.judge.as_deref().map(judge),
         }
     }
 
@@ -79,11 +83,26 @@ impl Conditions {
             let (before, after) = (self.max_retries, other.max_retries);
             found.push(format!("faults were retried up to {before} times and are up to {after} times"));
         }
+        if self.judge != other.judge {
+            let word = |judge: &Option<String>| judge.clone().unwrap_or_else(|| "nobody".to_owned());
+            found.push(format!(
+                "answers were graded by {} and are by {}",
+                word(&self.judge),
+                word(&other.judge)
+            ));
+        }
         if self.determinism != other.determinism {
             found.push("what environments see of time, locale and seeds has changed".to_owned());
         }
         found
     }
+}
+
+/// Model and server, and all settings but the key, which may be another one's.
+fn judge(spec: &RemoteSpec) -> String {
+    let settings = RemoteSpec { key: KeySource::None, ..spec.clone() };
+    let hash = sha256_hex(&serde_json::to_vec(&settings).unwrap_or_default());
+    format!("{} at {} ({})", spec.model, spec.base_url, hash.get(..12).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -98,6 +117,7 @@ mod tests {
             seed: 0,
             max_retries: 1,
             determinism: Determinism::default(),
+            judge: None,
         }
     }
 
@@ -124,6 +144,10 @@ mod tests {
         );
         check(|other| other.seed = 3, &["the seed was 0 and is 3"]);
         check(|other| other.max_retries = 0, &["faults were retried up to 1 times and are up to 0 times"]);
+        check(
+            |other| other.judge = Some("m at u (0)".to_owned()),
+            &["answers were graded by nobody and are by m at u (0)"],
+        );
         check(
             |other| other.determinism.time_zone = "CET".to_owned(),
             &["what environments see of time, locale and seeds has changed"],

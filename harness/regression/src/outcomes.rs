@@ -189,7 +189,11 @@ pub fn side(outcomes: &Outcomes, kind: MetricKind) -> Side {
 /// What the values of a metric are.
 #[must_use]
 pub fn kind_of(metric: MetricKind) -> Kind {
-    if metric.is_pass_fail() { Kind::PassFail } else { Kind::Number }
+    match metric {
+        MetricKind::PassRate | MetricKind::FaultRate => Kind::PassFail,
+        MetricKind::PassAtK(_) | MetricKind::PassHatK(_) => Kind::Share,
+        _ => Kind::Number,
+    }
 }
 
 /// Which way it is better.

@@ -94,8 +94,9 @@ impl RecordingPolicy {
         let pieces = Pieces::from((self.show)(&request));
         let (attempt, turn, seed) = (request.attempt, request.turn, request.seed);
         let task = request.task.id.clone();
-        let repeat = self.repeats.before(attempt, pieces.hash(), seed);
         let said = self.policy.act(request).await?;
+        // Who gave up waiting, or got a fault, has asked nothing that is played.
+        let repeat = self.repeats.before(attempt, pieces.hash(), seed);
         self.recorder.keep(attempt, Reply::of_pieces(task, turn, seed, repeat, pieces, said.clone()));
         Ok(said)
     }

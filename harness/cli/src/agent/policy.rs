@@ -14,7 +14,7 @@ use clawrl_core::{
     Action, AgentDoor, AgentSpec, AttemptId, Boundary, BoxFuture, Determinism, Fault, Observation, Policy,
     PolicyRequest, RunId, StepResult, StopReason, TaskSpec, ToolCall, derive_seed,
 };
-use clawrl_sandbox::{LocalBackend, SandboxBackend};
+use clawrl_sandbox::LocalBackend;
 use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -97,7 +97,10 @@ impl AgentPolicy {
                     let message = format!("cannot listen for the programs of this run: {error}");
                     Fault::transient(Boundary::Harness, "no-endpoint", message)
                 })?;
-                Ok(House { backend: LocalBackend::new(spawner, run, determinism.clone()), endpoint })
+                Ok(House {
+                    backend: LocalBackend::beside("agents", spawner, run, determinism.clone()),
+                    endpoint,
+                })
             })
             .await
     }
@@ -284,7 +287,10 @@ impl Talk {
         };
         let permanent = |code: &str, what: String| Fault::permanent(Boundary::Policy, code, words(what));
         match end {
-            Some(Ok(Some(0))) => Ok(Wanted::Done),
+            // What it did without an answer that it had asked for is not what it would have done.
+            Some(Ok(Some(0))) => session.fault().map_or(Ok(Wanted::Done), |fault| {
+                Err(Fault { message: words(format!("{}, and `{name}` gave up", fault.message)), ..fault })
+            }),
             Some(Ok(Some(code @ (126 | 127)))) => {
                 let folder = PathBuf::from(&spec.folder);
                 let what = format!("`{name}` cannot be run in {} (exit code {code})", folder.display());

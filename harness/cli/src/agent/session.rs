@@ -91,10 +91,13 @@ impl Session {
         admitted
     }
 
-    /// What an answer took.
+    /// The model has answered, whatever it did before, and what that took.
     pub(super) fn took(&self, usage: Option<Usage>) {
-        let Some(usage) = usage else { return };
         let mut ledger = self.ledger();
+        if !self.missed.is_cancelled() {
+            ledger.fault = None;
+        }
+        let Some(usage) = usage else { return };
         match &mut ledger.taken {
             Some(taken) => taken.merge(&usage),
             None => ledger.taken = Some(usage),
@@ -120,7 +123,7 @@ impl Session {
         self.ledger().taken.take()
     }
 
-    /// The last fault of the model.
+    /// Why the model did not answer, if it did not the last time.
     pub(super) fn fault(&self) -> Option<Fault> {
         self.ledger().fault.clone()
     }

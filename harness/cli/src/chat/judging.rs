@@ -102,7 +102,8 @@ impl ChatJudge {
             }
             Err(error) => {
                 tracing::warn!("turns that wait to be judged cannot be read: {error}");
-                None
+                // To be tried again when something happens.
+                before
             }
         }
     }

@@ -199,3 +199,43 @@ proptest! {
         prop_assert!(of(&worse).findings.p_harm <= found.p_harm + 1e-9 || tasks.iter().any(|task| task.1 == 0));
     }
 }
+
+/// A number that is passed or not is as uncertain as a pass, whatever it is called; and of what hardly varies nothing is known.
+#[test]
+fn numbers_that_seldom_differ_do_not_pass_for_that() {
+    let numbers = |values: &[f64]| -> Side {
+        let attempts = |value: &f64| Attempts { values: vec![*value], faults: 0, missing: 0 };
+        values.iter().enumerate().map(|(at, value)| (format!("{at:03}"), attempts(value))).collect()
+    };
+    let decision = |kind, baseline: &[f64], candidate: &[f64], gate: &Gate| {
+        let paired =
+            Paired::new(&numbers(baseline), &numbers(candidate), kind, Completeness::default()).unwrap();
+        gate.judge(&paired, 1).unwrap().decision
+    };
+    // One task that failed before and passes now.
+    let mut before = [1.0; 20];
+    before[3] = 0.0;
+    let gate = Gate { matters: 0.05, ..gate() };
+    for kind in [Kind::PassFail, Kind::Share, Kind::Number] {
+        let found = decision(kind, &before, &[1.0; 20], &gate);
+        assert!(matches!(found, Decision::Inconclusive(_)), "{kind:?}: {found:?}");
+    }
+    let mut turns = [3.0; 20];
+    turns[3] = 4.0;
+    let of_turns = Gate { direction: Direction::Lower, matters: 0.5, ..gate.clone() };
+    let found = decision(Kind::Number, &turns, &[3.0; 20], &of_turns);
+    assert_eq!(found, Decision::Inconclusive(Lack::Variation));
+    let known = Gate { deterministic: true, ..of_turns };
+    assert_eq!(decision(Kind::Number, &turns, &[3.0; 20], &known), Decision::Pass);
+}
+
+/// Five tasks can fail one gate, and not one of two.
+#[test]
+fn too_few_tasks_for_several_gates_are_told_as_that() {
+    let fell = paired(&[(1, 1); 5], &[(0, 1); 5]);
+    let gates = [(gate(), &fell), (Gate { metric: "other".to_owned(), ..gate() }, &fell)];
+    assert_eq!(judge_together(&gates[..1], 1).unwrap()[0].decision, Decision::Fail);
+    for verdict in judge_together(&gates, 1).unwrap() {
+        assert_eq!(verdict.decision, Decision::Inconclusive(Lack::Tasks { needed: 6 }));
+    }
+}

@@ -264,8 +264,9 @@ impl Answering {
             completion_tokens: usage.completion,
             first_token_after_ms: first.map(|first| millis(first - self.arrived)),
         };
-        if let Err(error) = self.gateway.recorder.answered(request, answer).await {
-            self.gateway.unrecorded(&error);
+        match self.gateway.recorder.answered(request, answer).await {
+            Ok(()) => self.gateway.recorded(),
+            Err(error) => self.gateway.unrecorded(&error),
         }
     }
 

@@ -125,10 +125,8 @@ async fn complete(
 /// Its number, where it could be recorded.
 async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
     match gateway.recorder.arrived(new).await {
-        Ok(admitted) => {
-            gateway.recorded();
-            Some(admitted.request)
-        }
+        // Whether it is written is known with its answer.
+        Ok(admitted) => Some(admitted.request),
         Err(error) => {
             gateway.unrecorded(&error);
             None

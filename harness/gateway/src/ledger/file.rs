@@ -17,7 +17,7 @@ use super::{FileFlaw, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Of `schema.sql`; SQLite's `user_version`.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
@@ -88,6 +88,9 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.pragma_update(None, "application_id", APPLICATION)?;
             transaction.commit()?;
+        } else if found < VERSION {
+            // Version 1 has the same tables; its ids are read, and an older program could not read ours.
+            connection.pragma_update(None, "user_version", VERSION)?;
         }
         Ok(Ok(connection))
     };

@@ -71,7 +71,7 @@ CREATE TABLE answers (
     finish_reason TEXT NOT NULL,
     -- {rule: number of matches} of what was taken out.
     redacted TEXT NOT NULL,
-    -- Tokens as sampled: u32, little-endian, zstd. Content.
+    -- Tokens as sampled, as `blobs.rs` writes ids. Content.
     sampled_ids BLOB,
     -- Natural logarithms of their probabilities when sampled: f32, little-endian. Content.
     logprobs BLOB,

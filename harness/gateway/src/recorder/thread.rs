@@ -386,11 +386,14 @@ fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerErro
     let was_linked = std::mem::replace(&mut desk.is_linked, false);
     let (told, erases) = (desk.live.len(), desk.erases);
     let done = job.apply(desk);
+    // Of this job alone; whatever goes wrong below, linking was told what it was told.
+    let is_linked = std::mem::replace(&mut desk.is_linked, was_linked);
+    desk.is_linked |= is_linked;
     let outcome = match done {
         Ok(()) => Ok(Ok(())),
         Err(error @ LedgerError::Storage(_)) => Err(error),
         // It cannot be undone alone: linking was told of it.
-        Err(error) if desk.is_linked => Err(LedgerError::Storage(error.to_string())),
+        Err(error) if is_linked => Err(LedgerError::Storage(error.to_string())),
         Err(error) => {
             run(desk, "ROLLBACK TO job")?;
             Ok(Err(error))
@@ -401,7 +404,6 @@ fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerErro
         desk.live.truncate(told);
         desk.erases = erases;
     }
-    desk.is_linked |= was_linked;
     outcome
 }
 

@@ -33,8 +33,24 @@ fn files_that_are_no_ledger_are_refused_by_name() {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     };
-    check(newer, "the ledger chat.db has schema 99, this program knows 1: it was written by a newer version");
+    check(newer, "the ledger chat.db has schema 99, this program knows 2: it was written by a newer version");
     check(|path| std::fs::create_dir(path).unwrap(), "the ledger chat.db cannot be opened: ");
+}
+
+#[test]
+fn a_ledger_of_the_version_before_is_taken_on() {
+    let mut chat = Chat::new();
+    chat.close();
+    let version = || -> i64 {
+        Connection::open(chat.path())
+            .unwrap()
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!(version(), 2);
+    Connection::open(chat.path()).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    drop(Recorder::open(chat.settings()).unwrap());
+    assert_eq!(version(), 2, "an older program could not read what is written now");
 }
 
 #[test]

@@ -21,7 +21,9 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
     let run = match &arguments.run {
         Some(run) => store.run(run)?,
         None => {
-            let repeats = repeats_of(&gate, before.as_ref()).map_err(|error| unplannable(&gate, &error))?;
+            // What was accepted before may be what is to be got rid of.
+            let planned = repeats_of(&gate, before.as_ref()).or_else(|_| repeats_of(&gate, None));
+            let repeats = planned.map_err(|error| unplannable(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, &store, log)?;
             gate.must_pass(&plan)?;
             // A baseline is whole: neither looks nor a budget end its run.

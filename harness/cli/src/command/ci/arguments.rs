@@ -39,7 +39,7 @@ enum Verb {
     #[command(
         after_help = "Examples:\n  clawrl ci accept ci/gates/my-gate.yaml\n  clawrl ci accept ci/gates/my-gate.yaml --run my-run"
     )]
-    Accept(AcceptArguments),
+    Accept(Box<AcceptArguments>),
 }
 
 /// What is judged.

@@ -2,6 +2,7 @@
 //!
 //! I1. Everything that can be refused is, for all gates, before anything runs. I2. The worst gate decides the exit code.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
@@ -37,13 +38,16 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
         wanted.push(prepare(gate, arguments, &store, log)?);
     }
     let (mut assessments, mut told) = (Vec::new(), String::new());
+    let mut broken = None;
     for (comparison, candidate) in wanted {
-        let run = match candidate {
-            Candidate::Recorded(run) => *run,
-            Candidate::Planned(plan, actor) => try_out(*plan, actor, &comparison, arguments, log)?,
+        let (run, assessment) = match judged(&comparison, candidate, arguments, log) {
+            Ok(judged) => judged,
+            // What the gates before have said is not lost by it.
+            Err(failure) => {
+                broken = Some(failure);
+                break;
+            }
         };
-        let assessment =
-            assess(&comparison, &run).map_err(|error| refused(error, &comparison, &arguments.results))?;
         let text = tell(&assessment, run.dir());
         outputs::write(&run.dir().join("gate"), std::slice::from_ref(&assessment), &text)?;
         told += &text;
@@ -52,13 +56,28 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
         }
         assessments.push(assessment);
     }
-    if let Some(folder) = &arguments.out {
+    if let Some(folder) = arguments.out.as_ref().filter(|_| broken.is_none() || !assessments.is_empty()) {
         outputs::write(folder, &assessments, &told)?;
     }
     if arguments.json {
         print_json(&assessments)?;
     }
-    Ok(exit_of(&assessments))
+    broken.map_or_else(|| Ok(exit_of(&assessments)), Err)
+}
+
+fn judged(
+    comparison: &Comparison,
+    candidate: Candidate,
+    arguments: &GateArguments,
+    log: &Log,
+) -> Result<(Run, Assessment), Failure> {
+    let run = match candidate {
+        Candidate::Recorded(run) => *run,
+        Candidate::Planned(plan, actor) => try_out(*plan, actor, comparison, arguments, log)?,
+    };
+    let assessment =
+        assess(comparison, &run).map_err(|error| refused(error, comparison, &arguments.results))?;
+    Ok((run, assessment))
 }
 
 /// The gate files, all of their mistakes at once.
@@ -74,15 +93,26 @@ fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
     if count > 1 && (arguments.run.is_some() || arguments.baseline.is_some()) {
         return refuse("--run and --baseline go with one gate", "name one gate, or leave them out");
     }
-    let (mut gates, mut problems) = (Vec::new(), Vec::new());
+    let (mut gates, mut problems): (Vec<CiPlan>, Vec<_>) = (Vec::new(), Vec::new());
     for path in &arguments.gates {
         match load_ci(path) {
             Ok(gate) => gates.push(gate),
             Err(error) => problems.extend_from_slice(error.problems()),
         }
     }
-    match ConfigError::from_problems(problems) {
-        Some(error) => Err(error.into()),
+    if let Some(error) = ConfigError::from_problems(problems) {
+        return Err(error.into());
+    }
+    let mut names = BTreeSet::new();
+    match gates.iter().find(|gate| !names.insert(gate.gate.clone())) {
+        Some(twice) => {
+            let message = format!("the gate `{}` is named twice", twice.gate);
+            Err(Failure::with_help(
+                Exit::Refused,
+                message,
+                "name each gate once; its name is `gate:` in the file",
+            ))
+        }
         None => Ok(gates),
     }
 }

@@ -129,6 +129,8 @@ fn gate_files_that_are_none_are_refused_together() {
         said.err
     );
     assert!(ground.place.clawrl(&["ci"]).ends(2).err.contains("no gate is named"));
+    let said = ground.place.clawrl(&["ci", "gates/steady.yaml", "gates/steady.yaml"]).ends(2);
+    assert!(said.err.contains("the gate `steady` is named twice"), "{}", said.err);
     let said = ground.place.clawrl(&["ci", "accept", "gates/worse.yaml"]).ends(2);
     assert!(said.err.contains("there is no policy `orcale`"), "{}", said.err);
 }
