@@ -158,7 +158,10 @@ fn short_of_grades(
     comparison: &Comparison,
     candidate: &Outcomes,
 ) -> Result<Vec<(Outcome, String)>, AssessError> {
-    if comparison.gate().metrics.iter().any(|metric| metric.kind != MetricKind::FaultRate) {
+    let counts_attempts = |metric: &CiMetric| {
+        !matches!(metric.kind, MetricKind::FaultRate | MetricKind::PassAtK(_) | MetricKind::PassHatK(_))
+    };
+    if comparison.gate().metrics.iter().any(counts_attempts) {
         return Ok(Vec::new());
     }
     let passes = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 };

@@ -167,7 +167,10 @@ impl TaskOutcomes {
                 self.episodes.iter().map(|_| 0.0).chain(faults).collect()
             }
         };
-        let faults = if kind == MetricKind::FaultRate { 0 } else { self.faults };
+        // Of the others there is a value for each attempt, so that faults are a share of as many.
+        let counts_attempts =
+            !matches!(kind, MetricKind::FaultRate | MetricKind::PassAtK(_) | MetricKind::PassHatK(_));
+        let faults = if counts_attempts { self.faults } else { 0 };
         Attempts { values, faults, missing: self.missing }
     }
 
@@ -266,9 +269,9 @@ mod tests {
             );
         };
         check(MetricKind::PassRate, &[1.0, 0.0, 1.0], 1);
-        check(MetricKind::PassAtK(2), &[1.0], 1);
-        check(MetricKind::PassHatK(2), &[1.0 / 3.0], 1);
-        check(MetricKind::PassHatK(4), &[], 1);
+        check(MetricKind::PassAtK(2), &[1.0], 0);
+        check(MetricKind::PassHatK(2), &[1.0 / 3.0], 0);
+        check(MetricKind::PassHatK(4), &[], 0);
         check(MetricKind::Reward, &[0.5; 3], 1);
         check(MetricKind::Turns, &[1.0, 2.0, 3.0], 1);
         check(MetricKind::Tokens, &[10.0, 10.0], 1);

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clawrl_core::{ActionFormat, Fault, MemoryBlobs, Observation, Policy, PolicyRequest, Retry};
+use clawrl_core::{
+    ActionFormat, Fault, MemoryBlobs, Observation, Policy, PolicyRequest, Retry, derive_seed, stable_hash,
+};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -199,6 +201,9 @@ impl Doors {
 
 /// Asks the model, for as long as the attempt lasts.
 async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<clawrl_core::Action, Fault> {
+    // What is asked decides, and not when: the same question is answered alike, and another one draws anew.
+    let written = serde_json::to_vec(&asked.messages).unwrap_or_default();
+    let seed = derive_seed(session.seed, "request", &[stable_hash(&written)]);
     // Nobody sends images here.
     let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
     let request = PolicyRequest {
@@ -208,7 +213,7 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
         observation: &nothing,
         tools: &asked.tools,
         turn: 0,
-        seed: session.seed,
+        seed,
         deadline: Instant::now() + session.task.timeouts.policy,
         cancel: &session.over,
         blobs: &blobs,

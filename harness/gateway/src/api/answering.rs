@@ -22,13 +22,16 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::choice::{Choice, Tokens};
-use super::driven::Outlet;
+use super::driven::{Gone, Outlet};
 use super::error::ApiError;
 use super::gateway::Gateway;
 use super::shapes::{Around, Shape};
 use super::wanted::Wanted;
 use crate::recorder::{Exactness, NewAnswer, NewChoice, SamplingUsed, VersionSegment};
 use crate::{AnswerPart, Ask, BackendError, Begun, Piece, RequestId, Sampling, Usage};
+
+/// It closed its connection, or did not read and lost it.
+const GONE: &str = "the client went away";
 
 /// What is to be answered.
 pub(super) struct Answering {
@@ -45,7 +48,7 @@ pub(super) struct Answering {
 /// Why an answer did not come to its end.
 enum Broken {
     /// Nobody listens any more.
-    Gone(&'static str),
+    Gone,
     Failed(ApiError),
 }
 
@@ -63,7 +66,7 @@ impl Answering {
         };
         let answer = tokio::select! {
             answer = answer => answer.map_err(Broken::Failed),
-            () = listener.closed() => Err(Broken::Gone("the client went away")),
+            () = listener.closed() => Err(Broken::Gone),
         };
         let answer = match answer {
             Ok(choices) => {
@@ -84,9 +87,9 @@ impl Answering {
         let soon = tokio::select! {
             soon = &mut beginning => Some(soon),
             () = sleep_until(self.arrived + patience) => None,
-            why = outlet.gone() => {
+            Gone = outlet.gone() => {
                 drop(beginning);
-                self.fail(Broken::Gone(why)).await;
+                self.fail(Broken::Gone).await;
                 return;
             }
         };
@@ -272,7 +275,7 @@ impl Answering {
 
     async fn fail(&self, broken: Broken) -> ApiError {
         let (error, why) = match broken {
-            Broken::Gone(why) => (ApiError::internal(why), why.to_owned()),
+            Broken::Gone => (ApiError::internal(GONE), GONE.to_owned()),
             Broken::Failed(error) => {
                 let why = error.message().to_owned();
                 (error, why)
@@ -312,7 +315,7 @@ impl Stream {
             bytes.get_mut().put_slice(b"\n\n");
         };
         self.has_sent = true;
-        self.outlet.say(write).await.map_err(Broken::Gone)
+        self.outlet.say(write).await.map_err(|Gone| Broken::Gone)
     }
 
     async fn send_text(&mut self, around: &Around, text: &str) -> Result<(), Broken> {
@@ -324,12 +327,12 @@ impl Stream {
             bytes.get_mut().put_slice(b"\n\n");
         };
         self.has_sent = true;
-        self.outlet.say(write).await.map_err(Broken::Gone)
+        self.outlet.say(write).await.map_err(|Gone| Broken::Gone)
     }
 
     async fn send_line(&mut self, text: &'static [u8]) -> Result<(), Broken> {
         self.has_sent = true;
-        self.outlet.say(|bytes| bytes.get_mut().put_slice(text)).await.map_err(Broken::Gone)
+        self.outlet.say(|bytes| bytes.get_mut().put_slice(text)).await.map_err(|Gone| Broken::Gone)
     }
 
     /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone. To be called
@@ -341,7 +344,7 @@ impl Stream {
         loop {
             tokio::select! {
                 () = &mut self.quiet => {}
-                why = self.outlet.gone() => return Err(Broken::Gone(why)),
+                Gone = self.outlet.gone() => return Err(Broken::Gone),
             }
             let due = self.quiet_since + every;
             if due <= Instant::now() {

@@ -147,12 +147,12 @@ async fn whole(gateway: &Gateway, answering: Answering, place: Place) -> Result<
 async fn stream(gateway: &Gateway, answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
     // As long as there is one, the server's end waits.
     let counted = gateway.answers.token();
-    let driven = Driven::new(|outlet| async move {
+    let mut driven = Driven::new(|outlet| async move {
         answering.streamed(outlet).await;
         drop((place, counted));
     });
     driven.begin().await?;
-    let mut response = Response::new(Body::new(driven.watched_by(&gateway.streams)));
+    let mut response = Response::new(Body::new(driven));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::driven::Streams;
 use super::guard::Guard;
 use super::metrics::Metrics;
 use super::pages::Logins;
@@ -39,8 +38,6 @@ pub(super) struct Gateway {
     pub(super) watchers: Places,
     /// Cancelled at the server's end: whatever would go on for ever ends by it.
     pub(super) ending: CancellationToken,
-    /// Streams, whose clients have to read.
-    pub(super) streams: Arc<Streams>,
     /// Answers, which the server waits for at its end.
     pub(super) answers: TaskTracker,
     pub(super) is_draining: AtomicBool,
@@ -69,7 +66,6 @@ impl Gateway {
             metrics: Metrics::default(),
             watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
             ending: CancellationToken::new(),
-            streams: Arc::default(),
             answers: TaskTracker::new(),
             is_draining: AtomicBool::new(false),
             is_record_broken: AtomicBool::new(false),

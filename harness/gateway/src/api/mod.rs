@@ -12,6 +12,7 @@ mod hours;
 mod learning;
 mod metrics;
 mod pages;
+mod patient;
 mod places;
 mod random;
 mod records;

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::gateway::Gateway;
+use super::patient::Patient;
 use super::router::router;
 use super::settings::ServerSettings;
 use crate::recorder::RecorderHandle;
@@ -82,10 +83,6 @@ impl Server {
         let places = Arc::new(Semaphore::new(gateway.settings.connections));
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
-        // Ends with this future.
-        let mut watching = JoinSet::new();
-        let (streams, stall) = (Arc::clone(&gateway.streams), gateway.settings.stall);
-        watching.spawn(async move { streams.watch(stall).await });
         tokio::pin!(end);
         loop {
             let accept = async {
@@ -114,7 +111,7 @@ impl Server {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(gateway.settings.head_time)
-                .serve_connection(TokioIo::new(stream), service);
+                .serve_connection(TokioIo::new(Patient::new(stream, gateway.settings.stall)), service);
             let connection = graceful.watch(connection);
             connections.spawn(async move {
                 // A connection that breaks is its client's affair.

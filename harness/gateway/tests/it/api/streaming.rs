@@ -186,6 +186,6 @@ async fn who_does_not_read_is_given_up() {
         tokio::task::yield_now().await;
         request = house.turns().await[0].requests[0].clone();
     }
-    assert_eq!(request.reason.as_deref(), Some("the client did not read its answer"));
+    assert_eq!(request.reason.as_deref(), Some("the client went away"));
     drop(answer);
 }
