@@ -30,7 +30,7 @@ impl<S> Patient<S> {
             return poll;
         }
         let stall = self.stall;
-        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(stall)));
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(stall))); // timer: a limit
         ready!(waits.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client did not read")))
     }
