@@ -10,13 +10,12 @@ fails for a text that is not listed there. Other files can be named to be shown 
     /tmp/harbor/bin/python ci/golden/atif.py DIR/*.json      # only looks
 """
 
-import hashlib
-import importlib.metadata
 import json
 import pathlib
-import sys
 
 from harbor.models.trajectories import Trajectory
+
+import committed
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "harness/report/tests"
 
@@ -30,23 +29,5 @@ def accept(text):
     return read
 
 
-def main():
-    if sys.argv[1:]:
-        for name in sys.argv[1:]:
-            accept(pathlib.Path(name).read_text())
-        print(f"{len(sys.argv) - 1} accepted")
-        return
-    accepted = {}
-    for path in sorted((TESTS / "it/snapshots").glob("*atif_*.snap")):
-        text = path.read_text().split("---\n", 2)[2].strip()
-        accept(text)
-        accepted[path.stem.split("__")[-1]] = hashlib.sha256(text.encode()).hexdigest()
-    versions = {name: importlib.metadata.version(name) for name in ("harbor", "pydantic")}
-    versions["python"] = ".".join(map(str, sys.version_info[:3]))
-    content = {"versions": versions, "sha256": accepted}
-    (TESTS / "golden/atif.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{len(accepted)} accepted")
-
-
 if __name__ == "__main__":
-    main()
+    committed.judge(accept, TESTS, "atif", ("harbor", "pydantic"))

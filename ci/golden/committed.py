@@ -1,6 +1,11 @@
-"""Reference numbers as they are committed: how they are written, and what differs from what is made now."""
+"""Reference numbers as they are committed: how they are written, and what differs from what is made now. And what a reader of others
+has accepted, by its hash."""
 
+import hashlib
+import importlib.metadata
 import json
+import pathlib
+import sys
 
 
 def differences(committed, made, within, place=""):
@@ -30,3 +35,22 @@ def text(made):
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def judge(accept, tests, kind, packages):
+    """Shows the files that are named to `accept`, which raises; or, where none is, all snapshots of that kind, whose hashes are then committed."""
+    if sys.argv[1:]:
+        for name in sys.argv[1:]:
+            accept(pathlib.Path(name).read_text())
+        print(f"{len(sys.argv) - 1} accepted")
+        return
+    accepted = {}
+    for path in sorted((tests / "it/snapshots").glob(f"*{kind}_*.snap")):
+        text = path.read_text().split("---\n", 2)[2].strip()
+        accept(text)
+        accepted[path.stem.split("__")[-1]] = hashlib.sha256(text.encode()).hexdigest()
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    versions["python"] = ".".join(map(str, sys.version_info[:3]))
+    content = {"versions": versions, "sha256": accepted}
+    (tests / f"golden/{kind}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{len(accepted)} accepted")

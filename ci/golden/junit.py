@@ -9,15 +9,13 @@ fails for a text that is not listed there. Other files can be named to be shown 
     /tmp/junit/bin/python ci/golden/junit.py FILE...         # only looks
 """
 
-import hashlib
-import importlib.metadata
-import json
 import pathlib
-import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
 from junitparser import Error, Failure, JUnitXml, TestSuite
+
+import committed
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "harness/regression/tests"
 # What junit-10.xsd of Jenkins' xUnit plugin lets stand in each element.
@@ -72,23 +70,5 @@ def accept(text):
         raise ValueError("the sums are not those of the suites")
 
 
-def main():
-    if sys.argv[1:]:
-        for name in sys.argv[1:]:
-            accept(pathlib.Path(name).read_text())
-        print(f"{len(sys.argv) - 1} accepted")
-        return
-    accepted = {}
-    for path in sorted((TESTS / "it/snapshots").glob("*junit_*.snap")):
-        text = path.read_text().split("---\n", 2)[2].strip()
-        accept(text)
-        accepted[path.stem.split("__")[-1]] = hashlib.sha256(text.encode()).hexdigest()
-    versions = {"junitparser": importlib.metadata.version("junitparser")}
-    versions["python"] = ".".join(map(str, sys.version_info[:3]))
-    content = {"versions": versions, "sha256": accepted}
-    (TESTS / "golden/junit.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{len(accepted)} accepted")
-
-
 if __name__ == "__main__":
-    main()
+    committed.judge(accept, TESTS, "junit", ("junitparser",))

@@ -9,15 +9,13 @@ folds is structure. The test fails for a text that is not listed there. Other fi
     /tmp/gfm/bin/python ci/golden/markdown.py FILE...        # only looks
 """
 
-import hashlib
 import html.parser
-import importlib.metadata
-import json
 import pathlib
-import sys
 
 import cmarkgfm
 from cmarkgfm.cmark import Options
+
+import committed
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "harness/regression/tests"
 ALLOWED = set("h2 h3 p ul li strong code table thead tbody tr th td details summary".split())
@@ -58,23 +56,5 @@ def accept(text):
         raise ValueError(f"{reader.open} are not closed")
 
 
-def main():
-    if sys.argv[1:]:
-        for name in sys.argv[1:]:
-            accept(pathlib.Path(name).read_text())
-        print(f"{len(sys.argv) - 1} accepted")
-        return
-    accepted = {}
-    for path in sorted((TESTS / "it/snapshots").glob("*markdown_*.snap")):
-        text = path.read_text().split("---\n", 2)[2].strip()
-        accept(text)
-        accepted[path.stem.split("__")[-1]] = hashlib.sha256(text.encode()).hexdigest()
-    versions = {"cmarkgfm": importlib.metadata.version("cmarkgfm")}
-    versions["python"] = ".".join(map(str, sys.version_info[:3]))
-    content = {"versions": versions, "sha256": accepted}
-    (TESTS / "golden/markdown.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{len(accepted)} accepted")
-
-
 if __name__ == "__main__":
-    main()
+    committed.judge(accept, TESTS, "markdown", ("cmarkgfm",))
