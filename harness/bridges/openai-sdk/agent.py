@@ -55,7 +55,7 @@ def main():
                 content = f"the arguments are no JSON: {error}"
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
                 continue
-            result = ask("step", calls=[{"id": call.id, "name": call.function.name, "arguments": arguments}])
+            result = ask("step", calls=[{"name": call.function.name, "arguments": arguments}])
             if "done" in result:
                 return
             content = result["observation"]["text"]

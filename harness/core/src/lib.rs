@@ -17,6 +17,7 @@ mod cut;
 mod env;
 mod fault;
 mod gui;
+mod hermes;
 mod id;
 mod ignored;
 mod image;
@@ -33,6 +34,7 @@ mod public_address;
 mod remote;
 mod seed;
 mod sink;
+mod spaced_json;
 mod swe;
 mod task;
 mod text_source;
@@ -53,6 +55,7 @@ pub use gui::{
     ElementPattern, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer, SITE_SUFFIX, Screenshots,
     SiteFolder, SiteSpec, StorageArea, TextPattern,
 };
+pub use hermes::{HERMES_OPENING, hermes_text};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
 pub use ignored::{Ignored, ignore_file};
 pub use image::{
@@ -79,6 +82,7 @@ pub use remote::{
 };
 pub use seed::{SplitMix64, derive_seed, stable_hash};
 pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
+pub use spaced_json::spaced_json;
 pub use swe::{LogParser, SweSpec, TestNames, TestScore, TestSpec};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, NetworkPolicy, RewardMap, SandboxKind,

@@ -2,7 +2,7 @@
 //!
 //! I1. A fault or a missing attempt is never a value. I2. What cannot be a value of the metric is refused, never compared. I3. A task
 //! that one side has no value of is told, never left out in silence: the tasks that break may be those that became worse.
-//! I4. Neither the order of tasks nor that of attempts matters.
+//! I4. Neither the order of tasks nor that of attempts matters, but to [`Paired::copies`].
 //!
 //! Units: values in those of the metric; a harm is what the candidate is worse by, so that more is worse in either direction.
 //! Errors: [`Refused`]. Pure; nothing to cancel.
@@ -182,6 +182,7 @@ pub struct PairedTask {
 pub struct Paired {
     tasks: Vec<PairedTask>,
     kind: Kind,
+    copies: Option<usize>,
     shortfalls: Vec<Shortfall>,
 }
 
@@ -223,7 +224,8 @@ impl Paired {
         if let Some(first) = lost.first().filter(|_| !tolerated || tasks.is_empty()) {
             shortfalls.push(Shortfall::LostTasks { tasks: lost.len(), of: all.len(), first: first.clone() });
         }
-        Ok(Self { tasks, kind, shortfalls })
+        let copies = lost.is_empty().then(|| copied(baseline, candidate)).flatten();
+        Ok(Self { tasks, kind, copies, shortfalls })
     }
 
     /// Tasks with values of both sides, by name.
@@ -265,6 +267,16 @@ impl Paired {
             task.baseline.iter().chain(&task.candidate).all(|value| *value == task.baseline[0])
         };
         !self.tasks.is_empty() && self.tasks.iter().all(same)
+    }
+
+    /// In how many tasks attempts differ from each other, where all attempts of the candidate came out as those of the baseline, one
+    /// after the other from the first on, in every task; nothing where one did not.
+    ///
+    /// Of agents that draw independently, such a task is alike with a probability of one half at most: the orders of what came out are
+    /// equally probable, and there are two or more.
+    #[must_use]
+    pub fn copies(&self) -> Option<usize> {
+        self.copies
     }
 
     /// Attempts of the side that has fewer.
@@ -322,6 +334,18 @@ fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
         found.push(Shortfall::Truncated { side, missing });
     }
     found
+}
+
+/// See [`Paired::copies`].
+fn copied(baseline: &Side, candidate: &Side) -> Option<usize> {
+    let mut vary = 0;
+    for (name, after) in candidate {
+        if !baseline.get(name)?.values.starts_with(&after.values) {
+            return None;
+        }
+        vary += usize::from(after.values.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+    Some(vary)
 }
 
 #[cfg(test)]
@@ -404,6 +428,26 @@ mod tests {
         assert!(!paired.is_identical());
     }
 
+    #[test]
+    fn copies_are_alike_attempt_by_attempt() {
+        let side = |tasks: &[&[f64]]| -> Side {
+            let of = |values: &&[f64]| Attempts { values: values.to_vec(), faults: 0, missing: 0 };
+            tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), of(values))).collect()
+        };
+        let baseline = side(&[&[1.0, 2.0, 1.0], &[3.0, 3.0, 3.0]]);
+        let check = |candidate: &[&[f64]], expected| {
+            let paired = Paired::new(&baseline, &side(candidate), Kind::Number, Completeness::default());
+            assert_eq!(paired.unwrap().copies(), expected, "{candidate:?}");
+        };
+        check(&[&[1.0, 2.0, 1.0], &[3.0, 3.0, 3.0]], Some(1));
+        check(&[&[1.0, 2.0], &[3.0]], Some(1));
+        check(&[&[1.0], &[3.0]], Some(0));
+        check(&[&[1.0, 1.0, 2.0], &[3.0, 3.0, 3.0]], None);
+        check(&[&[1.0, 2.0, 1.0, 1.0], &[3.0]], None);
+        check(&[&[1.0, 2.0, 1.0]], None);
+        check(&[&[1.0, 2.0, 1.0], &[]], None);
+    }
+
     proptest! {
         /// I4.
         #[test]
@@ -416,7 +460,8 @@ mod tests {
             let backwards: Vec<u8> = values.iter().rev().copied().collect();
             let other = of(&[1, 0]);
             let pair = |side| Paired::new(&side, &other, Kind::PassFail, Completeness::default()).unwrap();
-            prop_assert_eq!(pair(of(&values)), pair(of(&backwards)));
+            let (ahead, back) = (pair(of(&values)), pair(of(&backwards)));
+            prop_assert_eq!(ahead.tasks(), back.tasks());
         }
     }
 }

@@ -20,8 +20,6 @@ const MOST_LOOKS: usize = 20;
 const SHORTEST: f64 = 0.01;
 /// Boundaries beyond which nothing comes.
 const FARTHEST: f64 = 12.0;
-/// Bisections of the drift: to 1e-9.
-const BISECTIONS: u32 = 34;
 
 /// How an error is spent over the information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,13 +184,9 @@ impl Looks {
     /// Levels at the drift at which the last one is that of harm, so that nothing is left open.
     fn futility_levels(&self, harm: &[f64], beta: f64, spending: Spending) -> (Vec<f64>, Option<f64>) {
         let plain = upper_point(self.alpha) + upper_point(beta);
-        let (mut low, mut high) = (plain, 3.0 * plain);
-        for _ in 0..BISECTIONS {
-            let middle = f64::midpoint(low, high);
-            let (_, left) = self.futility_at(middle, harm, beta, spending);
-            if left > 0.0 { low = middle } else { high = middle }
-        }
-        (self.futility_at(high, harm, beta, spending).0, Some(high))
+        let left = |drift: f64| self.futility_at(drift, harm, beta, spending).1;
+        let drift = falling_root(plain, 3.0 * plain, left);
+        (self.futility_at(drift, harm, beta, spending).0, Some(drift))
     }
 
     /// Levels at a drift, and by how much more than beta it would then miss harm.

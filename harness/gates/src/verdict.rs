@@ -1,7 +1,7 @@
 //! What a gate says: pass, fail, or inconclusive and what it lacks.
 //!
 //! I1. Nothing passes without evidence: the upper bound of the harm is below the harm that matters, or a policy that is known to be
-//! deterministic did the same everywhere. I2. Nothing fails but by a test at level alpha of "the harm is at most the tolerance".
+//! deterministic did the same everywhere, or one that is not did the same attempt by attempt, as only one that draws the same does. I2. Nothing fails but by a test at level alpha of "the harm is at most the tolerance".
 //! I3. Where outcomes are too few, nothing passes or fails. I4. What fails does not pass. I5. Several gates of one candidate share their alpha
 //! by Holm; all of them have to pass, so a pass is not adjusted.
 //!
@@ -100,7 +100,7 @@ pub struct Findings {
 pub enum Decision {
     /// Not worse by what matters.
     Pass,
-    /// A deterministic agent did the same everywhere.
+    /// A deterministic agent did the same everywhere, or one that draws drew the same.
     Same,
     /// Worse by more than is tolerated.
     Fail,
@@ -218,6 +218,9 @@ impl Gate {
             return Decision::Same;
         }
         let needed = fewest_tasks(self.alpha);
+        if paired.copies().is_some_and(|vary| vary >= needed) {
+            return Decision::Same;
+        }
         if findings.tasks < needed {
             return Decision::Inconclusive(Lack::Tasks { needed: needed as u64 });
         }

@@ -17,7 +17,7 @@ mod turns;
 pub use clawrl_torch_shim::LibtorchVersion;
 pub use conversation::{
     Chat, Context, ConversationError, ConversationState, DEFAULT_TEMPLATE, SampledTurn, demonstrated_tokens,
-    hermes_text, segments, written_text, written_turn,
+    segments, written_text, written_turn,
 };
 pub use engine::{
     AdapterName, Applied, Engine, EngineConfig, EngineError, EngineHandle, EngineObserver, EngineStats,

@@ -12,10 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clawrl_core::HERMES_OPENING;
 use serde_json::json;
 use tch::Device;
 
-use crate::conversation::{DEFAULT_TEMPLATE, HERMES_OPENING, HERMES_PHRASES};
+use crate::conversation::{DEFAULT_TEMPLATE, HERMES_PHRASES};
 use crate::error::TorchError;
 use crate::model::{ModelConfig, ModelFiles, ParamLayout, init_params, save_params};
 use crate::tokenizer::{END, PAD, Tokenizer, TokenizerError, Training, train_tokenizer};

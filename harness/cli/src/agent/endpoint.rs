@@ -28,8 +28,8 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::completion::{Completion, read};
-use super::model::with_calls_read;
-use super::reply::{MODEL, events, whole};
+use super::model::{with_calls_read, with_calls_written};
+use super::reply::{MODEL, events, name_calls, whole};
 use super::session::Session;
 use crate::driven::MOST;
 
@@ -206,10 +206,11 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
     let seed = derive_seed(session.seed, "request", &[stable_hash(&written)]);
     // Nobody sends images here.
     let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
+    let messages = with_calls_written(&asked.messages, model.format, |message| session.recall(message));
     let request = PolicyRequest {
         attempt: session.attempt,
         task: &session.task,
-        conversation: &asked.messages,
+        conversation: &messages,
         observation: &nothing,
         tools: &asked.tools,
         turn: 0,
@@ -231,7 +232,11 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
     match said.unwrap_or_else(|_| Err(late())) {
         Ok(said) => {
             session.took(said.usage.clone());
-            Ok(with_calls_read(said, model.format, &asked.tools))
+            let written = said.text.clone();
+            let mut said = with_calls_read(said, model.format, &asked.tools);
+            name_calls(asked, &mut said);
+            session.remember(written, &said);
+            Ok(said)
         }
         Err(fault) => {
             session.broke(fault.clone());

@@ -1,14 +1,16 @@
 //! What answers at the endpoint: a policy that is asked by a program, and not by the scheduler.
 //!
 //! I1. A request is the whole conversation, and has nothing to do with the one before it: an embedded policy, which keeps a
-//! conversation for each attempt, is asked each time as if an attempt began.
+//! conversation for each attempt, is asked each time as if an attempt began. I2. A model that writes calls as text is shown its earlier
+//! calls as it wrote them, and those that it did not write in the same form.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clawrl_core::{
-    Action, ActionFormat, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, PolicySpec, SlotId, ToolSpec,
-    parse_calls,
+    Action, ActionFormat, AttemptId, BoxFuture, Fault, HERMES_OPENING, Message, Policy, PolicyRequest,
+    PolicySpec, SlotId, ToolSpec, hermes_text, parse_calls,
 };
 
 /// How calls are written by models that only write text.
@@ -40,11 +42,34 @@ pub(super) fn with_calls_read(mut said: Action, format: ActionFormat, tools: &[T
         && !tools.is_empty()
         && let Ok(calls) = parse_calls(&said.text, &[], format, tools)
     {
-        let before = said.text.split("<tool_call>").next().unwrap_or_default();
+        let before = said.text.split(HERMES_OPENING).next().unwrap_or_default();
         said.text = before.trim().to_owned();
         said.tool_calls = calls;
     }
     said
+}
+
+/// The messages of a request with their calls as this model writes its own (I2); `recall` knows what it wrote.
+pub(super) fn with_calls_written(
+    messages: &[Message],
+    format: ActionFormat,
+    recall: impl Fn(&Message) -> Option<String>,
+) -> Cow<'_, [Message]> {
+    if format != TEXT_TOOLS || messages.iter().all(|message| message.tool_calls.is_empty()) {
+        return Cow::Borrowed(messages);
+    }
+    let written = |message: &Message| {
+        if message.tool_calls.is_empty() {
+            return message.clone();
+        }
+        let text = recall(message).unwrap_or_else(|| {
+            let before = message.joined_text();
+            let between = if before.is_empty() { "" } else { "\n" };
+            format!("{before}{between}{}", hermes_text(&message.tool_calls))
+        });
+        Message::text(message.role, text)
+    };
+    messages.iter().map(written).collect()
 }
 
 /// A policy for which each request begins an attempt (I1).
@@ -91,7 +116,7 @@ impl Policy for EachAnew {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use clawrl_core::{CancelToken, MemoryBlobs, Observation};
+    use clawrl_core::{CancelToken, MemoryBlobs, Observation, Role, ToolCall};
     use clawrl_testkit::{Reply, ScriptedPolicy, run_tool, task};
 
     use super::*;
@@ -119,6 +144,24 @@ mod tests {
         }
         // Neither asked after its end nor left open: each had a name of its own.
         assert_eq!(scripted.violations(), [""; 0]);
+    }
+
+    #[test]
+    fn i2_calls_are_written_as_the_model_writes_them() {
+        let call = || ToolCall::new("run", serde_json::json!({"command": "ls"}));
+        let element = "<tool_call>\n{\"name\": \"run\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>";
+        let check = |text: &str, recalled: Option<&str>, expected: &str| {
+            let user = Message::text(Role::User, "hi");
+            let said = Message { tool_calls: vec![call()], ..Message::text(Role::Assistant, text) };
+            let messages = [user.clone(), said];
+            let shown = with_calls_written(&messages, TEXT_TOOLS, |_| recalled.map(str::to_owned));
+            assert_eq!(*shown, [user, Message::text(Role::Assistant, expected)]);
+            let shown = with_calls_written(&messages, ActionFormat::ToolCalls, |_| None);
+            assert!(matches!(shown, Cow::Borrowed(_)));
+        };
+        check("", None, element);
+        check("Look:", None, &format!("Look:\n{element}"));
+        check("Look:", Some("Look: <tool_call>{}"), "Look: <tool_call>{}");
     }
 
     #[test]

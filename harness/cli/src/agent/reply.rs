@@ -12,11 +12,18 @@ use super::completion::Completion;
 /// What stands where a server names its model.
 pub(super) const MODEL: &str = "clawrl";
 
+/// Gives calls their ids, where the model gave none (I1).
+pub(super) fn name_calls(asked: &Completion, said: &mut Action) {
+    for (index, call) in said.tool_calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+        call.id = format!("call_{:016x}_{index}", digest(asked));
+    }
+}
+
 /// An answer, whole.
 pub(super) fn whole(asked: &Completion, said: &Action) -> Value {
     let mut message = json!({ "role": "assistant", "content": content(said) });
     if !said.tool_calls.is_empty() {
-        message["tool_calls"] = calls(asked, said, false);
+        message["tool_calls"] = calls(said, false);
     }
     let choice = json!({ "index": 0, "message": message, "finish_reason": finish(said) });
     let mut answer = envelope(asked, "chat.completion");
@@ -40,7 +47,7 @@ pub(super) fn events(asked: &Completion, said: &Action) -> String {
     };
     let mut text = delta(json!({ "role": "assistant", "content": content(said) }), None);
     if !said.tool_calls.is_empty() {
-        text += &delta(json!({ "tool_calls": calls(asked, said, true) }), None);
+        text += &delta(json!({ "tool_calls": calls(said, true) }), None);
     }
     text += &delta(json!({}), Some(finish(said)));
     if asked.wants_usage {
@@ -67,18 +74,14 @@ fn content(said: &Action) -> Value {
     }
 }
 
-fn calls(asked: &Completion, said: &Action, indexed: bool) -> Value {
+fn calls(said: &Action, indexed: bool) -> Value {
     let call = |(index, call): (usize, &ToolCall)| {
-        let id = match call.id.as_str() {
-            "" => format!("call_{:016x}_{index}", digest(asked)),
-            id => id.to_owned(),
-        };
         let arguments = match &call.arguments {
             Value::String(text) => text.clone(),
             arguments => arguments.to_string(),
         };
         let function = json!({ "name": call.name, "arguments": arguments });
-        let mut call = json!({ "id": id, "type": "function", "function": function });
+        let mut call = json!({ "id": call.id, "type": "function", "function": function });
         if indexed {
             call["index"] = json!(index);
         }
@@ -142,7 +145,8 @@ mod tests {
     fn i1_ids_follow_from_what_was_asked() {
         let id = |text: &str| {
             let asked = Completion { messages: vec![Message::text(Role::User, text)], ..asked(false) };
-            let said = Action::call(ToolCall::new("run", json!({})));
+            let mut said = Action::call(ToolCall::new("run", json!({})));
+            name_calls(&asked, &mut said);
             whole(&asked, &said)["choices"][0]["message"]["tool_calls"][0]["id"].clone()
         };
         assert_eq!(id("a"), id("a"));

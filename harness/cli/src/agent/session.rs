@@ -1,11 +1,12 @@
 //! What belongs to one attempt: its key, what its program asks for, what its model took.
 //!
 //! I1. One request of the program is open at a time; others wait. I2. Answers of the model are counted before they are
-//! asked for.
+//! asked for. I3. What the model wrote is known by its calls, for as long as the attempt lasts.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clawrl_core::{AttemptId, CancelToken, Fault, TaskSpec, Usage};
+use clawrl_core::{Action, AttemptId, CancelToken, Fault, Message, TaskSpec, ToolCall, Usage};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -48,6 +49,16 @@ struct Ledger {
     taken: Option<Usage>,
     /// The last one.
     fault: Option<Fault>,
+    /// By the id of the first call.
+    written: HashMap<String, Written>,
+}
+
+/// An answer with calls, as its model wrote it and as the program was told.
+#[derive(Debug)]
+struct Written {
+    whole: String,
+    text: String,
+    calls: Vec<ToolCall>,
 }
 
 impl Session {
@@ -102,6 +113,22 @@ impl Session {
             Some(taken) => taken.merge(&usage),
             None => ledger.taken = Some(usage),
         }
+    }
+
+    /// Notes an answer that was written as `whole`, if it has calls (I3).
+    pub(super) fn remember(&self, whole: String, said: &Action) {
+        if let Some(first) = said.tool_calls.first() {
+            let written = Written { whole, text: said.text.clone(), calls: said.tool_calls.clone() };
+            self.ledger().written.insert(first.id.clone(), written);
+        }
+    }
+
+    /// What the model wrote where this message is an answer of it, unchanged.
+    pub(super) fn recall(&self, message: &Message) -> Option<String> {
+        let ledger = self.ledger();
+        let written = ledger.written.get(&message.tool_calls.first()?.id)?;
+        let is_it = written.calls == message.tool_calls && written.text == message.joined_text();
+        is_it.then(|| written.whole.clone())
     }
 
     /// Notes why the model did not answer.

@@ -4,9 +4,8 @@
 
 use clawrl_core::{
     ActionFormat, AnswerCheck, Check, EnvSpec, FixtureContent, FixtureFile, Script, TaskSpec, ToolCall,
-    ToolKind, ToolcallSpec,
+    ToolKind, ToolcallSpec, hermes_text,
 };
-use clawrl_torch::hermes_text;
 use serde_json::Value;
 
 /// What tool-call environments say of calls that were refused, failed or took too long. No suite spells it out.

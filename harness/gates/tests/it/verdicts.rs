@@ -76,6 +76,29 @@ fn a_deterministic_agent_passes_by_doing_the_same() {
 }
 
 #[test]
+fn an_agent_that_draws_passes_by_drawing_the_same() {
+    let of = |tasks: &[&[f64]]| -> Side {
+        let attempts = |values: &&[f64]| Attempts { values: values.to_vec(), faults: 0, missing: 0 };
+        tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), attempts(values))).collect()
+    };
+    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, matters: 0.5, ..gate() };
+    let check = |baseline: &[&[f64]], candidate: &[&[f64]], expected: &str| {
+        let paired = Paired::new(&of(baseline), &of(candidate), Kind::Number, Completeness::default());
+        let told = turns.judge(&paired.unwrap(), 1).unwrap().to_string();
+        assert!(told.starts_with(expected), "{told}");
+    };
+    let same = "turns: pass. Attempt by attempt the candidate did what the baseline did, in all 6 tasks.";
+    let varied: &[&[f64]] = &[&[1.0, 2.0], &[2.0, 1.0], &[3.0, 1.0], &[1.0, 4.0], &[2.0, 4.0], &[5.0, 5.0]];
+    check(varied, varied, same);
+    // Four tasks that vary are alike by chance one time in 16.
+    let fewer = [&varied[..4], &[&[4.0, 4.0], &[5.0, 5.0]]].concat();
+    check(&fewer, &fewer, "turns: inconclusive.");
+    let mut other = varied.to_vec();
+    other[2] = &[1.0, 3.0];
+    check(varied, &other, "turns: inconclusive.");
+}
+
+#[test]
 fn what_lacks_outcomes_never_passes() {
     let full = side(&[(4, 4); 20]);
     let spoil = |change: fn(&mut Side)| {

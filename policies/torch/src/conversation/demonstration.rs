@@ -3,11 +3,10 @@
 //! I1. A demonstrated turn reads, in the format of the task, as exactly the calls that were made. I2. It is shown as
 //! the policy's own turns are shown: the reply as text, the observation in the role that answers text.
 
-use clawrl_core::{ActionFormat, SampledTokens, ToolCall, ToolSpec, Turn, parse_calls};
+use clawrl_core::{ActionFormat, SampledTokens, ToolCall, ToolSpec, Turn, hermes_text, parse_calls};
 
 use super::chat::Chat;
 use super::error::ConversationError;
-use super::hermes::hermes_text;
 
 /// The turn of a scripted policy as one of a policy that writes text (I2).
 ///

@@ -16,14 +16,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clawrl_core::{Role, ToolSpec};
+use clawrl_core::{Role, ToolSpec, spaced_json};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Enumerator, Kwargs, Object, Serde};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
 use serde::Serialize;
 
 use super::error::ConversationError;
-use super::spaced_json::spaced_json;
 use super::trim::{ContentTrim, probe_text, trim_done};
 
 /// Around the number of a message; private use, so no template contains them.

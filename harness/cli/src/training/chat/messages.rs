@@ -5,9 +5,8 @@
 //!
 //! The body has been read by the gateway before, so what is missing here is as good as empty.
 
-use clawrl_core::{Message, Role, ToolCall, ToolSpec};
+use clawrl_core::{Message, Role, ToolCall, ToolSpec, hermes_text};
 use clawrl_gateway::BackendError;
-use clawrl_torch::hermes_text;
 use serde_json::{Map, Value, json};
 
 /// The messages, in order.

@@ -11,7 +11,7 @@ use serde_json::ser::{Formatter, Serializer};
 ///
 /// # Errors
 /// What cannot be said in JSON, such as a map whose keys are no strings.
-pub(super) fn spaced_json(value: &impl Serialize) -> serde_json::Result<String> {
+pub fn spaced_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,0 +1,80 @@
+//! Calls as `<tool_call>` elements, the way that Qwen and Hermes models were taught to write them: what [`crate::parse_calls`] reads.
+//!
+//! I1. What is written here reads as the same calls.
+//!
+//! Source: the chat template of Qwen3: `{"name": ..., "arguments": ...}` on a line of its own. Deviation: the keys
+//! inside `arguments` are sorted.
+//!
+//! Pure; nothing to cancel.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::message::ToolCall;
+use crate::spaced_json::spaced_json;
+
+/// What no text has but one with calls.
+pub const HERMES_OPENING: &str = "<tool_call>";
+
+#[derive(Serialize)]
+struct Element<'a> {
+    name: &'a str,
+    arguments: &'a Value,
+}
+
+/// The text of these calls, one element after the other.
+#[must_use]
+pub fn hermes_text(calls: &[ToolCall]) -> String {
+    let element = |call: &ToolCall| {
+        let element = Element { name: &call.name, arguments: &call.arguments };
+        // Names and JSON values can always be written.
+        let body = spaced_json(&element).unwrap_or_default();
+        format!("{HERMES_OPENING}\n{body}\n</tool_call>")
+    };
+    calls.iter().map(element).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{ActionFormat, ToolSpec, parse_calls};
+
+    #[test]
+    fn elements_as_models_know_them() {
+        let calls = [
+            ToolCall::new("calc", json!({"left": 12, "operator": "+", "right": 7.5})),
+            ToolCall::new("notes", json!({"action": "set", "key": "apple"})),
+            ToolCall::new("today", json!({})),
+        ];
+        let expected = [
+            r#"{"name": "calc", "arguments": {"left": 12, "operator": "+", "right": 7.5}}"#,
+            r#"{"name": "notes", "arguments": {"action": "set", "key": "apple"}}"#,
+            r#"{"name": "today", "arguments": {}}"#,
+        ];
+        let expected = expected.map(|body| format!("<tool_call>\n{body}\n</tool_call>")).join("\n");
+        assert_eq!(hermes_text(&calls), expected);
+    }
+
+    proptest! {
+        /// I1.
+        #[test]
+        fn what_is_written_reads_as_the_same_calls(names in proptest::collection::vec("\\PC{0,8}", 1..4), value in ".{0,20}") {
+            let calls: Vec<ToolCall> =
+                names.iter().map(|name| ToolCall::new(name, json!({ "value": &value, "list": [1, null] }))).collect();
+            let specs: Vec<ToolSpec> = names
+                .iter()
+                .map(|name| ToolSpec {
+                    name: name.clone(),
+                    description: String::new(),
+                    parameters: json!({"type": "object"}),
+                    text_argument: None,
+                })
+                .collect();
+            prop_assume!(!value.contains("</tool_call>") && !names.iter().any(|name| name.contains("</tool_call>")));
+            prop_assert_eq!(parse_calls(&hermes_text(&calls), &[], ActionFormat::Hermes, &specs), Ok(calls));
+        }
+    }
+}
