@@ -1,6 +1,7 @@
-//! A folder with the suite `small` and gates over it.
+//! A folder with gates over a suite: `small`, which is in it, or another.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -11,22 +12,29 @@ pub(super) const STEADY: &str = "deterministic: true\nmetrics: [{ metric: pass_r
 
 pub(super) struct Ground {
     pub(super) place: Place,
+    /// As a gate file names it.
+    suite: String,
 }
 
 impl Ground {
     /// With the gate `steady`, and a baseline of this policy.
     pub(super) fn accepted(policy: &str) -> Self {
-        let ground = Self { place: Place::new() };
+        let ground = Self { place: Place::new(), suite: "path: ../tasks/small".to_owned() };
         ground.gate("steady", policy, STEADY);
         ground.accept("steady");
         ground
     }
 
+    /// With no gate yet, over another suite, of which the gates take this.
+    #[cfg(feature = "torch")]
+    pub(super) fn over(suite: &Path, taken: &str) -> Self {
+        Self { place: Place::new(), suite: format!("path: {}, {taken}", suite.display()) }
+    }
+
     /// Writes `gates/NAME.yaml`.
     pub(super) fn gate(&self, name: &str, policy: &str, rest: &str) {
-        let text = format!(
-            "format: 1\ngate: {name}\nsuites: [{{ path: ../tasks/small }}]\npolicy: {policy}\n{rest}"
-        );
+        let suite = &self.suite;
+        let text = format!("format: 1\ngate: {name}\nsuites: [{{ {suite} }}]\npolicy: {policy}\n{rest}");
         fs::create_dir_all(self.place.path().join("gates")).unwrap();
         fs::write(self.place.path().join(format!("gates/{name}.yaml")), text).unwrap();
     }

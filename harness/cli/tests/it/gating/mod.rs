@@ -6,3 +6,5 @@ mod ground;
 mod judging;
 mod own;
 mod refusing;
+#[cfg(feature = "torch")]
+mod worse;
