@@ -16,7 +16,7 @@ measured= setup=
 case ${1-} in
 report | suite) measured="--package clawrl" ;;
 swe) measured="--package clawrl-node" ;;
-objectives | chat-learning) measured="--package clawrl --features clawrl/torch" setup="ci/setup.sh run" ;;
+objectives | chat-learning | gate-sampling) measured="--package clawrl --features clawrl/torch" setup="ci/setup.sh run" ;;
 esac
 # shellcheck disable=SC2086 # Nothing, or several words.
 $setup cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured

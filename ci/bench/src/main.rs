@@ -18,6 +18,7 @@ mod census;
 mod chat_learning;
 mod cpu;
 mod gate_calibration;
+mod gate_sampling;
 mod gateway;
 mod gui;
 mod live_shells;
@@ -67,6 +68,8 @@ enum Area {
     ChatLearning(chat_learning::Arguments),
     /// How often regression gates are wrong, and what looking early saves, by simulated pipelines of which the truth is known.
     GateCalibration(gate_calibration::Arguments),
+    /// How often a regression gate fails a policy that draws and has not changed, with real policies and environments.
+    GateSampling(gate_sampling::Arguments),
     /// CPU and time that the gateway adds to a request, with its record on a disk, against the same policy behind a bare server.
     Gateway(gateway::Arguments),
     /// A side of `gateway`, which that starts.
@@ -103,6 +106,9 @@ fn main() -> ExitCode {
         }
         Area::GateCalibration(arguments) => {
             gate_calibration::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
+        }
+        Area::GateSampling(arguments) => {
+            gate_sampling::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })
         }
         Area::Gateway(arguments) => {
             gateway::run(arguments, &out).map_err(|failure| -> Box<dyn Error> { failure })

@@ -108,7 +108,7 @@ pub enum BaselineError {
 }
 
 /// Why a run cannot become a baseline.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unacceptable {
     /// A process writes it.
     #[error("run {run} is still under way")]
@@ -140,6 +140,18 @@ pub enum Unacceptable {
         /// Which task.
         task: String,
     },
+    /// With it nothing would ever pass.
+    #[error("{faults} of {attempts} attempts of run {run} ended in faults, and the gate allows {:.0} %", 100.0 * allowed)]
+    ManyFaults {
+        /// Which run.
+        run: RunId,
+        /// How many.
+        faults: u32,
+        /// Of how many.
+        attempts: u32,
+        /// The gate's `max_fault_share`.
+        allowed: f64,
+    },
 }
 
 impl Baseline {
@@ -149,11 +161,17 @@ impl Baseline {
         results.join(FOLDER).join(format!("{gate}.json"))
     }
 
-    /// What a run did, as the baseline of a gate. `program` is name and version of what ran it.
+    /// What a run did, as the baseline of a gate that allows such a share of faults. `program` is name and version of what ran it.
     ///
     /// # Errors
     /// [`Unacceptable`] (I5).
-    pub fn of(gate: &str, run: &Run, program: &str, accepted_ms: u64) -> Result<Self, Unacceptable> {
+    pub fn of(
+        gate: &str,
+        max_fault_share: f64,
+        run: &Run,
+        program: &str,
+        accepted_ms: u64,
+    ) -> Result<Self, Unacceptable> {
         let name = || run.plan().run.clone();
         if run.is_running() {
             return Err(Unacceptable::UnderWay { run: name() });
@@ -169,6 +187,10 @@ impl Baseline {
         }
         if outcomes.values().all(|task| task.episodes.is_empty()) {
             return Err(Unacceptable::NothingGraded { run: name(), faults });
+        }
+        let attempts = sum(|task| task.tried());
+        if f64::from(faults) > max_fault_share * f64::from(attempts) {
+            return Err(Unacceptable::ManyFaults { run: name(), faults, attempts, allowed: max_fault_share });
         }
         if let Some((task, _)) = outcomes.iter().find(|(_, task)| task.episodes.is_empty()) {
             return Err(Unacceptable::LostTask { run: name(), task: task.clone() });

@@ -80,14 +80,22 @@ impl Endpoint {
         format!("http://{}", self.address)
     }
 
-    /// Lets a key in.
-    pub(super) fn admit(&self, key: String, session: Arc<Session>) {
-        self.doors.sessions().insert(key, session);
+    /// Lets a key in, until what is given for it is dropped. What is then being answered is given up by the session's end.
+    pub(super) fn admit(&self, key: String, session: Arc<Session>) -> Admission {
+        self.doors.sessions().insert(key.clone(), session);
+        Admission { doors: Arc::clone(&self.doors), key }
     }
+}
 
-    /// Lets it in no more. What is being answered is given up by the session's end.
-    pub(super) fn shut(&self, key: &str) {
-        self.doors.sessions().remove(key);
+/// A key that is let in.
+pub(super) struct Admission {
+    doors: Arc<Doors>,
+    key: String,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.doors.sessions().remove(&self.key);
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::endpoint::{Endpoint, Model};
+use super::endpoint::{Admission, Endpoint, Model};
 use super::key;
 use super::model::format_of;
 use super::program::{self, Running, Start};
@@ -57,7 +57,8 @@ struct House {
 
 /// One attempt.
 struct Seat {
-    key: String,
+    /// Of its key; taken at the end of the attempt.
+    admission: Mutex<Option<Admission>>,
     session: Arc<Session>,
     /// Held by the turn that is under way, of which there is one.
     talk: tokio::sync::Mutex<Talk>,
@@ -120,20 +121,19 @@ impl AgentPolicy {
         let environment = self.environment(request, &house.endpoint.url(), &key);
         let (command, folder, door) = (spec.command.as_slice(), spec.folder.as_path(), spec.door);
         // Before it runs, so that its first request finds it there.
-        house.endpoint.admit(key.clone(), Arc::clone(&session));
+        let admission = house.endpoint.admit(key, Arc::clone(&session));
         let live = self.config.programs.begin();
         let start = Start { command, folder, environment, door, live };
         let running = program::start(&house.backend, start, Arc::clone(&session)).await;
-        let running = running.inspect_err(|_| house.endpoint.shut(&key))?;
         let talk = Talk {
-            running,
+            running: running?,
             visits,
             open: None,
             is_begun: false,
             is_done: false,
             until: spec.limits.time.map(|time| Instant::now() + time),
         };
-        let seat = Arc::new(Seat { key, session, talk: talk.into() });
+        let seat = Arc::new(Seat { admission: Some(admission).into(), session, talk: talk.into() });
         self.seats().insert(request.attempt, Arc::clone(&seat));
         Ok(seat)
     }
@@ -353,9 +353,7 @@ impl Policy for AgentPolicy {
     fn attempt_ended(&self, attempt: AttemptId) {
         let seat = self.seats().remove(&attempt);
         if let Some(seat) = seat {
-            if let Some(house) = self.house.get() {
-                house.endpoint.shut(&seat.key);
-            }
+            drop(seat.admission.lock().unwrap_or_else(PoisonError::into_inner).take());
             // The last turn has returned or was dropped, so nobody holds it.
             if let Ok(mut talk) = seat.talk.try_lock() {
                 talk.close();

@@ -36,6 +36,33 @@ pub struct RecorderHandle {
     is_open: Arc<AtomicBool>,
 }
 
+/// What a caller waits for, who may be gone in the moment between the reply and its being heard.
+struct Reply<'a, T> {
+    done: oneshot::Receiver<Result<T, LedgerError>>,
+    jobs: &'a mpsc::Sender<Box<dyn Job>>,
+    admitted: fn(&T) -> Option<RequestId>,
+}
+
+impl<T> Drop for Reply<'_, T> {
+    /// Fails a request that was admitted to nobody (I2). From here on the recorder's thread finds that the caller is gone.
+    fn drop(&mut self) {
+        self.done.close();
+        let Ok(Ok(done)) = self.done.try_recv() else { return };
+        let Some(request) = (self.admitted)(&done) else { return };
+        let (call, _) = Call::new(move |desk: &mut Desk<'_>| desk.failed(request, GONE), nothing);
+        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(Box::new(call))
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let jobs = self.jobs.clone();
+            // A recorder that has ended fails what waits when it begins again.
+            runtime.spawn(async move { drop(jobs.send(job).await) });
+        }
+    }
+}
+
+/// Why a request failed whose client was gone before it was admitted.
+pub(super) const GONE: &str = "the client went away before its request was recorded";
+
 /// For what nobody has to end.
 fn nothing<T>(_: &T) -> Option<RequestId> {
     None
@@ -61,8 +88,9 @@ impl RecorderHandle {
         let kept = prepared::request(request, &self.redaction)?;
         let work = move |desk: &mut Desk<'_>| desk.arrived(&kept);
         // Nobody is answered before the answer's own commit, which has this in it: one wait for the disk less before the first token.
-        let (call, done) = Call::new(work, |admitted: &Admitted| Some(admitted.request));
-        self.ask(call.that_may_be_lost().that_refuses_first(), done).await
+        let admitted = |admitted: &Admitted| Some(admitted.request);
+        let (call, done) = Call::new(work, admitted);
+        self.ask(call.that_may_be_lost().that_refuses_first(), done, admitted).await
     }
 
     /// A request was answered. To be called before the client can know, and to be waited for.
@@ -72,7 +100,7 @@ impl RecorderHandle {
     pub async fn answered(&self, request: RequestId, answer: NewAnswer) -> Result<(), LedgerError> {
         let kept = prepared::answer(answer, &self.redaction)?;
         let (call, done) = Call::new(move |desk: &mut Desk<'_>| desk.answered(request, &kept), nothing);
-        self.ask(call.that_refuses_first(), done).await
+        self.ask(call.that_refuses_first(), done, nothing).await
     }
 
     /// A request was refused, has failed, or was cut. `why` is redacted, too.
@@ -415,16 +443,18 @@ impl RecorderHandle {
         admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
         let (call, done) = Call::new(work, admitted);
-        self.ask(call, done).await
+        self.ask(call, done, admitted).await
     }
 
     async fn ask<T>(
         &self,
         job: impl Job + 'static,
         done: oneshot::Receiver<Result<T, LedgerError>>,
+        admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
         self.jobs.send(Box::new(job)).await.map_err(|_| LedgerError::Ended)?;
-        done.await.map_err(|_| LedgerError::Ended)?
+        let mut reply = Reply { done, jobs: &self.jobs, admitted };
+        (&mut reply.done).await.map_err(|_| LedgerError::Ended)?
     }
 
     /// Reads what was done up to now.

@@ -20,6 +20,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, sleep_until};
 
+use super::handle::GONE;
 use super::job::Job;
 use super::live::LedgerEvent;
 use super::reader::Reader;
@@ -33,7 +34,6 @@ const LIVE: usize = 1024;
 /// How long a transaction stays open for more.
 const OPEN: Duration = Duration::from_millis(50);
 const ENDED: &str = "the server ended";
-const GONE: &str = "the client went away before its request was recorded";
 
 /// Owns the ledger, its thread and its lock. Handles that outlive it get [`LedgerError::Ended`].
 #[derive(Debug)]

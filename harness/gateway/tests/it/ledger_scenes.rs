@@ -71,6 +71,28 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
     assert_eq!(told, expected);
 }
 
+/// In each of the moments in which a client may leave: before its request is recorded, and before it hears of that.
+#[tokio::test]
+async fn a_request_that_was_admitted_to_nobody_fails() {
+    for is_recorded in [false, true] {
+        let chat = Chat::new();
+        let handle = chat.handle();
+        let mut arrival = Box::pin(handle.arrived(asked("ada", "s", json!([said("hi")]))));
+        assert!(futures_util::poll!(&mut arrival).is_pending());
+        if is_recorded {
+            // Jobs are done in their order, so this one's answer comes behind the one that nobody hears.
+            chat.ask("eve", "t", json!([said("ho")])).await;
+        }
+        drop(arrival);
+        chat.ask("eve", "t", json!([said("ho")])).await;
+        let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
+        let request = &turn.requests[0];
+        assert_eq!(request.state, "failed", "recorded: {is_recorded}");
+        let reason = "the client went away before its request was recorded";
+        assert_eq!(request.reason.as_deref(), Some(reason));
+    }
+}
+
 #[tokio::test]
 async fn nobody_sees_or_changes_what_is_somebody_elses() {
     let chat = Chat::new();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use clawrl_config::MetricKind;
-use clawrl_core::{AttemptId, SlotId};
+use clawrl_core::{AttemptId, SlotId, SlotSpec, TaskIndex};
 use clawrl_gates::{Completeness, Kind, Paired, TaskReport};
 use clawrl_record::Run;
 use clawrl_report::Heading;
@@ -17,7 +17,7 @@ use super::metrics;
 use super::model::{COMPARISON_FORMAT, Flip, Known, RunComparison, RunNote, TaskComparison, Turned};
 use super::notes;
 use super::story::Story;
-use crate::outcomes::{Episode, Outcomes, TaskOutcomes, outcomes, side};
+use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, side};
 
 /// Confidence of what is said of single tasks.
 const LEVEL: f64 = 0.95;
@@ -55,12 +55,14 @@ pub fn compare(baseline: (&Run, Heading), candidate: (&Run, Heading)) -> Result<
     let (baseline_alone, candidate_alone) = (alone(&before, &after), alone(&after, &before));
     let (before, after) = (common(&before, &after), common(&after, &before));
     let tasks = tasks(&before, &after)?;
+    let (before_repeats, after_repeats) = (repeats(before_run), repeats(after_run));
     let mut flips = Vec::new();
     for task in &tasks {
         let (Some(of_before), Some(of_after)) = (before.get(&task.task), after.get(&task.task)) else {
             continue;
         };
-        if let Some((turned, pair)) = flipped(of_before, of_after) {
+        let repeats = [&before_repeats, &after_repeats].map(|repeats| |slot| repeats.get(&slot).copied());
+        if let Some((turned, pair)) = flipped(of_before, of_after, repeats) {
             flips.push(flip(task, turned, (before_run, pair[0]), (after_run, pair[1]))?);
         }
     }
@@ -111,24 +113,40 @@ fn tasks(before: &Outcomes, after: &Outcomes) -> Result<Vec<TaskComparison>, Com
 }
 
 /// Which way a task flipped, and the slots of the attempts to show.
-fn flipped(before: &TaskOutcomes, after: &TaskOutcomes) -> Option<(Turned, [SlotId; 2])> {
+fn flipped(
+    before: &TaskOutcomes,
+    after: &TaskOutcomes,
+    repeats: [impl Fn(SlotId) -> Option<usize>; 2],
+) -> Option<(Turned, [SlotId; 2])> {
     let (passed_before, passed_after) = (mostly(before)?, mostly(after)?);
     let turned = match (passed_before, passed_after) {
         (true, false) => Turned::Worse,
         (false, true) => Turned::Better,
         _ => return None,
     };
-    let of = |task: &TaskOutcomes, passed: bool| -> Vec<(usize, SlotId)> {
-        let usual = |(_, episode): &(usize, &Episode)| episode.passed == passed;
-        task.episodes.iter().enumerate().filter(usual).map(|(at, episode)| (at, episode.slot)).collect()
+    let of = |task: &TaskOutcomes, passed: bool| -> Vec<SlotId> {
+        task.episodes.iter().filter(|episode| episode.passed == passed).map(|episode| episode.slot).collect()
     };
     let (before, after) = (of(before, passed_before), of(after, passed_after));
-    let same = before.iter().find_map(|(at, slot)| {
-        let (_, other) = after.iter().find(|(other, _)| other == at)?;
+    let [repeat_before, repeat_after] = repeats;
+    let same = before.iter().find_map(|slot| {
+        let repeat = repeat_before(*slot)?;
+        let other = after.iter().find(|other| repeat_after(**other) == Some(repeat))?;
         Some([*slot, *other])
     });
-    let first = || Some([before.first()?.1, after.first()?.1]);
+    let first = || Some([*before.first()?, *after.first()?]);
     Some((turned, same.or_else(first)?))
+}
+
+/// Which repeat of its task a slot is, from 0, faults and all.
+fn repeats(run: &Run) -> BTreeMap<SlotId, usize> {
+    let mut seen: BTreeMap<TaskIndex, usize> = BTreeMap::new();
+    let repeat = |slot: &SlotSpec| {
+        let count = seen.entry(slot.task).or_default();
+        *count += 1;
+        (slot.id, *count - 1)
+    };
+    run.plan().slots.iter().map(repeat).collect()
 }
 
 /// Whether most graded attempts passed; nothing where as many did not.
@@ -171,6 +189,7 @@ pub(super) fn story(run: &Run, attempt: AttemptId) -> Result<Story, CompareError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcomes::Episode;
 
     fn task(passed: &[bool]) -> TaskOutcomes {
         let episode = |(at, passed): (usize, &bool)| Episode {
@@ -188,7 +207,8 @@ mod tests {
     #[test]
     fn p2_what_flipped_and_p3_what_is_shown() {
         let check = |before: &[bool], after: &[bool], expected: Option<(Turned, [u32; 2])>| {
-            let found = flipped(&task(before), &task(after));
+            let tens = || |slot: SlotId| Some(slot.0 as usize / 10);
+            let found = flipped(&task(before), &task(after), [tens(), tens()]);
             let found = found.map(|(turned, slots)| (turned, slots.map(|slot| slot.0)));
             assert_eq!(found, expected, "{before:?} {after:?}");
         };
@@ -213,5 +233,10 @@ mod tests {
             Some((Turned::Worse, [0, 20])),
         );
         check(&[], &[true], None);
+        // A fault in the first repeat of one side: the second of both are shown.
+        let after =
+            TaskOutcomes { episodes: task(&[true, false]).episodes.split_off(1), ..TaskOutcomes::default() };
+        let found = flipped(&task(&[true, true]), &after, [|slot: SlotId| Some(slot.0 as usize / 10); 2]);
+        assert_eq!(found, Some((Turned::Worse, [SlotId(10), SlotId(10)])));
     }
 }

@@ -194,7 +194,7 @@ fn a_deterministic_agent_is_compared_exactly() {
     let once = Shape { repeats: 1, ..Shape::default() };
     let place = Place::new();
     let before = place.run("before", once, usual);
-    let baseline = Baseline::of("g", &before, "clawrl 0.1.0", 5).unwrap();
+    let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
     let comparison = clawrl_regression::Comparison::new(gate, baseline);
     let found = assess(&comparison, &place.run("after", once, usual)).unwrap();
     assert!(found.metrics.iter().all(|metric| metric.verdict.decision == Decision::Same), "{found:?}");

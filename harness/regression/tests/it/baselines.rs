@@ -10,7 +10,7 @@ use crate::fixture::{End, Place, Shape, usual};
 fn written() -> (Place, Baseline) {
     let place = Place::new();
     let run = place.run("before", Shape::default(), usual);
-    let baseline = Baseline::of("g", &run, "clawrl 0.1.0", 5).unwrap();
+    let baseline = Baseline::of("g", 1.0, &run, "clawrl 0.1.0", 5).unwrap();
     baseline.write(&place.baseline_path()).unwrap();
     (place, baseline)
 }
@@ -61,7 +61,7 @@ fn what_is_not_whole_is_not_accepted() {
     let check = |shape, end: fn(u32, u32) -> End, expected: &str| {
         let run = Place::new();
         let run = run.run("after", shape, end);
-        assert_eq!(Baseline::of("g", &run, "clawrl 0.1.0", 5).unwrap_err().to_string(), expected);
+        assert_eq!(Baseline::of("g", 1.0, &run, "clawrl 0.1.0", 5).unwrap_err().to_string(), expected);
     };
     let died = Shape { end: None, ..Shape::default() };
     let whole = Shape::default();
@@ -75,7 +75,7 @@ fn what_is_not_whole_is_not_accepted() {
     );
     let place = Place::new();
     let writer = place.filled("live", whole, usual);
-    let told = Baseline::of("g", &place.recorded("live"), "clawrl 0.1.0", 5).unwrap_err().to_string();
+    let told = Baseline::of("g", 1.0, &place.recorded("live"), "clawrl 0.1.0", 5).unwrap_err().to_string();
     assert_eq!(told, "run live is still under way");
     writer.finish(RunEnd::Completed).unwrap();
 }

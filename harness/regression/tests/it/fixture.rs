@@ -118,7 +118,7 @@ impl Place {
     /// A comparison with a baseline whose even tasks always pass, and whose odd ones do in half of their repeats.
     pub(crate) fn comparison(&self, gate: CiPlan) -> Comparison {
         let run = self.run("before", Shape::default(), usual);
-        Comparison::new(gate, Baseline::of("g", &run, "clawrl 0.1.0", 5).unwrap())
+        Comparison::new(gate, Baseline::of("g", 1.0, &run, "clawrl 0.1.0", 5).unwrap())
     }
 
     pub(crate) fn baseline_path(&self) -> PathBuf {

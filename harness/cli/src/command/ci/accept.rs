@@ -1,6 +1,6 @@
 //! `clawrl ci accept`: what a run did becomes what others are compared with. Nothing else writes a baseline.
 
-use clawrl_config::{CiBudget, load_ci};
+use clawrl_config::{CiBudget, MetricKind, load_ci};
 use clawrl_regression::{Baseline, Conditions, repeats_of};
 
 use super::arguments::AcceptArguments;
@@ -49,7 +49,10 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
     }
     let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
     let program = run.lock_file()?.program;
-    let baseline = Baseline::of(&gate.gate, &run, &program, now).map_err(|error| {
+    // Where faults are what is judged, their number is no flaw.
+    let judges_faults = gate.metrics.iter().all(|metric| metric.kind == MetricKind::FaultRate);
+    let allowed = if judges_faults { 1.0 } else { gate.completeness.max_fault_share };
+    let baseline = Baseline::of(&gate.gate, allowed, &run, &program, now).map_err(|error| {
         let help = "a baseline has a graded attempt at every task; `clawrl report` says what went wrong";
         Failure::with_help(Exit::Refused, error.to_string(), help)
     })?;

@@ -1,7 +1,6 @@
 //! A folder with gates over a suite: `small`, which is in it, or another.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -27,7 +26,7 @@ impl Ground {
 
     /// With no gate yet, over another suite, of which the gates take this.
     #[cfg(feature = "torch")]
-    pub(super) fn over(suite: &Path, taken: &str) -> Self {
+    pub(super) fn over(suite: &std::path::Path, taken: &str) -> Self {
         Self { place: Place::new(), suite: format!("path: {}, {taken}", suite.display()) }
     }
 
