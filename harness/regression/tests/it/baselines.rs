@@ -74,6 +74,10 @@ fn what_is_not_whole_is_not_accepted() {
         "all attempts of run after at task `suite-0/task-2` ended in faults",
     );
     let place = Place::new();
+    let run = place.run("faulty", whole, |_, repeat| if repeat == 0 { End::Faults } else { End::Passes });
+    let told = Baseline::of("g", 0.2, &run, "clawrl 0.1.0", 5).unwrap_err().to_string();
+    assert_eq!(told, "8 of 32 attempts of run faulty ended in faults, and the gate allows 20 %");
+    Baseline::of("g", 0.25, &run, "clawrl 0.1.0", 5).unwrap();
     let writer = place.filled("live", whole, usual);
     let told = Baseline::of("g", 1.0, &place.recorded("live"), "clawrl 0.1.0", 5).unwrap_err().to_string();
     assert_eq!(told, "run live is still under way");
