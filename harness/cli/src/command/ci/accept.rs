@@ -6,7 +6,7 @@ use clawrl_regression::{Baseline, Conditions, repeats_of};
 use super::arguments::AcceptArguments;
 use super::candidate::conditions_plan;
 use super::judge::{baseline_path, unplannable, unusable};
-use super::trial::{Actor, Trial};
+use super::trial::{Actor, Start, Trial};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
             // A baseline is whole: neither looks nor a budget end its run.
             let actor = Actor::of(&plan, &store)?;
             let trial = Trial {
-                plan,
+                start: Start::New(Box::new(plan)),
                 actor,
                 looks: None,
                 budget: CiBudget::default(),

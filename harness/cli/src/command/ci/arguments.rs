@@ -19,7 +19,7 @@ use crate::results::{ResultsArguments, run_name};
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    override_usage = "clawrl ci [OPTIONS] GATE...\n       clawrl ci plan GATE...\n       clawrl ci accept [OPTIONS] GATE",
+    override_usage = "clawrl ci [OPTIONS] GATE...\n       clawrl ci --resume RUN GATE\n       clawrl ci plan GATE...\n       clawrl ci accept [OPTIONS] GATE",
     after_help = "Examples:\n  clawrl ci accept ci/gates/my-gate.yaml\n  clawrl ci ci/gates/my-gate.yaml\n  clawrl ci plan \
                   ci/gates/my-gate.yaml"
 )]
@@ -51,6 +51,9 @@ pub(super) struct GateArguments {
     /// Judge this run, which is there already, and run nothing.
     #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
+    /// Go on with this run, which was cut short or ended by a budget, and judge it.
+    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["run", "CandidateArguments", "JudgeArguments"])]
+    pub(super) resume: Option<RunId>,
     /// Compare with this baseline [default: baselines/GATE.json of the results folder].
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,

@@ -3,13 +3,15 @@
 //! I1. A record goes on only after it is kept, and a look sees nothing but the record. I2. The next batch is released when every slot of
 //! those before is closed and the look does not end the run; what is released once stays released. I3. A budget releases no more than it
 //! has attempts for, and ends the run when it is used up: what runs by then is finished. I4. A look that cannot be taken is told and ends
-//! nothing: the run goes on to its end, where it is judged by what looks would have left.
+//! nothing: the run goes on to its end, where it is judged by what looks would have left. I5. A run that goes on is where it was: what it
+//! used before counts, and the last look whose batch was whole is taken again, since nobody knows whether it was.
 //!
 //! Cancellation: dropping a call leaves what it had kept; the demand stays as it was, and closes when this is dropped.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clawrl_config::CiBudget;
 use clawrl_core::{
@@ -37,6 +39,8 @@ pub(super) struct Batches {
     watch: Option<Arc<Watch>>,
     budget: CiBudget,
     started: Instant,
+    /// Under way before that.
+    passed: Duration,
     /// Slots in the order of their release, by their positions.
     order: Arc<[u32]>,
     /// How many of them are released by the end of each batch.
@@ -46,12 +50,25 @@ pub(super) struct Batches {
     log: Option<Log>,
 }
 
-/// How far a run is.
+/// What a run has come to before it goes on.
 #[derive(Debug, Default)]
+pub(super) struct Before {
+    /// Slots that are closed.
+    pub(super) closed: BTreeSet<u32>,
+    /// Attempts that were granted.
+    pub(super) leased: u32,
+    pub(super) nano_usd: u64,
+    pub(super) passed: Duration,
+}
+
+/// How far a run is.
+#[derive(Debug)]
 struct Progress {
     /// The batch under way.
     batch: usize,
-    closed: usize,
+    /// Slots to close, of each batch and in all.
+    left: Vec<usize>,
+    open: usize,
     leased: u32,
     nano_usd: u64,
 }
@@ -67,9 +84,10 @@ enum Step {
 }
 
 impl Batches {
-    /// For a run of this plan, whose groups are slots; the first batch is released.
+    /// For a run of this plan, whose groups are slots; its first batch that is not whole is released, if no look ends the run before (I5).
     pub(super) fn new(
         plan: &RunPlan,
+        before: Before,
         kept: Arc<dyn EpisodeSink>,
         watch: Option<Watch>,
         budget: CiBudget,
@@ -82,20 +100,46 @@ impl Batches {
         let most = budget.attempts.map_or(usize::MAX, |most| most as usize);
         let ends: Vec<usize> = looks.iter().map(|seen| released(seen).min(most)).collect();
         let order: Arc<[u32]> = by_repeat.into_iter().flatten().collect();
-        let first = Demand { groups: wanted(&order, ends.first().copied().unwrap_or(0)), closed: false };
-        let (demand, receiver) = watch::channel(first);
+        let Before { closed, leased, nano_usd, passed } = before;
+        let open = |slots: &[u32]| slots.iter().filter(|slot| !closed.contains(slot)).count();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let left: Vec<usize> = starts.zip(&ends).map(|(start, end)| open(&order[start..*end])).collect();
+        let whole = left.iter().take_while(|left| **left == 0).count();
+        let batch = whole.min(ends.len().saturating_sub(1));
+        let open = open(&order);
+        let progress = Progress { batch, left, open, leased, nano_usd };
+        let nothing = Demand { groups: wanted(&order, 0), closed: false };
+        let (demand, receiver) = watch::channel(nothing);
         let batches = Self {
             kept,
             demand,
             watch: watch.map(Arc::new),
             budget,
             started: Instant::now(),
+            passed,
             order,
             ends,
-            progress: Mutex::default(),
+            progress: Mutex::new(progress),
             log,
         };
+        if open == 0 {
+            // A run of which all is there is whole, not ended ahead of its end.
+            batches.release(batch);
+        } else if batches.budget.attempts.is_some_and(|most| leased >= most) {
+            batches.close();
+        } else if whole == 0 {
+            batches.release(0);
+        } else {
+            let ends = batches.watch.as_ref().is_some_and(|watch| batches.tell(look(watch, whole - 1)));
+            batches.after(whole - 1, ends);
+        }
         (batches, receiver)
+    }
+
+    /// Releases a batch, and all before it.
+    fn release(&self, batch: usize) {
+        let groups = wanted(&self.order, self.ends.get(batch).copied().unwrap_or(0));
+        self.demand.send_modify(|demand| demand.groups = groups);
     }
 
     fn note_lease(&self) {
@@ -109,45 +153,50 @@ impl Batches {
     fn note(&self, closes_slot: bool, nano_usd: u64) -> Step {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.nano_usd = progress.nano_usd.saturating_add(nano_usd);
-        progress.closed += usize::from(closes_slot);
-        if progress.closed == self.order.len() {
+        progress.open = progress.open.saturating_sub(usize::from(closes_slot));
+        if progress.open == 0 {
             return Step::Nothing;
         }
-        let minutes = self.started.elapsed().as_secs_f64() / 60.0;
+        let minutes = (self.passed + self.started.elapsed()).as_secs_f64() / 60.0;
         let is_used_up = self.budget.minutes.is_some_and(|most| minutes >= most)
             || self.budget.cost_usd.is_some_and(|most| progress.nano_usd as f64 / 1e9 >= most);
         let batch = progress.batch;
-        match self.ends.get(batch) {
-            _ if is_used_up => Step::Close,
-            Some(end) if closes_slot && progress.closed == *end => {
-                progress.batch += 1;
-                Step::Next(batch)
-            }
-            _ => Step::Nothing,
+        if is_used_up {
+            return Step::Close;
         }
+        let Some(left) = progress.left.get_mut(batch).filter(|_| closes_slot) else { return Step::Nothing };
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return Step::Nothing;
+        }
+        // What somebody has filled by other means is whole already, and has no look of its own.
+        let more = progress.left.iter().skip(batch + 1).take_while(|left| **left == 0).count();
+        progress.batch += more + 1;
+        Step::Next(batch + more)
     }
 
     /// A batch is whole: looks, and releases the next one.
     async fn go_on(&self, batch: usize) {
-        let ends = match &self.watch {
-            Some(watch) => self.look(Arc::clone(watch), batch).await,
+        let ends = match self.watch.clone() {
+            Some(watch) => {
+                let taken = tokio::task::spawn_blocking(move || look(&watch, batch));
+                self.tell(taken.await.unwrap_or_else(|error| Err(error.to_string())))
+            }
             None => false,
         };
+        self.after(batch, ends);
+    }
+
+    /// Goes on behind a whole batch, unless its look ends the run.
+    fn after(&self, batch: usize, ends: bool) {
         match self.ends.get(batch + 1) {
-            Some(end) if !ends && *end > self.ends[batch] => {
-                let groups = wanted(&self.order, *end);
-                self.demand.send_modify(|demand| demand.groups = groups);
-            }
+            Some(end) if !ends && *end > self.ends[batch] => self.release(batch + 1),
             _ => self.close(),
         }
     }
 
-    async fn look(&self, watch: Arc<Watch>, at: usize) -> bool {
-        let taken = tokio::task::spawn_blocking(move || {
-            let run = Run::open_read(&watch.dir).map_err(|error| error.to_string())?;
-            watch.comparison.look(&run, &watch.schedule, at).map_err(|error| error.to_string())
-        });
-        let taken = taken.await.unwrap_or_else(|error| Err(error.to_string()));
+    /// Tells of a look; whether it ends the run (I4).
+    fn tell(&self, taken: Result<Look, String>) -> bool {
         match (taken, &self.log) {
             (Ok(Look { taken, ends }), Some(log)) => {
                 let z = taken.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
@@ -192,6 +241,12 @@ impl EpisodeSink for Batches {
     fn blobs(&self) -> Arc<dyn BlobStore> {
         self.kept.blobs()
     }
+}
+
+/// The look behind a batch, at what is recorded.
+fn look(watch: &Watch, at: usize) -> Result<Look, String> {
+    let run = Run::open_read(&watch.dir).map_err(|error| error.to_string())?;
+    watch.comparison.look(&run, &watch.schedule, at).map_err(|error| error.to_string())
 }
 
 fn wanted(order: &[u32], count: usize) -> Wanted {
@@ -250,7 +305,7 @@ mod tests {
     /// Two tasks of three repeats.
     fn batches(budget: CiBudget) -> (Batches, watch::Receiver<Demand>) {
         let plan = PlanShape { group_size: 3, ..PlanShape::flat(2, 2) }.build();
-        Batches::new(&plan, Arc::new(MemorySink::default()), None, budget, None)
+        Batches::new(&plan, Before::default(), Arc::new(MemorySink::default()), None, budget, None)
     }
 
     fn released(demand: &watch::Receiver<Demand>) -> (Vec<u32>, bool) {
@@ -281,6 +336,28 @@ mod tests {
         assert!(!released(&demand).1);
         batches.leased(lease(3, 0)).await.unwrap();
         assert!(released(&demand).1, "the third attempt is the last");
+    }
+
+    /// I5.
+    #[tokio::test]
+    async fn a_run_that_goes_on_has_used_what_it_used() {
+        let plan = PlanShape { group_size: 3, ..PlanShape::flat(2, 2) }.build();
+        let go_on = |closed: &[u32], most| {
+            let before = Before { closed: closed.iter().copied().collect(), leased: 4, ..Before::default() };
+            let budget = CiBudget { attempts: most, ..CiBudget::default() };
+            Batches::new(&plan, before, Arc::new(MemorySink::default()), None, budget, None)
+        };
+        let (_used_up, demand) = go_on(&[0, 3, 1, 4], Some(4));
+        assert!(released(&demand).1);
+        let (batches, demand) = go_on(&[0, 3, 1, 4], Some(5));
+        assert_eq!(released(&demand), (vec![0, 3, 1, 4, 2], false));
+        batches.leased(lease(2, 0)).await.unwrap();
+        batches.resolved(record(2, true)).await.unwrap();
+        assert!(released(&demand).1, "the fifth attempt is the last");
+        let (_whole, demand) = go_on(&[0, 1, 2, 3, 4, 5], Some(4));
+        assert!(!released(&demand).1);
+        let (_batches, demand) = go_on(&[5], None);
+        assert_eq!(released(&demand), (vec![0, 3, 1, 4, 2, 5], false));
     }
 
     /// I2: what is released at the end of a run needs no more.

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
 use clawrl_core::RunPlan;
-use clawrl_record::{Run, RunStore};
+use clawrl_record::{JournalState, Run, RunEnd, RunStore};
 use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
 };
 
 use super::arguments::GateArguments;
 use super::outputs;
-use super::trial::{Actor, Trial};
+use super::trial::{Actor, Start, Trial};
 use super::words::tell;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -26,8 +26,17 @@ use crate::results::ResultsArguments;
 enum Candidate {
     /// A run that is there.
     Recorded(Box<Run>),
-    /// One that is to be, and who acts in it.
-    Planned(Box<RunPlan>, Actor),
+    /// One that is to be, or to go on, and who acts in it.
+    Trial(Start, Actor),
+}
+
+impl Candidate {
+    fn plan(&self) -> &RunPlan {
+        match self {
+            Self::Recorded(run) | Self::Trial(Start::Again(run), _) => run.plan(),
+            Self::Trial(Start::New(plan), _) => plan,
+        }
+    }
 }
 
 /// Does it.
@@ -71,9 +80,10 @@ fn judged(
     arguments: &GateArguments,
     log: &Log,
 ) -> Result<(Run, Assessment), Failure> {
+    let repeats = clawrl_regression::slots_of_a_task(candidate.plan());
     let run = match candidate {
         Candidate::Recorded(run) => *run,
-        Candidate::Planned(plan, actor) => try_out(*plan, actor, comparison, arguments, log)?,
+        Candidate::Trial(start, actor) => try_out(start, repeats, actor, comparison, arguments, log)?,
     };
     let assessment =
         assess(comparison, &run).map_err(|error| refused(error, comparison, &arguments.results))?;
@@ -90,8 +100,9 @@ fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
             "name a gate file, such as ci/gates/my-gate.yaml: harness/docs/ci.md",
         );
     }
-    if count > 1 && (arguments.run.is_some() || arguments.baseline.is_some()) {
-        return refuse("--run and --baseline go with one gate", "name one gate, or leave them out");
+    let named = arguments.run.is_some() || arguments.resume.is_some() || arguments.baseline.is_some();
+    if count > 1 && named {
+        return refuse("--run, --resume and --baseline go with one gate", "name one gate, or leave them out");
     }
     let (mut gates, mut problems): (Vec<CiPlan>, Vec<_>) = (Vec::new(), Vec::new());
     for path in &arguments.gates {
@@ -126,38 +137,52 @@ fn prepare(
     let path = baseline_path(&gate, arguments.baseline.as_ref(), &arguments.results);
     let baseline =
         Baseline::read(&path, &gate.gate).map_err(|error| unusable(error, &gate, &arguments.results))?;
-    let candidate = match &arguments.run {
-        Some(run) => Candidate::Recorded(Box::new(store.run(run)?)),
-        None => {
+    let candidate = match (&arguments.run, &arguments.resume) {
+        (Some(run), _) => Candidate::Recorded(Box::new(store.run(run)?)),
+        (None, Some(run)) => begun(store.run(run)?, store, log)?,
+        (None, None) => {
             let repeats = repeats_of(&gate, Some(&baseline)).map_err(|error| unplannable(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, store, log)?;
             // Asked for all gates before one of them runs: for a policy on libtorch another program begins anew.
             let actor = Actor::of(&plan, store)?;
-            Candidate::Planned(Box::new(plan), actor)
+            Candidate::Trial(Start::New(Box::new(plan)), actor)
         }
     };
-    let plan = match &candidate {
-        Candidate::Recorded(run) => run.plan(),
-        Candidate::Planned(plan, _) => plan,
-    };
+    let plan = candidate.plan();
     let conditions = Conditions::of(plan);
     baseline.refuse_other(&conditions).map_err(|error| unusable(error, &gate, &arguments.results))?;
     gate.must_pass(plan)?;
     Ok((Comparison::new(gate, baseline), candidate))
 }
 
+/// A run that is to go on; as it is, where all of it is there.
+fn begun(run: Run, store: &RunStore, log: &Log) -> Result<Candidate, Failure> {
+    if run.train()?.is_some() {
+        let help = "name the run of a gate; `clawrl ls` lists all";
+        let message = format!("run {} is a training", run.plan().run);
+        return Err(Failure::with_help(Exit::Refused, message, help));
+    }
+    let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
+    if end == Some(RunEnd::Completed) && !run.is_running() {
+        log.note(format_args!("run {} has nothing left to do", run.plan().run));
+        return Ok(Candidate::Recorded(Box::new(run)));
+    }
+    let actor = Actor::again(&run, store)?;
+    Ok(Candidate::Trial(Start::Again(Box::new(run)), actor))
+}
+
 fn try_out(
-    plan: RunPlan,
+    start: Start,
+    repeats: u32,
     actor: Actor,
     comparison: &Comparison,
     arguments: &GateArguments,
     log: &Log,
 ) -> Result<Run, Failure> {
-    let repeats = clawrl_regression::slots_of_a_task(&plan);
     let schedule =
         comparison.schedule(repeats).map_err(|error| refused(error, comparison, &arguments.results))?;
     let trial = Trial {
-        plan,
+        start,
         actor,
         looks: schedule.map(|schedule| (comparison.clone(), schedule)),
         budget: comparison.gate().budget,

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clawrl_config::CiBudget;
-use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan};
-use clawrl_record::{LockFile, Redactor, Run, RunStore, RunWriter};
+use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan, SlotId};
+use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_scheduler::RunEnd;
 
 use super::super::{policy_words, run_end};
-use super::batches::{Batches, Watch};
+use super::batches::{Batches, Before, Watch};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::{facts, open_files};
@@ -41,16 +42,34 @@ impl Actor {
     /// # Errors
     /// As [`policy_of`]; a secret that is not set.
     pub(super) fn of(plan: &RunPlan, store: &RunStore) -> Result<Self, Failure> {
-        let redactor = redaction::redactor(&[], plan)?;
+        Self::redacted(plan, redaction::redactor(&[], plan)?, store)
+    }
+
+    /// Of a run that is to go on.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn again(run: &Run, store: &RunStore) -> Result<Self, Failure> {
+        Self::redacted(run.plan(), redaction::of_resumed(&[], run)?, store)
+    }
+
+    fn redacted(plan: &RunPlan, redactor: Option<Arc<Redactor>>, store: &RunStore) -> Result<Self, Failure> {
         let supplies = Supplies { redactor: redactor.clone(), ..Supplies::default() };
         let policy = policy_of(plan, store, &supplies)?;
         Ok(Self { policy, redactor, programs: supplies.programs })
     }
 }
 
+/// Where a run begins.
+pub(super) enum Start {
+    New(Box<RunPlan>),
+    /// Where it was.
+    Again(Box<Run>),
+}
+
 /// What is tried.
 pub(super) struct Trial<'a> {
-    pub(super) plan: RunPlan,
+    pub(super) start: Start,
     pub(super) actor: Actor,
     /// What it is looked at by ahead of its end, if it is.
     pub(super) looks: Option<(Comparison, LookSchedule)>,
@@ -66,23 +85,28 @@ impl Trial<'_> {
     /// It could not start, broke, or a person ended it; then it can be resumed.
     pub(super) fn run(self, log: &Log) -> Result<Run, Failure> {
         open_files::raise_limit();
-        let Self { plan, actor, looks, budget, results, quiet } = self;
+        let Self { start, actor, looks, budget, results, quiet } = self;
         let Actor { policy, redactor, programs } = actor;
-        let machine = Machine::prepare(&[&plan], log)?.lending(programs);
-        let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-        if let Some(redactor) = &redactor {
-            redaction::note(redactor, &plan, &mut lock)?;
-        }
-        let mut writer = RunWriter::create(&results.dir(), &plan, &lock)?;
+        let planned = match &start {
+            Start::New(plan) => plan,
+            Start::Again(run) => run.plan(),
+        };
+        let machine = Machine::prepare(&[planned], log)?.lending(programs);
+        let (mut writer, begun) = match start {
+            Start::New(plan) => created(*plan, redactor.as_deref(), &machine, results)?,
+            Start::Again(run) => resumed(&run, results)?,
+        };
         if let Some(redactor) = redactor {
             writer = writer.redacting(redactor)?;
         }
+        let Begun { plan, open_slots, first_epoch, attempt_numbers, before } = begun;
         let run = plan.run.clone();
         if !quiet {
             log.note(format_args!(
-                "run {run}: {} tasks, up to {} attempts, {} at once, policy {}",
+                "run {run}: {} tasks, up to {} attempts{}, {} at once, policy {}",
                 plan.tasks.len(),
-                plan.slots.len(),
+                open_slots.len(),
+                if before.closed.is_empty() { "" } else { " to go" },
                 plan.limits.concurrency,
                 policy_words(&plan.policy)
             ));
@@ -90,12 +114,13 @@ impl Trial<'_> {
         let dir = writer.dir().to_owned();
         let watch = looks.map(|(comparison, schedule)| Watch { comparison, schedule, dir });
         let kept: Arc<dyn EpisodeSink> = Arc::new(writer.sink());
-        let (batches, demand) = Batches::new(&plan, kept, watch, budget, (!quiet).then(|| log.clone()));
+        let heard = (!quiet).then(|| log.clone());
+        let (batches, demand) = Batches::new(&plan, before, kept, watch, budget, heard);
         let work = Work {
-            open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
+            open_slots,
             plan: Arc::new(plan),
-            first_epoch: Epoch(0),
-            attempt_numbers: BTreeMap::new(),
+            first_epoch,
+            attempt_numbers,
             demand: Some(demand),
             policy,
             sink: Arc::new(batches),
@@ -107,6 +132,57 @@ impl Trial<'_> {
         conclude(ended, writer, results, log)?;
         Ok(RunStore::open(&results.dir())?.run(&run)?)
     }
+}
+
+/// What a run begins with.
+struct Begun {
+    plan: RunPlan,
+    open_slots: Vec<SlotId>,
+    first_epoch: Epoch,
+    attempt_numbers: BTreeMap<SlotId, u32>,
+    before: Before,
+}
+
+fn created(
+    plan: RunPlan,
+    redactor: Option<&Redactor>,
+    machine: &Machine,
+    results: &ResultsArguments,
+) -> Result<(RunWriter, Begun), Failure> {
+    let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    if let Some(redactor) = redactor {
+        redaction::note(redactor, &plan, &mut lock)?;
+    }
+    let writer = RunWriter::create(&results.dir(), &plan, &lock)?;
+    let begun = Begun {
+        open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
+        plan,
+        first_epoch: Epoch(0),
+        attempt_numbers: BTreeMap::new(),
+        before: Before::default(),
+    };
+    Ok((writer, begun))
+}
+
+fn resumed(run: &Run, results: &ResultsArguments) -> Result<(RunWriter, Begun), Failure> {
+    let costs = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
+    let nano_usd = costs.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add);
+    let passed = Duration::from_millis(run.state().map_or(0, JournalState::wall_ms));
+    let (writer, plan, state) = RunWriter::resume(&results.dir(), &run.plan().run, ResumeMode::OpenSlots)?;
+    let before = Before {
+        closed: state.closed.iter().map(|attempt| attempt.attempt.slot.0).collect(),
+        leased: state.next_numbers.iter().copied().fold(0, u32::saturating_add),
+        nano_usd,
+        passed,
+    };
+    let begun = Begun {
+        plan,
+        open_slots: state.open_slots,
+        first_epoch: state.next_epoch,
+        attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect(),
+        before,
+    };
+    Ok((writer, begun))
 }
 
 /// Journals the end, and fails where it is none of the gate's.
@@ -127,9 +203,7 @@ fn conclude(ended: Ended, writer: RunWriter, results: &ResultsArguments, log: &L
     match report.end {
         RunEnd::Drained | RunEnd::Cancelled => {
             let again = results.repeated();
-            let help = format!(
-                "`clawrl run --resume {run}{again}` goes on with it; then `clawrl ci --run {run}{again} GATE` judges it"
-            );
+            let help = format!("`clawrl ci --resume {run}{again} GATE` goes on with it, and judges it");
             Err(Failure::with_help(Exit::Interrupted, "the run was ended, and nothing is judged", help))
         }
         _ if !report.leftovers.is_empty() => {

@@ -46,8 +46,17 @@ fn a_budget_ends_a_run_without_a_verdict() {
     let said = ground.judge("budget", &[]).ends(11);
     let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended after 3 of 4 repeats, which took 30 of 30 attempts.\n";
     assert!(said.out.starts_with(expected), "{}", said.out);
+    let (_, run) = said.out.split_once("\nrun       ").unwrap();
+    let run = run.split(' ').next().unwrap();
+    // What it used before counts, so that nothing more is tried.
+    let again = ground.judge("budget", &["--resume", run]).ends(11);
+    assert!(again.out.starts_with(expected), "{}", again.out);
     // A budget that is not used up changes nothing.
     ground.gate("budget", "oracle", &cheap.replace("30", "48"));
+    ground.judge("budget", &["--resume", run]).ends(0);
+    assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::Completed));
+    let nothing = ground.place.clawrl(&["ci", "gates/budget.yaml", "--resume", run]).ends(0);
+    assert!(nothing.err.contains("has nothing left to do"), "{}", nothing.err);
     ground.judge("budget", &[]).ends(0);
     ground.gate("budget", "oracle", &cheap.replace("attempts: 30", "minutes: 0.000001"));
     let said = ground.judge("budget", &["--concurrency", "1"]).ends(11);
@@ -64,10 +73,38 @@ fn a_person_who_ends_a_run_gets_no_verdict_and_goes_on() {
     live.signal(Signal::INT);
     let said = live.ended().ends(5);
     assert!(said.err.contains("nothing is judged") && said.out.is_empty(), "{}", said.err);
-    let (_, run) = said.err.split_once("clawrl run --resume ").unwrap();
+    let (_, run) = said.err.split_once("clawrl ci --resume ").unwrap();
     let run = run.split(['`', ' ']).next().unwrap();
     let early = ground.judge("long", &["--run", run]).ends(11);
     assert!(early.out.contains("a person ended the run"), "{}", early.out);
-    ground.place.clawrl(&["run", "--resume", run, "--quiet"]).ends(0);
+    ground.judge("long", &["--resume", run]).ends(0);
     ground.judge("long", &["--run", run]).ends(0);
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_to_the_same_look() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("looks", "demonstrator:80", LOOKS);
+    ground.accept("looks");
+    let whole = ground.assessment("looks", &["--policy", "demonstrator:75"], 10);
+    assert!(
+        whole["looks"].as_array().unwrap().len() > 1,
+        "the test is about what comes behind a look: {whole:#}"
+    );
+    let run = whole["run"].as_str().unwrap();
+    let journal = ground.place.run(run).dir().join("journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    // In the first batch, in a later one, and just before its end is told.
+    let end = lines.iter().position(|line| line.contains("\"finished\":{\"end\"")).unwrap();
+    for kept in [end / 5, end * 4 / 5, end] {
+        std::fs::write(&journal, lines[..kept].concat()).unwrap();
+        let cut = ground.judge("looks", &["--run", run]);
+        assert!(cut.out.contains("was cut short"), "{}", cut.out);
+        let again = ground.assessment("looks", &["--resume", run], 10);
+        let same = |assessment: &serde_json::Value| {
+            [&assessment["looks"], &assessment["metrics"], &assessment["tasks"]].map(Clone::clone)
+        };
+        assert_eq!(same(&again), same(&whole), "{kept} of {} lines", lines.len());
+    }
 }
