@@ -8,8 +8,6 @@
 //! in `flaky` all are, in `steady` none; `few` is `mixed` with half the tasks. Candidates differ in what became of them: `same`; `drop`, the pass
 //! rate is lower by what matters to the gate, the same share of each task's; `twice`, lower by twice that.
 //!
-//! Last, the rows of all suites and metrics as one: what a crowd of teams with suites of all kinds would see.
-//!
 //! There is no peer here: the sides are the promise and the truth. Intervals are those of Clopper and Pearson at 95 %, two-sided.
 
 use std::collections::BTreeMap;
@@ -76,9 +74,6 @@ enum Suite {
     Steady,
     /// Easy, hard and flaky tasks, a dozen.
     Few,
-    /// Rows of several suites as one.
-    #[value(skip)]
-    All,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -99,9 +94,6 @@ enum Metrics {
     One,
     /// And the turns.
     Two,
-    /// Rows of several gates as one.
-    #[value(skip)]
-    All,
 }
 
 /// What a row is about.
@@ -246,7 +238,7 @@ fn said(verdicts: &[MetricVerdict]) -> Said {
     let decisions = || verdicts.iter().map(|metric| &metric.verdict.decision);
     if decisions().any(|decision| *decision == Decision::Fail) {
         Said::Fail
-    } else if decisions().all(|decision| matches!(decision, Decision::Pass | Decision::Same)) {
+    } else if decisions().all(Decision::is_pass) {
         Said::Pass
     } else {
         Said::Inconclusive
@@ -299,7 +291,7 @@ fn gate(case: Case) -> CiPlan {
     let turns = CiMetric { kind: MetricKind::Turns, tolerance: 0.0, matters: 1.0 };
     let metrics = match case.metrics {
         Metrics::One => vec![pass_rate],
-        Metrics::Two | Metrics::All => vec![pass_rate, turns],
+        Metrics::Two => vec![pass_rate, turns],
     };
     CiPlan {
         gate: AREA.to_owned(),
@@ -359,32 +351,8 @@ fn table(rows: &[Row]) -> String {
     ];
     let mut lines = vec![columns.map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(line));
-    let all = pooled(rows);
-    lines.extend(all.iter().map(line));
-    let verdicts: Vec<String> = rows.iter().chain(&all).flat_map(verdicts).collect();
+    let verdicts: Vec<String> = rows.iter().flat_map(verdicts).collect();
     format!("{}\n{}", render(&lines), verdicts.join("\n"))
-}
-
-/// Rows of the same candidates and looks as one; nothing where there is only one kind.
-fn pooled(rows: &[Row]) -> Vec<Row> {
-    let mut all: Vec<Row> = Vec::new();
-    for row in rows {
-        let (suite, metrics) = (Suite::All, Metrics::All);
-        let case = Case { suite, metrics, ..row.case };
-        let Some(sum) = all.iter_mut().find(|sum| sum.case == case) else {
-            all.push(Row { case, ..row.clone() });
-            continue;
-        };
-        let (before, more) = (sum.pipelines as f64, row.pipelines as f64);
-        let mean = |a: f64, b: f64| (a * before + b * more) / (before + more);
-        (sum.repeats, sum.taken) = (mean(sum.repeats, row.repeats), mean(sum.taken, row.taken));
-        sum.pipelines += row.pipelines;
-        sum.failed += row.failed;
-        sum.passed += row.passed;
-        sum.inconclusive += row.inconclusive;
-        sum.unplanned += row.unplanned;
-    }
-    if all.len() == rows.len() { Vec::new() } else { all }
 }
 
 fn line(row: &Row) -> Vec<String> {
@@ -441,7 +409,7 @@ fn verdict(is_met: bool) -> &'static str {
 }
 
 fn name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(|| "all".to_owned(), |name| name.get_name().to_owned())
+    value.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
 }
 
 #[cfg(test)]
@@ -459,31 +427,6 @@ mod tests {
             assert_eq!(one, pipeline(case(truth, 3), 1, 7).unwrap());
             assert!(one.taken <= one.planned && one.planned > 0);
         }
-    }
-
-    #[test]
-    fn rows_of_all_suites_are_one() {
-        let row = |suite, truth, failed, taken| Row {
-            case: Case { suite, ..case(truth, 4) },
-            pipelines: 100,
-            failed,
-            passed: 100 - failed,
-            inconclusive: 0,
-            unplanned: 0,
-            repeats: 8.0,
-            taken,
-        };
-        let rows = [
-            row(Suite::Few, Truth::Same, 3, 1.0),
-            row(Suite::Few, Truth::Twice, 90, 0.5),
-            row(Suite::Mixed, Truth::Same, 6, 0.5),
-        ];
-        let all = pooled(&rows);
-        let told: Vec<(u64, u64, u64, f64)> =
-            all.iter().map(|row| (row.pipelines, row.failed, row.passed, row.taken)).collect();
-        assert_eq!(told, [(200, 9, 191, 0.75), (100, 90, 10, 0.5)]);
-        assert!(verdicts(&all[0])[0].starts_with("all all same, 4 looks: false alarms at most"));
-        assert!(pooled(&rows[..2]).is_empty());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! How often a gate fails a policy that draws and has not changed, with a real policy in real environments.
 //!
 //! Each judgement is a team of its own: `clawrl ci accept` makes a baseline with seeds of its own, then `clawrl ci` judges the same policy,
-//! which draws by other seeds. All of it is new each time, so judgements are independent of each other.
+//! which draws by other seeds. The tasks are the same each time, so the figure is about this suite and this policy. Where all judgements
+//! found the same rate on both sides, nothing was drawn, and there is no figure.
 //!
 //! There is no peer here: the sides are the promise and what came. The interval is that of Clopper and Pearson at 95 %, two-sided.
 
@@ -64,6 +65,8 @@ struct Row {
     passed: u64,
     failed: u64,
     inconclusive: u64,
+    /// Judgements of two sides with the same pass rate.
+    even: u64,
 }
 
 /// Judges, and gives the table.
@@ -74,38 +77,43 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     }
     let place = tempfile::tempdir()?;
     let gate = place.path().join("gate.yaml");
-    fs::write(&gate, gate_file(arguments)?)?;
     let Arguments { tasks, repeats, temperature, looks, alpha, seed, judgements, .. } = *arguments;
     let suite = arguments.suite.display().to_string();
     let mut row =
         Row { suite, tasks, repeats, temperature, looks, alpha, seed, judgements, ..Row::default() };
     for judgement in 0..judgements {
+        let first = seed + 2 * judgement;
+        fs::write(&gate, gate_file(arguments, first)?)?;
         let results = place.path().join("results");
         let clawrl = |words: &[&str], seed: u64| {
             let mut command = Command::new(&program);
             command.arg("ci").args(words).arg(&gate).args(["--quiet", "--sampling-seed", &seed.to_string()]);
             command.arg("--results").arg(&results).stdin(Stdio::null()).output()
         };
-        let first = seed + 2 * judgement;
         let accepted = clawrl(&["accept"], first)?;
         if !accepted.status.success() {
             return Err(String::from_utf8_lossy(&accepted.stderr).into_owned().into());
         }
-        let judged = clawrl(&[], first + 1)?;
+        let judged = clawrl(&["--json"], first + 1)?;
         match judged.status.code() {
             Some(0) => row.passed += 1,
             Some(10) => row.failed += 1,
             Some(11) => row.inconclusive += 1,
             _ => return Err(String::from_utf8_lossy(&judged.stderr).into_owned().into()),
         }
+        let said: serde_json::Value = serde_json::from_slice(&judged.stdout)?;
+        row.even += u64::from(said[0]["metrics"][0]["verdict"]["findings"]["harm"] == 0.0);
         // Hundreds of runs would fill a disk.
         fs::remove_dir_all(&results)?;
+    }
+    if row.even == row.judgements {
+        return Err("both sides of each judgement have the same pass rate: nothing was drawn".into());
     }
     rows::append(out, AREA, std::slice::from_ref(&row))?;
     Ok(table(&row))
 }
 
-fn gate_file(arguments: &Arguments) -> Result<String, Failure> {
+fn gate_file(arguments: &Arguments, seed: u64) -> Result<String, Failure> {
     let absolute = |path: &Path| {
         let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
         Ok::<_, Failure>(path.display().to_string())
@@ -113,7 +121,7 @@ fn gate_file(arguments: &Arguments) -> Result<String, Failure> {
     let (suite, policy) = (absolute(&arguments.suite)?, absolute(&arguments.policy)?);
     let Arguments { tasks, repeats, temperature, looks, alpha, .. } = arguments;
     Ok(format!(
-        "format: 1\ngate: unchanged\nsuites: [{{ path: {}, limit: {tasks} }}]\npolicy: {}\nrepeats: {repeats}\n\
+        "format: 1\ngate: unchanged\nseed: {seed}\nsuites: [{{ path: {}, limit: {tasks} }}]\npolicy: {}\nrepeats: {repeats}\n\
          looks: {looks}\nalpha: {alpha}\nmetrics: [{{ metric: pass_rate, matters: 0.1 }}]\n",
         serde_json::Value::from(suite),
         serde_json::Value::from(format!("torch:{policy}@{temperature}")),
@@ -153,11 +161,12 @@ fn verdict(row: &Row) -> String {
     let is_met = if row.failed as f64 <= allowed { "met" } else { "missed" };
     let (low, high) = clopper_pearson(row.failed, row.judgements, 0.95);
     format!(
-        "an unchanged policy fails {} of {} times ({:.1} to {:.1} %), target at most {allowed:.0}: {is_met}",
+        "an unchanged policy fails {} of {} times ({:.1} to {:.1} %), target at most {allowed:.0}: {is_met}; both sides were even {} times",
         row.failed,
         row.judgements,
         100.0 * low,
-        100.0 * high
+        100.0 * high,
+        row.even
     )
 }
 
@@ -169,9 +178,9 @@ mod tests {
     fn fails_are_held_against_alpha() {
         let check = |failed, expected: &str| {
             let row = Row { alpha: 0.01, judgements: 200, failed, ..Row::default() };
-            assert!(verdict(&row).ends_with(expected), "{}", verdict(&row));
+            assert!(verdict(&row).contains(expected), "{}", verdict(&row));
         };
-        check(5, "target at most 5: met");
-        check(6, "target at most 5: missed");
+        check(5, "target at most 5: met;");
+        check(6, "target at most 5: missed;");
     }
 }

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{ToolCall, ToolSpec};
+use crate::{HERMES_OPENING, ToolCall, ToolSpec};
 
 /// How a policy writes its actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -115,8 +115,8 @@ fn only_fenced_block(text: &str) -> Result<&str, MalformedAction> {
 fn hermes_calls(text: &str) -> Result<Vec<ToolCall>, MalformedAction> {
     let mut calls = Vec::new();
     let mut rest = text;
-    while let Some(start) = rest.find("<tool_call>") {
-        let body = &rest[start + "<tool_call>".len()..];
+    while let Some(start) = rest.find(HERMES_OPENING) {
+        let body = &rest[start + HERMES_OPENING.len()..];
         let end = body.find("</tool_call>").ok_or_else(|| malformed("<tool_call> is not closed"))?;
         let call: ToolCall = serde_json::from_str(body[..end].trim())
             .map_err(|error| malformed(format!("the content of <tool_call> is no call: {error}")))?;

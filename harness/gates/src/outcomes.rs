@@ -270,10 +270,7 @@ impl Paired {
     }
 
     /// In how many tasks attempts differ from each other, where all attempts of the candidate came out as those of the baseline, one
-    /// after the other from the first on, in every task; nothing where one did not.
-    ///
-    /// Of agents that draw independently, such a task is alike with a probability of one half at most: the orders of what came out are
-    /// equally probable, and there are two or more.
+    /// after the other from the first on, in every task; nothing where one did not, or where an attempt of either side has no value.
     #[must_use]
     pub fn copies(&self) -> Option<usize> {
         self.copies
@@ -339,8 +336,10 @@ fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
 /// See [`Paired::copies`].
 fn copied(baseline: &Side, candidate: &Side) -> Option<usize> {
     let mut vary = 0;
+    let is_whole = |attempts: &Attempts| attempts.faults == 0 && attempts.missing == 0;
     for (name, after) in candidate {
-        if !baseline.get(name)?.values.starts_with(&after.values) {
+        let before = baseline.get(name).filter(|before| is_whole(before) && is_whole(after))?;
+        if !before.values.starts_with(&after.values) {
             return None;
         }
         vary += usize::from(after.values.windows(2).any(|pair| pair[0] != pair[1]));
@@ -446,6 +445,15 @@ mod tests {
         check(&[&[1.0, 2.0, 1.0, 1.0], &[3.0]], None);
         check(&[&[1.0, 2.0, 1.0]], None);
         check(&[&[1.0, 2.0, 1.0], &[]], None);
+        let mut faulty = side(&[&[1.0, 2.0], &[3.0]]);
+        faulty.get_mut("1").unwrap().faults = 1;
+        let paired = Paired::new(
+            &baseline,
+            &faulty,
+            Kind::Number,
+            Completeness { max_fault_share: 1.0, ..Completeness::default() },
+        );
+        assert_eq!(paired.unwrap().copies(), None);
     }
 
     proptest! {
@@ -461,7 +469,7 @@ mod tests {
             let other = of(&[1, 0]);
             let pair = |side| Paired::new(&side, &other, Kind::PassFail, Completeness::default()).unwrap();
             let (ahead, back) = (pair(of(&values)), pair(of(&backwards)));
-            prop_assert_eq!(ahead.tasks(), back.tasks());
+            prop_assert_eq!((ahead.tasks(), ahead.shortfalls()), (back.tasks(), back.shortfalls()));
         }
     }
 }

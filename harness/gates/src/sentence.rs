@@ -17,19 +17,15 @@ impl fmt::Display for Verdict {
         let confidence = round(100.0 * (1.0 - gate.alpha));
         write!(f, "{}: ", gate.metric)?;
         match &self.decision {
-            Decision::Same if !gate.deterministic => {
-                write!(
-                    f,
-                    "pass. Attempt by attempt the candidate did what the baseline did, in all {}.",
-                    counted(tasks, "task")
-                )
-            }
             Decision::Same => {
                 write!(
                     f,
                     "pass. The agent is deterministic, and did the same in all {}.",
                     counted(tasks, "task")
                 )
+            }
+            Decision::Copied => {
+                write!(f, "pass. Attempt by attempt it is what it was, in all {}.", counted(tasks, "task"))
             }
             Decision::Pass => write!(
                 f,

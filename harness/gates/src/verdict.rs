@@ -1,7 +1,8 @@
 //! What a gate says: pass, fail, or inconclusive and what it lacks.
 //!
 //! I1. Nothing passes without evidence: the upper bound of the harm is below the harm that matters, or a policy that is known to be
-//! deterministic did the same everywhere, or one that is not did the same attempt by attempt, as only one that draws the same does. I2. Nothing fails but by a test at level alpha of "the harm is at most the tolerance".
+//! deterministic did the same everywhere. Of numbers without bounds that came out as before in every attempt, the upper bound is that of the share
+//! of attempts that may be otherwise, each by as much as attempts were seen to differ at most. I2. Nothing fails but by a test at level alpha of "the harm is at most the tolerance".
 //! I3. Where outcomes are too few, nothing passes or fails. I4. What fails does not pass. I5. Several gates of one candidate share their alpha
 //! by Holm; all of them have to pass, so a pass is not adjusted.
 //!
@@ -25,6 +26,8 @@ use crate::variance::Spread;
 
 /// With which probability as many repeats as are asked for decide, if the harm is what was seen.
 const DECIDES: f64 = 0.8;
+/// Tasks whose attempts differ, for what was seen to say how far attempts may be apart.
+const VARYING_TASKS: usize = 5;
 /// Asking for more than so many times the attempts is asking for other tasks.
 const MOST_TIMES: f64 = 100.0;
 
@@ -100,12 +103,22 @@ pub struct Findings {
 pub enum Decision {
     /// Not worse by what matters.
     Pass,
-    /// A deterministic agent did the same everywhere, or one that draws drew the same.
+    /// A deterministic agent did the same everywhere.
     Same,
+    /// An agent that draws came out the same in every attempt.
+    Copied,
     /// Worse by more than is tolerated.
     Fail,
     /// Neither is shown.
     Inconclusive(Lack),
+}
+
+impl Decision {
+    /// Whether it is one of those by which a metric passes.
+    #[must_use]
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Self::Pass | Self::Same | Self::Copied)
+    }
 }
 
 /// What a decision lacks.
@@ -218,14 +231,14 @@ impl Gate {
             return Decision::Same;
         }
         let needed = fewest_tasks(self.alpha);
-        if paired.copies().is_some_and(|vary| vary >= needed) {
-            return Decision::Same;
-        }
         if findings.tasks < needed {
             return Decision::Inconclusive(Lack::Tasks { needed: needed as u64 });
         }
         if findings.p_adjusted <= self.alpha {
             return Decision::Fail;
+        }
+        if self.is_copied(paired, findings) {
+            return Decision::Copied;
         }
         let harms = paired.harms(self.direction);
         // Of numbers without bounds that differ at few tasks nothing is known: what they are elsewhere may be a chance of few attempts.
@@ -237,6 +250,17 @@ impl Gate {
             return Decision::Pass;
         }
         Decision::Inconclusive(self.lack(paired, findings))
+    }
+
+    /// Whether a number without bounds came out as before so often that no more than what matters can be otherwise. Attempts that share
+    /// their seeds are not independent, so that it is not by chance that few are alike; many are.
+    fn is_copied(&self, paired: &Paired, findings: &Findings) -> bool {
+        let varies = paired.copies().is_some_and(|vary| vary >= VARYING_TASKS);
+        let values = || paired.tasks().iter().flat_map(|task| task.baseline.iter().chain(&task.candidate));
+        let least = values().copied().fold(f64::INFINITY, f64::min);
+        let most = values().copied().fold(f64::NEG_INFINITY, f64::max);
+        let otherwise = share_below(0, findings.attempts, self.alpha);
+        varies && !paired.is_bounded() && otherwise * (most - least) < self.matters
     }
 
     /// What would decide, if the harm is what was seen.

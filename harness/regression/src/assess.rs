@@ -107,7 +107,7 @@ fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, Asses
 
 fn outcome_of(metric: &MetricVerdict) -> Outcome {
     match metric.verdict.decision {
-        Decision::Pass | Decision::Same => Outcome::Pass,
+        Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
         Decision::Fail => Outcome::Fail,
         Decision::Inconclusive(_) => Outcome::Inconclusive,
     }

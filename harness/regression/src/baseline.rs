@@ -189,7 +189,8 @@ impl Baseline {
             return Err(Unacceptable::NothingGraded { run: name(), faults });
         }
         let attempts = sum(|task| task.tried());
-        if f64::from(faults) > max_fault_share * f64::from(attempts) {
+        // As the judgement has it, to the last bit.
+        if f64::from(faults) / f64::from(attempts) > max_fault_share {
             return Err(Unacceptable::ManyFaults { run: name(), faults, attempts, allowed: max_fault_share });
         }
         if let Some((task, _)) = outcomes.iter().find(|(_, task)| task.episodes.is_empty()) {

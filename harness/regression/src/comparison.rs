@@ -147,8 +147,7 @@ impl Comparison {
             Says::GoOn => Vec::new(),
             Says::StopForHarm | Says::StopForFutility => self.judge(candidate, self.gate.alpha)?,
         };
-        let passes =
-            |verdict: &MetricVerdict| matches!(verdict.verdict.decision, Decision::Pass | Decision::Same);
+        let passes = |verdict: &MetricVerdict| verdict.verdict.decision.is_pass();
         let fails = |verdict: &MetricVerdict| {
             verdict.name == metric.kind.name() && verdict.verdict.decision == Decision::Fail
         };

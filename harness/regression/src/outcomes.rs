@@ -97,7 +97,7 @@ pub fn outcomes(run: &Run, first: u32) -> Outcomes {
 }
 
 /// Slots of each task, by the task's position, in the plan's order.
-fn by_task(plan: &RunPlan) -> BTreeMap<usize, Vec<SlotId>> {
+pub(crate) fn by_task(plan: &RunPlan) -> BTreeMap<usize, Vec<SlotId>> {
     let mut tasks: BTreeMap<usize, Vec<SlotId>> = BTreeMap::new();
     for slot in &plan.slots {
         tasks.entry(slot.task.0 as usize).or_default().push(slot.id);

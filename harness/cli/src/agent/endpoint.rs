@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::completion::{Completion, read};
-use super::model::{with_calls_read, with_calls_written};
+use super::model::{TEXT_TOOLS, with_calls_read, with_calls_written};
 use super::reply::{MODEL, events, name_calls, whole};
 use super::session::Session;
 use crate::driven::MOST;
@@ -240,10 +240,12 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
     match said.unwrap_or_else(|_| Err(late())) {
         Ok(said) => {
             session.took(said.usage.clone());
-            let written = said.text.clone();
+            let written = (model.format == TEXT_TOOLS).then(|| said.text.clone());
             let mut said = with_calls_read(said, model.format, &asked.tools);
             name_calls(asked, &mut said);
-            session.remember(written, &said);
+            if let Some(written) = written {
+                session.remember(written, &said);
+            }
             Ok(said)
         }
         Err(fault) => {

@@ -49,8 +49,8 @@ struct Ledger {
     taken: Option<Usage>,
     /// The last one.
     fault: Option<Fault>,
-    /// By the id of the first call.
-    written: HashMap<String, Written>,
+    /// By the id of the first call; equal requests have equal ones, and may have other answers.
+    written: HashMap<String, Vec<Written>>,
 }
 
 /// An answer with calls, as its model wrote it and as the program was told.
@@ -119,16 +119,17 @@ impl Session {
     pub(super) fn remember(&self, whole: String, said: &Action) {
         if let Some(first) = said.tool_calls.first() {
             let written = Written { whole, text: said.text.clone(), calls: said.tool_calls.clone() };
-            self.ledger().written.insert(first.id.clone(), written);
+            self.ledger().written.entry(first.id.clone()).or_default().push(written);
         }
     }
 
     /// What the model wrote where this message is an answer of it, unchanged.
     pub(super) fn recall(&self, message: &Message) -> Option<String> {
         let ledger = self.ledger();
-        let written = ledger.written.get(&message.tool_calls.first()?.id)?;
-        let is_it = written.calls == message.tool_calls && written.text == message.joined_text();
-        is_it.then(|| written.whole.clone())
+        let text = message.joined_text();
+        let mut written = ledger.written.get(&message.tool_calls.first()?.id)?.iter();
+        let it = written.find(|written| written.calls == message.tool_calls && written.text == text)?;
+        Some(it.whole.clone())
     }
 
     /// Notes why the model did not answer.
@@ -158,5 +159,45 @@ impl Session {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Sums: whoever panicked left at worst one of them out.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{Role, SlotId};
+    use clawrl_testkit::task;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn i3_what_the_model_wrote_is_known_by_its_calls() {
+        let attempt = AttemptId { slot: SlotId(0), number: 0 };
+        let (session, _visits) = Session::new(attempt, Arc::new(task("a")), 1, 9);
+        let call = |id: &str, path: &str| ToolCall {
+            id: id.to_owned(),
+            ..ToolCall::new("read", json!({ "path": path }))
+        };
+        let said = |text: &str, calls: &[ToolCall]| Action {
+            text: text.to_owned(),
+            tool_calls: calls.to_vec(),
+            ..Action::default()
+        };
+        session
+            .remember("Look:  <tool_call>{..}".to_owned(), &said("Look:", &[call("1", "a"), call("2", "b")]));
+        session.remember("<tool_call> {..}".to_owned(), &said("", &[call("1", "c")]));
+        session.remember("It is 4.".to_owned(), &said("It is 4.", &[]));
+        let check = |text: &str, calls: &[ToolCall], expected: Option<&str>| {
+            let message = Message { tool_calls: calls.to_vec(), ..Message::text(Role::Assistant, text) };
+            assert_eq!(session.recall(&message).as_deref(), expected, "{message:?}");
+        };
+        check("Look:", &[call("1", "a"), call("2", "b")], Some("Look:  <tool_call>{..}"));
+        check("", &[call("1", "c")], Some("<tool_call> {..}"));
+        // What the program has edited is not what the model wrote.
+        check("See:", &[call("1", "a"), call("2", "b")], None);
+        check("Look:", &[call("1", "a")], None);
+        check("Look:", &[call("2", "b")], None);
+        check("", &[call("1", "d")], None);
+        check("It is 4.", &[], None);
     }
 }

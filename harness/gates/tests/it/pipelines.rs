@@ -42,7 +42,7 @@ fn verdicts(gate: &Gate, drop: f64, repeats: u32) -> (u64, u64) {
         match gate.judge(&paired, pipeline).unwrap().decision {
             Decision::Fail => failed += 1,
             Decision::Pass => passed += 1,
-            Decision::Same | Decision::Inconclusive(_) => {}
+            Decision::Same | Decision::Copied | Decision::Inconclusive(_) => {}
         }
     }
     (failed, passed)

@@ -87,15 +87,25 @@ fn an_agent_that_draws_passes_by_drawing_the_same() {
         let told = turns.judge(&paired.unwrap(), 1).unwrap().to_string();
         assert!(told.starts_with(expected), "{told}");
     };
-    let same = "turns: pass. Attempt by attempt the candidate did what the baseline did, in all 6 tasks.";
-    let varied: &[&[f64]] = &[&[1.0, 2.0], &[2.0, 1.0], &[3.0, 1.0], &[1.0, 4.0], &[2.0, 4.0], &[5.0, 5.0]];
-    check(varied, varied, same);
-    // Four tasks that vary are alike by chance one time in 16.
-    let fewer = [&varied[..4], &[&[4.0, 4.0], &[5.0, 5.0]]].concat();
+    let same = "turns: pass. Attempt by attempt it is what it was, in all 6 tasks.";
+    // Of 48 attempts without a difference at most 6 % may differ, by 4 turns each.
+    let long = |pattern: &[f64]| pattern.iter().copied().cycle().take(8).collect::<Vec<f64>>();
+    let patterns: [&[f64]; 6] = [&[1.0, 2.0], &[2.0, 1.0], &[3.0, 1.0], &[1.0, 4.0], &[2.0, 4.0], &[5.0]];
+    let varied = patterns.map(long);
+    let varied: Vec<&[f64]> = varied.iter().map(Vec::as_slice).collect();
+    check(&varied, &varied, same);
+    let short: Vec<&[f64]> = varied.iter().map(|values| &values[..3]).collect();
+    check(&short, &short, "turns: inconclusive.");
+    // How far four tasks that vary may be off, nobody has seen.
+    let fewer = [&varied[..4], &[varied[5]; 2]].concat();
     check(&fewer, &fewer, "turns: inconclusive.");
-    let mut other = varied.to_vec();
-    other[2] = &[1.0, 3.0];
-    check(varied, &other, "turns: inconclusive.");
+    let mut other = varied.clone();
+    other[2] = varied[0];
+    check(&varied, &other, "turns: inconclusive.");
+    // A share of passes has a bound of its own.
+    let passes = long(&[1.0, 0.0]);
+    let passes = [passes.as_slice(); 6];
+    check(&passes, &passes, "turns: pass. Over 6 tasks");
 }
 
 #[test]

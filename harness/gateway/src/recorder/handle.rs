@@ -7,8 +7,8 @@
 //! Errors: [`LedgerError::Unknown`] for what is not there or somebody else's; [`LedgerError::Storage`], after which the same
 //! call may work again; [`LedgerError::Ended`], when the recorder is gone.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -34,34 +34,30 @@ pub struct RecorderHandle {
     commits: Arc<AtomicU64>,
     /// Something was done that is not committed, so that readers do not see it.
     is_open: Arc<AtomicBool>,
+    unheard: Unheard,
 }
 
-/// What a caller waits for, who may be gone in the moment between the reply and its being heard.
+/// Requests that were admitted to callers who were gone in the moment in which they were told. The recorder's thread ends them.
+pub(super) type Unheard = Arc<Mutex<Vec<RequestId>>>;
+
+/// What a caller waits for.
 struct Reply<'a, T> {
     done: oneshot::Receiver<Result<T, LedgerError>>,
-    jobs: &'a mpsc::Sender<Box<dyn Job>>,
+    unheard: &'a Unheard,
     admitted: fn(&T) -> Option<RequestId>,
 }
 
 impl<T> Drop for Reply<'_, T> {
-    /// Fails a request that was admitted to nobody (I2). From here on the recorder's thread finds that the caller is gone.
+    /// From here on the recorder's thread finds that the caller is gone; what it has said before is nobody's (I2).
     fn drop(&mut self) {
         self.done.close();
-        let Ok(Ok(done)) = self.done.try_recv() else { return };
-        let Some(request) = (self.admitted)(&done) else { return };
-        let (call, _) = Call::new(move |desk: &mut Desk<'_>| desk.failed(request, GONE), nothing);
-        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(Box::new(call))
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        if let Ok(Ok(done)) = self.done.try_recv()
+            && let Some(request) = (self.admitted)(&done)
         {
-            let jobs = self.jobs.clone();
-            // A recorder that has ended fails what waits when it begins again.
-            runtime.spawn(async move { drop(jobs.send(job).await) });
+            self.unheard.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         }
     }
 }
-
-/// Why a request failed whose client was gone before it was admitted.
-pub(super) const GONE: &str = "the client went away before its request was recorded";
 
 /// For what nobody has to end.
 fn nothing<T>(_: &T) -> Option<RequestId> {
@@ -75,8 +71,9 @@ impl RecorderHandle {
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
         (commits, is_open): (Arc<AtomicU64>, Arc<AtomicBool>),
+        unheard: Unheard,
     ) -> Self {
-        Self { jobs, redaction, reader, live, commits, is_open }
+        Self { jobs, redaction, reader, live, commits, is_open, unheard }
     }
 
     /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow. Where the machine or the file fails before that,
@@ -109,7 +106,7 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if no such request waits.
     pub async fn failed(&self, request: RequestId, why: &str) -> Result<(), LedgerError> {
         let why = self.redaction.text(why, &mut std::collections::BTreeMap::new()).into_owned();
-        self.call(move |desk| desk.failed(request, &why), nothing).await
+        self.call(move |desk| desk.failed(request, &why)).await
     }
 
     /// Somebody says what they think of an answer.
@@ -119,7 +116,7 @@ impl RecorderHandle {
     pub async fn feedback(&self, user: &UserId, feedback: NewFeedback) -> Result<FeedbackId, LedgerError> {
         let kept = prepared::feedback(&feedback, &self.redaction)?;
         let user = user.clone();
-        self.call(move |desk| desk.feedback(&user, &kept), nothing).await
+        self.call(move |desk| desk.feedback(&user, &kept)).await
     }
 
     /// The open session that a client of the user calls so.
@@ -131,7 +128,7 @@ impl RecorderHandle {
         let work = move |desk: &mut Desk<'_>| {
             desk.lineages.named(&user, &name).ok_or(LedgerError::Unknown(Thing::Session))
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Ends a session, at once or with the last answer that is waited for.
@@ -140,7 +137,7 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if it is not open.
     pub async fn close_session(&self, user: &UserId, session: SessionId) -> Result<(), LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.close_session(&user, session), nothing).await
+        self.call(move |desk| desk.close_session(&user, session)).await
     }
 
     /// Ends sessions in which nothing has happened for too long, as the thread does by itself from time to time; how many.
@@ -148,7 +145,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn expire(&self) -> Result<usize, LedgerError> {
-        self.call(|desk| desk.expire(), nothing).await
+        self.call(|desk| desk.expire()).await
     }
 
     /// Whether a user's turns may train what all share.
@@ -157,7 +154,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn set_consent(&self, user: &UserId, shares: bool) -> Result<(), LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.set_consent(&user, shares), nothing).await
+        self.call(move |desk| desk.set_consent(&user, shares)).await
     }
 
     /// Deletes what a user said and was answered. When it returns, it is out of the file; where somebody reads at that
@@ -167,7 +164,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn delete(&self, user: &UserId, what: Deletion) -> Result<Deleted, LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.delete(&user, what), nothing).await
+        self.call(move |desk| desk.delete(&user, what)).await
     }
 
     /// Records a judge's vote; whether it is new.
@@ -180,7 +177,7 @@ impl RecorderHandle {
             desk.judged(vote.turn)?;
             Ok(is_new)
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Records all that is said of a turn at once: votes of which some are missing would count as all there are.
@@ -194,7 +191,7 @@ impl RecorderHandle {
             }
             desk.judged(turn)
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Sets what a turn is worth; the last time counts.
@@ -206,7 +203,7 @@ impl RecorderHandle {
             ledger::set_reward(desk.connection, &reward, desk.now_ms)?;
             desk.judged(reward.turn)
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Makes a sample of an answer, or says which one there is.
@@ -219,7 +216,7 @@ impl RecorderHandle {
             desk.judged(turn)?;
             Ok(id)
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Leaves a sample that waits out of training; whether it waited.
@@ -228,7 +225,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn drop_sample(&self, sample: SampleId, why: &str) -> Result<bool, LedgerError> {
         let why = why.to_owned();
-        self.call(move |desk| ledger::drop_sample(desk.connection, sample, &why, desk.now_ms), nothing).await
+        self.call(move |desk| ledger::drop_sample(desk.connection, sample, &why, desk.now_ms)).await
     }
 
     /// Begins an update with samples that wait; the one that has begun, if there is one of that key.
@@ -236,7 +233,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn take(&self, update: NewUpdate) -> Result<Taken, LedgerError> {
-        self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms), nothing).await
+        self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms)).await
     }
 
     /// Leaves samples that an update has taken out of training, each for its reason.
@@ -250,7 +247,7 @@ impl RecorderHandle {
     ) -> Result<(), LedgerError> {
         let work =
             move |desk: &mut Desk<'_>| ledger::leave_out(desk.connection, update, &samples, desk.now_ms);
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Ends an update.
@@ -263,7 +260,7 @@ impl RecorderHandle {
             desk.learned(&ledger::users_of(desk.connection, update)?);
             Ok(())
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Records that an older version of an adapter is gone back to, and what is given up by it.
@@ -276,7 +273,7 @@ impl RecorderHandle {
             desk.learned(&ledger::learners(desk.connection, &back.adapter)?);
             Ok(())
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
@@ -296,7 +293,7 @@ impl RecorderHandle {
             let made = (adapter.as_str(), version, checkpoint.as_deref());
             ledger::reconcile(desk.connection, made, &samples, desk.now_ms)
         };
-        self.call(work, nothing).await
+        self.call(work).await
     }
 
     /// Sessions of a user, or of all, newest first.
@@ -440,10 +437,9 @@ impl RecorderHandle {
     async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError> + Send + 'static,
-        admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
-        let (call, done) = Call::new(work, admitted);
-        self.ask(call, done, admitted).await
+        let (call, done) = Call::new(work, nothing);
+        self.ask(call, done, nothing).await
     }
 
     async fn ask<T>(
@@ -453,7 +449,7 @@ impl RecorderHandle {
         admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
         self.jobs.send(Box::new(job)).await.map_err(|_| LedgerError::Ended)?;
-        let mut reply = Reply { done, jobs: &self.jobs, admitted };
+        let mut reply = Reply { done, unheard: &self.unheard, admitted };
         (&mut reply.done).await.map_err(|_| LedgerError::Ended)?
     }
 
@@ -463,7 +459,7 @@ impl RecorderHandle {
         question: impl FnOnce(&rusqlite::Connection) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         if self.is_open.load(Ordering::Acquire) {
-            self.call(|_| Ok(()), nothing).await?;
+            self.call(|_| Ok(())).await?;
         }
         self.reader.ask(question).await
     }

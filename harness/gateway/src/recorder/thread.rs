@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, sleep_until};
 
-use super::handle::GONE;
+use super::handle::Unheard;
 use super::job::Job;
 use super::live::LedgerEvent;
 use super::reader::Reader;
@@ -34,6 +34,7 @@ const LIVE: usize = 1024;
 /// How long a transaction stays open for more.
 const OPEN: Duration = Duration::from_millis(50);
 const ENDED: &str = "the server ended";
+const GONE: &str = "the client went away before its request was recorded";
 
 /// Owns the ledger, its thread and its lock. Handles that outlive it get [`LedgerError::Ended`].
 #[derive(Debug)]
@@ -72,6 +73,7 @@ impl Recorder {
             live: live.clone(),
             commits: Arc::default(),
             is_erasing: false,
+            unheard: Unheard::default(),
             path,
             file,
             _lock: lock,
@@ -84,6 +86,7 @@ impl Recorder {
         owner.is_erasing = true;
         owner.erase();
         let told = (Arc::clone(&owner.commits), Arc::clone(&owner.is_open));
+        let unheard = Arc::clone(&owner.unheard);
         let (jobs, waits) = mpsc::channel(waiting.max(1));
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -91,7 +94,7 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, told);
+        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, told, unheard);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -167,6 +170,7 @@ struct Owner {
     commits: Arc<AtomicU64>,
     /// What was deleted has yet to leave the file.
     is_erasing: bool,
+    unheard: Unheard,
     path: PathBuf,
     /// Of the file that is open: another one under its name is not ours.
     file: (u64, u64),
@@ -205,6 +209,12 @@ impl Owner {
         }
         let settled = jobs.into_iter().zip(outcomes).filter_map(|(job, outcome)| job.settle(outcome));
         let abandoned: Vec<RequestId> = settled.collect();
+        self.abandon(abandoned);
+    }
+
+    /// Fails requests whose callers are gone: these, and those who were gone when they were told.
+    fn abandon(&mut self, mut abandoned: Vec<RequestId>) {
+        abandoned.append(&mut self.unheard.lock().unwrap_or_else(PoisonError::into_inner));
         if !abandoned.is_empty() {
             let ended =
                 self.transact(|desk| abandoned.iter().try_for_each(|request| desk.failed(*request, GONE)));
@@ -213,6 +223,7 @@ impl Owner {
     }
 
     fn tick(&mut self) {
+        self.abandon(Vec::new());
         let expired = self.transact(|desk| desk.expire().map(|_| ()));
         log(expired);
         self.erase();
@@ -330,6 +341,7 @@ impl Owner {
 
     /// Leaves no gap behind the last number.
     fn end(&mut self) {
+        self.abandon(Vec::new());
         log(self.commit());
         if self.lineages.is_some() && self.set_aside >= self.next {
             let last = self.next - 1;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use clawrl_config::MetricKind;
-use clawrl_core::{AttemptId, SlotId, SlotSpec, TaskIndex};
+use clawrl_core::{AttemptId, SlotId};
 use clawrl_gates::{Completeness, Kind, Paired, TaskReport};
 use clawrl_record::Run;
 use clawrl_report::Heading;
@@ -17,7 +17,7 @@ use super::metrics;
 use super::model::{COMPARISON_FORMAT, Flip, Known, RunComparison, RunNote, TaskComparison, Turned};
 use super::notes;
 use super::story::Story;
-use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, side};
+use crate::outcomes::{Outcomes, TaskOutcomes, by_task, outcomes, side};
 
 /// Confidence of what is said of single tasks.
 const LEVEL: f64 = 0.95;
@@ -140,13 +140,7 @@ fn flipped(
 
 /// Which repeat of its task a slot is, from 0, faults and all.
 fn repeats(run: &Run) -> BTreeMap<SlotId, usize> {
-    let mut seen: BTreeMap<TaskIndex, usize> = BTreeMap::new();
-    let repeat = |slot: &SlotSpec| {
-        let count = seen.entry(slot.task).or_default();
-        *count += 1;
-        (slot.id, *count - 1)
-    };
-    run.plan().slots.iter().map(repeat).collect()
+    by_task(run.plan()).into_values().flat_map(|slots| slots.into_iter().zip(0..)).collect()
 }
 
 /// Whether most graded attempts passed; nothing where as many did not.

@@ -90,7 +90,7 @@ fn suffix(unit: Unit) -> &'static str {
 /// How a metric ends.
 pub(crate) fn outcome_of(verdict: &Verdict) -> Outcome {
     match verdict.decision {
-        Decision::Pass | Decision::Same => Outcome::Pass,
+        Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
         Decision::Inconclusive(_) => Outcome::Inconclusive,
         Decision::Fail => Outcome::Fail,
     }

@@ -1,7 +1,7 @@
 //! `clawrl ci accept`: what a run did becomes what others are compared with. Nothing else writes a baseline.
 
-use clawrl_config::{CiBudget, MetricKind, load_ci};
-use clawrl_regression::{Baseline, Conditions, repeats_of};
+use clawrl_config::{CiBudget, load_ci};
+use clawrl_regression::{Baseline, Conditions, Unacceptable, repeats_of};
 
 use super::arguments::AcceptArguments;
 use super::candidate::conditions_plan;
@@ -49,11 +49,14 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
     }
     let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
     let program = run.lock_file()?.program;
-    // Where faults are what is judged, their number is no flaw.
-    let judges_faults = gate.metrics.iter().all(|metric| metric.kind == MetricKind::FaultRate);
-    let allowed = if judges_faults { 1.0 } else { gate.completeness.max_fault_share };
+    let allowed = gate.completeness.max_fault_share;
     let baseline = Baseline::of(&gate.gate, allowed, &run, &program, now).map_err(|error| {
-        let help = "a baseline has a graded attempt at every task; `clawrl report` says what went wrong";
+        let help = match error {
+            Unacceptable::ManyFaults { .. } => {
+                "`clawrl report` says what broke; the gate's `completeness: { max_fault_share: .. }` allows more"
+            }
+            _ => "a baseline has a graded attempt at every task; `clawrl report` says what went wrong",
+        };
         Failure::with_help(Exit::Refused, error.to_string(), help)
     })?;
     baseline.write(&path).map_err(|error| unusable(error, &gate, &arguments.results))?;

@@ -41,6 +41,15 @@ fn the_tiny_policy_is_as_good_as_was_accepted() {
     let own = Own::new("tiny");
     let said = own.judge(&[]).ends(0);
     assert!(said.out.starts_with("gate tiny: pass\n"), "{}", said.out);
+    // What was accepted here is drawn again here.
+    let seeds = ["--sampling-seed", "5"];
+    let here = own.place.path().join("here.json");
+    let here = here.to_str().unwrap();
+    let accept = ["ci", "accept", &own.gate, "--baseline", here, "--quiet"];
+    own.place.clawrl(&[&accept[..], &seeds].concat()).ends(0);
+    let judge = ["ci", &own.gate, "--baseline", here, "--quiet"];
+    let said = own.place.clawrl(&[&judge[..], &seeds].concat()).ends(0);
+    assert!(said.out.contains("turns: pass. Attempt by attempt it is what it was"), "{}", said.out);
     let hotter = format!("torch:{}@1.5", own.gate.trim_end_matches(".yaml"));
     let said = own.judge(&["--policy", &hotter]).ends(10);
     let worse = "  worse:\n    toolcall-basics/";

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::ground::Ground;
 
 /// The repository's root.
-pub(super) fn root() -> &'static Path {
+fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
