@@ -26,6 +26,7 @@ pub(crate) mod validate;
 
 mod run_end;
 mod tape;
+mod task;
 mod verdict;
 mod words;
 

@@ -3,18 +3,17 @@
 //! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the
 //! end is journaled if it can be, and the exit code says which end it was.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clawrl_core::{Epoch, RunId, RunPlan, SlotId};
+use clawrl_core::{RunId, RunPlan};
 use clawrl_record::{
-    AttemptSummary, JournalState, LockFile, RecordError, Redactor, ResumeMode, ResumeState, RunStore,
-    RunWriter, SlotStatus,
+    AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, RunStore, RunWriter, SlotStatus,
 };
 
 use super::run_end::{self, Account};
 use super::tape::Tape;
+use super::task::{Task, redacting};
 use super::{policy_words, remote_words};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -77,14 +76,6 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// What is to be filled, however it came about.
-struct Task {
-    plan: Arc<RunPlan>,
-    open_slots: Vec<SlotId>,
-    first_epoch: Epoch,
-    attempt_numbers: BTreeMap<SlotId, u32>,
-}
-
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.resume {
@@ -117,25 +108,12 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         redaction::note(redactor, &plan, &mut lock)?;
     }
     let writer = redacting(create(arguments, &mut plan, &lock, &store)?, redactor)?;
-    let task = Task {
-        open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
-        plan: Arc::new(plan),
-        first_epoch: Epoch(0),
-        attempt_numbers: BTreeMap::new(),
-    };
+    let task = Task::new(plan);
     let run = task.plan.run.clone();
     let exit = perform(arguments, task, policy, machine, writer, log);
     // Whatever the run came to, what was said is there.
     let written = tape.map_or(Ok(()), |tape| tape.write(run, arguments.quiet, log));
     exit.and_then(|exit| written.map(|()| exit))
-}
-
-/// The writer, which strikes secrets out if there are any.
-fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> Result<RunWriter, RecordError> {
-    match redactor {
-        Some(redactor) => writer.redacting(redactor),
-        None => Ok(writer),
-    }
 }
 
 /// Makes the run's folder. Of runs that begin in the same second, each gets a name of its own.
@@ -190,31 +168,11 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     let supplies = Supplies { redactor: redactor()?, ..Supplies::default() };
     let policy = policy_of(found.plan(), &store, &supplies)?;
     let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
-    let (writer, plan, state) = RunWriter::resume(&arguments.results.dir(), run, mode)?;
-    // Made again, of a lock file that is now ours: another process may have gone on with the run in between, and have
-    // redacted more.
-    let redactor = redactor()?;
-    if let Some(redactor) = &redactor {
-        redaction::warn_of_new(redactor, &found, log)?;
-    }
-    let writer = redacting(writer, redactor)?;
-    let ResumeState { open_slots, next_epoch, next_numbers, closed, cut } = state;
-    if let Some(cut) = cut {
-        log.note(format_args!(
-            "the last {} bytes of {} were torn and are cut: {}",
-            cut.bytes, cut.file, cut.reason
-        ));
-    }
+    let (writer, task) = Task::again(&found, mode, &arguments.redact_env, &arguments.results, log)?;
     if !arguments.quiet {
-        let (open, closed) = (open_slots.len(), closed.len());
-        log.note(format_args!("run {run}: {closed} slots are closed, {open} to go"));
+        let open = task.open_slots.len();
+        log.note(format_args!("run {run}: {} slots are closed, {open} to go", task.plan.slots.len() - open));
     }
-    let task = Task {
-        plan: Arc::new(plan),
-        open_slots,
-        first_epoch: next_epoch,
-        attempt_numbers: (0..).map(SlotId).zip(next_numbers).collect(),
-    };
     perform(arguments, task, policy, machine, writer, log)
 }
 

@@ -3,16 +3,17 @@
 //! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the end is journaled if it
 //! can be. I3. A run that a look or a budget ended is sated, not cut short: the record tells the two apart.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_config::CiBudget;
-use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan, SlotId};
+use clawrl_core::{EpisodeSink, Policy, RunPlan, SlotId};
 use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_scheduler::RunEnd;
 
+use super::super::task::{Task, redacting};
 use super::super::{policy_words, run_end};
 use super::batches::{Batches, Before, Watch};
 use crate::exit_code::Exit;
@@ -92,14 +93,18 @@ impl Trial<'_> {
             Start::Again(run) => run.plan(),
         };
         let machine = Machine::prepare(&[planned], log)?.lending(programs);
-        let (mut writer, begun) = match start {
-            Start::New(plan) => created(*plan, redactor.as_deref(), &machine, results)?,
-            Start::Again(run) => resumed(&run, results)?,
+        let (writer, task, before) = match start {
+            Start::New(plan) => {
+                let (writer, task) = created(*plan, redactor, &machine, results)?;
+                (writer, task, Before::default())
+            }
+            Start::Again(run) => {
+                let (writer, task) = Task::again(&run, ResumeMode::OpenSlots, &[], results, log)?;
+                let before = used(&run, &task);
+                (writer, task, before)
+            }
         };
-        if let Some(redactor) = redactor {
-            writer = writer.redacting(redactor)?;
-        }
-        let Begun { plan, open_slots, first_epoch, attempt_numbers, before } = begun;
+        let Task { plan, open_slots, first_epoch, attempt_numbers } = task;
         let run = plan.run.clone();
         if !quiet {
             log.note(format_args!(
@@ -118,7 +123,7 @@ impl Trial<'_> {
         let (batches, demand) = Batches::new(&plan, before, kept, watch, budget, heard);
         let work = Work {
             open_slots,
-            plan: Arc::new(plan),
+            plan,
             first_epoch,
             attempt_numbers,
             demand: Some(demand),
@@ -134,55 +139,31 @@ impl Trial<'_> {
     }
 }
 
-/// What a run begins with.
-struct Begun {
-    plan: RunPlan,
-    open_slots: Vec<SlotId>,
-    first_epoch: Epoch,
-    attempt_numbers: BTreeMap<SlotId, u32>,
-    before: Before,
-}
-
 fn created(
     plan: RunPlan,
-    redactor: Option<&Redactor>,
+    redactor: Option<Arc<Redactor>>,
     machine: &Machine,
     results: &ResultsArguments,
-) -> Result<(RunWriter, Begun), Failure> {
+) -> Result<(RunWriter, Task), Failure> {
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    if let Some(redactor) = redactor {
+    if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }
-    let writer = RunWriter::create(&results.dir(), &plan, &lock)?;
-    let begun = Begun {
-        open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
-        plan,
-        first_epoch: Epoch(0),
-        attempt_numbers: BTreeMap::new(),
-        before: Before::default(),
-    };
-    Ok((writer, begun))
+    let writer = redacting(RunWriter::create(&results.dir(), &plan, &lock)?, redactor)?;
+    Ok((writer, Task::new(plan)))
 }
 
-fn resumed(run: &Run, results: &ResultsArguments) -> Result<(RunWriter, Begun), Failure> {
+/// What a run has used up to now.
+fn used(run: &Run, task: &Task) -> Before {
     let costs = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
-    let nano_usd = costs.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add);
-    let passed = Duration::from_millis(run.state().map_or(0, JournalState::wall_ms));
-    let (writer, plan, state) = RunWriter::resume(&results.dir(), &run.plan().run, ResumeMode::OpenSlots)?;
-    let before = Before {
-        closed: state.closed.iter().map(|attempt| attempt.attempt.slot.0).collect(),
-        leased: state.next_numbers.iter().copied().fold(0, u32::saturating_add),
-        nano_usd,
-        passed,
-    };
-    let begun = Begun {
-        plan,
-        open_slots: state.open_slots,
-        first_epoch: state.next_epoch,
-        attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect(),
-        before,
-    };
-    Ok((writer, begun))
+    let open: BTreeSet<SlotId> = task.open_slots.iter().copied().collect();
+    let closed = task.plan.slots.iter().filter(|slot| !open.contains(&slot.id));
+    Before {
+        closed: closed.map(|slot| slot.id.0).collect(),
+        leased: task.attempt_numbers.values().copied().fold(0, u32::saturating_add),
+        nano_usd: costs.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add),
+        passed: Duration::from_millis(run.state().map_or(0, JournalState::wall_ms)),
+    }
 }
 
 /// Journals the end, and fails where it is none of the gate's.

@@ -92,13 +92,17 @@ fn a_run_that_was_killed_goes_on_to_the_same_look() {
         "the test is about what comes behind a look: {whole:#}"
     );
     let run = whole["run"].as_str().unwrap();
-    let journal = ground.place.run(run).dir().join("journal.jsonl");
+    let dir = ground.place.run(run).dir().to_owned();
+    let (journal, trajectories) = (dir.join("journal.jsonl"), dir.join("trajectories.zst"));
     let text = std::fs::read_to_string(&journal).unwrap();
+    let bytes = std::fs::read(&trajectories).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     // In the first batch, in a later one, and just before its end is told.
     let end = lines.iter().position(|line| line.contains("\"finished\":{\"end\"")).unwrap();
     for kept in [end / 5, end * 4 / 5, end] {
         std::fs::write(&journal, lines[..kept].concat()).unwrap();
+        // The journal vouches for these; what went on before has written others.
+        std::fs::write(&trajectories, &bytes).unwrap();
         let cut = ground.judge("looks", &["--run", run]);
         assert!(cut.out.contains("was cut short"), "{}", cut.out);
         let again = ground.assessment("looks", &["--resume", run], 10);
