@@ -92,6 +92,8 @@ async fn a_request_that_was_admitted_to_nobody_fails() {
         }
         drop(arrival);
         chat.ask("eve", "t", json!([said("ho")])).await;
+        // Those that are gone are failed behind the batch in which that was found; this is done behind it, too.
+        handle.expire().await.unwrap();
         let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
         let request = &turn.requests[0];
         assert_eq!(request.state, "failed", "recorded: {is_recorded}");
