@@ -377,14 +377,16 @@ impl Stage {
 
     /// Takes note of what the browser told; whether another tab is active now.
     async fn refresh(&mut self) -> Result<bool, Trouble> {
-        self.hear_all();
-        // Events come over another connection and may be late; the tree of tabs is as it is now.
-        let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
-        let tree = tree.map_err(|error| Trouble::Lost(lost(error)))?;
+        let (tree, open) = self.tree().await?;
+        // What was there when they were asked for, and is none of the browser's, was closed.
+        let is_closed = |handle: &str| {
+            let is_known = self.tabs.iter().any(|tab| tab.handle == handle);
+            is_known && open.as_ref().is_some_and(|open| !open.contains(handle))
+        };
         let mut there = Vec::new();
-        for tab in tree["contexts"].as_array().into_iter().flatten() {
+        for tab in &tree {
             let Some(handle) = tab["context"].as_str() else { continue };
-            if tab["userContext"].as_str() != Some(&self.context) {
+            if tab["userContext"].as_str() != Some(&self.context) || is_closed(handle) {
                 continue;
             }
             // A browser with windows closes a tab that was opened for a file; nothing in it would ever answer.

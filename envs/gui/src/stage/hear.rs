@@ -1,8 +1,9 @@
 //! What the browser tells, beside what it answers.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{OpenDialog, Stage};
 use crate::bidi::{BidiError, Event};
@@ -82,6 +83,50 @@ impl Stage {
             Some(Err(BidiError::Late { .. })) => Err(Trouble::Hung),
             Some(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
         }
+    }
+
+    /// The contexts of all tabs, and handles of those of the attempt by which the browser itself goes, `None` where it does not say.
+    /// Events come over another connection and may be late; the tree is the driver's own, and may be so too.
+    ///
+    /// # Errors
+    /// [`Trouble::Lost`]
+    pub(super) async fn tree(&mut self) -> Result<(Vec<Value>, Option<HashSet<String>>), Trouble> {
+        let until = tokio::time::Instant::now() + EVENT_LIMIT;
+        loop {
+            self.hear_all();
+            let open = self.open_tabs().await?;
+            let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
+            let tree = match tree.map_err(|error| Trouble::Lost(lost(error)))?["contexts"].take() {
+                Value::Array(tabs) => tabs,
+                _ => Vec::new(),
+            };
+            let is_told = |handle: &String| tree.iter().any(|tab| tab["context"].as_str() == Some(handle));
+            if open.iter().flatten().all(is_told) {
+                return Ok((tree, open));
+            }
+            // The driver tells of a tab when it knows it. One that was closed meanwhile it need never have known.
+            match tokio::time::timeout_at(until, self.events.recv()).await {
+                Ok(Some(event)) => self.hear(&event),
+                Ok(None) | Err(_) => return Ok((tree, open)),
+            }
+        }
+    }
+
+    async fn open_tabs(&self) -> Result<Option<HashSet<String>>, Trouble> {
+        let question = json!({ "method": "Target.getTargets", "params": {} });
+        let targets = match self.browser.bidi.command("goog:cdp.sendCommand", question).await {
+            Ok(mut answer) => answer["result"]["targetInfos"].take(),
+            // Of a browser with no such commands.
+            Err(BidiError::Refused { .. }) => return Ok(None),
+            Err(error) => return Err(Trouble::Lost(lost(error))),
+        };
+        let Value::Array(targets) = targets else { return Ok(None) };
+        let is_ours = |target: &&Value| {
+            let is_tab = target["type"] == "page" && target.get("subtype").is_none_or(|kind| kind == "");
+            is_tab && target["browserContextId"].as_str() == Some(&self.context)
+        };
+        let handles = targets.iter().filter(is_ours).filter_map(|target| target["targetId"].as_str());
+        Ok(Some(handles.map(str::to_owned).collect()))
     }
 
     pub(super) fn hear_all(&mut self) {

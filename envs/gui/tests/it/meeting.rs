@@ -3,7 +3,7 @@
 use clawrl_core::{GuiSpec, PageCheck, ToolCall};
 use serde_json::json;
 
-use crate::support::{act, begin, ctx, element, graded, page, spec, step, task, with_provider};
+use crate::support::{act, begin, ctx, element, graded, page, site, spec, step, task, with_provider};
 
 fn of(html: &str) -> GuiSpec {
     spec(vec![page("index.html", html)])
@@ -93,6 +93,22 @@ fn calls_of_one_action_meet_the_dialogs_and_tabs_that_those_before_them_opened()
             assert!(seen.starts_with("tabs: 1* ") && seen.contains("title: No"), "{seen}");
             let seen = done(&["close 2", "accept"]).await;
             assert!(seen.starts_with("error: no dialog is open\n"), "{seen}");
+        }
+        env.close().await;
+    });
+}
+
+#[test]
+fn a_tab_that_a_click_opens_is_the_one_that_is_seen() {
+    let html = "<title>Main</title><a href='http://other.localhost/' target=_blank>Open</a>";
+    with_provider(|provider| async move {
+        let mut gui = of(html);
+        gui.sites.push(site("other", vec![page("index.html", "<title>Other</title>")]));
+        let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        for round in 0..30 {
+            let seen = step(env.as_mut(), "click \"Open\"").await;
+            assert!(seen.starts_with("tabs: 1 \"Main\", 2* \"Other\"\n"), "{round}: {seen}");
+            step(env.as_mut(), "close 2").await;
         }
         env.close().await;
     });
