@@ -59,6 +59,15 @@ pub(crate) struct Canonical {
     is_in_text: bool,
 }
 
+/// Whether this is words of printable ASCII with one space between two, and nothing else. Written so that many bytes are compared at once.
+fn is_even(line: &[u8]) -> bool {
+    let [b'!'..=b'~', .., b'!'..=b'~'] = line else { return false };
+    let is_printable = line.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    let has_gap =
+        line.iter().zip(&line[1..]).fold(false, |any, (one, next)| any | ((*one == b' ') & (*next == b' ')));
+    is_printable && !has_gap
+}
+
 impl Canonical {
     /// `kind` keeps forms of different things apart.
     pub(crate) fn new(kind: &str) -> Self {
@@ -77,13 +86,23 @@ impl Canonical {
     /// A run of words is `w`, each word with a space behind it, and a line feed: no word has white space in it, so that it is its own
     /// length (I1).
     pub(crate) fn text(&mut self, text: &str) {
-        for word in text.split_whitespace() {
-            if !std::mem::replace(&mut self.is_in_text, true) {
-                self.bytes.push(b'w');
+        for line in text.split('\n') {
+            // Most lines are their words with a space between two.
+            let line = line.trim();
+            if is_even(line.as_bytes()) {
+                self.word(line.as_bytes());
+            } else {
+                line.split_whitespace().for_each(|word| self.word(word.as_bytes()));
             }
-            self.add(word.as_bytes());
-            self.bytes.push(b' ');
         }
+    }
+
+    fn word(&mut self, word: &[u8]) {
+        if !std::mem::replace(&mut self.is_in_text, true) {
+            self.bytes.push(b'w');
+        }
+        self.add(word);
+        self.bytes.push(b' ');
     }
 
     fn end_text(&mut self) {
@@ -154,6 +173,8 @@ impl Canonical {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn arguments(written: &str) -> Digest {
@@ -213,5 +234,17 @@ mod tests {
         assert_ne!(parts(&[(false, &long)]), parts(&[(false, one), (false, other)]));
         assert_ne!(text("ab"), text("a b"));
         assert_ne!(Digest::START.then(text("a")), Digest::exchange(Digest::START, text("a")));
+    }
+
+    proptest! {
+        /// I2: as each word by itself.
+        #[test]
+        fn i2_text_counts_by_its_words(text in "[ab \n\t\r.ä\u{a0}\u{7f}]{0,40}") {
+            let mut words = Canonical::new("test");
+            text.split_whitespace().for_each(|word| words.word(word.as_bytes()));
+            let mut form = Canonical::new("test");
+            form.text(&text);
+            prop_assert_eq!(form.finish(), words.finish());
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! I1. The answer ends where the first of them is complete, and has what stands before it; of several that are complete at the same
 //! place the longest counts. I2. However the text is cut, the same comes out. I3. Held back is only what may be the beginning of one.
 
+use std::borrow::Cow;
+
 /// Looks for the texts that end an answer.
 #[derive(Debug)]
 pub struct StopScanner {
@@ -22,12 +24,12 @@ impl StopScanner {
     }
 
     /// Takes text and gives what belongs to the answer for sure. Behind the end there is nothing any more.
-    pub fn push(&mut self, text: &str) -> String {
+    pub fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         if self.is_stopped {
-            return String::new();
+            return "".into();
         }
         if self.stops.is_empty() {
-            return text.to_owned();
+            return text.into();
         }
         let mut released = String::new();
         for char in text.chars() {
@@ -36,12 +38,12 @@ impl StopScanner {
                 released.push_str(&self.held[..self.held.len() - stop.len()]);
                 self.held.clear();
                 self.is_stopped = true;
-                return released;
+                return released.into();
             }
             let sure = self.held.len() - self.longest_beginning();
             released.extend(self.held.drain(..sure));
         }
-        released
+        released.into()
     }
 
     /// Whether one of them has come.

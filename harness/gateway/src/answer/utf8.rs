@@ -3,6 +3,8 @@
 //! I1. However bytes are cut, the texts together are those of all bytes at once, with U+FFFD for what is no UTF-8. I2. No
 //! character is held back that is whole.
 
+use std::borrow::Cow;
+
 /// Bytes of a character that is not whole yet.
 #[derive(Debug, Default)]
 pub struct Utf8Assembly {
@@ -11,7 +13,12 @@ pub struct Utf8Assembly {
 
 impl Utf8Assembly {
     /// Takes bytes and gives the text that is whole by now.
-    pub fn push(&mut self, bytes: &[u8]) -> String {
+    pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, str> {
+        if self.held.is_empty()
+            && let Ok(whole) = str::from_utf8(bytes)
+        {
+            return whole.into();
+        }
         self.held.extend_from_slice(bytes);
         let mut text = String::new();
         loop {
@@ -19,14 +26,14 @@ impl Utf8Assembly {
                 Ok(whole) => {
                     text.push_str(whole);
                     self.held.clear();
-                    return text;
+                    return text.into();
                 }
                 Err(error) => {
                     let (whole, rest) = self.held.split_at(error.valid_up_to());
                     text.push_str(&String::from_utf8_lossy(whole));
                     let Some(bad) = error.error_len() else {
                         self.held = rest.to_vec();
-                        return text;
+                        return text.into();
                     };
                     text.push(char::REPLACEMENT_CHARACTER);
                     self.held = rest[bad..].to_vec();
@@ -50,7 +57,7 @@ mod tests {
 
     fn check(pieces: &[&[u8]], expected: &[&str]) {
         let mut assembly = Utf8Assembly::default();
-        let mut texts: Vec<String> = pieces.iter().map(|bytes| assembly.push(bytes)).collect();
+        let mut texts: Vec<String> = pieces.iter().map(|bytes| assembly.push(bytes).into_owned()).collect();
         texts.push(assembly.end());
         assert_eq!(texts, expected);
     }
