@@ -74,13 +74,8 @@ impl AnswerParser {
 
     /// Takes more text, and gives what is known by now.
     pub fn push(&mut self, text: &str) -> Vec<AnswerPart> {
-        let mut parts = Vec::new();
-        // No tag is looked for any more.
-        if self.place == Place::Text && !self.reads.calls && self.held.is_empty() {
-            push(&mut parts, AnswerPart::Text(text.to_owned()));
-            return parts;
-        }
         self.held.push_str(text);
+        let mut parts = Vec::new();
         while self.step(&mut parts) {}
         parts
     }

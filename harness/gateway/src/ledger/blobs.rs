@@ -18,8 +18,6 @@ const MAX_BYTES: usize = 1 << 30;
 
 /// Of ids in groups of 7 bits. Compressed ones begin with 0x28.
 const SEVEN_BITS: u8 = 1;
-/// Of the largest id.
-const GROUPS: usize = 5;
 
 thread_local! {
     /// Made at the first use of a thread: to make one costs more than to compress a short body.
@@ -44,24 +42,17 @@ pub(crate) fn decompress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     Ok(plain)
 }
 
-/// Each id is written as five groups, of which the next one overwrites those that it has none of: how many an id has is nothing that a
-/// processor could guess.
 pub(crate) fn ids(ids: &[u32]) -> Vec<u8> {
-    let mut bytes = vec![0; 1 + GROUPS * ids.len() + (size_of::<u64>() - GROUPS)];
-    bytes[0] = SEVEN_BITS;
-    let mut at = 1;
+    let mut bytes = Vec::with_capacity(1 + 3 * ids.len());
+    bytes.push(SEVEN_BITS);
     for id in ids {
-        let id = u64::from(*id);
-        let bits = u64::BITS - (id | 1).leading_zeros();
-        let groups = bits.div_ceil(7) as usize;
-        // Halves of 14 bits, then groups of 7, each to the byte that it goes to.
-        let halves = (id & 0x3fff) | ((id & 0x0fff_c000) << 2);
-        let spread = (halves & 0x007f_007f) | ((halves & 0x3f80_3f80) << 1) | ((id >> 28) << 32);
-        let more = 0x80_8080_8080 & ((1 << (8 * (groups - 1))) - 1);
-        bytes[at..at + size_of::<u64>()].copy_from_slice(&u64::to_le_bytes(spread | more));
-        at += groups;
+        let mut left = *id;
+        while left >= 0x80 {
+            bytes.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        bytes.push(left as u8);
     }
-    bytes.truncate(at);
     bytes
 }
 
