@@ -1,6 +1,6 @@
 """Loss and gradients of a policy-gradient step with transformers and PyTorch's autograd, eager.
 
-Prints the versions. Then one JSON object a line: `folder` of the model, `threads`, and `samples`, each with its `ids`, the number
+Prints the versions. Then one JSON object a line: `folder` of the model, `device`, `threads`, and `samples`, each with its `ids`, the number
 of the `first` trained token and an `advantage`. Answers with `wall_s`, the `loss`, the norm of the gradient, and how many MiB
 of memory the step took at its highest.
 
@@ -23,11 +23,27 @@ def status(key):
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key + ":"))
 
 
-def model_of(folder):
+def model_of(folder, device):
     if folder not in MODELS:
         MODELS.clear()
-        MODELS[folder] = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        MODELS[folder] = model.to(device).train()
     return MODELS[folder]
+
+
+def memory_begins(device):
+    """What is taken now; from now on `memory_at_most` is of what is yet to come."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated() / 2**20
+    with open("/proc/self/clear_refs", "w") as clear:
+        clear.write("5")
+    return status("VmRSS")
+
+
+def memory_at_most(device):
+    return torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else status("VmHWM")
 
 
 def step(model, samples):
@@ -40,6 +56,7 @@ def step(model, samples):
         ids[row, :length] = torch.tensor(sample["ids"])
         attention[row, :length] = 1
         trained[row, sample["first"] : length] = 1
+    ids, attention, trained, advantages = (x.to(model.device) for x in (ids, attention, trained, advantages))
     logits = model(input_ids=ids, attention_mask=attention).logits[:, :-1]
     new = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0]
     ratio = torch.exp(new - new.detach())
@@ -53,17 +70,19 @@ def main():
     print(json.dumps(f"transformers {transformers.__version__}, torch {torch.__version__}"), flush=True)
     for line in sys.stdin:
         work = json.loads(line)
-        torch.set_num_threads(work["threads"])
-        model = model_of(work["folder"])
+        device = work["device"]
+        if work["threads"]:
+            torch.set_num_threads(work["threads"])
+        model = model_of(work["folder"], device)
         model.zero_grad(set_to_none=True)
-        with open("/proc/self/clear_refs", "w") as clear:
-            clear.write("5")
-        before = status("VmRSS")
+        before = memory_begins(device)
         begun = time.perf_counter()
         loss = step(model, work["samples"])
+        if device == "cuda":
+            torch.cuda.synchronize()
         wall = time.perf_counter() - begun
         squares = sum(parameter.grad.double().square().sum().item() for parameter in model.parameters())
-        done = {"wall_s": wall, "loss": loss, "grad_norm": squares**0.5, "peak_mib": status("VmHWM") - before}
+        done = {"wall_s": wall, "loss": loss, "grad_norm": squares**0.5, "peak_mib": memory_at_most(device) - before}
         print(json.dumps(done), flush=True)
 
 

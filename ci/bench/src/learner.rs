@@ -1,13 +1,17 @@
-//! One optimizer step's loss and gradients with a tiny policy on the CPU, against transformers and PyTorch's autograd with
-//! the same weights, tokens and loss.
+//! One optimizer step's loss and gradients with a tiny policy, against transformers and PyTorch's autograd with the same weights,
+//! tokens and loss; on the CPU, or on a GPU where there is one.
 //!
 //! - `even`: all samples of one length, so that the peer pads nothing.
 //! - `real`: replies of many lengths behind prompts of many lengths; the peer pads to the longest.
 //! - `grouped`: the same prompt before each member of a group, two thirds of its tokens, which we compute once.
 //! - `vocabulary`: a vocabulary of 151,936, as Qwen3 has it, for the memory.
 //!
+//! On a GPU there are two more, whole steps of a model of four billion parameters: see [`large`].
+//!
 //! Both sides say loss and norm of the gradient, and an area in which they differ is an error. Memory is how far the resident set
-//! rises over what it was before the step, by the kernel's high-water mark.
+//! rises over what it was before the step, by the kernel's high-water mark; on a GPU, how far what tensors take does.
+
+mod large;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -19,8 +23,9 @@ use clap::ValueEnum;
 use clawrl_core::{AttemptId, SlotId, SplitMix64};
 use clawrl_learn::{Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
-    Alone, Checkpoints, Device, LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Retention, TorchLearner,
-    Unpublished, configure_threads, init_params, load_params, save_params,
+    Alone, Checkpoints, CudaFacts, Device, LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Retention,
+    TorchLearner, Unpublished, configure_threads, gpu_memory, init_params, load_params, probe,
+    reset_gpu_peak, save_params, synchronize,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -38,6 +43,8 @@ const VOCABULARY: i64 = 1_500;
 const WIDE_VOCABULARY: i64 = 151_936;
 /// How far the sides' losses and norms may be apart, relatively: rounding of fp32 in another order.
 const TOLERANCE: f64 = 1e-3;
+/// The same of the first gradient in bf16, which the sides round at other places.
+const LARGE_TOLERANCE: f64 = 0.02;
 /// Log-probability that tokens were recorded with, which enters nothing without a correction. It is low, since segments that are far
 /// less probable to the learner than they were recorded with are dropped.
 const BEHAVIOUR: f32 = -30.0;
@@ -53,12 +60,20 @@ pub(crate) struct Arguments {
     /// Threads of libtorch, on both sides; one row each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// What is learned from.
-    #[arg(
-        long, value_enum, value_delimiter = ',',
-        default_values_t = [Work::Even, Work::Real, Work::Grouped, Work::Vocabulary]
-    )]
+    /// Where it is computed.
+    #[arg(long, value_enum, default_value_t = Hardware::Auto)]
+    device: Hardware,
+    /// What is learned from; everything that the device is for, unless some is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
     work: Vec<Work>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Hardware {
+    /// A GPU where libtorch sees one.
+    Auto,
+    Cpu,
+    Cuda,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -72,6 +87,20 @@ enum Work {
     Grouped,
     /// As `even`, with a vocabulary of 151,936.
     Vocabulary,
+    /// On a GPU: a step of an adapter of a model like Qwen3-4B, in bf16; a quarter of the samples, of 1,024 tokens, half of them trained.
+    LargeLora,
+    /// The same of the whole model.
+    LargeFull,
+}
+
+impl Work {
+    fn is_large(self) -> bool {
+        matches!(self, Self::LargeLora | Self::LargeFull)
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -85,6 +114,7 @@ enum Side {
 struct Row {
     side: Side,
     work: Work,
+    /// 0 on a GPU.
     threads: u32,
     round: u32,
     tokens: u64,
@@ -104,6 +134,7 @@ struct Asked {
 #[derive(Debug, Serialize)]
 struct Request<'a> {
     folder: &'a Path,
+    device: &'a str,
     threads: u32,
     samples: &'a [Asked],
 }
@@ -120,21 +151,30 @@ struct Done {
 /// Models that both sides load.
 struct Models {
     folder: TempDir,
+    device: Device,
 }
 
 /// Measures and gives the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
-    let models = Models { folder: tempfile::tempdir()? };
-    let mut peer = Peer::start(SCRIPT, models.folder.path())?;
+    let device = device(arguments.device)?;
+    let works = works(arguments, device)?;
+    let models = Models { folder: tempfile::tempdir()?, device };
+    let mut peer = match device {
+        Device::Cuda(_) => Peer::start_with_gpus(SCRIPT, models.folder.path())?,
+        _ => Peer::start(SCRIPT, models.folder.path())?,
+    };
     let mut rows = Vec::new();
-    for &work in &arguments.work {
+    let threads = if device.is_cuda() { &[0][..] } else { &arguments.threads };
+    for &work in works.iter().filter(|work| !work.is_large()) {
         let model = models.of(work)?;
-        for &threads in &arguments.threads {
+        for &threads in threads {
             let learner = models.learner(&model, threads)?;
             for round in 0..=arguments.rounds {
                 let samples = asked(work, arguments.samples, u64::from(round) << 8 | work as u64);
-                let ours = descended(&learner, &samples)?;
-                let theirs: Done = peer.ask(&Request { folder: &model, threads, samples: &samples })?;
+                let ours = descended(&learner, &samples, device)?;
+                let name = if device.is_cuda() { "cuda" } else { "cpu" };
+                let request = Request { folder: &model, device: name, threads, samples: &samples };
+                let theirs: Done = peer.ask(&request)?;
                 agree(ours, theirs)?;
                 let tokens = samples.iter().map(|sample| sample.ids.len() as u64).sum();
                 let row = |side, Done { wall_s, peak_mib, .. }: Done| Row {
@@ -150,8 +190,98 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
             }
         }
     }
+    let mut text = format!("{}\n{}\n", table(arguments, (&works, threads), &rows), peer.versions);
+    // Its process has a share of the card.
+    drop(peer);
+    if works.iter().any(|work| work.is_large()) {
+        text.push_str(&measure_large(arguments, &works, models.folder.path(), &mut rows)?);
+    }
     rows::append(out, "learner", &rows)?;
-    Ok(format!("{}\n{}\n", table(arguments, &rows), peer.versions))
+    Ok(text)
+}
+
+/// Where it is to be computed.
+fn device(asked: Hardware) -> Result<Device, Failure> {
+    match (asked, &probe()?.cuda) {
+        (Hardware::Cpu, _) | (Hardware::Auto, CudaFacts::Absent { .. }) => Ok(Device::Cpu),
+        (_, CudaFacts::Available { .. }) => Ok(Device::Cuda(0)),
+        (Hardware::Cuda, CudaFacts::Absent { reason }) => Err(format!("there is no GPU: {reason}").into()),
+    }
+}
+
+/// What was asked for, or everything that the device is for.
+fn works(arguments: &Arguments, device: Device) -> Result<Vec<Work>, Failure> {
+    let all = Work::value_variants().iter().copied();
+    if arguments.work.is_empty() {
+        return Ok(all.filter(|work| device.is_cuda() || !work.is_large()).collect());
+    }
+    match arguments.work.iter().find(|work| work.is_large()).filter(|_| !device.is_cuda()) {
+        Some(work) => Err(format!("`{}` is for a GPU", work.name()).into()),
+        None => Ok(arguments.work.clone()),
+    }
+}
+
+/// The works of the large model, their rows, and what there is to say of them.
+fn measure_large(
+    arguments: &Arguments,
+    works: &[Work],
+    folder: &Path,
+    rows: &mut Vec<Row>,
+) -> Result<String, Failure> {
+    let header = [
+        "work",
+        "tokens/s",
+        "PyTorch, tokens/s",
+        "times as fast",
+        "MiB",
+        "budget, MiB",
+        "PyTorch, MiB",
+        "target",
+    ];
+    let (mut lines, mut budgets) = (vec![header.map(str::to_owned).to_vec()], String::new());
+    for &work in works.iter().filter(|work| work.is_large()) {
+        let samples = asked(work, arguments.samples, work as u64);
+        let tokens: u64 = samples.iter().map(|sample| sample.ids.len() as u64).sum();
+        let outcome = large::measured(work, arguments.rounds, &samples, folder)?;
+        let mut speeds = Vec::new();
+        let mut peaks = Vec::new();
+        for (side, blocks) in large::sides(&outcome) {
+            let walls: Vec<f64> = blocks.iter().flat_map(|steps| steps.wall_s.clone()).collect();
+            let peak_mib = blocks.iter().map(|steps| steps.peak_mib).fold(0.0, f64::max);
+            let rounds = (1..).zip(&walls);
+            rows.extend(rounds.map(|(round, &wall_s)| Row {
+                side,
+                work,
+                threads: 0,
+                round,
+                tokens,
+                wall_s,
+                peak_mib,
+            }));
+            speeds.push(Sample::new(walls.iter().map(|wall_s| tokens as f64 / wall_s).collect()));
+            peaks.push(peak_mib);
+        }
+        let (ratio, budget) = (speeds[0].median() / speeds[1].median(), outcome.budget_mib());
+        let verdict = |met: bool| if met { "met" } else { "missed" };
+        lines.push(vec![
+            work.name(),
+            speeds[0].summary(),
+            speeds[1].summary(),
+            format!("{ratio:.2}"),
+            format!("{:.0}", peaks[0]),
+            format!("{budget:.0}"),
+            format!("{:.0}", peaks[1]),
+            format!(
+                "at least 0.97: {}; within the budget: {}; norms of the gradient {:.2} % apart: {}",
+                verdict(ratio >= 0.97),
+                verdict(peaks[0] <= budget),
+                100.0 * outcome.apart(),
+                verdict(outcome.apart() <= LARGE_TOLERANCE)
+            ),
+        ]);
+        budgets.push_str(&format!("\n{}, as planned:\n\n{}", work.name(), outcome.budget));
+    }
+    Ok(format!("\n{}{budgets}", render(&lines)))
 }
 
 impl Models {
@@ -177,7 +307,7 @@ impl Models {
         let files = ModelFiles::of(model);
         Ok(TorchLearner::new(LearnerSetup {
             config: learner_config(loss),
-            params: load_params(&files, Device::Cpu)?,
+            params: load_params(&files, self.device)?,
             base: None,
             version: 0,
             reference: None,
@@ -195,14 +325,19 @@ impl Models {
 /// The samples of a round.
 fn asked(work: Work, samples: u32, seed: u64) -> Vec<Asked> {
     let mut random = SplitMix64::new(seed);
-    let vocabulary = if work == Work::Vocabulary { WIDE_VOCABULARY } else { VOCABULARY };
-    let count = if work == Work::Vocabulary { samples / 8 } else { samples };
+    let vocabulary = if work == Work::Vocabulary || work.is_large() { WIDE_VOCABULARY } else { VOCABULARY };
+    let count = match work {
+        Work::Vocabulary => samples / 8,
+        Work::LargeLora | Work::LargeFull => samples / 4,
+        _ => samples,
+    };
     let mut prompt = Vec::new();
     let mut one = |number: u32| {
         let (first, reply) = match work {
             Work::Even | Work::Vocabulary => (64, 64),
             Work::Real => (8 + random.below(121), 8 + random.below(249)),
             Work::Grouped => (128, 64),
+            Work::LargeLora | Work::LargeFull => (512, 512),
         };
         let mut drawn = |count: u64| -> Vec<u32> {
             (0..count).map(|_| random.below(vocabulary.unsigned_abs()) as u32).collect()
@@ -217,8 +352,8 @@ fn asked(work: Work, samples: u32, seed: u64) -> Vec<Asked> {
     (0..count).map(&mut one).collect()
 }
 
-/// Our side.
-fn descended(learner: &TorchLearner, samples: &[Asked]) -> Result<Done, Failure> {
+/// The same as the learner gets it.
+fn train_batch(samples: &[Asked]) -> TrainBatch {
     let sample = |(number, asked): (u32, &Asked)| {
         let (mut segment, context) = (Segment::default(), &asked.ids[..asked.first]);
         segment.push_context(context);
@@ -233,14 +368,45 @@ fn descended(learner: &TorchLearner, samples: &[Asked]) -> Result<Done, Failure>
         }
     };
     let samples = (0..).zip(samples).map(sample).collect();
-    let batch = TrainBatch { objective: Objective::PolicyGradient, samples, groups: Vec::new(), seed: 1 };
-    fs::write("/proc/self/clear_refs", "5")?;
-    let before = status_mib("VmRSS")?;
+    TrainBatch { objective: Objective::PolicyGradient, samples, groups: Vec::new(), seed: 1 }
+}
+
+/// Our side.
+fn descended(learner: &TorchLearner, samples: &[Asked], device: Device) -> Result<Done, Failure> {
+    let batch = train_batch(samples);
+    let before = memory_mib(device, Memory::Now)?;
     let began = Instant::now();
     let (loss, gradients) = learner.gradients_of(&batch)?;
+    if device.is_cuda() {
+        synchronize(0);
+    }
     let wall_s = began.elapsed().as_secs_f64();
-    let peak_mib = status_mib("VmHWM")? - before;
+    let peak_mib = memory_mib(device, Memory::Peak)? - before;
     Ok(Done { wall_s, loss, grad_norm: gradients.norm()?, peak_mib })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// From now on the peak is another.
+    Now,
+    Peak,
+}
+
+/// What this process has, or had at most, of the memory that a device computes in.
+fn memory_mib(device: Device, which: Memory) -> Result<f64, Failure> {
+    const MIB: f64 = (1u64 << 20) as f64;
+    match (device, which) {
+        (Device::Cuda(_), Memory::Now) => {
+            reset_gpu_peak(0)?;
+            Ok(gpu_memory(0)?.allocated as f64 / MIB)
+        }
+        (Device::Cuda(_), Memory::Peak) => Ok(gpu_memory(0)?.peak as f64 / MIB),
+        (_, Memory::Now) => {
+            fs::write("/proc/self/clear_refs", "5")?;
+            status_mib("VmRSS")
+        }
+        (_, Memory::Peak) => status_mib("VmHWM"),
+    }
 }
 
 /// A figure of `/proc/self/status`, in MiB.
@@ -264,7 +430,7 @@ fn agree(ours: Done, theirs: Done) -> Result<(), Failure> {
     .into())
 }
 
-fn table(arguments: &Arguments, rows: &[Row]) -> String {
+fn table(arguments: &Arguments, (works, threads): (&[Work], &[u32]), rows: &[Row]) -> String {
     let header = [
         "work",
         "threads",
@@ -276,8 +442,8 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
         "target",
     ];
     let mut lines = vec![header.map(str::to_owned).to_vec()];
-    for &work in &arguments.work {
-        for &threads in &arguments.threads {
+    for &work in works.iter().filter(|work| !work.is_large()) {
+        for &threads in threads {
             let of = |side: Side| {
                 rows.iter().filter(move |row| (row.side, row.work, row.threads) == (side, work, threads))
             };
@@ -293,12 +459,11 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
             let target = match work {
                 Work::Even => format!("at least 0.97: {}", verdict(ratio >= 0.97)),
                 Work::Real | Work::Grouped => format!("at least 1.5: {}", verdict(ratio >= 1.5)),
-                Work::Vocabulary => format!("memory at most 0.5 ({share:.2}): {}", verdict(share <= 0.5)),
+                _ => format!("memory at most 0.5 ({share:.2}): {}", verdict(share <= 0.5)),
             };
-            let name = work.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned());
             lines.push(vec![
-                name,
-                threads.to_string(),
+                work.name(),
+                if threads == 0 { "GPU".to_owned() } else { threads.to_string() },
                 ours.summary(),
                 theirs.summary(),
                 format!("{ratio:.2}"),

@@ -4,7 +4,7 @@
 //! makes. A script prints one JSON object when it has loaded; then it reads one JSON object a line and answers each
 //! with one. It ends where its input ends; dropping the peer kills it.
 //!
-//! Both sides run as they are, without a sandbox, and on the CPU.
+//! Both sides run as they are, without a sandbox; on the CPU, unless a GPU is what is measured.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -33,20 +33,26 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts a script and waits until it has loaded. `folder` is its first argument.
+    /// Starts a script that sees no GPU and waits until it has loaded. `folder` is its first argument.
     pub(crate) fn start(script: &str, folder: &Path) -> Result<Self, Failure> {
+        Self::start_in(script, folder, &[("CUDA_VISIBLE_DEVICES", "")])
+    }
+
+    /// The same, with the GPUs that this process sees.
+    pub(crate) fn start_with_gpus(script: &str, folder: &Path) -> Result<Self, Failure> {
+        Self::start_in(script, folder, &[])
+    }
+
+    fn start_in(script: &str, folder: &Path, variables: &[(&str, &str)]) -> Result<Self, Failure> {
         let python =
             python().ok_or_else(|| format!("the Python peers are not here; `{INSTALL}` installs them"))?;
         let errors = tempfile::tempfile()?;
         let mut child = Command::new(python)
             .args(["-c", script])
             .arg(folder)
-            // Nothing is fetched, and a GPU is not what is measured.
-            .envs([
-                ("HF_HUB_OFFLINE", "1"),
-                ("CUDA_VISIBLE_DEVICES", ""),
-                ("TOKENIZERS_PARALLELISM", "false"),
-            ])
+            // Nothing is fetched.
+            .envs([("HF_HUB_OFFLINE", "1"), ("TOKENIZERS_PARALLELISM", "false")])
+            .envs(variables.iter().copied())
             // `run.sh` sets it for our side.
             .env_remove("GOMP_SPINCOUNT")
             .stdin(Stdio::piped())

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 2] = ["cpp/adamw.cpp", "cpp/library.cpp"];
+const SOURCES: [&str; 3] = ["cpp/adamw.cpp", "cpp/cuda.cpp", "cpp/library.cpp"];
 const HEADER: &str = "cpp/shim.h";
 
 fn main() {

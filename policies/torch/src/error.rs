@@ -1,6 +1,6 @@
 //! What can go wrong on libtorch.
 
-use clawrl_torch_shim::AdamwError;
+use clawrl_torch_shim::{AdamwError, GpuError};
 use tch::TchError;
 
 use crate::runtime::RuntimeError;
@@ -14,6 +14,9 @@ pub enum TorchError {
     /// An update could not be made.
     #[error(transparent)]
     Adamw(#[from] AdamwError),
+    /// Something that only a GPU does.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// The libtorch of this process does not do.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

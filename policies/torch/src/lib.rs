@@ -14,7 +14,9 @@ mod runtime;
 mod tokenizer;
 mod turns;
 
-pub use clawrl_torch_shim::LibtorchVersion;
+pub use clawrl_torch_shim::{
+    GpuError, GpuMemory, LibtorchVersion, gpu_memory, release_gpu_memory, reset_gpu_peak,
+};
 pub use conversation::{
     Chat, Context, ConversationError, ConversationState, DEFAULT_TEMPLATE, SampledTurn, demonstrated_tokens,
     segments, written_text, written_turn,
@@ -32,12 +34,14 @@ pub use learner::{
 pub use model::{
     Adapted, AdapterFiles, Dtype, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
     ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
-    init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, policy_files, rms_norm,
-    save_adapter, save_params,
+    init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, policy_files,
+    random_params, rms_norm, save_adapter, save_params,
 };
 pub use policy::{ReplySampling, TorchPolicy, described_tools};
 pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};
-pub use runtime::{CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, configure_threads, probe};
+pub use runtime::{
+    CudaFacts, LIBTORCH_VERSION, RuntimeError, RuntimeFacts, configure_threads, probe, synchronize,
+};
 pub use tokenizer::{
     END, MarkupTokens, PAD, ROLE_TOKENS, Tokenizer, TokenizerError, Training, train_tokenizer,
 };

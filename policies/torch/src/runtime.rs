@@ -95,6 +95,11 @@ pub fn configure_threads(threads: NonZeroUsize) -> Result<(), RuntimeError> {
     Ok(())
 }
 
+/// Waits until a GPU has done what was asked of it.
+pub fn synchronize(gpu: i8) {
+    tch::Cuda::synchronize(i64::from(gpu));
+}
+
 fn check_version(found: LibtorchVersion, folder: &std::path::Path) -> Result<(), RuntimeError> {
     if found != LIBTORCH_VERSION {
         return Err(RuntimeError::WrongVersion { found, folder: folder.to_path_buf() });

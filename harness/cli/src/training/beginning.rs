@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use clawrl_config::{RlPlan, Teacher};
 use clawrl_torch::{
-    AdapterName, AdapterPublisher, Alone, Base, Checkpoint, Engine, EngineConfig, LearnerConfig,
-    LearnerSetup, ModelFiles, Params, Publisher, TorchError, TorchLearner, init_adapter, load_params,
-    policy_files, save_params,
+    AdapterName, AdapterPublisher, Alone, Base, Checkpoint, Device, Dtype, Engine, EngineConfig,
+    LearnerConfig, LearnerSetup, ModelFiles, Params, Publisher, TorchError, TorchLearner, init_adapter,
+    load_params, policy_files, save_params,
 };
 
 use super::embedded::ADAPTER;
@@ -98,7 +98,7 @@ impl Session<'_> {
     }
 
     /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
-    /// when it begins, since checkpoints of that time go.
+    /// when it begins, since checkpoints of that time go. In the machine's memory; what of it is computed with goes where that is.
     fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
         if !looks_back(rl) && rl.lora.is_none() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Session<'_> {
         let folder = self.files.folder().join(REFERENCE);
         let files = ModelFiles::of(&folder);
         if files.weights().exists() {
-            return load_params(&files, self.device).map(Some).map_err(unusable);
+            return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
         }
         if checkpoint.version > 0 {
             let message = format!("the policy that this training began with is not in {}", folder.display());
@@ -145,7 +145,7 @@ impl Session<'_> {
         let version = checkpoint.version;
         let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
             let engine = self.engine(accepted, &checkpoint.params, None)?;
-            let params = checkpoint.params.share();
+            let params = checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?;
             let from = Beginning { params, base: None, version, reference: first };
             let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
             learner.restore(checkpoint).map_err(unusable)?;
@@ -154,7 +154,7 @@ impl Session<'_> {
         let is_adapter = checkpoint.params.layout().lora().is_some();
         // Until its first update a training has a whole model.
         let params = if is_adapter {
-            checkpoint.params.share()
+            checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?
         } else {
             init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, self.device)
                 .map_err(unusable)?

@@ -299,7 +299,7 @@ impl Session<'_> {
     }
 
     fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
-        let found = self.checkpoints().latest(self.device).map_err(unusable)?;
+        let found = self.checkpoints().latest().map_err(unusable)?;
         for damaged in &found.damaged {
             self.teller.log().warn(format_args!("passed over: {damaged}"));
         }

@@ -386,7 +386,7 @@ pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure
     let (first, second) = (known(arguments.first)?, known(arguments.second)?);
     // Of adapters, what they make of the model: factors say little by themselves.
     let load = |version| {
-        training.checkpoints.load(version, Device::Cpu)?;
+        training.checkpoints.load(version)?;
         load_merged(&training.files.model_of(version), Device::Cpu)
     };
     let apart = load(second.version).and_then(|second| second.distances(&load(first.version)?));

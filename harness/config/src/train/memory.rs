@@ -381,12 +381,14 @@ impl MemoryNeeds<'_> {
         rows.learner(part, imitates, in_rl(activations(rl_piece, rl_pieces)));
         let logits = if plan.warm_start.is_some() { pieces * shape.logit_bytes(piece) } else { 0 };
         rows.learner("logits", logits, in_rl(rl_pieces * shape.logit_bytes(rl_piece)));
-        // Of the largest of its files.
+        // On its way to the disk, the largest of its files. Read to go on from, all of it, beside what it is copied to; parameters on
+        // the processor are not copied.
+        let read = if place == MemoryPlace::Processor { 2 } else { 3 };
         rows.add(
-            "a checkpoint on its way to the disk",
+            "a checkpoint, written or read",
             MemoryPlace::Processor,
             FP32 * n,
-            in_rl(FP32 * learned),
+            in_rl(read * FP32 * learned),
         );
     }
 

@@ -26,6 +26,15 @@ pub(crate) struct ForeignSettings {
     pub(crate) epsilon: f64,
 }
 
+/// `clawrl_gpu_bytes`.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct ForeignBytes {
+    pub(crate) allocated: i64,
+    pub(crate) peak: i64,
+    pub(crate) reserved: i64,
+}
+
 unsafe extern "C" {
     pub(crate) fn clawrl_fused_adamw(
         parameters: *const ForeignParameter,
@@ -36,6 +45,18 @@ unsafe extern "C" {
     pub(crate) safe fn clawrl_libtorch_version() -> u64;
     pub(crate) safe fn clawrl_libtorch_path() -> *mut c_char;
     pub(crate) fn clawrl_load_library(path: *const c_char) -> *mut c_char;
+    pub(crate) fn clawrl_flash_attention(
+        query: *const C_tensor,
+        key: *const C_tensor,
+        value: *const C_tensor,
+        starts: *const C_tensor,
+        longest: i64,
+        attended: *mut *mut C_tensor,
+    ) -> *mut c_char;
+    pub(crate) safe fn clawrl_allow_tf32(allow: bool);
+    pub(crate) fn clawrl_gpu_memory(device: i8, bytes: *mut ForeignBytes) -> *mut c_char;
+    pub(crate) safe fn clawrl_reset_gpu_peak(device: i8) -> *mut c_char;
+    pub(crate) safe fn clawrl_release_gpu_memory() -> *mut c_char;
     fn clawrl_free_text(text: *mut c_char);
 }
 

@@ -4,8 +4,12 @@
 //! would read or write out of bounds is refused before it sees it.
 
 mod adamw;
+mod cuda;
 mod foreign;
 mod library;
 
 pub use adamw::{AdamwError, AdamwParameter, AdamwSettings, fused_adamw};
+pub use cuda::{
+    GpuError, GpuMemory, allow_tf32, flash_attention, gpu_memory, release_gpu_memory, reset_gpu_peak,
+};
 pub use library::{LibraryError, LibtorchVersion, libtorch_folder, libtorch_version, load_cuda};

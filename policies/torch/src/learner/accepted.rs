@@ -41,11 +41,11 @@ impl TorchLearner {
         let Self { params, optimizer, targets, .. } = self;
         match &mut self.accepted {
             Some(accepted) => {
-                overwrite(&accepted.params, params)?;
-                overwrite(&accepted.first, &optimizer.first)?;
-                overwrite(&accepted.second, &optimizer.second)?;
+                accepted.params.overwrite(params)?;
+                accepted.first.overwrite(&optimizer.first)?;
+                accepted.second.overwrite(&optimizer.second)?;
                 if let (Some(kept), Some(following)) = (&accepted.following, targets.following()) {
-                    overwrite(kept, following)?;
+                    kept.overwrite(following)?;
                 }
                 (accepted.steps, accepted.moments_since) = (optimizer.steps, optimizer.moments_since);
                 (accepted.version, accepted.entropy) = (self.parameters_of, self.entropy);
@@ -72,11 +72,11 @@ impl TorchLearner {
     /// [`TorchError::Model`] when nothing was accepted.
     pub fn reject(&mut self) -> Result<(), TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
-        overwrite(&self.params, &accepted.params)?;
-        overwrite(&self.optimizer.first, &accepted.first)?;
-        overwrite(&self.optimizer.second, &accepted.second)?;
+        self.params.overwrite(&accepted.params)?;
+        self.optimizer.first.overwrite(&accepted.first)?;
+        self.optimizer.second.overwrite(&accepted.second)?;
         if let (Some(kept), Some(following)) = (&accepted.following, self.targets.following()) {
-            overwrite(following, kept)?;
+            following.overwrite(kept)?;
         }
         self.optimizer.steps = accepted.steps;
         self.optimizer.moments_since = accepted.moments_since;
@@ -109,11 +109,6 @@ impl TorchLearner {
 
 fn nothing() -> TorchError {
     TorchError::Model("no version was accepted that could be gone back to".to_owned())
-}
-
-fn overwrite(place: &Params, with: &Params) -> Result<(), TorchError> {
-    tch::no_grad(|| place.flat().shallow_clone().f_copy_(with.flat()))?;
-    Ok(())
 }
 
 /// Samples at even distances, with about as many tokens as are to be looked at.

@@ -163,16 +163,16 @@ impl Checkpoints {
         Self { folder: folder.to_owned(), retention }
     }
 
-    /// The newest whole one (I2).
+    /// The newest whole one (I2), in the machine's memory.
     ///
     /// # Errors
     /// [`TorchError::Checkpoint`] when the folder cannot be read, or checkpoints are there and all are damaged.
-    pub fn latest(&self, device: Device) -> Result<Latest, TorchError> {
+    pub fn latest(&self) -> Result<Latest, TorchError> {
         let mut damaged = Vec::new();
         let mut versions = self.versions()?;
         while let Some(version) = versions.pop() {
             let folder = self.folder_of(version);
-            match read(&folder, device) {
+            match read(&folder) {
                 Ok(checkpoint) => return Ok(Latest { checkpoint: Some(checkpoint), damaged }),
                 Err(error) => damaged.push(error.to_string()),
             }
@@ -184,12 +184,12 @@ impl Checkpoints {
         }
     }
 
-    /// The one of this version, every file of it checked.
+    /// The one of this version, every file of it checked, in the machine's memory.
     ///
     /// # Errors
     /// [`TorchError::Checkpoint`] when it is not there or damaged.
-    pub fn load(&self, version: u64, device: Device) -> Result<Checkpoint, TorchError> {
-        read(&self.folder_of(version), device)
+    pub fn load(&self, version: u64) -> Result<Checkpoint, TorchError> {
+        read(&self.folder_of(version))
     }
 
     /// All that are there, ascending, by what their manifests say, and what is wrong with others. Their other files are not
@@ -407,18 +407,19 @@ fn check_files(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
 }
 
 /// Reads one and checks every file that is to be used.
-fn read(folder: &Path, device: Device) -> Result<Checkpoint, TorchError> {
+fn read(folder: &Path) -> Result<Checkpoint, TorchError> {
     let mut manifest = manifest_of(folder)?;
     drop_lost_moments(folder, &mut manifest);
     check_files(folder, &manifest)?;
     let (model, adapter) = (ModelFiles::of(&folder.join(MODEL)), AdapterFiles::of(&folder.join(MODEL)));
     let params = if adapter.exist() {
-        load_adapter(&adapter, &model.read_config()?, device)?
+        load_adapter(&adapter, &model.read_config()?, Device::Cpu)?
     } else {
-        load_params(&model, device)?
+        load_params(&model, Device::Cpu)?
     };
-    let moment =
-        |name: &str, layout: &Arc<ParamLayout>| load_tensors(&folder.join(name), Arc::clone(layout), device);
+    let moment = |name: &str, layout: &Arc<ParamLayout>| {
+        load_tensors(&folder.join(name), Arc::clone(layout), Device::Cpu)
+    };
     let moments = if has_moments(folder) {
         Some((moment(FIRST_MOMENT, params.layout())?, moment(SECOND_MOMENT, params.layout())?))
     } else {

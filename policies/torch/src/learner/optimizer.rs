@@ -14,7 +14,7 @@ use tch::Device;
 
 use super::backward::Gradients;
 use crate::error::TorchError;
-use crate::model::{ParamLayout, Params};
+use crate::model::{ParamLayout, Params, stretches};
 
 /// Steps in which the learning rate rises after moments were lost: the first of them say little about curvature.
 const REWARM_STEPS: u64 = 10;
@@ -125,7 +125,12 @@ impl Optimizer {
         };
         let decayed = params.layout().decayed();
         let rest = params.layout().numel() - decayed;
-        for (start, length, weight_decay) in [(0, decayed, self.config.weight_decay), (decayed, rest, 0.0)] {
+        let parts = [(0, decayed, self.config.weight_decay), (decayed, rest, 0.0)];
+        // In stretches: kernels for a GPU count the elements of a call in 32 bits.
+        let parts = parts.into_iter().flat_map(|(start, length, weight_decay)| {
+            stretches(start, length).map(move |(start, length)| (start, length, weight_decay))
+        });
+        for (start, length, weight_decay) in parts {
             let part = |of: &Params| of.flat().f_narrow(0, start, length);
             let (param, grad) = (part(params)?, part(&gradients.params)?);
             let (exp_avg, exp_avg_sq) = (part(&self.first)?, part(&self.second)?);

@@ -96,14 +96,8 @@ impl TargetPolicies {
         self.following.as_ref().map(|following| &following.params)
     }
 
-    /// Goes on with what a checkpoint kept; from the present parameters where it kept nothing.
-    pub(crate) fn restore(&mut self, kept: Option<Params>, present: &Params) -> Result<(), TorchError> {
-        if let Some(following) = &mut self.following {
-            following.params = match kept {
-                Some(kept) => kept,
-                None => present.copy()?,
-            };
-        }
-        Ok(())
+    /// Goes on with what a checkpoint kept; with the parameters themselves where it kept nothing.
+    pub(crate) fn restore(&mut self, kept: &Params) -> Result<(), TorchError> {
+        self.following.as_ref().map_or(Ok(()), |following| following.params.overwrite(kept))
     }
 }

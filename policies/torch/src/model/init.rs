@@ -46,6 +46,26 @@ pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Resul
     Ok(moved)
 }
 
+/// Parameters for a model that nobody is to talk to, as to measure with: matrices are normal with the configuration's deviation, norms 1. By
+/// libtorch's own generator and on the device itself, which is quick for billions; the same seed gives the same values on that
+/// device alone, so I1 does not hold.
+///
+/// # Errors
+/// [`TorchError`] when there is no memory for them.
+pub fn random_params(layout: Arc<ParamLayout>, seed: i64, device: Device) -> Result<Params, TorchError> {
+    tch::manual_seed(seed);
+    let params = Params::zeros(Arc::clone(&layout), device)?;
+    for spec in layout.specs() {
+        let mut view = params.view(spec)?;
+        let _ = if spec.offset >= layout.decayed() {
+            view.f_fill_(1.0)?
+        } else {
+            view.f_normal_(0.0, layout.config().initializer_range)?
+        };
+    }
+    Ok(params)
+}
+
 /// See the module.
 fn favour_copying(params: &Params) -> Result<(), TorchError> {
     let _guard = tch::no_grad_guard();

@@ -145,8 +145,9 @@ impl LowRank {
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub fn product(&self, x: &Tensor) -> Result<Tensor, TorchError> {
-        let narrow = x.f_linear(&self.a, None::<&Tensor>)?;
-        Ok(narrow.f_linear(&self.b, None::<&Tensor>)?.f_mul_scalar(self.scale)?)
+        // Scaled where it is narrow: the rows that leave are hundreds of times as wide.
+        let narrow = x.f_linear(&self.a, None::<&Tensor>)?.f_mul_scalar(self.scale)?;
+        Ok(narrow.f_linear(&self.b, None::<&Tensor>)?)
     }
 }
 

@@ -4,11 +4,14 @@
 //! segments are padded at the end, which a causal mask hides from every real row: results are those of each segment
 //! alone.
 //!
+//! In bf16 on a GPU all segments are one call that knows where each begins, and nothing is padded or repeated.
+//!
 //! I1. Row `r` attends to the rows of its own segment up to itself, and to nothing else. I2. The order of rows is the
 //! order of the segments given.
 //!
 //! Shapes: R rows, B segments of a bucket, T its longest, H heads, K key heads, E head size.
 
+use clawrl_torch_shim::flash_attention;
 use tch::{Device, Kind, Tensor};
 
 use super::config::ModelConfig;
@@ -17,6 +20,10 @@ use crate::error::TorchError;
 
 /// Lengths within one bucket differ by less than this, so padding stays small where calls would dominate.
 const BUCKET: usize = 16;
+/// The same on a GPU, to which a call costs more than what it computes.
+const GPU_BUCKET: usize = 128;
+/// Head sizes that libtorch's flash attention takes, as far as they are multiples of 8.
+const FLASH_HEADS: std::ops::RangeInclusive<i64> = 8..=256;
 
 /// How rows of packed segments attend.
 #[derive(Debug)]
@@ -26,8 +33,18 @@ pub struct PackedRows {
     sin: Tensor,
     heads_per_key: i64,
     buckets: Vec<Bucket>,
+    /// Where segments are one call.
+    spans: Option<Spans>,
     /// For each row, its place in the concatenated outputs of the buckets; `None` when that is the identity.
     gather: Option<Tensor>,
+}
+
+/// Segments for [`flash_attention`].
+#[derive(Debug)]
+struct Spans {
+    /// First row of each, and R (B + 1), i32.
+    starts: Tensor,
+    longest: i64,
 }
 
 #[derive(Debug)]
@@ -64,14 +81,23 @@ impl PackedRows {
             ids.extend(segment.iter().map(|&id| i64::from(id)));
             positions.extend(0..segment.len() as i64);
         }
+        let spans = if device.is_cuda() && FLASH_HEADS.contains(&config.head_dim) && config.head_dim % 8 == 0
+        {
+            let ends = starts.iter().copied().chain([ids.len() as i64]);
+            let starts: Vec<i32> = ends.map(|row| row as i32).collect();
+            let longest = segments.iter().map(|segment| segment.len()).max().unwrap_or(0) as i64;
+            Some(Spans { starts: Tensor::f_from_slice(&starts)?.f_to_device(device)?, longest })
+        } else {
+            None
+        };
+        let width = if device.is_cuda() { GPU_BUCKET } else { BUCKET };
+        let bucket_of = |index: usize| segments[index].len().div_ceil(width);
         let mut order: Vec<usize> = (0..segments.len()).collect();
-        order.sort_by_key(|&index| (segments[index].len().div_ceil(BUCKET), index));
+        order.sort_by_key(|&index| (bucket_of(index), index));
         let mut buckets = Vec::new();
         let mut gather = vec![0i64; ids.len()];
         let mut placed = 0i64;
-        for group in
-            order.chunk_by(|&a, &b| segments[a].len().div_ceil(BUCKET) == segments[b].len().div_ceil(BUCKET))
-        {
+        for group in order.chunk_by(|&a, &b| bucket_of(a) == bucket_of(b)) {
             let longest = group.iter().map(|&index| segments[index].len()).max().unwrap_or(0) as i64;
             let mut rows = Vec::with_capacity(group.len() * longest as usize);
             for &index in group {
@@ -103,6 +129,7 @@ impl PackedRows {
             sin,
             heads_per_key: config.num_attention_heads / config.num_key_value_heads,
             buckets,
+            spans,
             gather,
         })
     }
@@ -122,6 +149,12 @@ impl PackedRows {
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub fn attend(&self, q_rhe: &Tensor, k_rke: &Tensor, v_rke: &Tensor) -> Result<Tensor, TorchError> {
+        if let Some(Spans { starts, longest }) =
+            self.spans.as_ref().filter(|_| q_rhe.kind() == Kind::BFloat16)
+        {
+            let out_rhe = flash_attention(q_rhe, k_rke, v_rke, starts, *longest)?;
+            return Ok(out_rhe.f_reshape([q_rhe.size()[0], -1])?);
+        }
         let mut outputs = Vec::with_capacity(self.buckets.len());
         for bucket in &self.buckets {
             let batched = |x: &Tensor| -> Result<Tensor, TorchError> {

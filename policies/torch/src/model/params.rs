@@ -21,6 +21,9 @@ use crate::error::TorchError;
 
 /// Elements to which the beginning of a parameter is aligned: one cache line of fp32.
 const ALIGNMENT: i64 = 16;
+/// Elements that are gone over at once where something is computed of all: what is computed on the way takes 1 GiB, not as much
+/// as the model.
+const STRETCH: i64 = 1 << 28;
 
 /// One named parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,9 +239,25 @@ impl Params {
     /// # Errors
     /// [`TorchError`] when there is no memory for it.
     pub fn copy(&self) -> Result<Self, TorchError> {
-        let mut flat = self.flat.f_empty_like()?;
+        self.copy_on(self.flat.device())
+    }
+
+    /// A copy of its own on a device.
+    ///
+    /// # Errors
+    /// [`TorchError`] when there is no memory for it.
+    pub fn copy_on(&self, device: Device) -> Result<Self, TorchError> {
+        let mut flat = Tensor::f_empty(self.flat.size(), (self.flat.kind(), device))?;
         flat.f_copy_(&self.flat)?;
         Ok(Self { layout: Arc::clone(&self.layout), flat })
+    }
+
+    /// Takes over the values of others of the same layout, of whatever device.
+    ///
+    /// # Errors
+    /// [`TorchError`] from libtorch.
+    pub(crate) fn overwrite(&self, with: &Self) -> Result<(), TorchError> {
+        Ok(tch::no_grad(|| self.flat.shallow_clone().f_copy_(&with.flat))?)
     }
 
     /// The same values on a device, rounded to a type; memory of their own only where one of the two differs.
@@ -246,7 +265,8 @@ impl Params {
     /// # Errors
     /// [`TorchError`] when there is no memory for it.
     pub fn on(&self, device: Device, dtype: Dtype) -> Result<Self, TorchError> {
-        let flat = tch::no_grad(|| self.flat.f_to_device(device)?.f_to_kind(dtype.kind()))?;
+        // Rounded first: less goes to the device, and nothing wider is ever there.
+        let flat = tch::no_grad(|| self.flat.f_to_kind(dtype.kind())?.f_to_device(device))?;
         Ok(Self { layout: Arc::clone(&self.layout), flat })
     }
 
@@ -370,13 +390,24 @@ impl Params {
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub fn norm(&self) -> Result<f64, TorchError> {
-        // In fp64: the squares of a large model's gradients span more than fp32 adds well.
-        Ok(f64::try_from(self.flat.f_square()?.f_sum(Kind::Double)?)?.sqrt())
+        let mut squares = 0.0;
+        for (start, length) in stretches(0, self.layout.numel()) {
+            // In fp64: the squares of a large model's gradients span more than fp32 adds well.
+            let of_stretch = self.flat.f_narrow(0, start, length)?.f_square()?.f_sum(Kind::Double)?;
+            squares += f64::try_from(of_stretch)?;
+        }
+        Ok(squares.sqrt())
     }
 
     fn span(&self, offset: i64, shape: &[i64]) -> Result<Tensor, TorchError> {
         Ok(self.flat.f_narrow(0, offset, shape.iter().product())?.f_view(shape)?)
     }
+}
+
+/// From `start` on so many elements, in parts: first element and length of each.
+pub(crate) fn stretches(start: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
+    let end = start + length;
+    (start..end).step_by(STRETCH as usize).map(move |at| (at, STRETCH.min(end - at)))
 }
 
 /// A parameter's name without that of its layer: `self_attn.q_proj` of `model.layers.3.self_attn.q_proj.weight`.
@@ -391,6 +422,15 @@ fn part_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stretches_are_all_elements_once() {
+        let all = |start, length| stretches(start, length).collect::<Vec<_>>();
+        assert_eq!(all(0, 0), []);
+        assert_eq!(all(5, 7), [(5, 7)]);
+        assert_eq!(all(16, STRETCH), [(16, STRETCH)]);
+        assert_eq!(all(16, 2 * STRETCH + 1), [(16, STRETCH), (16 + STRETCH, STRETCH), (16 + 2 * STRETCH, 1)]);
+    }
 
     #[test]
     fn distances_are_by_part_over_all_layers() {

@@ -164,7 +164,7 @@ fn learns_and_goes_on(config: &LearnerConfig, batch: &TrainBatch) {
 
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
-    let checkpoint = checkpoints.latest(Device::Cpu).unwrap().checkpoint.unwrap();
+    let checkpoint = checkpoints.latest().unwrap().checkpoint.unwrap();
     if config.teacher.is_some() {
         let teacher = checkpoint.teacher.as_ref().unwrap();
         assert_eq!(teacher.layout(), fresh().layout());

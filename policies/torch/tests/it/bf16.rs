@@ -29,7 +29,7 @@ fn learner(folder: &Path, params: Params) -> TorchLearner {
 }
 
 /// Sequences that can be learned by heart.
-fn texts() -> TrainBatch {
+pub(crate) fn texts() -> TrainBatch {
     let sample = |index: u32| {
         let mut segment = Segment::default();
         segment.push_context(&[index, 3]);
@@ -42,7 +42,7 @@ fn texts() -> TrainBatch {
     TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 5 }
 }
 
-fn sampled(index: u32, segment: Segment) -> TrainSample {
+pub(crate) fn sampled(index: u32, segment: Segment) -> TrainSample {
     TrainSample {
         attempt: AttemptId { slot: SlotId(index), number: 0 },
         advantages: vec![if index.is_multiple_of(2) { 1.0 } else { -1.0 }; segment.len()],
@@ -53,7 +53,7 @@ fn sampled(index: u32, segment: Segment) -> TrainSample {
     }
 }
 
-fn shape() -> ModelConfig {
+pub(crate) fn shape() -> ModelConfig {
     ModelConfig { num_hidden_layers: 2, ..ModelConfig::tiny(67, 1) }
 }
 
@@ -131,7 +131,7 @@ fn a_checkpoint_has_the_master_and_goes_on_with_the_same_bits() {
     one.checkpoint("{}").unwrap();
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
-    let kept = checkpoints.latest(Device::Cpu).unwrap().checkpoint.unwrap();
+    let kept = checkpoints.latest().unwrap().checkpoint.unwrap();
     assert!(kept.params.flat().equal(one.params().flat()), "to the last bit");
     let rounded = one.params().flat().to_kind(Kind::BFloat16).to_kind(Kind::Float);
     assert!(!rounded.equal(one.params().flat()), "more than bf16 holds");

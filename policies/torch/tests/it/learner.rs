@@ -299,7 +299,7 @@ fn going_on_from_a_checkpoint_is_bit_identical_to_never_having_stopped() {
 
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
-    let found = checkpoints.latest(Device::Cpu).unwrap();
+    let found = checkpoints.latest().unwrap();
     assert!(found.damaged.is_empty());
     let checkpoint = found.checkpoint.unwrap();
     assert_eq!((checkpoint.version, checkpoint.progress.as_str()), (3, "after three"));
@@ -331,7 +331,7 @@ fn old_checkpoints_go_and_damaged_ones_are_passed_over() {
     assert!(!place.join("000003/first_moment.safetensors").exists());
     let checkpoints = Checkpoints::new(&place, Retention { weights: 3, moments: 2 });
     let latest = |expected: u64, damaged: usize| {
-        let found = checkpoints.latest(Device::Cpu).unwrap();
+        let found = checkpoints.latest().unwrap();
         assert_eq!((found.checkpoint.as_ref().unwrap().version, found.damaged.len()), (expected, damaged));
         found.checkpoint.unwrap()
     };
@@ -346,7 +346,7 @@ fn old_checkpoints_go_and_damaged_ones_are_passed_over() {
     let oldest = latest(3, 2);
     assert!(oldest.moments.is_none());
     fs::write(place.join("000003/manifest.json"), "{}").unwrap();
-    let error = checkpoints.latest(Device::Cpu).unwrap_err().to_string();
+    let error = checkpoints.latest().unwrap_err().to_string();
     assert!(error.contains("no checkpoint is whole"), "{error}");
 }
 
@@ -357,7 +357,7 @@ fn a_checkpoint_of_another_model_is_refused() {
     let mut learner = learner_in(folder.path(), small_config(), params);
     learner.checkpoint("").unwrap();
     let found = Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 1, moments: 1 });
-    let checkpoint = found.latest(Device::Cpu).unwrap().checkpoint.unwrap();
+    let checkpoint = found.latest().unwrap().checkpoint.unwrap();
     let mut other = learner_in(folder.path(), small_config(), golden_params("model.safetensors"));
     assert!(other.restore(checkpoint).unwrap_err().to_string().contains("another shape"));
 }
@@ -406,7 +406,7 @@ fn a_rejected_version_leaves_no_trace_but_its_number() {
     let kept = |learner: &mut TorchLearner| {
         learner.checkpoint("").unwrap();
         let version = learner.version();
-        let found = checkpoints.load(version, Device::Cpu).unwrap();
+        let found = checkpoints.load(version).unwrap();
         let (first, second) = found.moments.unwrap();
         let all = [&found.params, &first, &second, &found.teacher.unwrap()];
         (all.map(|params| params.flat().copy()), found.optimizer_steps)
@@ -482,7 +482,7 @@ fn a_bonus_for_being_undecided_is_descended_on() {
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
     let mut resumed = learner_in(folder.path(), config, params);
-    resumed.restore(checkpoints.latest(Device::Cpu).unwrap().checkpoint.unwrap()).unwrap();
+    resumed.restore(checkpoints.latest().unwrap().checkpoint.unwrap()).unwrap();
     // What is rejected takes its word about the entropy along.
     resumed.accept().unwrap();
     resumed.update(&batch).unwrap();

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod bf16;
+mod devices;
 mod engine;
 mod learner;
 mod objectives;

@@ -123,7 +123,7 @@ impl Pupil {
     ) -> Result<Self, Failure> {
         let name = AdapterName::from(name);
         let checkpoints = Checkpoints::new(&folder.join("checkpoints"), KEPT);
-        let found = checkpoints.latest(Device::Cpu).map_err(unusable)?;
+        let found = checkpoints.latest().map_err(unusable)?;
         found.damaged.iter().for_each(|damaged| tracing::warn!("passed over: {damaged}"));
         let seed = derive_seed(0, &name, &[]);
         let params = match &model.first {
@@ -335,7 +335,7 @@ impl Pupil {
         let text = written(&progress).map_err(refused)?;
         if found.is_some() {
             self.checkpoints.branch(branch, version, &text).map_err(broken)?;
-            let checkpoint = self.checkpoints.load(version, Device::Cpu).map_err(broken)?;
+            let checkpoint = self.checkpoints.load(version).map_err(broken)?;
             self.learner.restore(checkpoint).map_err(broken)?;
         } else {
             self.begin_anew(branch, version, text)?;
