@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LedgerError, Thing, numbers};
+use super::arrivals::{KeptRequest, Linked};
+use super::{LedgerError, Thing, blobs, numbers, words};
 use crate::{Reply, ReplyCall, RequestId, SessionId, TurnId, UserId};
 
 /// An answer, ready to be written.
@@ -54,6 +55,30 @@ pub(crate) struct EndedRequest {
     pub(crate) is_deleted: bool,
 }
 
+impl EndedRequest {
+    /// Of a request that has just arrived.
+    pub(crate) fn of(kept: &KeptRequest, linked: &Linked) -> Self {
+        let (kind, mark) = words::kind(&linked.kind);
+        let Linked { session, turn, .. } = *linked;
+        Self::new((kept.user.clone(), session, turn), (kind, &mark.unwrap_or_default()), &kept.redacted)
+    }
+
+    fn new(
+        (user, session, turn): (UserId, SessionId, TurnId),
+        (kind, mark): (&str, &str),
+        redacted: &str,
+    ) -> Self {
+        let is_redacted = redacted != "{}";
+        let unfit = match kind {
+            "main" if is_redacted => Some("the request was redacted".to_owned()),
+            "main" => None,
+            "side" => Some(format!("a side turn: {mark}")),
+            _ => Some(format!("not known to be a main turn: {mark}")),
+        };
+        Self { user, session, turn, unfit, is_redacted, is_deleted: false }
+    }
+}
+
 /// # Errors
 /// [`LedgerError::Unknown`], if no such request waits.
 pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<EndedRequest, LedgerError> {
@@ -61,22 +86,9 @@ pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<End
                WHERE number = ?1 AND state = 'waiting'";
     let read = |row: &rusqlite::Row<'_>| {
         let (kind, mark): (String, Option<String>) = (row.get(3)?, row.get(4)?);
-        let mark = mark.unwrap_or_default();
-        let is_redacted = row.get::<_, String>(5)? != "{}";
-        let unfit = match kind.as_str() {
-            "main" if is_redacted => Some("the request was redacted".to_owned()),
-            "main" => None,
-            "side" => Some(format!("a side turn: {mark}")),
-            _ => Some(format!("not known to be a main turn: {mark}")),
-        };
-        Ok(EndedRequest {
-            user: UserId(row.get(0)?),
-            session: row.get(1)?,
-            turn: row.get(2)?,
-            unfit,
-            is_redacted,
-            is_deleted: row.get(6)?,
-        })
+        let place = (UserId(row.get(0)?), row.get(1)?, row.get(2)?);
+        let ended = EndedRequest::new(place, (&kind, &mark.unwrap_or_default()), &row.get::<_, String>(5)?);
+        Ok(EndedRequest { is_deleted: row.get(6)?, ..ended })
     };
     let found = connection.prepare_cached(sql)?.query_row([request], read).optional()?;
     found.ok_or(LedgerError::Unknown(Thing::Request))
@@ -94,6 +106,10 @@ pub(crate) fn add(
                completion_tokens = ?6, prompt_ids = ?7 WHERE number = ?1";
     // Of a request that was redacted, the tokens would give back what was taken out.
     let prompt_ids = kept.prompt_ids.as_ref().filter(|_| !ended.is_deleted && !ended.is_redacted);
+    let (long, short) = match prompt_ids {
+        Some(ids) if blobs::is_long(ids) => (Some(ids), None),
+        short => (None, short),
+    };
     connection.prepare_cached(sql)?.execute(params![
         request,
         if is_visible { "answered" } else { "empty" },
@@ -101,8 +117,12 @@ pub(crate) fn add(
         kept.first_token_after_ms.map(numbers::to_sql),
         numbers::to_sql(kept.prompt_tokens),
         numbers::to_sql(kept.completion_tokens),
-        prompt_ids,
+        short,
     ])?;
+    if let Some(ids) = long {
+        let sql = "INSERT INTO prompts (request, ids) VALUES (?1, ?2)";
+        connection.prepare_cached(sql)?.execute(params![request, ids])?;
+    }
     if ended.is_deleted {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::{LedgerError, events, numbers, words};
+use super::{LedgerError, blobs, events, numbers, words};
 use crate::{ChatRequest, Event, Headers, RequestId, SessionId, TurnId, TurnKind, UserId};
 
 /// A request, ready to be written.
@@ -56,7 +56,7 @@ pub(crate) fn add_user(connection: &Connection, user: &UserId, at_ms: i64) -> Re
     Ok(())
 }
 
-/// Writes a request and what followed from its arrival.
+/// Writes a request of a user that is there, and what followed from its arrival.
 pub(crate) fn add(
     connection: &Connection,
     (request, linked): (RequestId, &Linked),
@@ -64,7 +64,6 @@ pub(crate) fn add(
     events: &[Event],
     at_ms: i64,
 ) -> Result<(), LedgerError> {
-    add_user(connection, &kept.user, at_ms)?;
     let (kind, mark) = words::kind(&linked.kind);
     let sql = "INSERT INTO requests (number, user, endpoint, received_ms, headers, body, body_bytes, redacted, \
                model, sampling, session, turn, kind, mark, is_retry, state) \
@@ -75,7 +74,7 @@ pub(crate) fn add(
         kept.endpoint,
         at_ms,
         kept.headers_json,
-        kept.body,
+        (!blobs::is_long(&kept.body)).then_some(&kept.body),
         numbers::to_sql(kept.body_bytes as u64),
         kept.redacted,
         kept.model,
@@ -86,6 +85,10 @@ pub(crate) fn add(
         mark,
         linked.is_retry,
     ])?;
+    if blobs::is_long(&kept.body) {
+        let sql = "INSERT INTO bodies (request, body) VALUES (?1, ?2)";
+        connection.prepare_cached(sql)?.execute(params![request, kept.body])?;
+    }
     events::add_happening(connection, linked.session, "arrived", Some(request), at_ms)?;
     events::add_all(connection, &kept.user, events, at_ms)
 }

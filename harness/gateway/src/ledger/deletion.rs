@@ -89,6 +89,14 @@ pub(crate) fn delete(
             &chosen,
         )? as u64,
     };
+    for sql in [
+        "DELETE FROM bodies WHERE request IN \
+         (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))",
+        "DELETE FROM prompts WHERE request IN \
+         (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))",
+    ] {
+        connection.prepare_cached(sql)?.execute([&chosen])?;
+    }
     run(
         "UPDATE answers SET text = NULL, reasoning = NULL, calls = NULL, sampled_ids = NULL, logprobs = NULL, \
          exact = 0, inexact = 'deleted', deleted_ms = ?2 WHERE deleted_ms IS NULL AND request IN \

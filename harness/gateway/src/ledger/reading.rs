@@ -78,7 +78,8 @@ pub(crate) fn body(
     user: &UserId,
     request: RequestId,
 ) -> Result<Option<String>, LedgerError> {
-    let sql = "SELECT body FROM requests WHERE number = ?1 AND user = ?2";
+    let sql = "SELECT coalesce(r.body, b.body) FROM requests r LEFT JOIN bodies b ON b.request = r.number \
+               WHERE r.number = ?1 AND r.user = ?2";
     let found = one(connection, sql, params![request, user.0], |row| row.get::<_, Option<Vec<u8>>>(0))?;
     let body = found.flatten().map(|body| blobs::decompress(&body)).transpose()?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
@@ -222,13 +223,14 @@ fn turn_line(row: &Row<'_>) -> rusqlite::Result<TurnLine> {
 
 fn requests(connection: &Connection, turn: TurnId, depth: Depth) -> Result<Vec<RequestView>, LedgerError> {
     let [body, prompt_ids] = match depth {
-        Depth::Whole => ["body", "prompt_ids"],
+        Depth::Whole => ["coalesce(r.body, b.body)", "coalesce(r.prompt_ids, p.ids)"],
         Depth::Outline => ["NULL", "NULL"],
     };
     let sql = format!(
         "SELECT number, endpoint, received_ms, headers, {body}, redacted, model, sampling, kind, mark, is_retry, \
          state, reason, first_token_after_ms, ended_ms, prompt_tokens, completion_tokens, {prompt_ids} \
-         FROM requests WHERE turn = ?1 ORDER BY number"
+         FROM requests r LEFT JOIN bodies b ON b.request = r.number LEFT JOIN prompts p ON p.request = r.number \
+         WHERE r.turn = ?1 ORDER BY r.number"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([turn])?;

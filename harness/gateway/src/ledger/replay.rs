@@ -107,7 +107,9 @@ pub(crate) fn owner(connection: &Connection, session: SessionId) -> Result<UserI
 
 /// Nothing, if it is deleted or cannot be read any more.
 fn said(connection: &Connection, request: RequestId) -> Result<Option<Said>, LedgerError> {
-    let sql = "SELECT user, headers, body, turn FROM requests WHERE number = ?1 AND body IS NOT NULL";
+    let sql = "SELECT r.user, r.headers, coalesce(r.body, b.body), r.turn FROM requests r \
+               LEFT JOIN bodies b ON b.request = r.number \
+               WHERE r.number = ?1 AND coalesce(r.body, b.body) IS NOT NULL";
     let read = |row: &rusqlite::Row<'_>| {
         let (user, headers): (String, String) = (row.get(0)?, row.get(1)?);
         Ok((user, headers, row.get::<_, Vec<u8>>(2)?, row.get(3)?))

@@ -1,4 +1,4 @@
--- Chat's ledger, schema 1. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
+-- Chat's ledger, schema 3. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
 -- "Content" is whatever a person or a policy said, or what gives it back: deletion takes it, the rest of a row stays.
 
 CREATE TABLE users (
@@ -20,7 +20,7 @@ CREATE TABLE requests (
     received_ms INTEGER NOT NULL,
     -- [[name, value], ..]: those that linking reads. Content.
     headers TEXT,
-    -- As received, after redaction; zstd. Content.
+    -- As received, after redaction; zstd. Nothing where it is in `bodies`. Content.
     body BLOB,
     -- Of the body before compression.
     body_bytes INTEGER NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE requests (
     model TEXT,
     -- The sampling parameters that were asked for, as JSON. Content, as clients write it.
     sampling TEXT,
-    -- Tokens as fed to the policy, as `blobs.rs` writes ids; nothing where they are not known. Content.
+    -- Tokens as fed to the policy, as `blobs.rs` writes ids; nothing where they are not known, or in `prompts`. Content.
     prompt_ids BLOB,
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
     turn INTEGER NOT NULL REFERENCES turns (id) DEFERRABLE INITIALLY DEFERRED,
@@ -56,8 +56,20 @@ CREATE TABLE requests (
     CHECK (deleted_ms IS NULL OR coalesce(headers, body, body_sha256, model, sampling, prompt_ids) IS NULL)
 ) STRICT;
 CREATE INDEX requests_of_turn ON requests (turn);
-CREATE INDEX requests_of_session ON requests (session);
 CREATE INDEX requests_waiting ON requests (number) WHERE state = 'waiting';
+
+-- Long bodies and prompts, apart from their requests: those change when they are answered, and a row is written whole.
+CREATE TABLE bodies (
+    request INTEGER PRIMARY KEY REFERENCES requests (number),
+    -- As `requests.body`. Content.
+    body BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE prompts (
+    request INTEGER PRIMARY KEY REFERENCES requests (number),
+    -- As `requests.prompt_ids`. Content.
+    ids BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE answers (
     request INTEGER NOT NULL REFERENCES requests (number),
@@ -145,7 +157,8 @@ CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL;
 
 -- What reached the linking, in its order: linked again in this order, the open sessions are what they were.
 CREATE TABLE happenings (
-    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Rising: none is ever deleted.
+    place INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
     what TEXT NOT NULL CHECK (what IN ('arrived', 'answered', 'failed', 'close')),
     -- Nothing for a close.
@@ -153,7 +166,6 @@ CREATE TABLE happenings (
     at_ms INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX happenings_of_session ON happenings (session, place);
-CREATE INDEX happenings_of_request ON happenings (request);
 
 CREATE TABLE next_states (
     turn INTEGER PRIMARY KEY REFERENCES turns (id),

@@ -146,10 +146,11 @@ fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) ->
 }
 
 fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
-    let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, r.prompt_ids, a.sampled_ids, a.logprobs, \
-               a.versions, s.user, r.body, a.temperature, a.finish_reason, a.adapter \
+    let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, coalesce(r.prompt_ids, p.ids), a.sampled_ids, a.logprobs, \
+               a.versions, s.user, coalesce(r.body, b.body), a.temperature, a.finish_reason, a.adapter \
                FROM update_samples o JOIN samples s ON s.id = o.sample \
                JOIN requests r ON r.number = s.request \
+               LEFT JOIN bodies b ON b.request = s.request LEFT JOIN prompts p ON p.request = s.request \
                JOIN answers a ON a.request = s.request AND a.choice = s.choice \
                WHERE o.\"update\" = ?1 AND o.outcome = 'taken' AND a.exact = 1 ORDER BY s.id";
     let mut statement = connection.prepare_cached(sql)?;

@@ -25,4 +25,4 @@ pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
 pub(crate) use redaction::Redaction;
-pub(crate) use writing::Desk;
+pub(crate) use writing::{Desk, Known};

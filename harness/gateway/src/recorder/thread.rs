@@ -24,7 +24,7 @@ use super::handle::Unheard;
 use super::job::Job;
 use super::live::LedgerEvent;
 use super::reader::Reader;
-use super::{Clock, Desk, RecorderHandle, RecorderSettings, Redaction};
+use super::{Clock, Desk, Known, RecorderHandle, RecorderSettings, Redaction};
 use crate::ledger;
 use crate::{LedgerError, Lineages, LinkConfig, RequestId, SessionId};
 
@@ -68,6 +68,7 @@ impl Recorder {
             next,
             set_aside: next - 1,
             lost: HashSet::new(),
+            known: Known::default(),
             link,
             clock,
             live: live.clone(),
@@ -164,6 +165,7 @@ struct Owner {
     set_aside: u64,
     /// Requests that were admitted, and came to nothing with their transaction. Each until it ends.
     lost: HashSet<RequestId>,
+    known: Known,
     link: LinkConfig,
     clock: Arc<dyn Clock>,
     live: broadcast::Sender<LedgerEvent>,
@@ -265,6 +267,7 @@ impl Owner {
             next: self.next,
             set_aside: self.set_aside,
             lost: &mut self.lost,
+            known: &mut self.known,
             now_ms: self.clock.now_ms(),
             live: Vec::new(),
             is_linked: false,
@@ -333,6 +336,7 @@ impl Owner {
             log(self.connection.execute_batch("ROLLBACK").map_err(LedgerError::from));
         }
         self.is_open.store(false, Ordering::Release);
+        self.known.forget();
         if open.is_linked {
             self.lineages = None;
         }

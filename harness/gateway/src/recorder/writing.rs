@@ -4,7 +4,7 @@
 //! anew from the ledger. I2. An answer to what linking does not know any more (its session was deleted) is recorded and
 //! linked to nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, params};
 
@@ -17,6 +17,20 @@ use crate::{Deleted, Deletion, LedgerError, Thing};
 /// Numbers of requests that are set aside at once: a crash may leave a gap of so many.
 const NUMBERS: u64 = 1_000;
 
+/// What the ledger has, as far as it need not be asked for it. After a transaction that came to nothing, nothing is known.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    users: HashSet<UserId>,
+    /// Requests that wait. Where something was deleted, the ledger is asked.
+    waiting: HashMap<RequestId, EndedRequest>,
+}
+
+impl Known {
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
 /// A transaction, and the linking that goes with it.
 pub(crate) struct Desk<'a> {
     pub(crate) connection: &'a Connection,
@@ -27,6 +41,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) set_aside: u64,
     /// Requests that were admitted, and are not in the ledger.
     pub(crate) lost: &'a mut HashSet<RequestId>,
+    pub(crate) known: &'a mut Known,
     pub(crate) now_ms: i64,
     /// To be told when all of this is committed.
     pub(crate) live: Vec<LedgerEvent>,
@@ -46,7 +61,12 @@ impl Desk<'_> {
             self.lineages.arrived(&Arrival { request, user, headers, body, at }).map_err(unlinked)?;
         let linked = Linked::of(request, &events);
         let linked = linked.ok_or_else(|| LedgerError::Storage(format!("request {request} has no turn")))?;
+        if !self.known.users.contains(user) {
+            ledger::add_user(self.connection, user, self.now_ms)?;
+            self.known.users.insert(user.clone());
+        }
         ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
+        self.known.waiting.insert(request, EndedRequest::of(kept, &linked));
         self.next += 1;
         if self.next > self.set_aside {
             self.set_aside = self.next + NUMBERS;
@@ -59,7 +79,7 @@ impl Desk<'_> {
 
     pub(crate) fn answered(&mut self, request: RequestId, kept: &KeptAnswer) -> Result<(), LedgerError> {
         self.is_kept(request)?;
-        let ended = ledger::waiting_request(self.connection, request)?;
+        let ended = self.waiting(request)?;
         let replies: Vec<_> = kept.choices.iter().map(ledger::KeptChoice::reply).collect();
         let is_visible = replies.iter().any(|reply| reply.digest().is_some());
         ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
@@ -71,11 +91,19 @@ impl Desk<'_> {
 
     pub(crate) fn failed(&mut self, request: RequestId, why: &str) -> Result<(), LedgerError> {
         self.is_kept(request)?;
-        let ended = ledger::waiting_request(self.connection, request)?;
+        let ended = self.waiting(request)?;
         ledger::fail_request(self.connection, request, why, self.now_ms)?;
         self.is_linked = true;
         let events = self.lineages.failed(request, ledger::since_epoch(self.now_ms));
         self.ended((request, &ended), "failed", false, events)
+    }
+
+    /// A request that ends now.
+    fn waiting(&mut self, request: RequestId) -> Result<EndedRequest, LedgerError> {
+        match self.known.waiting.remove(&request) {
+            Some(ended) => Ok(ended),
+            None => ledger::waiting_request(self.connection, request),
+        }
     }
 
     /// Each request ends once, so that what is lost is not remembered for longer.
@@ -150,6 +178,7 @@ impl Desk<'_> {
             self.changed(user, Some(session), None, Live::SessionClosed);
         }
         self.erases = true;
+        self.known.waiting.clear();
         self.changed(user, None, None, Live::Deleted);
         Ok(deleted)
     }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use clawrl_gateway::{FileFlaw, LedgerError, Recorder, RecorderSettings};
+use clawrl_gateway::{Deletion, FileFlaw, LedgerError, NewAnswer, Recorder, RecorderSettings};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn files_that_are_no_ledger_are_refused_by_name() {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     };
-    check(newer, "the ledger chat.db has schema 99, this program knows 2: it was written by a newer version");
+    check(newer, "the ledger chat.db has schema 99, this program knows 3: it was written by a newer version");
     check(|path| std::fs::create_dir(path).unwrap(), "the ledger chat.db cannot be opened: ");
 }
 
@@ -47,10 +47,62 @@ fn a_ledger_of_the_version_before_is_taken_on() {
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap()
     };
-    assert_eq!(version(), 2);
-    Connection::open(chat.path()).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    assert_eq!(version(), 3);
+    // As it was before long bodies lay apart.
+    let back = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
+                CREATE INDEX happenings_of_request ON happenings (request); PRAGMA user_version = 2";
+    Connection::open(chat.path()).unwrap().execute_batch(back).unwrap();
     drop(Recorder::open(chat.settings()).unwrap());
-    assert_eq!(version(), 2, "an older program could not read what is written now");
+    assert_eq!(version(), 3, "an older program could not read what is written now");
+    let indexes =
+        "SELECT count(*) FROM sqlite_schema WHERE name IN ('requests_of_session', 'happenings_of_request')";
+    assert_eq!(chat.value(indexes), "0");
+    assert_eq!(chat.value("SELECT (SELECT count(*) FROM bodies) + (SELECT count(*) FROM prompts)"), "0");
+}
+
+/// Of a ledger of version 2, whose bodies are all in their rows.
+#[tokio::test]
+async fn a_long_body_is_read_wherever_it_lies() {
+    let mut chat = Chat::new();
+    let (long, ids) = (noise(4_000), (0..2_000).collect::<Vec<u32>>());
+    let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
+    let new = NewAnswer { prompt_ids: ids.clone(), ..answer("one") };
+    chat.handle().answered(admitted.request, new).await.unwrap();
+    let apart = "SELECT (SELECT count(*) FROM bodies) || ' ' || (SELECT count(*) FROM prompts) || ' ' || \
+                 (SELECT count(*) FROM requests WHERE coalesce(body, prompt_ids) IS NOT NULL)";
+    assert_eq!(chat.value(apart), "1 1 0");
+    for is_inside in [false, true] {
+        if is_inside {
+            chat.close();
+            let inside = "UPDATE requests SET body = (SELECT body FROM bodies), prompt_ids = (SELECT ids FROM prompts); \
+                          DELETE FROM bodies; DELETE FROM prompts";
+            Connection::open(chat.path()).unwrap().execute_batch(inside).unwrap();
+            chat.open().unwrap();
+            assert_eq!(chat.value(apart), "0 0 1");
+        }
+        let view = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
+        assert!(view.requests[0].body.as_ref().unwrap().contains(&long));
+        assert_eq!(view.requests[0].prompt_ids, ids);
+        chat.open().unwrap();
+    }
+    // Linked again from the long body, and gone on from.
+    let next = chat.ask("ada", "s", json!([said(&long), replied("one"), said("two")])).await;
+    assert_eq!(next.session, admitted.session);
+    chat.say(next.request, "three").await;
+    assert_eq!(chat.value("SELECT count(*) FROM next_states"), "1");
+    assert_eq!(chat.value("SELECT count(*) FROM bodies"), "1");
+    chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
+    assert_eq!(chat.value(apart), "0 0 0");
+}
+
+/// Text that no compression makes short.
+fn noise(length: usize) -> String {
+    let mut state = 7u64;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        char::from(b'a' + (state >> 33) as u8 % 26)
+    };
+    (0..length).map(|_| next()).collect()
 }
 
 #[test]
