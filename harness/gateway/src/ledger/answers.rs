@@ -3,14 +3,15 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::arrivals::{KeptRequest, Linked};
-use super::{LedgerError, Thing, blobs, numbers, words};
+use super::contents::KeptPrompt;
+use super::{LedgerError, Thing, numbers, words};
 use crate::{Reply, ReplyCall, RequestId, SessionId, TurnId, UserId};
 
 /// An answer, ready to be written.
 #[derive(Debug)]
 pub(crate) struct KeptAnswer {
     pub(crate) choices: Vec<KeptChoice>,
-    pub(crate) prompt_ids: Option<Vec<u8>>,
+    pub(crate) prompt: Option<KeptPrompt>,
     pub(crate) adapter: Option<String>,
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
@@ -56,6 +57,13 @@ pub(crate) struct EndedRequest {
 }
 
 impl EndedRequest {
+    /// Whether the tokens of its prompt are kept: of a request that was redacted, they would give back what was taken out.
+    pub(crate) fn keeps_prompt(&self) -> bool {
+        !self.is_deleted && !self.is_redacted
+    }
+}
+
+impl EndedRequest {
     /// Of a request that has just arrived.
     pub(crate) fn of(kept: &KeptRequest, linked: &Linked) -> Self {
         let (kind, mark) = words::kind(&linked.kind);
@@ -94,7 +102,7 @@ pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<End
     found.ok_or(LedgerError::Unknown(Thing::Request))
 }
 
-/// Writes an answer to `ended`; of a deleted request that it was answered, and no more.
+/// Writes an answer to `ended`, all but a long prompt; of a deleted request that it was answered, and no more.
 pub(crate) fn add(
     connection: &Connection,
     (request, ended): (RequestId, &EndedRequest),
@@ -104,12 +112,7 @@ pub(crate) fn add(
 ) -> Result<(), LedgerError> {
     let sql = "UPDATE requests SET state = ?2, ended_ms = ?3, first_token_after_ms = ?4, prompt_tokens = ?5, \
                completion_tokens = ?6, prompt_ids = ?7 WHERE number = ?1";
-    // Of a request that was redacted, the tokens would give back what was taken out.
-    let prompt_ids = kept.prompt_ids.as_ref().filter(|_| !ended.is_deleted && !ended.is_redacted);
-    let (long, short) = match prompt_ids {
-        Some(ids) if blobs::is_long(ids) => (Some(ids), None),
-        short => (None, short),
-    };
+    let prompt = kept.prompt.as_ref().filter(|_| ended.keeps_prompt());
     connection.prepare_cached(sql)?.execute(params![
         request,
         if is_visible { "answered" } else { "empty" },
@@ -117,12 +120,8 @@ pub(crate) fn add(
         kept.first_token_after_ms.map(numbers::to_sql),
         numbers::to_sql(kept.prompt_tokens),
         numbers::to_sql(kept.completion_tokens),
-        short,
+        prompt.and_then(KeptPrompt::in_row),
     ])?;
-    if let Some(ids) = long {
-        let sql = "INSERT INTO prompts (request, ids) VALUES (?1, ?2)";
-        connection.prepare_cached(sql)?.execute(params![request, ids])?;
-    }
     if ended.is_deleted {
         return Ok(());
     }

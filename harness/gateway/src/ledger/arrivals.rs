@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::{LedgerError, blobs, events, numbers, words};
+use super::contents::KeptBody;
+use super::{LedgerError, events, numbers, words};
 use crate::{ChatRequest, Event, Headers, RequestId, SessionId, TurnId, TurnKind, UserId};
 
 /// A request, ready to be written.
@@ -17,8 +18,7 @@ pub(crate) struct KeptRequest {
     pub(crate) headers_json: String,
     /// As it is kept: what linking sees.
     pub(crate) request: Arc<ChatRequest>,
-    /// Compressed.
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: KeptBody,
     pub(crate) body_bytes: usize,
     pub(crate) redacted: String,
     pub(crate) model: String,
@@ -56,7 +56,7 @@ pub(crate) fn add_user(connection: &Connection, user: &UserId, at_ms: i64) -> Re
     Ok(())
 }
 
-/// Writes a request of a user that is there, and what followed from its arrival.
+/// Writes a request of a user that is there, all but a long body, and what followed from its arrival.
 pub(crate) fn add(
     connection: &Connection,
     (request, linked): (RequestId, &Linked),
@@ -74,7 +74,7 @@ pub(crate) fn add(
         kept.endpoint,
         at_ms,
         kept.headers_json,
-        (!blobs::is_long(&kept.body)).then_some(&kept.body),
+        kept.body.in_row(),
         numbers::to_sql(kept.body_bytes as u64),
         kept.redacted,
         kept.model,
@@ -85,10 +85,6 @@ pub(crate) fn add(
         mark,
         linked.is_retry,
     ])?;
-    if blobs::is_long(&kept.body) {
-        let sql = "INSERT INTO bodies (request, body) VALUES (?1, ?2)";
-        connection.prepare_cached(sql)?.execute(params![request, kept.body])?;
-    }
     events::add_happening(connection, linked.session, "arrived", Some(request), at_ms)?;
     events::add_all(connection, &kept.user, events, at_ms)
 }

@@ -16,20 +16,12 @@ const LEVEL: i32 = 1;
 /// More than any body that was ever let in: what a broken file claims to hold is not trusted.
 const MAX_BYTES: usize = 1 << 30;
 
-/// What is longer lies apart from the row that it belongs to. Two such in a row still leave most rows in one page.
-const LONG: usize = 1_024;
-
 /// Of ids in groups of 7 bits. Compressed ones begin with 0x28.
 const SEVEN_BITS: u8 = 1;
 
 thread_local! {
     /// Made at the first use of a thread: to make one costs more than to compress a short body.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-}
-
-/// Whether it lies apart.
-pub(crate) fn is_long(blob: &[u8]) -> bool {
-    blob.len() > LONG
 }
 
 pub(crate) fn compress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {

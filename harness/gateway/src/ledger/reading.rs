@@ -10,7 +10,7 @@ use super::views::{
     AnswerView, FeedbackView, NextStateView, Page, RequestView, RewardView, SampleView, SessionView,
     TurnLine, TurnView, UpdateView, UserView, VoteView,
 };
-use super::{LedgerError, SampleId, Thing, UpdateId, blobs, numbers, words};
+use super::{LedgerError, SampleId, Thing, UpdateId, blobs, contents, numbers, words};
 use crate::{RequestId, SessionId, TurnId, UserId};
 
 /// Of a page at most.
@@ -78,10 +78,10 @@ pub(crate) fn body(
     user: &UserId,
     request: RequestId,
 ) -> Result<Option<String>, LedgerError> {
-    let sql = "SELECT coalesce(r.body, b.body) FROM requests r LEFT JOIN bodies b ON b.request = r.number \
-               WHERE r.number = ?1 AND r.user = ?2";
+    let sql = "SELECT body FROM requests WHERE number = ?1 AND user = ?2";
     let found = one(connection, sql, params![request, user.0], |row| row.get::<_, Option<Vec<u8>>>(0))?;
-    let body = found.flatten().map(|body| blobs::decompress(&body)).transpose()?;
+    let Some(in_row) = found else { return Ok(None) };
+    let body = contents::body(connection, request, in_row)?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -223,14 +223,13 @@ fn turn_line(row: &Row<'_>) -> rusqlite::Result<TurnLine> {
 
 fn requests(connection: &Connection, turn: TurnId, depth: Depth) -> Result<Vec<RequestView>, LedgerError> {
     let [body, prompt_ids] = match depth {
-        Depth::Whole => ["coalesce(r.body, b.body)", "coalesce(r.prompt_ids, p.ids)"],
+        Depth::Whole => ["body", "prompt_ids"],
         Depth::Outline => ["NULL", "NULL"],
     };
     let sql = format!(
         "SELECT number, endpoint, received_ms, headers, {body}, redacted, model, sampling, kind, mark, is_retry, \
          state, reason, first_token_after_ms, ended_ms, prompt_tokens, completion_tokens, {prompt_ids} \
-         FROM requests r LEFT JOIN bodies b ON b.request = r.number LEFT JOIN prompts p ON p.request = r.number \
-         WHERE r.turn = ?1 ORDER BY r.number"
+         FROM requests WHERE turn = ?1 ORDER BY number"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([turn])?;
@@ -238,8 +237,13 @@ fn requests(connection: &Connection, turn: TurnId, depth: Depth) -> Result<Vec<R
     while let Some(row) = rows.next()? {
         let request: RequestId = row.get(0)?;
         let headers: Option<String> = row.get(3)?;
-        let body: Option<Vec<u8>> = row.get(4)?;
-        let body = body.map(|body| blobs::decompress(&body)).transpose()?;
+        let (body, prompt_ids) = match depth {
+            Depth::Whole => (
+                contents::body(connection, request, row.get(4)?)?,
+                contents::prompt(connection, request, row.get(17)?)?,
+            ),
+            Depth::Outline => (None, Vec::new()),
+        };
         requests.push(RequestView {
             request,
             endpoint: row.get(1)?,
@@ -258,7 +262,7 @@ fn requests(connection: &Connection, turn: TurnId, depth: Depth) -> Result<Vec<R
             ended_ms: row.get(14)?,
             prompt_tokens: row.get(15)?,
             completion_tokens: row.get(16)?,
-            prompt_ids: ids(row, 17)?,
+            prompt_ids,
             answers: answers(connection, request, depth)?,
         });
     }

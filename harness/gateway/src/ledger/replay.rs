@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{LedgerError, Linked, answers, blobs, words};
+use super::{LedgerError, Linked, answers, contents, words};
 use crate::{
     Arrival, ChatRequest, Event, Headers, Lineages, LinkConfig, LinkError, RequestId, SessionId, TurnId,
     UserId,
@@ -107,17 +107,16 @@ pub(crate) fn owner(connection: &Connection, session: SessionId) -> Result<UserI
 
 /// Nothing, if it is deleted or cannot be read any more.
 fn said(connection: &Connection, request: RequestId) -> Result<Option<Said>, LedgerError> {
-    let sql = "SELECT r.user, r.headers, coalesce(r.body, b.body), r.turn FROM requests r \
-               LEFT JOIN bodies b ON b.request = r.number \
-               WHERE r.number = ?1 AND coalesce(r.body, b.body) IS NOT NULL";
+    let sql = "SELECT user, headers, body, turn FROM requests WHERE number = ?1 AND deleted_ms IS NULL";
     let read = |row: &rusqlite::Row<'_>| {
         let (user, headers): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok((user, headers, row.get::<_, Vec<u8>>(2)?, row.get(3)?))
+        Ok((user, headers, row.get(2)?, row.get(3)?))
     };
     let found = connection.prepare_cached(sql)?.query_row([request], read).optional()?;
-    let Some((user, headers, body, turn)) = found else { return Ok(None) };
+    let Some((user, headers, in_row, turn)) = found else { return Ok(None) };
+    let Some(body) = contents::body(connection, request, in_row)? else { return Ok(None) };
     let headers: Vec<(String, String)> = words::read_json(&headers)?;
-    let body = serde_json::from_slice(&blobs::decompress(&body)?).ok();
+    let body = serde_json::from_slice(&body).ok();
     let body = body.and_then(|body| ChatRequest::parse(&body).ok());
     let headers = headers.into_iter().collect();
     Ok(body.map(|body| Said { user: UserId(user), headers, body, turn }))

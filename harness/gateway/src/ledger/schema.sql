@@ -58,17 +58,25 @@ CREATE TABLE requests (
 CREATE INDEX requests_of_turn ON requests (turn);
 CREATE INDEX requests_waiting ON requests (number) WHERE state = 'waiting';
 
--- Long bodies and prompts, apart from their requests: those change when they are answered, and a row is written whole.
+-- Long bodies, as `contents.rs` writes them. Content.
 CREATE TABLE bodies (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
-    -- As `requests.body`. Content.
-    body BLOB NOT NULL
+    -- The request that this one's differs from; nothing where it is whole.
+    base INTEGER REFERENCES requests (number),
+    -- How many bytes of that one's stand at the beginning, and how many at the end.
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    -- What is between them; zstd.
+    middle BLOB NOT NULL
 ) STRICT;
 
+-- Long prompts, likewise, in tokens as `blobs.rs` writes ids. Content.
 CREATE TABLE prompts (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
-    -- As `requests.prompt_ids`. Content.
-    ids BLOB NOT NULL
+    base INTEGER REFERENCES requests (number),
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    middle BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE answers (

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LedgerError, SampleId, Thing, blobs, numbers, words};
+use super::{LedgerError, SampleId, Thing, blobs, contents, numbers, words};
 use crate::{RequestId, TurnId, UserId, VersionSegment};
 
 /// Number of an update.
@@ -146,11 +146,10 @@ fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) ->
 }
 
 fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
-    let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, coalesce(r.prompt_ids, p.ids), a.sampled_ids, a.logprobs, \
-               a.versions, s.user, coalesce(r.body, b.body), a.temperature, a.finish_reason, a.adapter \
+    let sql = "SELECT s.id, s.turn, s.request, s.choice, s.reward, s.hint, r.prompt_ids, a.sampled_ids, a.logprobs, \
+               a.versions, s.user, r.body, a.temperature, a.finish_reason, a.adapter \
                FROM update_samples o JOIN samples s ON s.id = o.sample \
                JOIN requests r ON r.number = s.request \
-               LEFT JOIN bodies b ON b.request = s.request LEFT JOIN prompts p ON p.request = s.request \
                JOIN answers a ON a.request = s.request AND a.choice = s.choice \
                WHERE o.\"update\" = ?1 AND o.outcome = 'taken' AND a.exact = 1 ORDER BY s.id";
     let mut statement = connection.prepare_cached(sql)?;
@@ -160,15 +159,16 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
         let blob =
             |column: usize| Ok::<_, LedgerError>(row.get::<_, Option<Vec<u8>>>(column)?.unwrap_or_default());
         let ids = |blob: Vec<u8>| if blob.is_empty() { Ok(Vec::new()) } else { blobs::read_ids(&blob) };
+        let request = row.get(2)?;
         let versions: Vec<(usize, u64)> = words::read_json(&row.get::<_, String>(9)?)?;
         samples.push(TakenSample {
             sample: SampleId(numbers::from_sql(row.get(0)?)),
             turn: row.get(1)?,
-            request: row.get(2)?,
+            request,
             choice: row.get(3)?,
             reward: row.get(4)?,
             hint: row.get(5)?,
-            prompt_ids: ids(blob(6)?)?,
+            prompt_ids: contents::prompt(connection, request, row.get(6)?)?,
             sampled_ids: ids(blob(7)?)?,
             logprobs: blobs::read_logprobs(&blob(8)?),
             versions: versions
@@ -176,7 +176,10 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
                 .map(|(first, version)| VersionSegment { first, version })
                 .collect(),
             user: UserId(row.get(10)?),
-            body: String::from_utf8_lossy(&blobs::decompress(&blob(11)?)?).into_owned(),
+            body: String::from_utf8_lossy(
+                &contents::body(connection, request, row.get(11)?)?.unwrap_or_default(),
+            )
+            .into_owned(),
             temperature: row.get::<_, Option<f64>>(12)?.unwrap_or(1.0),
             is_cut: row.get::<_, String>(13)? == "length",
             adapter: row.get(14)?,

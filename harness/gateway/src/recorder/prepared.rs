@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::redaction::{Redacted, Redaction};
 use super::{Exactness, NewAnswer, NewChoice, NewFeedback, NewRequest};
-use crate::ledger::{self, KeptAnswer, KeptChoice, KeptFeedback, KeptRequest};
+use crate::ledger::{self, KeptAnswer, KeptBody, KeptChoice, KeptFeedback, KeptPrompt, KeptRequest};
 use crate::{ChatRequest, Headers, LedgerError, ReplyCall, VersionSegment};
 
 /// # Errors
@@ -24,7 +25,7 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequ
         None => new.body,
         Some(body) => Arc::new(read(body)?),
     };
-    let body = body.as_deref().unwrap_or(raw).as_bytes();
+    let body = body.map_or(new.raw, Bytes::from);
     let headers = new.headers.of_linking();
     let pairs = headers.pairs().iter();
     let headers: Headers = pairs
@@ -41,7 +42,7 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequ
         headers,
         request,
         body_bytes: body.len(),
-        body: ledger::compress(body)?,
+        body: KeptBody::of(body)?,
         redacted: json!(redacted).to_string(),
         model: redaction.text(&new.model, &mut again).into_owned(),
         sampling,
@@ -57,10 +58,10 @@ pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<KeptAnswer
     let prompt_is_known = !new.prompt_ids.is_empty();
     let choices = new.choices.into_iter().map(|new| choice(new, prompt_is_known, redaction));
     let choices = choices.collect::<Result<_, _>>()?;
-    let prompt_ids = prompt_is_known.then(|| ledger::ids(&new.prompt_ids));
+    let prompt = prompt_is_known.then(|| KeptPrompt::of(new.prompt_ids));
     Ok(KeptAnswer {
         choices,
-        prompt_ids,
+        prompt,
         adapter: new.adapter,
         temperature: new.sampling.temperature,
         top_p: new.sampling.top_p,

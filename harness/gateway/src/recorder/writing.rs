@@ -10,7 +10,9 @@ use rusqlite::{Connection, params};
 
 use super::incoming::Admitted;
 use super::live::{LedgerEvent, Live};
-use crate::ledger::{self, EndedRequest, KeptAnswer, KeptFeedback, KeptRequest, Linked};
+use crate::ledger::{
+    self, EndedRequest, KeptAnswer, KeptBody, KeptFeedback, KeptPrompt, KeptRequest, Lasts, Linked,
+};
 use crate::{Arrival, Event, FeedbackId, Lineages, LinkError, RequestId, SessionId, TurnId, UserId};
 use crate::{Deleted, Deletion, LedgerError, Thing};
 
@@ -23,11 +25,20 @@ pub(crate) struct Known {
     users: HashSet<UserId>,
     /// Requests that wait. Where something was deleted, the ledger is asked.
     waiting: HashMap<RequestId, EndedRequest>,
+    bodies: Lasts<u8>,
+    prompts: Lasts<u32>,
 }
 
 impl Known {
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// What was deleted may have been some of it.
+    fn forget_contents(&mut self) {
+        self.waiting.clear();
+        self.bodies.clear();
+        self.prompts.clear();
     }
 }
 
@@ -66,6 +77,10 @@ impl Desk<'_> {
             self.known.users.insert(user.clone());
         }
         ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
+        if let KeptBody::Long(body) = &kept.body {
+            let place = (request, linked.turn, linked.session);
+            self.known.bodies.add(self.connection, place, body.to_vec())?;
+        }
         self.known.waiting.insert(request, EndedRequest::of(kept, &linked));
         self.next += 1;
         if self.next > self.set_aside {
@@ -83,6 +98,9 @@ impl Desk<'_> {
         let replies: Vec<_> = kept.choices.iter().map(ledger::KeptChoice::reply).collect();
         let is_visible = replies.iter().any(|reply| reply.digest().is_some());
         ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
+        if let Some(KeptPrompt::Long(ids)) = kept.prompt.as_ref().filter(|_| ended.keeps_prompt()) {
+            self.known.prompts.add(self.connection, (request, ended.turn, ended.session), ids.clone())?;
+        }
         let at = ledger::since_epoch(self.now_ms);
         self.is_linked = true;
         let events = self.lineages.answered(request, &replies, at);
@@ -178,7 +196,7 @@ impl Desk<'_> {
             self.changed(user, Some(session), None, Live::SessionClosed);
         }
         self.erases = true;
-        self.known.waiting.clear();
+        self.known.forget_contents();
         self.changed(user, None, None, Live::Deleted);
         Ok(deleted)
     }
@@ -211,6 +229,12 @@ impl Desk<'_> {
     }
 
     fn tell(&mut self, user: &UserId, events: &[Event]) {
+        for event in events {
+            if let Event::SessionClosed { session, .. } = event {
+                self.known.bodies.forget(*session);
+                self.known.prompts.forget(*session);
+            }
+        }
         self.live.extend(events.iter().filter_map(|event| LedgerEvent::of(user, event)));
     }
 }

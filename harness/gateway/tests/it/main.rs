@@ -6,6 +6,7 @@ mod api;
 mod captures;
 mod client;
 mod ledger_child;
+mod ledger_contents;
 mod ledger_crash;
 mod ledger_deletion;
 mod ledger_files;

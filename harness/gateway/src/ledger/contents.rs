@@ -1,0 +1,267 @@
+//! Long bodies and prompts: apart from their requests, and as what differs from an earlier one of the same session.
+//!
+//! A conversation says all of itself again with each request, so most of a long body is there already. They are apart because a row
+//! is written whole when its request ends.
+//!
+//! I1. What is read is, to the byte, what was told. I2. A difference is from one of the same session, of the same turn or an earlier
+//! one. A deletion takes a turn with all that came after it in its session, so what a difference needs goes only together with it.
+//! I3. For one, at most [`MOST_LINKS`] others are read.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{LedgerError, blobs, numbers};
+use crate::{RequestId, SessionId, TurnId};
+
+/// Bytes of a body, before compression, from which on it is long. Short ones leave several rows in a page.
+const LONG_BODY: usize = 2_048;
+/// Tokens of a prompt from which on it is long.
+const LONG_PROMPT: usize = 512;
+/// The one after so many is written whole.
+const MOST_LINKS: u32 = 15;
+/// Bytes that are remembered of the last long ones of all sessions; one more, and all are forgotten.
+const MOST_REMEMBERED: usize = 64 << 20;
+/// Elements that are compared at once.
+const STRIDE: usize = 64;
+
+/// A body as it is kept.
+#[derive(Debug)]
+pub(crate) enum KeptBody {
+    /// Compressed, in the request's row.
+    Short(Vec<u8>),
+    /// As it is. It is compressed when it is known what it differs from.
+    Long(Bytes),
+}
+
+impl KeptBody {
+    pub(crate) fn of(body: Bytes) -> Result<Self, LedgerError> {
+        if body.len() < LONG_BODY { Ok(Self::Short(blobs::compress(&body)?)) } else { Ok(Self::Long(body)) }
+    }
+
+    /// What stands in the request's row.
+    pub(crate) fn in_row(&self) -> Option<&[u8]> {
+        match self {
+            Self::Short(blob) => Some(blob),
+            Self::Long(_) => None,
+        }
+    }
+}
+
+/// Tokens of a prompt as they are kept.
+#[derive(Debug)]
+pub(crate) enum KeptPrompt {
+    /// As bytes, in the request's row.
+    Short(Vec<u8>),
+    /// As they are.
+    Long(Vec<u32>),
+}
+
+impl KeptPrompt {
+    pub(crate) fn of(ids: Vec<u32>) -> Self {
+        if ids.len() < LONG_PROMPT { Self::Short(blobs::ids(&ids)) } else { Self::Long(ids) }
+    }
+
+    /// What stands in the request's row.
+    pub(crate) fn in_row(&self) -> Option<&[u8]> {
+        match self {
+            Self::Short(blob) => Some(blob),
+            Self::Long(_) => None,
+        }
+    }
+}
+
+/// What long contents are made of: bytes of a body, or tokens of a prompt.
+pub(crate) trait Element: Copy + PartialEq {
+    const ADD: &'static str;
+    const FIND: &'static str;
+
+    fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError>;
+    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError>;
+}
+
+impl Element for u8 {
+    const ADD: &'static str =
+        "INSERT INTO bodies (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
+    const FIND: &'static str = "SELECT base, first, last, middle FROM bodies WHERE request = ?1";
+
+    fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
+        blobs::compress(elements)
+    }
+
+    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError> {
+        blobs::decompress(blob)
+    }
+}
+
+impl Element for u32 {
+    const ADD: &'static str =
+        "INSERT INTO prompts (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
+    const FIND: &'static str = "SELECT base, first, last, middle FROM prompts WHERE request = ?1";
+
+    fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
+        Ok(blobs::ids(elements))
+    }
+
+    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError> {
+        blobs::read_ids(blob)
+    }
+}
+
+/// The last long one of each session.
+#[derive(Debug)]
+pub(crate) struct Lasts<E> {
+    of_session: HashMap<SessionId, Last<E>>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Last<E> {
+    request: RequestId,
+    turn: TurnId,
+    /// How many others are read for it.
+    links: u32,
+    whole: Vec<E>,
+}
+
+impl<E> Default for Lasts<E> {
+    fn default() -> Self {
+        Self { of_session: HashMap::new(), bytes: 0 }
+    }
+}
+
+impl<E: Element> Lasts<E> {
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        if let Some(last) = self.of_session.remove(&session) {
+            self.bytes -= size_of_val(last.whole.as_slice());
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Writes a long one of a request that is there.
+    pub(crate) fn add(
+        &mut self,
+        connection: &Connection,
+        (request, turn, session): (RequestId, TurnId, SessionId),
+        whole: Vec<E>,
+    ) -> Result<(), LedgerError> {
+        let is_base = |last: &&Last<E>| last.turn <= turn && last.links < MOST_LINKS;
+        let base = self.of_session.get(&session).filter(is_base);
+        let base = base.map(|last| (last, shared(&last.whole, &whole)));
+        // What has little in common is read faster whole.
+        let base = base.filter(|(_, (first, last))| 2 * (first + last) >= whole.len());
+        let (first, last) = base.map_or((0, 0), |(_, shared)| shared);
+        let middle = E::write(&whole[first..whole.len() - last])?;
+        let (base, links) = base.map_or((None, 0), |(base, _)| (Some(base.request), base.links + 1));
+        let (first, last) = (numbers::to_sql(first as u64), numbers::to_sql(last as u64));
+        connection.prepare_cached(E::ADD)?.execute(params![request, base, first, last, middle])?;
+        self.forget(session);
+        let bytes = size_of_val(whole.as_slice());
+        if self.bytes + bytes > MOST_REMEMBERED {
+            self.clear();
+        }
+        self.bytes += bytes;
+        self.of_session.insert(session, Last { request, turn, links, whole });
+        Ok(())
+    }
+}
+
+/// How much of the second the first has: at its beginning, and at its end, which do not overlap in either.
+fn shared<E: PartialEq>(one: &[E], other: &[E]) -> (usize, usize) {
+    let most = one.len().min(other.len());
+    let strides = one.chunks_exact(STRIDE).zip(other.chunks_exact(STRIDE));
+    let first = STRIDE * strides.take_while(|(a, b)| a == b).count();
+    let first = first + one[first..most].iter().zip(&other[first..most]).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[first..], &other[first..]);
+    let most = one.len().min(other.len());
+    let strides = one.rchunks_exact(STRIDE).zip(other.rchunks_exact(STRIDE));
+    let last = STRIDE * strides.take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[..one.len() - last], &other[..other.len() - last]);
+    let rest = one.iter().rev().zip(other.iter().rev()).take(most - last);
+    (first, last + rest.take_while(|(a, b)| a == b).count())
+}
+
+/// A body, given what stands in the request's row; nothing where it is deleted.
+pub(crate) fn body(
+    connection: &Connection,
+    request: RequestId,
+    in_row: Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, LedgerError> {
+    match in_row {
+        Some(blob) => blobs::decompress(&blob).map(Some),
+        None => long(connection, request),
+    }
+}
+
+/// Tokens of a prompt, given what stands in the request's row; none where they are deleted, or not known.
+pub(crate) fn prompt(
+    connection: &Connection,
+    request: RequestId,
+    in_row: Option<Vec<u8>>,
+) -> Result<Vec<u32>, LedgerError> {
+    match in_row {
+        Some(blob) => blobs::read_ids(&blob),
+        None => Ok(long(connection, request)?.unwrap_or_default()),
+    }
+}
+
+fn long<E: Element>(connection: &Connection, request: RequestId) -> Result<Option<Vec<E>>, LedgerError> {
+    let mut statement = connection.prepare_cached(E::FIND)?;
+    let mut differences = Vec::new();
+    let mut at = request;
+    let mut whole = loop {
+        let read = |row: &rusqlite::Row<'_>| {
+            let count = |column| row.get(column).map(|count: i64| numbers::from_sql(count) as usize);
+            Ok((row.get::<_, Option<RequestId>>(0)?, count(1)?, count(2)?, row.get::<_, Vec<u8>>(3)?))
+        };
+        match statement.query_row([at], read).optional()? {
+            Some((None, _, _, blob)) => break E::read(&blob)?,
+            Some((Some(base), first, last, blob)) if differences.len() < MOST_LINKS as usize => {
+                differences.push((first, last, E::read(&blob)?));
+                at = base;
+            }
+            None if differences.is_empty() => return Ok(None),
+            _ => return Err(LedgerError::Storage(format!("what request {request} said is not whole"))),
+        }
+    };
+    while let Some((first, last, middle)) = differences.pop() {
+        if first.saturating_add(last) > whole.len() {
+            return Err(LedgerError::Storage(format!("what request {request} said is not whole")));
+        }
+        let end = whole.split_off(whole.len() - last);
+        whole.truncate(first);
+        whole.extend(middle);
+        whole.extend(end);
+    }
+    Ok(Some(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_is_at_both_ends_and_counted_once() {
+        let check = |one: &str, other: &str, expected| {
+            assert_eq!(shared(one.as_bytes(), other.as_bytes()), expected, "{one} {other}");
+            // A stride and more of it at either end.
+            let long = |text: &str| format!("{0}{text}{0}", "=".repeat(STRIDE + 3));
+            let (first, last) = shared(long(one).as_bytes(), long(other).as_bytes());
+            assert!(first >= STRIDE + 3 && first + last <= long(one).len().min(long(other).len()));
+            assert_eq!(first + last - 2 * (STRIDE + 3), expected.0 + expected.1, "{one} {other}");
+        };
+        check("", "", (0, 0));
+        check("abc", "abc", (3, 0));
+        check("abc", "abxc", (2, 1));
+        check("abxc", "abc", (2, 1));
+        check("aa", "aaa", (2, 0));
+        check("aaa", "aa", (2, 0));
+        check("abab", "ab", (2, 0));
+        check("xyz", "abc", (0, 0));
+        check("", "abc", (0, 0));
+    }
+}

@@ -1,0 +1,97 @@
+//! Long bodies and prompts, which are kept as what differs from the one before.
+
+use clawrl_gateway::{Admitted, Deletion, NewAnswer, TurnId};
+use serde_json::{Value, json};
+
+use crate::ledger_files::noise;
+use crate::recording::{Chat, answer, replied, said};
+use crate::told::user;
+
+/// A conversation of so many turns, each with what was told: its body's words and its prompt.
+async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Vec<u32>)>) {
+    let (mut history, mut told) = (vec![said(&noise(3_000, 1))], Vec::new());
+    for turn in 0..turns {
+        if turn > 0 {
+            history.push(said(&noise(200, u64::from(turn) + 2)));
+        }
+        let admitted = chat.ask("ada", "s", json!(history)).await;
+        // What is fed ends with something that is not in the next prompt.
+        let prompt: Vec<u32> = (0..600 + 40 * turn).chain([900_000, turn]).collect();
+        let text = format!("answer {turn}");
+        let new = NewAnswer { prompt_ids: prompt.clone(), ..answer(&text) };
+        chat.handle().answered(admitted.request, new).await.unwrap();
+        told.push((admitted, json!(history).to_string(), prompt));
+        history.push(replied(&text));
+    }
+    (history, told)
+}
+
+async fn assert_kept(chat: &Chat, told: &[(Admitted, String, Vec<u32>)]) {
+    for (admitted, history, prompt) in told {
+        let view = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
+        let request = view.requests.iter().find(|view| view.request == admitted.request).unwrap();
+        let body: Value = serde_json::from_str(request.body.as_ref().unwrap()).unwrap();
+        assert_eq!(body["messages"].to_string(), *history);
+        assert_eq!(request.prompt_ids, *prompt);
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_again_is_written_once_and_read_to_the_byte() {
+    let mut chat = Chat::new();
+    let (mut history, told) = talk(&chat, 40).await;
+    assert_kept(&chat, &told).await;
+    // One in sixteen is whole.
+    for table in ["bodies", "prompts"] {
+        assert_eq!(chat.value(&format!("SELECT count(*) FROM {table} WHERE base IS NULL")), "3", "{table}");
+        assert_eq!(chat.value(&format!("SELECT count(*) FROM {table}")), "40", "{table}");
+    }
+    let bytes = |which: &str| -> u64 {
+        chat.value(&format!("SELECT sum(length(middle)) FROM bodies WHERE base IS {which} NULL"))
+            .parse()
+            .unwrap()
+    };
+    assert!(bytes("NOT") < 37 * 400 && bytes("") > 3 * 1_800, "{} {}", bytes("NOT"), bytes(""));
+
+    // Linked again from them, and gone on from; the first of a recorder is whole.
+    chat.open().unwrap();
+    assert_kept(&chat, &told).await;
+    history.push(said("and then?"));
+    let next = chat.ask("ada", "s", json!(history)).await;
+    assert_eq!(next.session, told[0].0.session);
+    chat.handle().expire().await.unwrap();
+    assert_eq!(chat.value("SELECT count(*) FROM bodies WHERE base IS NULL"), "4");
+    assert_eq!(chat.value("SELECT count(*) FROM next_states"), "40");
+}
+
+/// A turn that is asked again after later ones needs nothing of theirs, which a deletion may take alone.
+#[tokio::test]
+async fn a_deletion_leaves_what_came_before_whole() {
+    let chat = Chat::new();
+    let (_, told) = talk(&chat, 6).await;
+    let messages = |of: usize| serde_json::from_str::<Value>(&told[of].1).unwrap();
+    let again = chat.ask("ada", "s", messages(2)).await;
+    assert!(again.is_retry);
+    assert_eq!(again.turn, told[2].0.turn);
+    let prompt = told[2].2.clone();
+    let new = NewAnswer { prompt_ids: prompt.clone(), ..answer("again") };
+    chat.handle().answered(again.request, new).await.unwrap();
+
+    chat.handle().delete(&user("ada"), Deletion::Turn(told[3].0.turn)).await.unwrap();
+    assert_kept(&chat, &told[..3]).await;
+    assert_kept(&chat, &[(again, told[2].1.clone(), prompt)]).await;
+    for (admitted, ..) in &told[3..] {
+        let gone = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
+        assert_eq!((&gone.requests[0].body, gone.requests[0].prompt_ids.len()), (&None, 0));
+    }
+    let kept = told[..3].iter().map(|(admitted, ..)| admitted.turn).collect::<Vec<TurnId>>();
+    assert_eq!(kept.len(), 3);
+    assert_eq!(chat.value("SELECT count(*) FROM bodies"), "4");
+    assert_eq!(chat.value("SELECT count(*) FROM prompts"), "4");
+    // What is deleted is no base of what comes.
+    let next = chat.ask("ada", "s", messages(2)).await;
+    // An arrival is committed with what comes next.
+    chat.handle().expire().await.unwrap();
+    let base = format!("SELECT base IS NULL FROM bodies WHERE request = {}", next.request.0);
+    assert_eq!(chat.value(&base), "1");
+}
