@@ -152,6 +152,9 @@ impl Session<'_> {
             return Ok((engine, accepting(rl, learner)?));
         };
         let is_adapter = checkpoint.params.layout().lora().is_some();
+        // Those of a whole model are of no use to an adapter, and take twice as much as it.
+        let moments = checkpoint.moments.filter(|_| is_adapter);
+        let checkpoint = Checkpoint { moments, ..checkpoint };
         // Until its first update a training has a whole model.
         let params = if is_adapter {
             checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?

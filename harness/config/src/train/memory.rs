@@ -382,20 +382,24 @@ impl MemoryNeeds<'_> {
         let logits = if plan.warm_start.is_some() { pieces * shape.logit_bytes(piece) } else { 0 };
         rows.learner("logits", logits, in_rl(rl_pieces * shape.logit_bytes(rl_piece)));
         // On its way to the disk, the largest of its files. Read to go on from, all of it, beside what it is copied to; parameters on
-        // the processor are not copied.
-        let read = if place == MemoryPlace::Processor { 2 } else { 3 };
-        rows.add(
-            "a checkpoint, written or read",
-            MemoryPlace::Processor,
-            FP32 * n,
-            in_rl(read * FP32 * learned),
-        );
+        // the processor are not copied. The one that imitation leaves is of the whole model, and read when its learner is gone.
+        let averaged = if rl.is_some_and(averages) { FP32 * learned } else { 0 };
+        let in_reinforcement = match place {
+            MemoryPlace::Processor => 2 * FP32 * learned + averaged,
+            MemoryPlace::Gpu(_) => 3 * FP32 * learned + averaged,
+        };
+        let after_imitation = match imitation {
+            MemoryPlace::Gpu(_) if rl.is_some() => 3 * FP32 * n,
+            _ => FP32 * n,
+        };
+        let part = "a checkpoint, written or read";
+        rows.add(part, MemoryPlace::Processor, after_imitation, in_rl(in_reinforcement));
     }
 
     /// Those that are kept beside the policy that learns.
     fn of_targets(&self, rows: &mut Rows, rl: &RlPlan, learned: u64) {
         let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
-        let averaged = if teacher == Some(Teacher::Ema) { FP32 * learned } else { 0 };
+        let averaged = if averages(rl) { FP32 * learned } else { 0 };
         rows.learner("averaged teacher, fp32", 0, averaged);
         if rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen) {
             let reference = learned * bytes_of(self.plan.engine.dtype);
@@ -435,6 +439,11 @@ impl MemoryNeeds<'_> {
             FP32 * (step_rows * widest + ENGINE_LOGITS.max(32 * shape.vocab_size)),
         );
     }
+}
+
+/// Whether a teacher follows what is learned.
+fn averages(rl: &RlPlan) -> bool {
+    rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Ema)
 }
 
 impl MemoryBudget {

@@ -27,19 +27,7 @@ pub(crate) fn add_all(
     events: &[Event],
     at_ms: i64,
 ) -> Result<(), LedgerError> {
-    events.iter().try_for_each(|event| add(connection, user, event, at_ms))?;
-    // A session changes its epoch as it opens, by a number that it brings, or as one ends.
-    let begins_epoch =
-        |event: &Event| matches!(event, Event::SessionOpened { .. } | Event::EpochClosed { .. });
-    if events.iter().any(begins_epoch) {
-        for event in events {
-            if let Event::TurnOpened { session, epoch, .. } = event {
-                let sql = "UPDATE sessions SET epoch = ?2 WHERE id = ?1 AND epoch <> ?2";
-                connection.prepare_cached(sql)?.execute(params![session, numbers::to_sql(*epoch)])?;
-            }
-        }
-    }
-    Ok(())
+    events.iter().try_for_each(|event| add(connection, user, event, at_ms))
 }
 
 /// `event`, which is about a session that is recorded. The user of a session that only ends need not be known.
@@ -58,6 +46,7 @@ fn add(connection: &Connection, user: &UserId, event: &Event, at_ms: i64) -> Res
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'waiting')";
             let evidence = words::evidence(*evidence);
             run(sql, params![turn, session, user.0, epoch, evidence, parent, kind, mark])?;
+            run("UPDATE sessions SET epoch = ?2 WHERE id = ?1 AND epoch <> ?2", params![session, epoch])?;
         }
         Event::Retry { turn, .. } => {
             run("UPDATE turns SET state = 'waiting' WHERE id = ?1 AND state = 'unanswered'", params![turn])?;

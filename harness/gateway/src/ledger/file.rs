@@ -20,10 +20,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 const VERSION: i64 = 3;
 /// What version 3 has and those before had not. Version 2 writes ids in another way, which is told by the ids themselves.
 const FROM_2: &str = "CREATE TABLE bodies (request INTEGER PRIMARY KEY REFERENCES requests (number), \
-                      base INTEGER REFERENCES requests (number), first INTEGER NOT NULL, last INTEGER NOT NULL, \
+                      base INTEGER REFERENCES bodies (request), first INTEGER NOT NULL, last INTEGER NOT NULL, \
                       middle BLOB NOT NULL) STRICT; \
                       CREATE TABLE prompts (request INTEGER PRIMARY KEY REFERENCES requests (number), \
-                      base INTEGER REFERENCES requests (number), first INTEGER NOT NULL, last INTEGER NOT NULL, \
+                      base INTEGER REFERENCES prompts (request), first INTEGER NOT NULL, last INTEGER NOT NULL, \
                       middle BLOB NOT NULL) STRICT; \
                       DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
 /// Marks a file as ours: "claw".

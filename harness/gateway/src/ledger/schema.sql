@@ -62,7 +62,7 @@ CREATE INDEX requests_waiting ON requests (number) WHERE state = 'waiting';
 CREATE TABLE bodies (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
     -- The request that this one's differs from; nothing where it is whole.
-    base INTEGER REFERENCES requests (number),
+    base INTEGER REFERENCES bodies (request),
     -- How many bytes of that one's stand at the beginning, and how many at the end.
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE bodies (
 -- Long prompts, likewise, in tokens as `blobs.rs` writes ids. Content.
 CREATE TABLE prompts (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
-    base INTEGER REFERENCES requests (number),
+    base INTEGER REFERENCES prompts (request),
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
     middle BLOB NOT NULL

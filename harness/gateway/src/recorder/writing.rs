@@ -97,12 +97,13 @@ impl Desk<'_> {
         let ended = self.waiting(request)?;
         let replies: Vec<_> = kept.choices.iter().map(ledger::KeptChoice::reply).collect();
         let is_visible = replies.iter().any(|reply| reply.digest().is_some());
+        // From here on nothing is undone alone.
+        self.is_linked = true;
         ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
         if let Some(KeptPrompt::Long(ids)) = kept.prompt.as_ref().filter(|_| ended.keeps_prompt()) {
             self.known.prompts.add(self.connection, (request, ended.turn, ended.session), ids.clone())?;
         }
         let at = ledger::since_epoch(self.now_ms);
-        self.is_linked = true;
         let events = self.lineages.answered(request, &replies, at);
         self.ended((request, &ended), "answered", is_visible, events)
     }

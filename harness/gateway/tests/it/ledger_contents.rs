@@ -1,6 +1,6 @@
 //! Long bodies and prompts, which are kept as what differs from the one before.
 
-use clawrl_gateway::{Admitted, Deletion, NewAnswer, TurnId};
+use clawrl_gateway::{Admitted, Deletion, NewAnswer};
 use serde_json::{Value, json};
 
 use crate::ledger_files::noise;
@@ -84,14 +84,19 @@ async fn a_deletion_leaves_what_came_before_whole() {
         let gone = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
         assert_eq!((&gone.requests[0].body, gone.requests[0].prompt_ids.len()), (&None, 0));
     }
-    let kept = told[..3].iter().map(|(admitted, ..)| admitted.turn).collect::<Vec<TurnId>>();
-    assert_eq!(kept.len(), 3);
     assert_eq!(chat.value("SELECT count(*) FROM bodies"), "4");
     assert_eq!(chat.value("SELECT count(*) FROM prompts"), "4");
-    // What is deleted is no base of what comes.
-    let next = chat.ask("ada", "s", messages(2)).await;
-    // An arrival is committed with what comes next.
-    chat.handle().expire().await.unwrap();
-    let base = format!("SELECT base IS NULL FROM bodies WHERE request = {}", next.request.0);
-    assert_eq!(chat.value(&base), "1");
+}
+
+/// What is deleted while it waits leaves nothing when it is answered.
+#[tokio::test]
+async fn an_answer_to_what_was_deleted_keeps_no_prompt() {
+    let chat = Chat::new();
+    let admitted = chat.ask("ada", "s", json!([said(&noise(3_000, 1))])).await;
+    chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
+    let new = NewAnswer { prompt_ids: (0..2_000).collect(), ..answer("late") };
+    chat.handle().answered(admitted.request, new).await.unwrap();
+    for table in ["bodies", "prompts", "answers"] {
+        assert_eq!(chat.value(&format!("SELECT count(*) FROM {table}")), "0", "{table}");
+    }
 }

@@ -48,12 +48,17 @@ fn a_ledger_of_the_version_before_is_taken_on() {
             .unwrap()
     };
     assert_eq!(version(), 3);
-    // As it was before long bodies lay apart.
-    let back = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
-                CREATE INDEX happenings_of_request ON happenings (request); PRAGMA user_version = 2";
-    Connection::open(chat.path()).unwrap().execute_batch(back).unwrap();
-    drop(Recorder::open(chat.settings()).unwrap());
-    assert_eq!(version(), 3, "an older program could not read what is written now");
+    for before in [1, 2] {
+        // As it was before long bodies lay apart.
+        let back = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
+                    CREATE INDEX happenings_of_request ON happenings (request)";
+        let connection = Connection::open(chat.path()).unwrap();
+        connection.execute_batch(back).unwrap();
+        connection.pragma_update(None, "user_version", before).unwrap();
+        drop(connection);
+        drop(Recorder::open(chat.settings()).unwrap());
+        assert_eq!(version(), 3, "an older program could not read what is written now");
+    }
     let indexes =
         "SELECT count(*) FROM sqlite_schema WHERE name IN ('requests_of_session', 'happenings_of_request')";
     assert_eq!(chat.value(indexes), "0");
@@ -150,12 +155,13 @@ async fn a_file_that_is_gone_is_an_error_until_it_is_back() {
 #[tokio::test]
 async fn linking_does_not_run_ahead_of_what_is_written() {
     let mut chat = Chat::new();
-    let one = chat.ask("ada", "s", json!([said("hi")])).await;
+    let long = noise(3_000, 3);
+    let one = chat.ask("ada", "s", json!([said(&long)])).await;
     // From here on, no request can be written; linking was told of it by then.
     let connection = Connection::open(chat.path()).unwrap();
     let trigger = "CREATE TRIGGER full BEFORE INSERT ON happenings BEGIN SELECT RAISE(FAIL, 'full'); END";
     connection.execute_batch(trigger).unwrap();
-    let history = json!([said("hi"), replied("hello"), said("go on")]);
+    let history = json!([said(&long), replied("hello"), said("go on")]);
     let handle = chat.handle();
     let ada = user("ada");
     let (answered, arrived, consent) = tokio::join!(
@@ -174,6 +180,7 @@ async fn linking_does_not_run_ahead_of_what_is_written() {
     assert_eq!((two.request.0, two.is_retry), (2, false), "it had not arrived");
     let view = handle.turn(&user("ada"), two.turn).await.unwrap();
     assert_eq!(view.line.parent, Some(one.turn));
+    assert!(view.requests[0].body.as_ref().unwrap().contains(&history.to_string()));
     chat.open().unwrap();
     let again = chat.ask("ada", "s", history).await;
     assert_eq!((again.turn, again.is_retry), (two.turn, true));

@@ -88,10 +88,14 @@ impl Optimizer {
         Ok(Self { config, first: zeros()?, second: zeros()?, steps: 0, moments_since: 0 })
     }
 
-    /// Goes on after so many steps whose moments are lost.
-    pub(crate) fn go_on_without_moments(&mut self, steps: u64) {
+    /// Goes on after so many steps whose moments are lost: with new ones.
+    pub(crate) fn go_on_without_moments(&mut self, steps: u64) -> Result<(), TorchError> {
+        for moment in [&self.first, &self.second] {
+            let _ = tch::no_grad(|| moment.flat().shallow_clone().f_zero_())?;
+        }
         self.steps = steps;
         self.moments_since = steps;
+        Ok(())
     }
 
     /// Learning rate of the next step.
@@ -187,7 +191,11 @@ mod tests {
         let layout = Arc::new(ParamLayout::new(crate::model::ModelConfig::tiny(64, 3)));
         let mut optimizer = Optimizer::new(config, &layout, Device::Cpu).unwrap();
         assert_eq!(optimizer.learning_rate(), config.learning_rate_at(1));
-        optimizer.go_on_without_moments(50);
+        let _ = optimizer.first.flat().shallow_clone().f_fill_(0.5).unwrap();
+        let _ = optimizer.second.flat().shallow_clone().f_fill_(0.5).unwrap();
+        optimizer.go_on_without_moments(50).unwrap();
+        // Those of a learner that goes back are of what it gave up.
+        assert_eq!((optimizer.first.norm().unwrap(), optimizer.second.norm().unwrap()), (0.0, 0.0));
         let check = |optimizer: &Optimizer, share: f64| {
             let expected = config.learning_rate_at(optimizer.steps + 1) * share;
             assert!((optimizer.learning_rate() - expected).abs() < 1e-12, "step {}", optimizer.steps);
