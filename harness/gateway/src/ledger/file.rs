@@ -16,16 +16,12 @@ use rusqlite::{Connection, OpenFlags};
 use super::{FileFlaw, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
-/// Of `schema.sql`; SQLite's `user_version`.
+/// Of `schema.sql` and `contents.sql`; SQLite's `user_version`.
 const VERSION: i64 = 3;
-/// What version 3 has and those before had not. Version 2 writes ids in another way, which is told by the ids themselves.
-const FROM_2: &str = "CREATE TABLE bodies (request INTEGER PRIMARY KEY REFERENCES requests (number), \
-                      base INTEGER REFERENCES bodies (request), first INTEGER NOT NULL, last INTEGER NOT NULL, \
-                      middle BLOB NOT NULL) STRICT; \
-                      CREATE TABLE prompts (request INTEGER PRIMARY KEY REFERENCES requests (number), \
-                      base INTEGER REFERENCES prompts (request), first INTEGER NOT NULL, last INTEGER NOT NULL, \
-                      middle BLOB NOT NULL) STRICT; \
-                      DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
+/// What version 3 has more than those before.
+const CONTENTS: &str = include_str!("contents.sql");
+/// What those had more than version 3. Version 1 writes ids in another way, which is told by the ids themselves.
+const FROM_2: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
@@ -94,11 +90,13 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
         if found == 0 {
             let transaction = connection.transaction()?;
             transaction.execute_batch(SCHEMA)?;
+            transaction.execute_batch(CONTENTS)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.pragma_update(None, "application_id", APPLICATION)?;
             transaction.commit()?;
         } else if found < VERSION {
             let transaction = connection.transaction()?;
+            transaction.execute_batch(CONTENTS)?;
             transaction.execute_batch(FROM_2)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.commit()?;
