@@ -57,13 +57,17 @@ fn policy(served: &Served) -> Value {
     ask(served, "GET", "/v1/policy", &Value::Null).1
 }
 
-/// Asks until it is so.
+/// Asks until it is so. How many updates that takes is up to the caller: patience is had with each.
 fn until(served: &Served, is: impl Fn(&Value) -> bool) -> Value {
-    let began = Instant::now();
+    let mut began = Instant::now();
+    let mut version = Value::Null;
     loop {
         let now = policy(served);
         if is(&now) {
             return now;
+        }
+        if now["version"] != version {
+            (began, version) = (Instant::now(), now["version"].clone());
         }
         assert!(began.elapsed() < PATIENCE, "{now:#}");
         std::thread::sleep(Duration::from_millis(20)); // timer: between two questions to the server

@@ -77,7 +77,8 @@ fn nobody_is_refused_or_cut_while_versions_are_published() {
 fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
-    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.0005\n";
+    // So small a step that hundreds of updates, as many as a fast machine makes, drift nowhere near what is allowed.
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.000005\n";
     let mut answered = BTreeSet::new();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for life in 0..20_u64 {
