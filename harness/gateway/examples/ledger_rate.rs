@@ -128,7 +128,7 @@ fn answer(seed: u32) -> NewAnswer {
         exact: Exactness::Exact,
         ..NewChoice::default()
     };
-    NewAnswer { choices: vec![choice], prompt_ids, ..NewAnswer::default() }
+    NewAnswer { choices: vec![choice], prompt_ids: prompt_ids.into(), ..NewAnswer::default() }
 }
 
 /// Ids of a vocabulary of 150 000, most of them small as those of words are, and log-probabilities; by a linear congruential

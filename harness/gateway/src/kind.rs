@@ -10,6 +10,9 @@ use crate::headers::{TRIGGER_HEADER, TURN_HEADER};
 use crate::openclaw;
 use crate::{ChatRequest, Headers, Role, Standing};
 
+/// Bytes of a system prompt's first line that may say what it is for. Some prompts are one line.
+const FIRST_LINE: usize = 2_000;
+
 /// What a request is part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnKind {
@@ -136,8 +139,12 @@ fn has_flush_tools(tools: &BTreeSet<String>) -> bool {
 fn doubt(body: &ChatRequest, has_tools: bool) -> Option<Doubt> {
     let Some(last) = body.spoken().next_back() else { return Some(Doubt::NobodySpoke) };
     let newest = body.messages().iter().rev().find(|message| message.standing() == Standing::Counted);
-    let prompt = body.prompt().next().and_then(|prompt| prompt.text().lines().next()).unwrap_or_default();
-    let prompt = prompt.to_lowercase();
+    let is_about_summaries = || {
+        let prompt = body.prompt().next().map_or("", |prompt| prompt.text());
+        let prompt = &prompt[..prompt.floor_char_boundary(FIRST_LINE)];
+        let prompt = prompt.lines().next().unwrap_or_default().to_lowercase();
+        prompt.contains("summariz") || prompt.contains("summaris")
+    };
     if newest.is_some_and(|newest| newest.role() == Role::Assistant) {
         Some(Doubt::NothingNew)
     } else if last.text().starts_with(openclaw::MEMORY_FLUSH) && !last.is_stamped {
@@ -146,7 +153,7 @@ fn doubt(body: &ChatRequest, has_tools: bool) -> Option<Doubt> {
         Some(Doubt::NoStamp)
     } else if body.answer_limit().is_some_and(|limit| limit <= 1) {
         Some(Doubt::OneToken)
-    } else if body.tools().is_empty() && (prompt.contains("summariz") || prompt.contains("summaris")) {
+    } else if body.tools().is_empty() && is_about_summaries() {
         Some(Doubt::Summaries)
     } else {
         (body.tools().is_empty() && has_tools).then_some(Doubt::ToolsAreGone)

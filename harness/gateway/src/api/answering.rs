@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::buf::Writer;
@@ -32,6 +32,9 @@ use crate::{AnswerPart, Ask, BackendError, Begun, Piece, RequestId, Sampling, Us
 
 /// It closed its connection, or did not read and lost it.
 const GONE: &str = "the client went away";
+
+/// Tokens of a choice that the rate is told of together, before its end.
+const IN_RATE_AT_ONCE: usize = 16;
 
 /// What is to be answered.
 pub(super) struct Answering {
@@ -220,15 +223,17 @@ impl Answering {
         piece: Result<Piece, BackendError>,
     ) -> Result<Vec<AnswerPart>, ApiError> {
         let piece = piece.map_err(|error| self.told(error))?;
-        let sampled = match &piece {
-            Piece::Token(_) => 1,
-            Piece::Sampled(sampled) => sampled.len() as u64,
-            Piece::Delta(_) | Piece::End(_) => 0,
-        };
-        self.gateway.metrics.sampled_tokens.add(sampled);
-        self.gateway.metrics.recent.add(sampled);
-        let parts = choices[index].take(piece);
-        if choices[index].has_ended() {
+        let choice = &mut choices[index];
+        let known = choice.tokens().ids.len();
+        let parts = choice.take(piece);
+        let sampled = choice.tokens().ids.len();
+        self.gateway.metrics.sampled_tokens.add((sampled - known) as u64);
+        // The rate is for people to look at, and costs a look at the clock.
+        if sampled - choice.in_rate >= IN_RATE_AT_ONCE || choice.has_ended() {
+            self.gateway.metrics.recent.add((sampled - choice.in_rate) as u64);
+            choice.in_rate = sampled;
+        }
+        if choice.has_ended() {
             pieces.retain(|(other, _)| *other != index);
         }
         Ok(parts)
@@ -260,7 +265,7 @@ impl Answering {
         let tokens = choices.first().map(Choice::tokens);
         let answer = NewAnswer {
             choices: choices.iter().map(|choice| new_choice(choice, sampling)).collect(),
-            prompt_ids: tokens.and_then(|tokens| tokens.prompt_ids.as_deref()).unwrap_or_default().to_vec(),
+            prompt_ids: tokens.and_then(|tokens| tokens.prompt_ids.clone()).unwrap_or_default(),
             adapter: tokens.and_then(|tokens| tokens.adapter.clone()),
             sampling: sampling.map(sampling_used).unwrap_or_default(),
             prompt_tokens: usage.prompt,
@@ -299,12 +304,20 @@ struct Stream {
     has_sent: bool,
     /// Ends when a comment may be due, or before: a timer for each piece would cost more than the piece.
     quiet: Pin<Box<Sleep>>,
+    /// Whom it wakes: to ask it costs more than to look whether somebody has.
+    quiet_wakes: Option<Waker>,
 }
 
 impl Stream {
     fn new(outlet: Outlet) -> Self {
         let now = Instant::now();
-        Self { outlet, quiet_since: now, has_sent: false, quiet: Box::pin(sleep_until(now)) }
+        Self {
+            outlet,
+            quiet_since: now,
+            has_sent: false,
+            quiet: Box::pin(sleep_until(now)),
+            quiet_wakes: None,
+        }
     }
 
     async fn send(&mut self, json: &impl Serialize) -> Result<(), Broken> {
@@ -319,11 +332,12 @@ impl Stream {
     }
 
     async fn send_text(&mut self, around: &Around, text: &str) -> Result<(), Broken> {
+        let (before, behind) = around.parts();
         let write = |bytes: &mut Writer<&mut BytesMut>| {
             bytes.get_mut().put_slice(b"data: ");
-            bytes.get_mut().put_slice(around.before.as_bytes());
+            bytes.get_mut().put_slice(before.as_bytes());
             let _ = serde_json::to_writer(&mut *bytes, text);
-            bytes.get_mut().put_slice(around.behind.as_bytes());
+            bytes.get_mut().put_slice(behind.as_bytes());
             bytes.get_mut().put_slice(b"\n\n");
         };
         self.has_sent = true;
@@ -341,18 +355,34 @@ impl Stream {
         if std::mem::take(&mut self.has_sent) {
             self.quiet_since = Instant::now();
         }
-        loop {
-            tokio::select! {
-                () = &mut self.quiet => {}
-                Gone = self.outlet.gone() => return Err(Broken::Gone),
+        poll_fn(|context| {
+            if self.outlet.is_gone() {
+                return Poll::Ready(Err(Broken::Gone));
             }
-            let due = self.quiet_since + every;
-            if due <= Instant::now() {
-                break;
+            while self.is_quiet_over(context) {
+                let due = self.quiet_since + every;
+                if due <= Instant::now() {
+                    return Poll::Ready(Ok(()));
+                }
+                self.quiet.as_mut().reset(due);
+                self.quiet_wakes = None;
             }
-            self.quiet.as_mut().reset(due);
-        }
+            Poll::Pending
+        })
+        .await?;
         self.send_line(b": keepalive\n\n").await
+    }
+
+    /// Whether the timer has ended; if not, it wakes whoever asks.
+    fn is_quiet_over(&mut self, context: &mut Context<'_>) -> bool {
+        if self.quiet.is_elapsed() {
+            return true;
+        }
+        if self.quiet_wakes.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            return false;
+        }
+        self.quiet_wakes = Some(context.waker().clone());
+        self.quiet.as_mut().poll(context).is_ready()
     }
 }
 

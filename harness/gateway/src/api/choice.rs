@@ -12,6 +12,9 @@ use crate::{
     Utf8Assembly,
 };
 
+/// Tokens that there is room for from the beginning: to grow takes time, and most answers are of some words or of many more.
+const USUAL: usize = 128;
+
 /// A choice.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -32,6 +35,8 @@ pub(super) struct Choice {
     given: usize,
     finish: Option<&'static str>,
     usage: Option<Usage>,
+    /// Of its tokens, so many are in the server's rate.
+    pub(super) in_rate: usize,
 }
 
 /// What was sampled.
@@ -56,18 +61,21 @@ impl Choice {
             parser: Some(AnswerParser::new(reads)),
             one_call: wanted.one_call,
             call_prefix,
-            text: String::new(),
+            text: String::with_capacity(4 * USUAL),
             reasoning: String::new(),
             calls: Vec::new(),
             tokens: Tokens {
                 prompt_ids: begun.prompt_ids.clone(),
                 adapter: begun.adapter.clone(),
-                ..Tokens::default()
+                ids: Vec::with_capacity(USUAL),
+                logprobs: Vec::with_capacity(USUAL),
+                versions: Vec::new(),
             },
             entries: wanted.sampling.top_logprobs.map(|_| Vec::new()),
             given: 0,
             finish: None,
             usage: None,
+            in_rate: 0,
         }
     }
 

@@ -71,9 +71,14 @@ impl Outlet {
         Ok(())
     }
 
-    /// Returns when nobody listens any more. Whoever finds that out asks the answer again, so that nobody is woken.
+    /// Whether nobody listens any more. Whoever finds that out asks the answer again, so that nobody is woken.
+    pub(super) fn is_gone(&self) -> bool {
+        self.said().is_gone
+    }
+
+    /// Returns when nobody listens any more.
     pub(super) async fn gone(&self) -> Gone {
-        poll_fn(|_| if self.said().is_gone { Poll::Ready(Gone) } else { Poll::Pending }).await
+        poll_fn(|_| if self.is_gone() { Poll::Ready(Gone) } else { Poll::Pending }).await
     }
 
     /// Nothing that panics runs under the lock.
@@ -136,7 +141,8 @@ impl Body for Driven {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let poll = self.advance(context);
-        let bytes = self.outlet.said().bytes.split();
+        // A new buffer for each frame: what was freed a moment ago is at hand, what this answer had last is not.
+        let bytes = std::mem::take(&mut self.outlet.said().bytes);
         match poll {
             _ if !bytes.is_empty() => Poll::Ready(Some(Ok(Frame::data(bytes.freeze())))),
             Poll::Ready(()) => Poll::Ready(None),

@@ -31,8 +31,16 @@ const WRITTEN: &str = "\"\\u0000\"";
 /// A chunk without its text. Most pieces are a word: all else is written once.
 #[derive(Debug)]
 pub(super) struct Around {
-    pub(super) before: String,
-    pub(super) behind: String,
+    all: String,
+    /// Where the text has its place.
+    at: usize,
+}
+
+impl Around {
+    /// What is written before a text, and behind it.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        self.all.split_at(self.at)
+    }
 }
 
 /// A piece of a stream, written from where its parts lie: there is one for each token, so no tree of values is made of it. Names are in
@@ -103,7 +111,7 @@ impl Shape {
         // Texts and numbers always are JSON.
         let chunk = serde_json::to_string(&self.piece(choice, &text, None, Value::Null)).unwrap_or_default();
         let (before, behind) = chunk.split_once(WRITTEN).unwrap_or_default();
-        Around { before: before.to_owned(), behind: behind.to_owned() }
+        Around { all: format!("{before}{behind}"), at: before.len() }
     }
 
     /// The last chunk of a choice, with log-probabilities of tokens that said nothing any more.
@@ -271,8 +279,9 @@ mod tests {
                 include_usage,
             };
             for text in ["", "a \"b\"\n\u{e9}", MARK] {
-                let Around { before, behind } = shape.around_text(3);
-                let written = before + &serde_json::to_string(text).unwrap() + &behind;
+                let around = shape.around_text(3);
+                let (before, behind) = around.parts();
+                let written = format!("{before}{}{behind}", serde_json::to_string(text).unwrap());
                 let part = AnswerPart::Text(text.to_owned());
                 let expected = serde_json::to_string(&shape.piece(3, &part, None, Value::Null)).unwrap();
                 assert_eq!(written, expected);

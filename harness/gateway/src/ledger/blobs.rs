@@ -16,6 +16,8 @@ const LEVEL: i32 = 1;
 /// More than any body that was ever let in: what a broken file claims to hold is not trusted.
 const MAX_BYTES: usize = 1 << 30;
 
+/// What zstd begins a frame with.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Of ids in groups of 7 bits. Compressed ones begin with 0x28.
 const SEVEN_BITS: u8 = 1;
 
@@ -40,6 +42,11 @@ pub(crate) fn decompress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     std::io::Read::read_to_end(&mut std::io::Read::take(decoder, MAX_BYTES as u64), &mut plain)
         .map_err(broken)?;
     Ok(plain)
+}
+
+/// A body that may be as it is: JSON begins with no byte that zstd begins with.
+pub(crate) fn body(blob: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
+    if blob.starts_with(&ZSTD) { decompress(&blob) } else { Ok(blob) }
 }
 
 pub(crate) fn ids(ids: &[u32]) -> Vec<u8> {
@@ -126,6 +133,14 @@ mod tests {
             ],
             &[0.0, -0.0, -1.5e-7, f32::NEG_INFINITY, f32::NAN],
         );
+    }
+
+    #[test]
+    fn bodies_are_compressed_or_not() {
+        for plain in [b"{}".as_slice(), b"", b" ["] {
+            assert_eq!(body(plain.to_vec()).as_deref(), Ok(plain));
+            assert_eq!(compress(plain).and_then(body).as_deref(), Ok(plain));
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! I3. For one, at most [`MOST_LINKS`] others are read.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{LedgerError, blobs, numbers};
 use crate::{RequestId, SessionId, TurnId};
 
-/// Bytes of a body, before compression, from which on it is long. Short ones leave several rows in a page.
+/// Bytes of a body from which on it is long. Short ones leave several rows in a page.
 const LONG_BODY: usize = 2_048;
 /// Tokens of a prompt from which on it is long.
 const LONG_PROMPT: usize = 512;
@@ -29,15 +31,15 @@ const STRIDE: usize = 64;
 /// A body as it is kept.
 #[derive(Debug)]
 pub(crate) enum KeptBody {
-    /// Compressed, in the request's row.
-    Short(Vec<u8>),
-    /// As it is. It is compressed when it is known what it differs from.
+    /// In the request's row, as it is: to compress it costs as much time as all else that is done with it, and leaves half.
+    Short(Bytes),
+    /// Apart. It is compressed when it is known what it differs from.
     Long(Bytes),
 }
 
 impl KeptBody {
-    pub(crate) fn of(body: Bytes) -> Result<Self, LedgerError> {
-        if body.len() < LONG_BODY { Ok(Self::Short(blobs::compress(&body)?)) } else { Ok(Self::Long(body)) }
+    pub(crate) fn of(body: Bytes) -> Self {
+        if body.len() < LONG_BODY { Self::Short(body) } else { Self::Long(body) }
     }
 
     /// What stands in the request's row.
@@ -55,11 +57,11 @@ pub(crate) enum KeptPrompt {
     /// As bytes, in the request's row.
     Short(Vec<u8>),
     /// As they are.
-    Long(Vec<u32>),
+    Long(Arc<[u32]>),
 }
 
 impl KeptPrompt {
-    pub(crate) fn of(ids: Vec<u32>) -> Self {
+    pub(crate) fn of(ids: Arc<[u32]>) -> Self {
         if ids.len() < LONG_PROMPT { Self::Short(blobs::ids(&ids)) } else { Self::Long(ids) }
     }
 
@@ -74,6 +76,9 @@ impl KeptPrompt {
 
 /// What long contents are made of: bytes of a body, or tokens of a prompt.
 pub(crate) trait Element: Copy + PartialEq {
+    /// A whole one in memory, with no more room than it needs.
+    type Whole: AsRef<[Self]> + fmt::Debug;
+
     const ADD: &'static str;
     const FIND: &'static str;
 
@@ -82,6 +87,8 @@ pub(crate) trait Element: Copy + PartialEq {
 }
 
 impl Element for u8 {
+    type Whole = Box<[u8]>;
+
     const ADD: &'static str =
         "INSERT INTO bodies (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
     const FIND: &'static str = "SELECT base, first, last, middle FROM bodies WHERE request = ?1";
@@ -96,6 +103,8 @@ impl Element for u8 {
 }
 
 impl Element for u32 {
+    type Whole = Arc<[u32]>;
+
     const ADD: &'static str =
         "INSERT INTO prompts (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
     const FIND: &'static str = "SELECT base, first, last, middle FROM prompts WHERE request = ?1";
@@ -111,21 +120,21 @@ impl Element for u32 {
 
 /// The last long one of each session.
 #[derive(Debug)]
-pub(crate) struct Lasts<E> {
+pub(crate) struct Lasts<E: Element> {
     of_session: HashMap<SessionId, Last<E>>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Last<E> {
+struct Last<E: Element> {
     request: RequestId,
     turn: TurnId,
     /// How many others are read for it.
     links: u32,
-    whole: Vec<E>,
+    whole: E::Whole,
 }
 
-impl<E> Default for Lasts<E> {
+impl<E: Element> Default for Lasts<E> {
     fn default() -> Self {
         Self { of_session: HashMap::new(), bytes: 0 }
     }
@@ -134,7 +143,7 @@ impl<E> Default for Lasts<E> {
 impl<E: Element> Lasts<E> {
     pub(crate) fn forget(&mut self, session: SessionId) {
         if let Some(last) = self.of_session.remove(&session) {
-            self.bytes -= size_of_val(last.whole.as_slice());
+            self.bytes -= size_of_val(last.whole.as_ref());
         }
     }
 
@@ -147,11 +156,12 @@ impl<E: Element> Lasts<E> {
         &mut self,
         connection: &Connection,
         (request, turn, session): (RequestId, TurnId, SessionId),
-        whole: Vec<E>,
+        kept: E::Whole,
     ) -> Result<(), LedgerError> {
+        let whole = kept.as_ref();
         let is_base = |last: &&Last<E>| last.turn <= turn && last.links < MOST_LINKS;
         let base = self.of_session.get(&session).filter(is_base);
-        let base = base.map(|last| (last, shared(&last.whole, &whole)));
+        let base = base.map(|last| (last, shared(last.whole.as_ref(), whole)));
         // What has little in common is read faster whole.
         let base = base.filter(|(_, (first, last))| 2 * (first + last) >= whole.len());
         let (first, last) = base.map_or((0, 0), |(_, shared)| shared);
@@ -160,12 +170,12 @@ impl<E: Element> Lasts<E> {
         let (first, last) = (numbers::to_sql(first as u64), numbers::to_sql(last as u64));
         connection.prepare_cached(E::ADD)?.execute(params![request, base, first, last, middle])?;
         self.forget(session);
-        let bytes = size_of_val(whole.as_slice());
+        let bytes = size_of_val(whole);
         if self.bytes + bytes > MOST_REMEMBERED {
             self.clear();
         }
         self.bytes += bytes;
-        self.of_session.insert(session, Last { request, turn, links, whole });
+        self.of_session.insert(session, Last { request, turn, links, whole: kept });
         Ok(())
     }
 }
@@ -192,7 +202,7 @@ pub(crate) fn body(
     in_row: Option<Vec<u8>>,
 ) -> Result<Option<Vec<u8>>, LedgerError> {
     match in_row {
-        Some(blob) => blobs::decompress(&blob).map(Some),
+        Some(blob) => blobs::body(blob).map(Some),
         None => long(connection, request),
     }
 }

@@ -20,7 +20,7 @@ CREATE TABLE requests (
     received_ms INTEGER NOT NULL,
     -- [[name, value], ..]: those that linking reads. Content.
     headers TEXT,
-    -- As received, after redaction; zstd. Nothing where it is in `bodies`. Content.
+    -- As received, after redaction; in older ledgers zstd. Nothing where it is in `bodies`. Content.
     body BLOB,
     -- Of the body before compression.
     body_bytes INTEGER NOT NULL,

@@ -46,7 +46,7 @@ pub struct NewAnswer {
     /// One for each choice, in order.
     pub choices: Vec<NewChoice>,
     /// Tokens as fed to the policy; none where they are not known.
-    pub prompt_ids: Vec<u32>,
+    pub prompt_ids: Arc<[u32]>,
     /// The adapter that answered; none for the base model.
     pub adapter: Option<String>,
     /// How it was sampled.

@@ -42,7 +42,7 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequ
         headers,
         request,
         body_bytes: body.len(),
-        body: KeptBody::of(body)?,
+        body: KeptBody::of(body),
         redacted: json!(redacted).to_string(),
         model: redaction.text(&new.model, &mut again).into_owned(),
         sampling,
@@ -160,7 +160,7 @@ mod tests {
             exact: Exactness::Exact,
             ..NewChoice::default()
         };
-        let mut new = NewAnswer { choices: vec![choice], prompt_ids: vec![7], ..NewAnswer::default() };
+        let mut new = NewAnswer { choices: vec![choice], prompt_ids: Arc::from([7]), ..NewAnswer::default() };
         change(&mut new);
         let kept = answer(new, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
         assert_eq!(kept.choices[0].inexact.as_deref(), expected);
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn i2_numbers_that_do_not_fit_are_not_trained() {
         check(|_| {}, None);
-        check(|new| new.prompt_ids.clear(), Some("the prompt's tokens are missing"));
+        check(|new| new.prompt_ids = Arc::default(), Some("the prompt's tokens are missing"));
         check(|new| new.choices[0].sampled_ids.clear(), Some("its tokens are missing"));
         check(
             |new| new.choices[0].logprobs.truncate(2),

@@ -18,7 +18,7 @@ async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Ve
         // What is fed ends with something that is not in the next prompt.
         let prompt: Vec<u32> = (0..600 + 40 * turn).chain([900_000, turn]).collect();
         let text = format!("answer {turn}");
-        let new = NewAnswer { prompt_ids: prompt.clone(), ..answer(&text) };
+        let new = NewAnswer { prompt_ids: prompt.clone().into(), ..answer(&text) };
         chat.handle().answered(admitted.request, new).await.unwrap();
         told.push((admitted, json!(history).to_string(), prompt));
         history.push(replied(&text));
@@ -74,7 +74,7 @@ async fn a_deletion_leaves_what_came_before_whole() {
     assert!(again.is_retry);
     assert_eq!(again.turn, told[2].0.turn);
     let prompt = told[2].2.clone();
-    let new = NewAnswer { prompt_ids: prompt.clone(), ..answer("again") };
+    let new = NewAnswer { prompt_ids: prompt.clone().into(), ..answer("again") };
     chat.handle().answered(again.request, new).await.unwrap();
 
     chat.handle().delete(&user("ada"), Deletion::Turn(told[3].0.turn)).await.unwrap();

@@ -71,7 +71,7 @@ async fn a_long_body_is_read_wherever_it_lies() {
     let mut chat = Chat::new();
     let (long, ids) = (noise(4_000, 7), (0..2_000).collect::<Vec<u32>>());
     let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
-    let new = NewAnswer { prompt_ids: ids.clone(), ..answer("one") };
+    let new = NewAnswer { prompt_ids: ids.clone().into(), ..answer("one") };
     chat.handle().answered(admitted.request, new).await.unwrap();
     let apart = "SELECT (SELECT count(*) FROM bodies) || ' ' || (SELECT count(*) FROM prompts) || ' ' || \
                  (SELECT count(*) FROM requests WHERE coalesce(body, prompt_ids) IS NOT NULL)";

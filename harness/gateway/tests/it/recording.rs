@@ -168,7 +168,7 @@ pub(crate) fn answer_of(reply: &Reply) -> NewAnswer {
     };
     NewAnswer {
         choices: vec![choice],
-        prompt_ids: vec![1, 5, 9],
+        prompt_ids: Arc::from([1, 5, 9]),
         adapter: Some("ada".to_owned()),
         prompt_tokens: 3,
         completion_tokens: 4,
