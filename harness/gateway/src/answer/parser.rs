@@ -74,6 +74,9 @@ impl AnswerParser {
 
     /// Takes more text, and gives what is known by now.
     pub fn push(&mut self, text: &str) -> Vec<AnswerPart> {
+        if self.place == Place::Text && !self.reads.calls && !text.is_empty() {
+            return vec![AnswerPart::Text(text.to_owned())];
+        }
         self.held.push_str(text);
         let mut parts = Vec::new();
         while self.step(&mut parts) {}

@@ -304,20 +304,15 @@ struct Stream {
     has_sent: bool,
     /// Ends when a comment may be due, or before: a timer for each piece would cost more than the piece.
     quiet: Pin<Box<Sleep>>,
-    /// Whom it wakes: to ask it costs more than to look whether somebody has.
-    quiet_wakes: Option<Waker>,
+    /// When it ends, and whom it wakes then. Before that it need not be asked.
+    quiet_asked: Option<(Instant, Waker)>,
 }
 
 impl Stream {
     fn new(outlet: Outlet) -> Self {
         let now = Instant::now();
-        Self {
-            outlet,
-            quiet_since: now,
-            has_sent: false,
-            quiet: Box::pin(sleep_until(now)),
-            quiet_wakes: None,
-        }
+        let quiet = Box::pin(sleep_until(now));
+        Self { outlet, quiet_since: now, has_sent: false, quiet, quiet_asked: None }
     }
 
     async fn send(&mut self, json: &impl Serialize) -> Result<(), Broken> {
@@ -352,37 +347,31 @@ impl Stream {
     /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone. To be called
     /// where nothing is there to be sent.
     async fn keep_alive(&mut self, every: Duration) -> Result<(), Broken> {
-        if std::mem::take(&mut self.has_sent) {
-            self.quiet_since = Instant::now();
-        }
-        poll_fn(|context| {
-            if self.outlet.is_gone() {
-                return Poll::Ready(Err(Broken::Gone));
-            }
-            while self.is_quiet_over(context) {
-                let due = self.quiet_since + every;
-                if due <= Instant::now() {
-                    return Poll::Ready(Ok(()));
-                }
-                self.quiet.as_mut().reset(due);
-                self.quiet_wakes = None;
-            }
-            Poll::Pending
-        })
-        .await?;
+        poll_fn(|context| self.is_due(every, context)).await?;
         self.send_line(b": keepalive\n\n").await
     }
 
-    /// Whether the timer has ended; if not, it wakes whoever asks.
-    fn is_quiet_over(&mut self, context: &mut Context<'_>) -> bool {
-        if self.quiet.is_elapsed() {
-            return true;
+    fn is_due(&mut self, every: Duration, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if self.outlet.is_gone() {
+            return Poll::Ready(Err(Broken::Gone));
         }
-        if self.quiet_wakes.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            return false;
+        let now = Instant::now();
+        if std::mem::take(&mut self.has_sent) {
+            self.quiet_since = now;
         }
-        self.quiet_wakes = Some(context.waker().clone());
-        self.quiet.as_mut().poll(context).is_ready()
+        let wakes = |(end, waker): &(Instant, Waker)| now < *end && waker.will_wake(context.waker());
+        if self.quiet_asked.as_ref().is_some_and(wakes) {
+            return Poll::Pending;
+        }
+        while self.quiet.as_mut().poll(context).is_ready() {
+            let due = self.quiet_since + every;
+            if due <= now {
+                return Poll::Ready(Ok(()));
+            }
+            self.quiet.as_mut().reset(due);
+        }
+        self.quiet_asked = Some((self.quiet.deadline(), context.waker().clone()));
+        Poll::Pending
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -10,7 +10,10 @@ use tokio::time::timeout;
 use super::error::ApiError;
 use super::settings::ServerSettings;
 
-/// Reads a body to its end.
+/// Bytes that there is room for at once, whatever a client says that it sends.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// Reads a body to its end, into memory of its own: the record keeps it, and not the buffer of a connection with it.
 pub(super) async fn read(
     settings: &ServerSettings,
     headers: &HeaderMap,
@@ -23,9 +26,19 @@ pub(super) async fn read(
     if told.is_some_and(|told| told > limit as u64) {
         return Err(ApiError::too_large(limit));
     }
-    let collected = timeout(settings.body_time, Limited::new(body, limit).collect()).await;
-    match collected.map_err(|_| ApiError::slow_body())? {
-        Ok(collected) => Ok(collected.to_bytes()),
+    let mut body = Limited::new(body, limit);
+    let room = told.map_or(0, |told| usize::try_from(told).unwrap_or(limit).min(FIRST_ROOM));
+    let mut bytes = BytesMut::with_capacity(room);
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+        }
+        Ok::<_, axum::BoxError>(())
+    };
+    match timeout(settings.body_time, read).await.map_err(|_| ApiError::slow_body())? {
+        Ok(()) => Ok(bytes.freeze()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
         Err(_) => Err(ApiError::invalid("body_cut", "the body did not come to its end")),
     }

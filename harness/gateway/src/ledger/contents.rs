@@ -76,18 +76,18 @@ impl KeptPrompt {
 
 /// What long contents are made of: bytes of a body, or tokens of a prompt.
 pub(crate) trait Element: Copy + PartialEq {
-    /// A whole one in memory, with no more room than it needs.
+    /// A whole one in memory that is its own.
     type Whole: AsRef<[Self]> + fmt::Debug;
 
     const ADD: &'static str;
     const FIND: &'static str;
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError>;
-    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError>;
+    fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError>;
 }
 
 impl Element for u8 {
-    type Whole = Box<[u8]>;
+    type Whole = Bytes;
 
     const ADD: &'static str =
         "INSERT INTO bodies (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -97,8 +97,8 @@ impl Element for u8 {
         blobs::compress(elements)
     }
 
-    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError> {
-        blobs::decompress(blob)
+    fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError> {
+        blobs::body(blob)
     }
 }
 
@@ -113,8 +113,8 @@ impl Element for u32 {
         Ok(blobs::ids(elements))
     }
 
-    fn read(blob: &[u8]) -> Result<Vec<Self>, LedgerError> {
-        blobs::read_ids(blob)
+    fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError> {
+        blobs::read_ids(&blob)
     }
 }
 
@@ -229,9 +229,9 @@ fn long<E: Element>(connection: &Connection, request: RequestId) -> Result<Optio
             Ok((row.get::<_, Option<RequestId>>(0)?, count(1)?, count(2)?, row.get::<_, Vec<u8>>(3)?))
         };
         match statement.query_row([at], read).optional()? {
-            Some((None, _, _, blob)) => break E::read(&blob)?,
+            Some((None, _, _, blob)) => break E::read(blob)?,
             Some((Some(base), first, last, blob)) if differences.len() < MOST_LINKS as usize => {
-                differences.push((first, last, E::read(&blob)?));
+                differences.push((first, last, E::read(blob)?));
                 at = base;
             }
             None if differences.is_empty() => return Ok(None),

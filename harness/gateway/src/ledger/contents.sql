@@ -8,7 +8,7 @@ CREATE TABLE bodies (
     -- How many bytes of that one's stand at the beginning, and how many at the end.
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
-    -- What is between them; zstd.
+    -- What is between them, compressed as `blobs.rs` says.
     middle BLOB NOT NULL
 ) STRICT;
 

@@ -79,7 +79,7 @@ impl Desk<'_> {
         ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
         if let KeptBody::Long(body) = &kept.body {
             let place = (request, linked.turn, linked.session);
-            self.known.bodies.add(self.connection, place, body.as_ref().into())?;
+            self.known.bodies.add(self.connection, place, body.clone())?;
         }
         self.known.waiting.insert(request, EndedRequest::of(kept, &linked));
         self.next += 1;
