@@ -194,7 +194,8 @@ fn content(form: &mut Canonical, parts: &[Part<'_>], add: impl Fn(&mut Canonical
             }
         }
     }
-    texts.join("\n")
+    // Most messages are one text.
+    if texts.len() == 1 { texts.swap_remove(0) } else { texts.join("\n") }
 }
 
 /// `text` without blocks of reasoning. One that was begun by the prompt has no opening tag, one that was cut no closing.

@@ -8,10 +8,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::buf::Writer;
 use bytes::{BufMut, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
@@ -62,7 +61,7 @@ impl Answering {
     pub(super) async fn whole(self, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
         let answer = async {
             let (mut choices, mut pieces) = self.begin().await?;
-            while let Some((index, piece)) = next(&mut pieces).await {
+            while let Some((index, piece)) = poll_fn(|context| poll_next(&mut pieces, context)).await {
                 self.take(&mut choices, &mut pieces, index, piece)?;
             }
             Ok(choices)
@@ -115,7 +114,7 @@ impl Answering {
         if let Err(broken) = result {
             let error = self.fail(broken).await;
             // It may be the client that is gone.
-            let _ = stream.send(&error.json()).await;
+            let _ = stream.send(&error.json());
         }
     }
 
@@ -126,75 +125,103 @@ impl Answering {
         mut beginning: Pin<&mut impl Future<Output = Result<(Vec<Choice>, Vec<(usize, Pieces)>), ApiError>>>,
     ) -> Result<(Vec<Choice>, Vec<(usize, Pieces)>), Broken> {
         loop {
-            tokio::select! {
-                begun = &mut beginning => return begun.map_err(Broken::Failed),
-                kept = stream.keep_alive(self.gateway.settings.keep_alive) => kept?,
+            let begun = poll_fn(|context| {
+                if let Poll::Ready(begun) = beginning.as_mut().poll(context) {
+                    return Poll::Ready(Ok(Some(begun)));
+                }
+                if let Poll::Ready(Err(gone)) = stream.poll_room() {
+                    return Poll::Ready(Err(gone));
+                }
+                stream.poll_quiet(self.gateway.settings.keep_alive, context).map(|()| Ok(None))
+            });
+            match begun.await? {
+                Some(begun) => return begun.map_err(Broken::Failed),
+                None => stream.comment()?,
             }
         }
     }
 
     async fn stream(
         &self,
-        (mut choices, mut pieces): (Vec<Choice>, Vec<(usize, Pieces)>),
+        begun: (Vec<Choice>, Vec<(usize, Pieces)>),
         stream: &mut Stream,
     ) -> Result<(), Broken> {
+        let (choices, pieces) = begun;
         for index in 0..choices.len() {
             if let Some(opening) = self.shape.opening(index) {
-                stream.send(&opening).await?;
+                stream.send(&opening)?;
             }
         }
-        let keep_alive = self.gateway.settings.keep_alive;
-        let around: Vec<Around> = (0..choices.len()).map(|index| self.shape.around_text(index)).collect();
-        let mut first = None;
-        loop {
-            let came = tokio::select! {
-                biased;
-                came = next(&mut pieces) => came,
-                kept = stream.keep_alive(keep_alive) => {
-                    kept?;
-                    continue;
-                }
-            };
-            let Some((index, piece)) = came else { break };
-            let known = choices[index].calls().len();
-            let parts = self.take(&mut choices, &mut pieces, index, piece).map_err(Broken::Failed)?;
-            let choice = &mut choices[index];
-            let mut call = known;
-            for part in &parts {
-                let made = match part {
-                    AnswerPart::Call { .. } => {
-                        call += 1;
-                        choice.calls().get(call - 1).cloned().map(|made| (call - 1, made))
-                    }
-                    _ => None,
-                };
-                first.get_or_insert_with(Instant::now);
-                let logprobs = choice.new_logprobs();
-                if let (AnswerPart::Text(text), None) = (part, &logprobs) {
-                    stream.send_text(&around[index], text).await?;
-                    continue;
-                }
-                let logprobs = logprobs.map_or(Value::Null, |entries| self.shape.logprobs(entries));
-                let made = made.as_ref().map(|(index, call)| (*index, call));
-                stream.send(&self.shape.piece(index, part, made, logprobs)).await?;
-            }
-        }
+        let around = (0..choices.len()).map(|index| self.shape.around_text(index)).collect();
+        let mut saying = Saying { choices, pieces, around, first: None };
+        poll_fn(|context| self.say(&mut saying, stream, context)).await?;
         // The client can know of an answer once it has its end, and may go on at once.
-        self.record(&choices, first).await;
+        self.record(&saying.choices, saying.first).await;
         // It is answered: who goes away now has failed nothing.
-        let _ = self.send_end(&mut choices, stream).await;
+        let _ = self.send_end(&mut saying.choices, stream);
         Ok(())
     }
 
-    async fn send_end(&self, choices: &mut [Choice], stream: &mut Stream) -> Result<(), Broken> {
+    /// Says what comes, as long as there is room for it, and a comment now and then. Ready when all choices have ended.
+    fn say(
+        &self,
+        saying: &mut Saying,
+        stream: &mut Stream,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        loop {
+            ready!(stream.poll_room())?;
+            match poll_next(&mut saying.pieces, context) {
+                Poll::Ready(Some((index, piece))) => self.say_piece(saying, stream, index, piece)?,
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => {
+                    ready!(stream.poll_quiet(self.gateway.settings.keep_alive, context));
+                    stream.comment()?;
+                }
+            }
+        }
+    }
+
+    fn say_piece(
+        &self,
+        Saying { choices, pieces, around, first }: &mut Saying,
+        stream: &mut Stream,
+        index: usize,
+        piece: Result<Piece, BackendError>,
+    ) -> Result<(), Broken> {
+        let mut call = choices[index].calls().len();
+        let parts = self.take(choices, pieces, index, piece).map_err(Broken::Failed)?;
+        let choice = &mut choices[index];
+        for part in &parts {
+            let made = match part {
+                AnswerPart::Call { .. } => {
+                    call += 1;
+                    choice.calls().get(call - 1).cloned().map(|made| (call - 1, made))
+                }
+                _ => None,
+            };
+            first.get_or_insert_with(Instant::now);
+            let logprobs = choice.new_logprobs();
+            if let (AnswerPart::Text(text), None) = (part, &logprobs) {
+                stream.send_text(&around[index], text)?;
+                continue;
+            }
+            let logprobs = logprobs.map_or(Value::Null, |entries| self.shape.logprobs(entries));
+            let made = made.as_ref().map(|(index, call)| (*index, call));
+            stream.send(&self.shape.piece(index, part, made, logprobs))?;
+        }
+        Ok(())
+    }
+
+    fn send_end(&self, choices: &mut [Choice], stream: &mut Stream) -> Result<(), Broken> {
         for (index, choice) in choices.iter_mut().enumerate() {
             let logprobs = choice.new_logprobs().map_or(Value::Null, |entries| self.shape.logprobs(entries));
-            stream.send(&self.shape.finish(index, choice.finish_reason(), logprobs)).await?;
+            stream.send(&self.shape.finish(index, choice.finish_reason(), logprobs))?;
         }
         if let Some(last) = self.shape.usage(usage(choices)) {
-            stream.send(&last).await?;
+            stream.send(&last)?;
         }
-        stream.send_line(b"data: [DONE]\n\n").await
+        stream.send_line(b"data: [DONE]\n\n")
     }
 
     /// Begins all choices.
@@ -296,6 +323,17 @@ impl Answering {
     }
 }
 
+/// A streamed answer under way.
+struct Saying {
+    choices: Vec<Choice>,
+    /// Of those that have not ended.
+    pieces: Vec<(usize, Pieces)>,
+    /// One for each choice.
+    around: Vec<Around>,
+    /// When the first part was said.
+    first: Option<Instant>,
+}
+
 /// Events to a client that reads.
 struct Stream {
     outlet: Outlet,
@@ -315,46 +353,46 @@ impl Stream {
         Self { outlet, quiet_since: now, has_sent: false, quiet, quiet_asked: None }
     }
 
-    async fn send(&mut self, json: &impl Serialize) -> Result<(), Broken> {
-        let write = |bytes: &mut Writer<&mut BytesMut>| {
-            bytes.get_mut().put_slice(b"data: ");
+    /// Ready when there is room for more.
+    fn poll_room(&self) -> Poll<Result<(), Broken>> {
+        self.outlet.poll_room().map_err(|Gone| Broken::Gone)
+    }
+
+    fn send(&mut self, json: &impl Serialize) -> Result<(), Broken> {
+        self.say(|bytes| {
+            bytes.put_slice(b"data: ");
             // Texts and numbers always are JSON, and these bytes take all.
-            let _ = serde_json::to_writer(&mut *bytes, json);
-            bytes.get_mut().put_slice(b"\n\n");
-        };
-        self.has_sent = true;
-        self.outlet.say(write).await.map_err(|Gone| Broken::Gone)
+            let _ = serde_json::to_writer((&mut *bytes).writer(), json);
+            bytes.put_slice(b"\n\n");
+        })
     }
 
-    async fn send_text(&mut self, around: &Around, text: &str) -> Result<(), Broken> {
+    fn send_text(&mut self, around: &Around, text: &str) -> Result<(), Broken> {
         let (before, behind) = around.parts();
-        let write = |bytes: &mut Writer<&mut BytesMut>| {
-            bytes.get_mut().put_slice(b"data: ");
-            bytes.get_mut().put_slice(before.as_bytes());
-            let _ = serde_json::to_writer(&mut *bytes, text);
-            bytes.get_mut().put_slice(behind.as_bytes());
-            bytes.get_mut().put_slice(b"\n\n");
-        };
+        self.say(|bytes| {
+            bytes.put_slice(b"data: ");
+            bytes.put_slice(before.as_bytes());
+            let _ = serde_json::to_writer((&mut *bytes).writer(), text);
+            bytes.put_slice(behind.as_bytes());
+            bytes.put_slice(b"\n\n");
+        })
+    }
+
+    fn send_line(&mut self, text: &'static [u8]) -> Result<(), Broken> {
+        self.say(|bytes| bytes.put_slice(text))
+    }
+
+    fn comment(&mut self) -> Result<(), Broken> {
+        self.send_line(b": keepalive\n\n")
+    }
+
+    fn say(&mut self, write: impl FnOnce(&mut BytesMut)) -> Result<(), Broken> {
         self.has_sent = true;
-        self.outlet.say(write).await.map_err(|Gone| Broken::Gone)
+        self.outlet.say(write).map_err(|Gone| Broken::Gone)
     }
 
-    async fn send_line(&mut self, text: &'static [u8]) -> Result<(), Broken> {
-        self.has_sent = true;
-        self.outlet.say(|bytes| bytes.get_mut().put_slice(text)).await.map_err(|Gone| Broken::Gone)
-    }
-
-    /// Returns after a comment, which was sent because nothing else was for so long, or when the client is gone. To be called
-    /// where nothing is there to be sent.
-    async fn keep_alive(&mut self, every: Duration) -> Result<(), Broken> {
-        poll_fn(|context| self.is_due(every, context)).await?;
-        self.send_line(b": keepalive\n\n").await
-    }
-
-    fn is_due(&mut self, every: Duration, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        if self.outlet.is_gone() {
-            return Poll::Ready(Err(Broken::Gone));
-        }
+    /// Ready when nothing was sent for so long. To be called where nothing is there to be sent.
+    fn poll_quiet(&mut self, for_so_long: Duration, context: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
         if std::mem::take(&mut self.has_sent) {
             self.quiet_since = now;
@@ -364,9 +402,9 @@ impl Stream {
             return Poll::Pending;
         }
         while self.quiet.as_mut().poll(context).is_ready() {
-            let due = self.quiet_since + every;
+            let due = self.quiet_since + for_so_long;
             if due <= now {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(());
             }
             self.quiet.as_mut().reset(due);
         }
@@ -376,29 +414,29 @@ impl Stream {
 }
 
 /// The next piece of any choice; `None` when all have ended.
-async fn next(pieces: &mut Vec<(usize, Pieces)>) -> Option<(usize, Result<Piece, BackendError>)> {
-    poll_fn(|context| {
-        let mut at = 0;
-        while at < pieces.len() {
-            let (index, stream) = &mut pieces[at];
-            match stream.poll_next_unpin(context) {
-                Poll::Ready(Some(piece)) => {
-                    let index = *index;
-                    // The others come first next time.
-                    pieces.rotate_left(at + 1);
-                    return Poll::Ready(Some((index, piece)));
-                }
-                Poll::Ready(None) => {
-                    let (index, _) = pieces.remove(at);
-                    let why = "its answer ended without an end".to_owned();
-                    return Poll::Ready(Some((index, Err(BackendError::Broken(why)))));
-                }
-                Poll::Pending => at += 1,
+fn poll_next(
+    pieces: &mut Vec<(usize, Pieces)>,
+    context: &mut Context<'_>,
+) -> Poll<Option<(usize, Result<Piece, BackendError>)>> {
+    let mut at = 0;
+    while at < pieces.len() {
+        let (index, stream) = &mut pieces[at];
+        match stream.poll_next_unpin(context) {
+            Poll::Ready(Some(piece)) => {
+                let index = *index;
+                // The others come first next time.
+                pieces.rotate_left(at + 1);
+                return Poll::Ready(Some((index, piece)));
             }
+            Poll::Ready(None) => {
+                let (index, _) = pieces.remove(at);
+                let why = "its answer ended without an end".to_owned();
+                return Poll::Ready(Some((index, Err(BackendError::Broken(why)))));
+            }
+            Poll::Pending => at += 1,
         }
-        if pieces.is_empty() { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await
+    }
+    if pieces.is_empty() { Poll::Ready(None) } else { Poll::Pending }
 }
 
 /// The prompt counts once.

@@ -14,8 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::buf::Writer;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use hyper::body::{Body, Frame};
 use tokio::runtime::Handle;
@@ -50,28 +49,31 @@ impl Outlet {
         self.said().begun = Some(begun);
     }
 
-    /// Says what `write` writes.
+    /// Ready when there is room for more. Nobody has to be woken for that: who takes what was said asks for more right after.
     ///
     /// # Errors
     /// [`Gone`].
-    pub(super) async fn say(&self, write: impl FnOnce(&mut Writer<&mut BytesMut>)) -> Result<(), Gone> {
-        let mut write = Some(write);
-        // Nobody has to be woken for this: who takes what was said asks for more right after.
-        poll_fn(|_| {
-            let mut said = self.said();
-            if said.is_gone {
-                return Poll::Ready(Err(Gone));
-            }
-            if said.bytes.len() >= AHEAD {
-                return Poll::Pending;
-            }
-            if let Some(write) = write.take() {
-                said.bytes.reserve(FRAME);
-                write(&mut (&mut said.bytes).writer());
-            }
-            Poll::Ready(Ok(()))
-        })
-        .await
+    pub(super) fn poll_room(&self) -> Poll<Result<(), Gone>> {
+        let said = self.said();
+        match said.is_gone {
+            true => Poll::Ready(Err(Gone)),
+            false if said.bytes.len() >= AHEAD => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Says what `write` writes, whether or not there is room.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub(super) fn say(&self, write: impl FnOnce(&mut BytesMut)) -> Result<(), Gone> {
+        let mut said = self.said();
+        if said.is_gone {
+            return Err(Gone);
+        }
+        said.bytes.reserve(FRAME);
+        write(&mut said.bytes);
+        Ok(())
     }
 
     /// Whether nobody listens any more. Whoever finds that out asks the answer again, so that nobody is woken.
@@ -182,6 +184,7 @@ impl Drop for Driven {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BufMut;
     use futures_util::FutureExt;
     use http_body_util::BodyExt;
     use tokio::sync::oneshot;
@@ -193,7 +196,9 @@ mod tests {
         let (end, ended) = oneshot::channel();
         let driven = Driven::new(|outlet| async move {
             outlet.begin(Ok(()));
-            while outlet.say(|bytes| bytes.get_mut().put_slice(word)).await.is_ok() {}
+            while poll_fn(|_| outlet.poll_room()).await.is_ok() {
+                let _ = outlet.say(|bytes| bytes.put_slice(word));
+            }
             end.send(Gone).unwrap();
         });
         (driven, ended)
@@ -226,7 +231,7 @@ mod tests {
     async fn what_ends_is_taken_to_its_end() {
         let mut driven = Driven::new(|outlet| async move {
             outlet.begin(Ok(()));
-            outlet.say(|bytes| bytes.get_mut().put_slice(b"all")).await.unwrap();
+            outlet.say(|bytes| bytes.put_slice(b"all")).unwrap();
         });
         driven.begin().await.unwrap();
         assert_eq!(frame(&mut driven).unwrap(), "all");

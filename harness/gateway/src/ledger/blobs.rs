@@ -34,7 +34,8 @@ thread_local! {
 pub(crate) fn compress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     let mut blob = vec![0; 1 + max_compress_len(bytes.len())];
     blob[0] = SNAPPY;
-    let length = ENCODER.with_borrow_mut(|encoder| encoder.compress(bytes, &mut blob[1..])).map_err(broken)?;
+    let length =
+        ENCODER.with_borrow_mut(|encoder| encoder.compress(bytes, &mut blob[1..])).map_err(broken)?;
     blob.truncate(1 + length);
     Ok(blob)
 }
@@ -71,7 +72,8 @@ pub(crate) fn ids(ids: &[u32]) -> Vec<u8> {
     for &id in ids {
         let id = u64::from(id);
         // Each group of 7 bits in a byte of its own, and a mark in all but the last.
-        let groups = (0..MOST_GROUPS).fold(0, |groups, group| groups | (id >> (7 * group) & 0x7f) << (8 * group));
+        let groups =
+            (0..MOST_GROUPS).fold(0, |groups, group| groups | (id >> (7 * group) & 0x7f) << (8 * group));
         let count = (64 + 6 - (id | 1).leading_zeros() as usize) / 7;
         let marks = 0x80_8080_8080 & ((1 << (8 * (count - 1))) - 1);
         bytes[at..at + WORD].copy_from_slice(&u64::to_le_bytes(groups | marks));

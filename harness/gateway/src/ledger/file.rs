@@ -21,7 +21,8 @@ const VERSION: i64 = 3;
 /// What version 3 has more than those before.
 const CONTENTS: &str = include_str!("contents.sql");
 /// What those had more than version 3. Version 1 writes ids in another way, which is told by the ids themselves.
-const FROM_2: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
+const FROM_2: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request; DROP INDEX happenings_of_session; \
+                      DROP INDEX turns_of_user; DROP INDEX turns_of_parent;";
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.

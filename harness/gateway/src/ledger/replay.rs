@@ -48,14 +48,18 @@ pub(crate) fn since_epoch(ms: i64) -> Duration {
 pub(crate) fn replay(connection: &Connection, link: LinkConfig) -> Result<Replayed, LedgerError> {
     let mut lineages = Lineages::new(LinkConfig { idle: Duration::MAX });
     let mut broken = BTreeSet::new();
-    let sql = "SELECT h.session, h.what, h.request, h.at_ms FROM sessions s JOIN happenings h ON h.session = s.id \
-               WHERE s.closed_ms IS NULL ORDER BY h.place";
+    let Some(begin) = begin(connection)? else {
+        return Ok(Replayed { lineages: lineages.with_config(link), broken });
+    };
+    // In this order: an index by session would have to be written for each happening, for a question that is asked once.
+    let sql = "SELECT h.session, h.what, h.request, h.at_ms FROM happenings h CROSS JOIN sessions s ON s.id = h.session \
+               WHERE h.place >= ?1 AND s.closed_ms IS NULL ORDER BY h.place";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &rusqlite::Row<'_>| {
         let at = since_epoch(row.get(3)?);
         Ok(Happening { session: row.get(0)?, what: row.get(1)?, request: row.get(2)?, at })
     };
-    for happening in statement.query_map([], read)? {
+    for happening in statement.query_map([begin], read)? {
         let happening = happening?;
         if broken.contains(&happening.session) {
             continue;
@@ -67,6 +71,18 @@ pub(crate) fn replay(connection: &Connection, link: LinkConfig) -> Result<Replay
         }
     }
     Ok(Replayed { lineages: lineages.with_config(link), broken })
+}
+
+/// The place at which the first open session was opened, by the request that it is named by; nothing where none is open.
+fn begin(connection: &Connection) -> Result<Option<i64>, LedgerError> {
+    let sql = "SELECT min(id) FROM sessions WHERE closed_ms IS NULL";
+    let first: Option<SessionId> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let Some(first) = first else { return Ok(None) };
+    // From the end, as far as need be.
+    let sql =
+        "SELECT place FROM happenings WHERE what = 'arrived' AND request = ?1 ORDER BY place DESC LIMIT 1";
+    let place = connection.prepare_cached(sql)?.query_row([first], |row| row.get(0)).optional()?;
+    Ok(place.or(Some(0)))
 }
 
 /// The session in which it came out, if that is not as recorded.

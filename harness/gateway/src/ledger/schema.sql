@@ -139,8 +139,6 @@ CREATE TABLE turns (
     deleted_ms INTEGER
 ) STRICT;
 CREATE INDEX turns_of_session ON turns (session, id);
-CREATE INDEX turns_of_user ON turns (user, id);
-CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL;
 
 -- What reached the linking, in its order: linked again in this order, the open sessions are what they were.
 CREATE TABLE happenings (
@@ -152,7 +150,6 @@ CREATE TABLE happenings (
     request INTEGER REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
     at_ms INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX happenings_of_session ON happenings (session, place);
 
 CREATE TABLE next_states (
     turn INTEGER PRIMARY KEY REFERENCES turns (id),

@@ -51,7 +51,10 @@ fn a_ledger_of_the_version_before_is_taken_on() {
     for before in [1, 2] {
         // As it was before long bodies lay apart.
         let back = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
-                    CREATE INDEX happenings_of_request ON happenings (request)";
+                    CREATE INDEX happenings_of_request ON happenings (request); \
+                    CREATE INDEX happenings_of_session ON happenings (session, place); \
+                    CREATE INDEX turns_of_user ON turns (user, id); \
+                    CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
         let connection = Connection::open(chat.path()).unwrap();
         connection.execute_batch(back).unwrap();
         connection.pragma_update(None, "user_version", before).unwrap();
@@ -59,8 +62,8 @@ fn a_ledger_of_the_version_before_is_taken_on() {
         drop(Recorder::open(chat.settings()).unwrap());
         assert_eq!(version(), 3, "an older program could not read what is written now");
     }
-    let indexes =
-        "SELECT count(*) FROM sqlite_schema WHERE name IN ('requests_of_session', 'happenings_of_request')";
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'happenings_of_%' OR name IN \
+                   ('requests_of_session', 'turns_of_user', 'turns_of_parent')";
     assert_eq!(chat.value(indexes), "0");
     assert_eq!(chat.value("SELECT (SELECT count(*) FROM bodies) + (SELECT count(*) FROM prompts)"), "0");
 }
