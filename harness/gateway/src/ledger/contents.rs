@@ -1,11 +1,13 @@
-//! Long bodies and prompts: apart from their requests, and as what differs from an earlier one of the same session.
+//! Long bodies and prompts: apart from their requests, and as what differs from an earlier one of the same session, or from the
+//! first one of another.
 //!
-//! A conversation says all of itself again with each request, so most of a long body is there already. They are apart because a row
-//! is written whole when its request ends.
+//! A conversation says all of itself again with each request, and begins as others of the same user do, so most of a long body is
+//! there already. They are apart because a row is written whole when its request ends.
 //!
 //! I1. What is read is, to the byte, what was told. I2. A difference is from one of the same session, of the same turn or an earlier
-//! one. A deletion takes a turn with all that came after it in its session, so what a difference needs goes only together with it.
-//! I3. For one, at most [`MOST_LINKS`] others are read.
+//! one: a deletion takes a turn with all that came after it in its session, so what such a difference needs goes only together with
+//! it. Or it is from the first of another session of the same user: before that is deleted, those that differ from
+//! it are made whole, [`MOST_USES`] at most. I3. For one, at most [`MOST_LINKS`] others are read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{LedgerError, blobs, numbers};
-use crate::{RequestId, SessionId, TurnId};
+use crate::{RequestId, SessionId, TurnId, UserId};
 
 /// Bytes of a body from which on it is long. Short ones leave several rows in a page.
 const LONG_BODY: usize = 2_048;
@@ -23,6 +25,8 @@ const LONG_BODY: usize = 2_048;
 const LONG_PROMPT: usize = 512;
 /// The one after so many is written whole.
 const MOST_LINKS: u32 = 15;
+/// First ones of other sessions that differ from one, until the next one is written whole.
+const MOST_USES: u32 = 32;
 /// Bytes that are remembered of the last long ones of all sessions; one more, and all are forgotten.
 const MOST_REMEMBERED: usize = 64 << 20;
 /// Elements that are compared at once.
@@ -77,10 +81,13 @@ impl KeptPrompt {
 /// What long contents are made of: bytes of a body, or tokens of a prompt.
 pub(crate) trait Element: Copy + PartialEq {
     /// A whole one in memory that is its own.
-    type Whole: AsRef<[Self]> + fmt::Debug;
+    type Whole: AsRef<[Self]> + Clone + fmt::Debug;
 
     const ADD: &'static str;
     const FIND: &'static str;
+    /// Those that differ from one of these turns' and are not of them.
+    const NEED: &'static str;
+    const MAKE_WHOLE: &'static str;
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError>;
     fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError>;
@@ -90,8 +97,14 @@ impl Element for u8 {
     type Whole = Bytes;
 
     const ADD: &'static str =
-        "INSERT INTO bodies (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
+        "INSERT INTO bodies (request, base, elsewhere, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     const FIND: &'static str = "SELECT base, first, last, middle FROM bodies WHERE request = ?1";
+    const NEED: &'static str = "SELECT b.request FROM bodies b WHERE b.elsewhere = 1 AND b.base IN \
+                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1))) \
+                                AND b.request NOT IN \
+                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
+    const MAKE_WHOLE: &'static str =
+        "UPDATE bodies SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         blobs::compress(elements)
@@ -106,8 +119,14 @@ impl Element for u32 {
     type Whole = Arc<[u32]>;
 
     const ADD: &'static str =
-        "INSERT INTO prompts (request, base, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5)";
+        "INSERT INTO prompts (request, base, elsewhere, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     const FIND: &'static str = "SELECT base, first, last, middle FROM prompts WHERE request = ?1";
+    const NEED: &'static str = "SELECT p.request FROM prompts p WHERE p.elsewhere = 1 AND p.base IN \
+                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1))) \
+                                AND p.request NOT IN \
+                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
+    const MAKE_WHOLE: &'static str =
+        "UPDATE prompts SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         Ok(blobs::ids(elements))
@@ -118,11 +137,39 @@ impl Element for u32 {
     }
 }
 
-/// The last long one of each session.
+/// The last long one of each session, and for each user the first of one that was written whole.
 #[derive(Debug)]
 pub(crate) struct Lasts<E: Element> {
     of_session: HashMap<SessionId, Last<E>>,
+    of_user: HashMap<UserId, First<E>>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+struct First<E: Element> {
+    request: RequestId,
+    /// So many differ from it.
+    uses: u32,
+    whole: E::Whole,
+}
+
+/// Where a long one belongs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Belongs<'a> {
+    pub(crate) user: &'a UserId,
+    pub(crate) session: SessionId,
+    pub(crate) turn: TurnId,
+    pub(crate) request: RequestId,
+}
+
+/// What a difference is from.
+struct Base {
+    request: RequestId,
+    is_elsewhere: bool,
+    /// How many others are read for it.
+    links: u32,
+    /// How much it has of what differs, at its beginning and at its end.
+    shared: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -136,7 +183,7 @@ struct Last<E: Element> {
 
 impl<E: Element> Default for Lasts<E> {
     fn default() -> Self {
-        Self { of_session: HashMap::new(), bytes: 0 }
+        Self { of_session: HashMap::new(), of_user: HashMap::new(), bytes: 0 }
     }
 }
 
@@ -155,29 +202,81 @@ impl<E: Element> Lasts<E> {
     pub(crate) fn add(
         &mut self,
         connection: &Connection,
-        (request, turn, session): (RequestId, TurnId, SessionId),
+        belongs: Belongs<'_>,
         kept: E::Whole,
     ) -> Result<(), LedgerError> {
+        let Belongs { user, session, turn, request } = belongs;
         let whole = kept.as_ref();
-        let is_base = |last: &&Last<E>| last.turn <= turn && last.links < MOST_LINKS;
-        let base = self.of_session.get(&session).filter(is_base);
-        let base = base.map(|last| (last, shared(last.whole.as_ref(), whole)));
-        // What has little in common is read faster whole.
-        let base = base.filter(|(_, (first, last))| 2 * (first + last) >= whole.len());
-        let (first, last) = base.map_or((0, 0), |(_, shared)| shared);
+        let base = self.base(belongs, whole);
+        let (first, last) = base.as_ref().map_or((0, 0), |base| base.shared);
         let middle = E::write(&whole[first..whole.len() - last])?;
-        let (base, links) = base.map_or((None, 0), |(base, _)| (Some(base.request), base.links + 1));
-        let (first, last) = (numbers::to_sql(first as u64), numbers::to_sql(last as u64));
-        connection.prepare_cached(E::ADD)?.execute(params![request, base, first, last, middle])?;
+        let is_elsewhere = base.as_ref().is_some_and(|base| base.is_elsewhere);
+        let links = base.as_ref().map_or(0, |base| base.links + 1);
+        connection.prepare_cached(E::ADD)?.execute(params![
+            request,
+            base.map(|base| base.request),
+            is_elsewhere,
+            numbers::to_sql(first as u64),
+            numbers::to_sql(last as u64),
+            middle
+        ])?;
+        let is_first = !self.of_session.contains_key(&session);
         self.forget(session);
+        self.make_room(whole);
+        if is_elsewhere {
+            if let Some(first) = self.of_user.get_mut(user) {
+                first.uses += 1;
+            }
+        } else if is_first {
+            // Counted for both, since either may go first.
+            self.bytes += size_of_val(whole);
+            let first = First { request, uses: 0, whole: kept.clone() };
+            if let Some(before) = self.of_user.insert(user.clone(), first) {
+                self.bytes -= size_of_val(before.whole.as_ref());
+            }
+        }
+        self.of_session.insert(session, Last { request, turn, links, whole: kept });
+        Ok(())
+    }
+
+    /// Nothing, where it had better be written whole.
+    fn base(&self, Belongs { user, session, turn, .. }: Belongs<'_>, whole: &[E]) -> Option<Base> {
+        let base = match self.of_session.get(&session) {
+            Some(last) if last.turn <= turn && last.links < MOST_LINKS => Base {
+                request: last.request,
+                is_elsewhere: false,
+                links: last.links,
+                shared: shared(last.whole.as_ref(), whole),
+            },
+            Some(_) => return None,
+            None => {
+                let first = self.of_user.get(user).filter(|first| first.uses < MOST_USES)?;
+                let shared = shared(first.whole.as_ref(), whole);
+                Base { request: first.request, is_elsewhere: true, links: 0, shared }
+            }
+        };
+        // What has little in common is read faster whole.
+        (2 * (base.shared.0 + base.shared.1) >= whole.len()).then_some(base)
+    }
+
+    fn make_room(&mut self, whole: &[E]) {
         let bytes = size_of_val(whole);
         if self.bytes + bytes > MOST_REMEMBERED {
             self.clear();
         }
         self.bytes += bytes;
-        self.of_session.insert(session, Last { request, turn, links, whole: kept });
-        Ok(())
     }
+}
+
+/// Writes whole what differs from something in these turns, a JSON array, and stays when they are deleted (I2).
+pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> Result<(), LedgerError> {
+    let mut statement = connection.prepare_cached(E::NEED)?;
+    let need = statement.query_map([chosen], |row| row.get(0))?;
+    for request in need.collect::<Result<Vec<RequestId>, _>>()? {
+        let whole = long::<E>(connection, request)?.unwrap_or_default();
+        connection.prepare_cached(E::MAKE_WHOLE)?.execute(params![request, E::write(&whole)?])?;
+    }
+    Ok(())
 }
 
 /// How much of the second the first has: at its beginning, and at its end, which do not overlap in either.

@@ -10,7 +10,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{GIVEN_UP, LedgerError, Thing, UpdateId, events, numbers, words};
+use super::{GIVEN_UP, LedgerError, Thing, UpdateId, contents, events, numbers, words};
 use crate::{SessionId, TurnId, UserId};
 
 /// What is to be deleted.
@@ -89,6 +89,8 @@ pub(crate) fn delete(
             &chosen,
         )? as u64,
     };
+    contents::make_whole::<u8>(connection, &chosen)?;
+    contents::make_whole::<u32>(connection, &chosen)?;
     for sql in [
         "DELETE FROM bodies WHERE request IN \
          (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))",

@@ -42,7 +42,7 @@ pub(crate) use arrivals::{
     KeptRequest, Linked, add as add_request, add_user, next_number, set_numbers_aside,
 };
 pub(crate) use blobs::{ids, logprobs};
-pub(crate) use contents::{KeptBody, KeptPrompt, Lasts};
+pub(crate) use contents::{Belongs, KeptBody, KeptPrompt, Lasts};
 pub(crate) use deletion::delete;
 pub(crate) use events::{add_all as add_events, add_happening, close as close_session, set_answered};
 pub(crate) use feedback::{KeptFeedback, add as add_feedback, target as feedback_target};

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::incoming::Admitted;
 use super::live::{LedgerEvent, Live};
 use crate::ledger::{
-    self, EndedRequest, KeptAnswer, KeptBody, KeptFeedback, KeptPrompt, KeptRequest, Lasts, Linked,
+    self, Belongs, EndedRequest, KeptAnswer, KeptBody, KeptFeedback, KeptPrompt, KeptRequest, Lasts, Linked,
 };
 use crate::{Arrival, Event, FeedbackId, Lineages, LinkError, RequestId, SessionId, TurnId, UserId};
 use crate::{Deleted, Deletion, LedgerError, Thing};
@@ -78,8 +78,8 @@ impl Desk<'_> {
         }
         ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
         if let KeptBody::Long(body) = &kept.body {
-            let place = (request, linked.turn, linked.session);
-            self.known.bodies.add(self.connection, place, body.clone())?;
+            let belongs = Belongs { user, session: linked.session, turn: linked.turn, request };
+            self.known.bodies.add(self.connection, belongs, body.clone())?;
         }
         self.known.waiting.insert(request, EndedRequest::of(kept, &linked));
         self.next += 1;
@@ -101,7 +101,8 @@ impl Desk<'_> {
         self.is_linked = true;
         ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
         if let Some(KeptPrompt::Long(ids)) = kept.prompt.as_ref().filter(|_| ended.keeps_prompt()) {
-            self.known.prompts.add(self.connection, (request, ended.turn, ended.session), ids.clone())?;
+            let belongs = Belongs { user: &ended.user, session: ended.session, turn: ended.turn, request };
+            self.known.prompts.add(self.connection, belongs, ids.clone())?;
         }
         let at = ledger::since_epoch(self.now_ms);
         let events = self.lineages.answered(request, &replies, at);

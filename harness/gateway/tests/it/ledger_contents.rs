@@ -9,12 +9,21 @@ use crate::told::user;
 
 /// A conversation of so many turns, each with what was told: its body's words and its prompt.
 async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Vec<u32>)>) {
+    talk_of(chat, ("ada", "s"), turns).await
+}
+
+/// The same of a user and a session. All begin alike.
+async fn talk_of(
+    chat: &Chat,
+    (who, session): (&str, &str),
+    turns: u32,
+) -> (Vec<Value>, Vec<(Admitted, String, Vec<u32>)>) {
     let (mut history, mut told) = (vec![said(&noise(3_000, 1))], Vec::new());
     for turn in 0..turns {
         if turn > 0 {
-            history.push(said(&noise(200, u64::from(turn) + 2)));
+            history.push(said(&format!("{session} {}", noise(200, u64::from(turn) + 2))));
         }
-        let admitted = chat.ask("ada", "s", json!(history)).await;
+        let admitted = chat.ask(who, session, json!(history)).await;
         // What is fed ends with something that is not in the next prompt.
         let prompt: Vec<u32> = (0..600 + 40 * turn).chain([900_000, turn]).collect();
         let text = format!("answer {turn}");
@@ -27,8 +36,12 @@ async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Ve
 }
 
 async fn assert_kept(chat: &Chat, told: &[(Admitted, String, Vec<u32>)]) {
+    assert_kept_of(chat, "ada", told).await;
+}
+
+async fn assert_kept_of(chat: &Chat, who: &str, told: &[(Admitted, String, Vec<u32>)]) {
     for (admitted, history, prompt) in told {
-        let view = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
+        let view = chat.handle().turn(&user(who), admitted.turn).await.unwrap();
         let request = view.requests.iter().find(|view| view.request == admitted.request).unwrap();
         let body: Value = serde_json::from_str(request.body.as_ref().unwrap()).unwrap();
         assert_eq!(body["messages"].to_string(), *history);
@@ -86,6 +99,62 @@ async fn a_deletion_leaves_what_came_before_whole() {
     }
     assert_eq!(chat.value("SELECT count(*) FROM bodies"), "4");
     assert_eq!(chat.value("SELECT count(*) FROM prompts"), "4");
+}
+
+/// What a user begins with in each session is written once for some of them, and a deletion of that leaves the others whole.
+#[tokio::test]
+async fn sessions_that_begin_alike_share_their_beginning() {
+    let mut chat = Chat::new();
+    let (_, first) = talk_of(&chat, ("ada", "first"), 2).await;
+    let (_, second) = talk_of(&chat, ("ada", "second"), 3).await;
+    // Nobody's are differences from what somebody else has said.
+    let (_, others) = talk_of(&chat, ("bob", "second"), 2).await;
+    let count = |chat: &Chat, table: &str, which: &str| -> u64 {
+        chat.value(&format!("SELECT count(*) FROM {table} WHERE {which}")).parse().unwrap()
+    };
+    for table in ["bodies", "prompts"] {
+        assert_eq!(count(&chat, table, "base IS NULL"), 2, "{table}");
+        let elsewhere =
+            format!("elsewhere = 1 AND request = {} AND base = {}", second[0].0.request, first[0].0.request);
+        assert_eq!(
+            (count(&chat, table, "elsewhere = 1"), count(&chat, table, &elsewhere)),
+            (1, 1),
+            "{table}"
+        );
+    }
+    assert_kept(&chat, &first).await;
+    assert_kept(&chat, &second).await;
+    chat.open().unwrap();
+    assert_kept(&chat, &second).await;
+
+    chat.handle().delete(&user("ada"), Deletion::Session(first[0].0.session)).await.unwrap();
+    for table in ["bodies", "prompts"] {
+        assert_eq!(count(&chat, table, "elsewhere = 1"), 0, "{table}");
+        assert_eq!((count(&chat, table, "base IS NULL"), count(&chat, table, "1")), (2, 5), "{table}");
+    }
+    assert_kept(&chat, &second).await;
+    assert_kept_of(&chat, "bob", &others).await;
+    chat.open().unwrap();
+    assert_kept(&chat, &second).await;
+    chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
+    assert_eq!((count(&chat, "bodies", "1"), count(&chat, "prompts", "1")), (2, 2));
+}
+
+/// A deletion has to write so many again and no more.
+#[tokio::test]
+async fn a_beginning_is_shared_by_some_sessions_and_then_written_again() {
+    let chat = Chat::new();
+    let mut all = Vec::new();
+    for session in 0..40 {
+        all.extend(talk_of(&chat, ("ada", &format!("s{session}")), 1).await.1);
+    }
+    for table in ["bodies", "prompts"] {
+        let shared = format!(
+            "SELECT group_concat(n) FROM (SELECT count(*) n FROM {table} WHERE elsewhere = 1 GROUP BY base ORDER BY base)"
+        );
+        assert_eq!(chat.value(&shared), "32,6", "{table}");
+    }
+    assert_kept(&chat, &all).await;
 }
 
 /// What is deleted while it waits leaves nothing when it is answered.
