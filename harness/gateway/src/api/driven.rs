@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -97,10 +97,6 @@ pub(super) struct Driven {
     outlet: Outlet,
     /// Nothing once it has ended.
     answer: Option<BoxFuture<'static, ()>>,
-    /// Who was last told that there is more. It asks again at once, which the answer need not hear of: it has said all that it had, and wakes
-    /// this one.
-    told: Option<Waker>,
-    is_told: bool,
     runtime: Handle,
 }
 
@@ -112,7 +108,7 @@ impl Driven {
     {
         let outlet = Outlet(Arc::default());
         let answer: BoxFuture<'static, ()> = Box::pin(answer(outlet.clone()));
-        Self { outlet, answer: Some(answer), told: None, is_told: false, runtime: Handle::current() }
+        Self { outlet, answer: Some(answer), runtime: Handle::current() }
     }
 
     /// Waits until there is an answer.
@@ -149,22 +145,11 @@ impl Body for Driven {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let is_same = self.told.as_ref().is_some_and(|told| told.will_wake(context.waker()));
-        if std::mem::take(&mut self.is_told) && is_same {
-            return Poll::Pending;
-        }
         let poll = self.advance(context);
         // A new buffer for each frame: what was freed a moment ago is at hand, what this answer had last is not.
         let bytes = std::mem::take(&mut self.outlet.said().bytes);
         match poll {
-            _ if !bytes.is_empty() => {
-                if !is_same {
-                    self.told = Some(context.waker().clone());
-                }
-                // One that was too far ahead has more to say.
-                self.is_told = poll.is_pending() && bytes.len() < AHEAD;
-                Poll::Ready(Some(Ok(Frame::data(bytes.freeze()))))
-            }
+            _ if !bytes.is_empty() => Poll::Ready(Some(Ok(Frame::data(bytes.freeze())))),
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }

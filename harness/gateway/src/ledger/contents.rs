@@ -6,7 +6,7 @@
 //!
 //! I1. What is read is, to the byte, what was told. I2. A difference is from one of the same session, of the same turn or an earlier
 //! one: a deletion takes a turn with all that came after it in its session, so what such a difference needs goes only together with
-//! it. Or it is from the first of another session of the same user: before that is deleted, those that differ from
+//! it. Or it is from the first that is remembered of another session of the same user: before that is deleted, those that differ from
 //! it are made whole, [`MOST_USES`] at most. I3. For one, at most [`MOST_LINKS`] others are read.
 
 use std::collections::HashMap;
@@ -88,6 +88,7 @@ pub(crate) trait Element: Copy + PartialEq {
     /// Those that differ from one of these turns' and are not of them.
     const NEED: &'static str;
     const MAKE_WHOLE: &'static str;
+    const FORGET: &'static str;
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError>;
     fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError>;
@@ -105,6 +106,7 @@ impl Element for u8 {
                                 (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
     const MAKE_WHOLE: &'static str =
         "UPDATE bodies SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
+    const FORGET: &'static str = "DELETE FROM bodies WHERE request = ?1";
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         blobs::compress(elements)
@@ -127,6 +129,7 @@ impl Element for u32 {
                                 (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
     const MAKE_WHOLE: &'static str =
         "UPDATE prompts SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
+    const FORGET: &'static str = "DELETE FROM prompts WHERE request = ?1";
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         Ok(blobs::ids(elements))
@@ -273,8 +276,16 @@ pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> R
     let mut statement = connection.prepare_cached(E::NEED)?;
     let need = statement.query_map([chosen], |row| row.get(0))?;
     for request in need.collect::<Result<Vec<RequestId>, _>>()? {
-        let whole = long::<E>(connection, request)?.unwrap_or_default();
-        connection.prepare_cached(E::MAKE_WHOLE)?.execute(params![request, E::write(&whole)?])?;
+        match long::<E>(connection, request) {
+            Ok(Some(whole)) => {
+                connection.prepare_cached(E::MAKE_WHOLE)?.execute(params![request, E::write(&whole)?])?;
+            }
+            // Nobody can read it any more, and what somebody wants deleted does not stay for its sake.
+            Ok(None) | Err(_) => {
+                tracing::error!("what request {request} said is not whole, and is dropped");
+                connection.prepare_cached(E::FORGET)?.execute([request])?;
+            }
+        }
     }
     Ok(())
 }

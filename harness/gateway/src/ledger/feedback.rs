@@ -41,9 +41,10 @@ pub(crate) fn target(
             Thing::Request,
         ),
         FeedbackTarget::Latest(session) => (
-            "SELECT r.session, r.turn FROM turns t JOIN requests r ON r.turn = t.id \
-             WHERE t.session = ?1 AND r.user = ?2 AND r.kind = 'main' \
-             AND r.state = 'answered' AND r.deleted_ms IS NULL ORDER BY r.ended_ms DESC, r.number DESC LIMIT 1",
+            // From the end: clocks go backwards, places do not.
+            "SELECT r.session, r.turn FROM happenings h CROSS JOIN requests r ON r.number = h.request \
+             WHERE h.session = ?1 AND h.what = 'answered' AND r.user = ?2 AND r.kind = 'main' \
+             AND r.state = 'answered' AND r.deleted_ms IS NULL ORDER BY h.place DESC LIMIT 1",
             session.0,
             Thing::Session,
         ),

@@ -1,4 +1,4 @@
-//! What is recorded, made ready by whoever tells it: redacted and compressed before it reaches the one thread that
+//! What is recorded, made ready by whoever tells it: redacted before it reaches the one thread that
 //! everybody waits for.
 //!
 //! I1. What a rule has matched in is kept without what gives the text back: no tokens, no log-probabilities, and it is

@@ -137,9 +137,9 @@ impl Redaction {
         for (begin, end) in string_values(json) {
             let token = &json[begin..end];
             let inner = token.trim_matches('"');
-            let meant = match token.contains('\\') {
-                true => serde_json::from_str(token).map_or(Cow::Borrowed(inner), Cow::<str>::Owned),
-                false => Cow::Borrowed(inner),
+            let meant = match memchr(b'\\', token.as_bytes()) {
+                Some(_) => serde_json::from_str(token).map_or(Cow::Borrowed(inner), Cow::<str>::Owned),
+                None => Cow::Borrowed(inner),
             };
             if let Cow::Owned(replaced) = self.text(&meant, found) {
                 kept.push_str(&json[copied..begin]);
