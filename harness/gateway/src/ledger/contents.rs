@@ -94,19 +94,34 @@ pub(crate) trait Element: Copy + PartialEq {
     fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError>;
 }
 
+/// Statements about the table of one of them.
+macro_rules! statements {
+    ($table:literal) => {
+        const ADD: &'static str = concat!(
+            "INSERT INTO ",
+            $table,
+            " (request, base, elsewhere, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        );
+        const FIND: &'static str = concat!("SELECT base, first, last, middle FROM ", $table, " WHERE request = ?1");
+        const NEED: &'static str = concat!(
+            "WITH gone (number) AS (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1))) \
+             SELECT request FROM ",
+            $table,
+            " WHERE elsewhere = 1 AND base IN gone AND request NOT IN gone"
+        );
+        const MAKE_WHOLE: &'static str = concat!(
+            "UPDATE ",
+            $table,
+            " SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1"
+        );
+        const FORGET: &'static str = concat!("DELETE FROM ", $table, " WHERE request = ?1");
+    };
+}
+
 impl Element for u8 {
     type Whole = Bytes;
 
-    const ADD: &'static str =
-        "INSERT INTO bodies (request, base, elsewhere, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    const FIND: &'static str = "SELECT base, first, last, middle FROM bodies WHERE request = ?1";
-    const NEED: &'static str = "SELECT b.request FROM bodies b WHERE b.elsewhere = 1 AND b.base IN \
-                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1))) \
-                                AND b.request NOT IN \
-                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
-    const MAKE_WHOLE: &'static str =
-        "UPDATE bodies SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
-    const FORGET: &'static str = "DELETE FROM bodies WHERE request = ?1";
+    statements!("bodies");
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         blobs::compress(elements)
@@ -120,16 +135,7 @@ impl Element for u8 {
 impl Element for u32 {
     type Whole = Arc<[u32]>;
 
-    const ADD: &'static str =
-        "INSERT INTO prompts (request, base, elsewhere, first, last, middle) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    const FIND: &'static str = "SELECT base, first, last, middle FROM prompts WHERE request = ?1";
-    const NEED: &'static str = "SELECT p.request FROM prompts p WHERE p.elsewhere = 1 AND p.base IN \
-                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1))) \
-                                AND p.request NOT IN \
-                                (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))";
-    const MAKE_WHOLE: &'static str =
-        "UPDATE prompts SET base = NULL, elsewhere = 0, first = 0, last = 0, middle = ?2 WHERE request = ?1";
-    const FORGET: &'static str = "DELETE FROM prompts WHERE request = ?1";
+    statements!("prompts");
 
     fn write(elements: &[Self]) -> Result<Vec<u8>, LedgerError> {
         Ok(blobs::ids(elements))

@@ -1,4 +1,4 @@
--- What schema 3 has beside `schema.sql`, and older ledgers get.
+-- What schema 4 has beside `schema.sql`, and older ledgers get.
 
 -- Long bodies, as `contents.rs` writes them. Content.
 CREATE TABLE bodies (

@@ -17,12 +17,19 @@ use super::{FileFlaw, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Of `schema.sql` and `contents.sql`; SQLite's `user_version`.
-const VERSION: i64 = 3;
-/// What version 3 has more than those before.
+const VERSION: i64 = 4;
+/// What versions 3 and 4 have more than those before.
 const CONTENTS: &str = include_str!("contents.sql");
-/// What those had more than version 3. Version 1 writes ids in another way, which is told by the ids themselves.
-const FROM_2: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request; DROP INDEX happenings_of_session; \
-                      DROP INDEX turns_of_user; DROP INDEX turns_of_parent;";
+/// What those before 3 had more. Version 1 writes ids in another way, which is told by the ids themselves.
+const BEFORE_3: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
+/// What contents of version 3 lack. It compresses them in another way, which is told by the contents themselves.
+const FROM_3: &str = "ALTER TABLE bodies ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 0 CHECK (elsewhere IN (0, 1)); \
+                      ALTER TABLE prompts ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 0 CHECK (elsewhere IN (0, 1)); \
+                      CREATE INDEX bodies_elsewhere ON bodies (base) WHERE elsewhere = 1; \
+                      CREATE INDEX prompts_elsewhere ON prompts (base) WHERE elsewhere = 1;";
+/// What those before 4 had more.
+const BEFORE_4: &str =
+    "DROP INDEX happenings_of_session; DROP INDEX turns_of_user; DROP INDEX turns_of_parent;";
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
@@ -97,8 +104,13 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
             transaction.commit()?;
         } else if found < VERSION {
             let transaction = connection.transaction()?;
-            transaction.execute_batch(CONTENTS)?;
-            transaction.execute_batch(FROM_2)?;
+            if found < 3 {
+                transaction.execute_batch(CONTENTS)?;
+                transaction.execute_batch(BEFORE_3)?;
+            } else {
+                transaction.execute_batch(FROM_3)?;
+            }
+            transaction.execute_batch(BEFORE_4)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.commit()?;
         }

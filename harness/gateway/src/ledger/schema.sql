@@ -1,4 +1,4 @@
--- Chat's ledger, schema 3. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
+-- Chat's ledger, schema 4. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
 -- "Content" is whatever a person or a policy said, or what gives it back: deletion takes it, the rest of a row stays.
 
 CREATE TABLE users (

@@ -9,6 +9,14 @@ use serde_json::json;
 use crate::recording::{Chat, answer, asked, replied, said};
 use crate::told::user;
 
+/// What brings a ledger back to what it was before version 4.
+const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (session, place); \
+                        CREATE INDEX turns_of_user ON turns (user, id); \
+                        CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
+/// The rest of that for version 3, whose sessions did not share their beginnings.
+const AS_3: &str = "DROP INDEX bodies_elsewhere; DROP INDEX prompts_elsewhere; \
+                    ALTER TABLE bodies DROP COLUMN elsewhere; ALTER TABLE prompts DROP COLUMN elsewhere";
+
 /// What opening `chat.db` says, in a folder that `make` has made something in.
 fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -33,7 +41,7 @@ fn files_that_are_no_ledger_are_refused_by_name() {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     };
-    check(newer, "the ledger chat.db has schema 99, this program knows 3: it was written by a newer version");
+    check(newer, "the ledger chat.db has schema 99, this program knows 4: it was written by a newer version");
     check(|path| std::fs::create_dir(path).unwrap(), "the ledger chat.db cannot be opened: ");
 }
 
@@ -47,25 +55,53 @@ fn a_ledger_of_the_version_before_is_taken_on() {
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap()
     };
-    assert_eq!(version(), 3);
-    for before in [1, 2] {
-        // As it was before long bodies lay apart.
-        let back = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
-                    CREATE INDEX happenings_of_request ON happenings (request); \
-                    CREATE INDEX happenings_of_session ON happenings (session, place); \
-                    CREATE INDEX turns_of_user ON turns (user, id); \
-                    CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
+    assert_eq!(version(), 4);
+    // As it was before long bodies lay apart.
+    let before_3 = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
+                    CREATE INDEX happenings_of_request ON happenings (request)";
+    for (before, back) in [(1, before_3), (2, before_3), (3, AS_3)] {
         let connection = Connection::open(chat.path()).unwrap();
+        connection.execute_batch(BEFORE_4).unwrap();
         connection.execute_batch(back).unwrap();
         connection.pragma_update(None, "user_version", before).unwrap();
         drop(connection);
         drop(Recorder::open(chat.settings()).unwrap());
-        assert_eq!(version(), 3, "an older program could not read what is written now");
+        assert_eq!(version(), 4, "an older program could not read what is written now");
+        let elsewhere = "SELECT (SELECT count(*) FROM pragma_table_info('bodies') WHERE name = 'elsewhere') + \
+                         (SELECT count(*) FROM pragma_table_info('prompts') WHERE name = 'elsewhere') + \
+                         (SELECT count(*) FROM sqlite_schema WHERE name LIKE '%s_elsewhere')";
+        assert_eq!(chat.value(elsewhere), "4", "{before}");
     }
     let indexes = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'happenings_of_%' OR name IN \
                    ('requests_of_session', 'turns_of_user', 'turns_of_parent')";
     assert_eq!(chat.value(indexes), "0");
     assert_eq!(chat.value("SELECT (SELECT count(*) FROM bodies) + (SELECT count(*) FROM prompts)"), "0");
+}
+
+/// What version 3 kept is read, gone on from and deleted.
+#[tokio::test]
+async fn long_bodies_of_version_3_are_taken_on() {
+    let mut chat = Chat::new();
+    let long = noise(4_000, 7);
+    let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
+    chat.say(admitted.request, "one").await;
+    chat.close();
+    let body = json!({"messages": [said(&long)]}).to_string();
+    let connection = Connection::open(chat.path()).unwrap();
+    connection.execute_batch(BEFORE_4).unwrap();
+    connection.execute_batch(AS_3).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
+    let zstd = zstd::bulk::compress(body.as_bytes(), 1).unwrap();
+    assert_eq!(connection.execute("UPDATE bodies SET middle = ?1", [zstd]).unwrap(), 1);
+    drop(connection);
+    chat.open().unwrap();
+    let view = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
+    assert_eq!(view.requests[0].body.as_deref(), Some(body.as_str()));
+    let next = chat.ask("ada", "s", json!([said(&long), replied("one"), said("two")])).await;
+    assert_eq!(next.session, admitted.session);
+    chat.say(next.request, "three").await;
+    chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
+    assert_eq!(chat.value("SELECT count(*) FROM bodies"), "0");
 }
 
 /// Of a ledger of version 2, whose bodies are all in their rows.
