@@ -76,14 +76,9 @@ impl Outlet {
         Ok(())
     }
 
-    /// Whether nobody listens any more. Whoever finds that out asks the answer again, so that nobody is woken.
-    pub(super) fn is_gone(&self) -> bool {
-        self.said().is_gone
-    }
-
-    /// Returns when nobody listens any more.
+    /// Returns when nobody listens any more. Whoever finds that out asks the answer again, so that nobody is woken.
     pub(super) async fn gone(&self) -> Gone {
-        poll_fn(|_| if self.is_gone() { Poll::Ready(Gone) } else { Poll::Pending }).await
+        poll_fn(|_| if self.said().is_gone { Poll::Ready(Gone) } else { Poll::Pending }).await
     }
 
     /// Nothing that panics runs under the lock.
