@@ -35,8 +35,6 @@ pub(super) struct Choice {
     given: usize,
     finish: Option<&'static str>,
     usage: Option<Usage>,
-    /// Of its tokens, so many are in the server's rate.
-    pub(super) in_rate: usize,
 }
 
 /// What was sampled.
@@ -44,8 +42,8 @@ pub(super) struct Choice {
 pub(super) struct Tokens {
     pub(super) prompt_ids: Option<std::sync::Arc<[u32]>>,
     pub(super) adapter: Option<String>,
-    pub(super) ids: Vec<u32>,
-    pub(super) logprobs: Vec<f32>,
+    /// Ids and log-probabilities, side by side: each token would otherwise be written to two places that nobody has looked at for a while.
+    pub(super) sampled: Vec<(u32, f32)>,
     /// First index and version, ascending.
     pub(super) versions: Vec<(usize, u64)>,
 }
@@ -67,15 +65,13 @@ impl Choice {
             tokens: Tokens {
                 prompt_ids: begun.prompt_ids.clone(),
                 adapter: begun.adapter.clone(),
-                ids: Vec::with_capacity(USUAL),
-                logprobs: Vec::with_capacity(USUAL),
+                sampled: Vec::with_capacity(USUAL),
                 versions: Vec::new(),
             },
             entries: wanted.sampling.top_logprobs.map(|_| Vec::new()),
             given: 0,
             finish: None,
             usage: None,
-            in_rate: 0,
         }
     }
 
@@ -143,7 +139,7 @@ impl Choice {
     pub(super) fn usage(&self) -> Usage {
         let counted = || Usage {
             prompt: self.tokens.prompt_ids.as_ref().map_or(0, |ids| ids.len() as u64),
-            completion: self.tokens.ids.len() as u64,
+            completion: self.tokens.sampled.len() as u64,
         };
         self.usage.unwrap_or_else(counted)
     }
@@ -162,12 +158,11 @@ impl Choice {
     }
 
     fn token(&mut self, token: &Token) -> Vec<AnswerPart> {
-        let Tokens { ids, logprobs, versions, .. } = &mut self.tokens;
+        let Tokens { sampled, versions, .. } = &mut self.tokens;
         if versions.last().is_none_or(|(_, version)| *version != token.version) {
-            versions.push((ids.len(), token.version));
+            versions.push((sampled.len(), token.version));
         }
-        ids.push(token.id);
-        logprobs.push(token.logprob);
+        sampled.push((token.id, token.logprob));
         if let Some(entries) = &mut self.entries {
             let others: Vec<Value> =
                 token.most_probable.iter().map(|(bytes, logprob)| entry(bytes, "", *logprob)).collect();
@@ -193,12 +188,10 @@ impl Choice {
     }
 
     fn sampled(&mut self, sampled: &[(u32, f32)]) {
-        let Tokens { ids, logprobs, versions, .. } = &mut self.tokens;
-        if !sampled.is_empty() && versions.is_empty() {
-            versions.push((0, 0));
+        if !sampled.is_empty() && self.tokens.versions.is_empty() {
+            self.tokens.versions.push((0, 0));
         }
-        ids.extend(sampled.iter().map(|(id, _)| id));
-        logprobs.extend(sampled.iter().map(|(_, logprob)| logprob));
+        self.tokens.sampled.extend_from_slice(sampled);
     }
 
     fn end(&mut self, end: End) -> Vec<AnswerPart> {
@@ -313,7 +306,7 @@ mod tests {
         }
         assert_eq!((choice.text(), shown.as_str()), (text, text));
         assert_eq!((choice.calls().len(), choice.finish_reason(), choice.has_ended()), (calls, reason, true));
-        assert_eq!(choice.tokens().ids.len(), sampled);
+        assert_eq!(choice.tokens().sampled.len(), sampled);
         assert_eq!(choice.usage(), Usage { prompt: 3, completion: sampled as u64 });
     }
 
@@ -349,8 +342,8 @@ mod tests {
         let mut kept = choice(Form::Chat, json!({}));
         kept.take(sampled());
         assert_eq!(
-            (kept.tokens().logprobs.as_slice(), kept.tokens().versions.as_slice()),
-            ([-0.5, -0.25].as_slice(), [(0, 0)].as_slice())
+            (kept.tokens().sampled.as_slice(), kept.tokens().versions.as_slice()),
+            ([(4, -0.5), (5, -0.25)].as_slice(), [(0, 0)].as_slice())
         );
     }
 

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::answering::Answering;
 use super::body;
-use super::driven::Driven;
 use super::error::ApiError;
 use super::gateway::Gateway;
 use super::places::Place;
 use super::random::random;
 use super::shapes::Shape;
+use super::streamed::Streamed;
 use super::wanted::{Form, Wanted};
 use crate::recorder::NewRequest;
 use crate::{Ask, ChatRequest, Headers, Prompt, RequestId, UserId};
@@ -119,7 +119,7 @@ async fn complete(
     let is_stream = wanted.stream;
     let answering =
         Answering { gateway: Arc::clone(&gateway), wanted, shape, asks, request: recorded, arrived };
-    if is_stream { stream(&gateway, answering, place).await } else { whole(&gateway, answering, place).await }
+    if is_stream { stream(answering, place).await } else { whole(&gateway, answering, place).await }
 }
 
 /// Its number, where it could be recorded.
@@ -144,15 +144,10 @@ async fn whole(gateway: &Gateway, answering: Answering, place: Place) -> Result<
     Ok(json(&answer))
 }
 
-async fn stream(gateway: &Gateway, answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
-    // As long as there is one, the server's end waits.
-    let counted = gateway.answers.token();
-    let mut driven = Driven::new(|outlet| async move {
-        answering.streamed(outlet).await;
-        drop((place, counted));
-    });
-    driven.begin().await?;
-    let mut response = Response::new(Body::new(driven));
+async fn stream(answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
+    let mut streamed = Streamed::new(answering, place);
+    streamed.begin().await?;
+    let mut response = Response::new(Body::new(streamed));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -4,7 +4,6 @@ mod answering;
 mod body;
 mod choice;
 mod completions;
-mod driven;
 mod error;
 mod gateway;
 mod guard;
@@ -20,6 +19,8 @@ mod router;
 mod server;
 mod settings;
 mod shapes;
+mod streamed;
+mod voices;
 mod wanted;
 
 pub use server::{Drained, Server};

@@ -131,10 +131,9 @@ impl Shape {
     }
 
     /// A whole answer.
-    pub(super) fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
+    pub(super) fn whole<'a>(&self, choices: impl Iterator<Item = &'a Choice>, usage: Usage) -> Value {
         let mut answer = self.envelope("chat.completion");
-        let choices: Vec<Value> =
-            choices.iter().enumerate().map(|(at, choice)| self.choice(at, choice)).collect();
+        let choices: Vec<Value> = choices.enumerate().map(|(at, choice)| self.choice(at, choice)).collect();
         answer.insert("choices".to_owned(), choices.into());
         answer.insert("usage".to_owned(), usage_json(usage));
         Value::Object(answer)
