@@ -72,9 +72,14 @@ impl AnswerParser {
         self.place == Place::Reasoning
     }
 
+    /// Whether all that comes is text.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.place == Place::Text && !self.reads.calls
+    }
+
     /// Takes more text, and gives what is known by now.
     pub fn push(&mut self, text: &str) -> Vec<AnswerPart> {
-        if self.place == Place::Text && !self.reads.calls && !text.is_empty() {
+        if self.is_idle() && !text.is_empty() {
             return vec![AnswerPart::Text(text.to_owned())];
         }
         self.held.push_str(text);

@@ -46,6 +46,11 @@ impl StopScanner {
         released.into()
     }
 
+    /// Whether there is anything to look for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.stops.is_empty()
+    }
+
     /// Whether one of them has come.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -12,6 +12,11 @@ pub struct Utf8Assembly {
 }
 
 impl Utf8Assembly {
+    /// Whether nothing is held back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Takes bytes and gives the text that is whole by now.
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, str> {
         if self.held.is_empty()

@@ -19,6 +19,8 @@ const USUAL: usize = 128;
 #[derive(Debug)]
 pub(super) struct Choice {
     form: Form,
+    /// Nothing is looked for in what tokens say, and nothing is held back.
+    is_plain: bool,
     utf8: Utf8Assembly,
     stops: Option<StopScanner>,
     parser: Option<AnswerParser>,
@@ -46,6 +48,18 @@ pub(super) struct Tokens {
     pub(super) sampled: Vec<(u32, f32)>,
     /// First index and version, ascending.
     pub(super) versions: Vec<(usize, u64)>,
+    /// The last of them, at hand.
+    version: Option<u64>,
+}
+
+impl Tokens {
+    fn add(&mut self, token: &Token) {
+        if self.version != Some(token.version) {
+            self.version = Some(token.version);
+            self.versions.push((self.sampled.len(), token.version));
+        }
+        self.sampled.push((token.id, token.logprob));
+    }
 }
 
 impl Choice {
@@ -54,6 +68,7 @@ impl Choice {
         let reads = Reads { calls: wanted.calls, in_reasoning: begun.in_reasoning };
         Self {
             form,
+            is_plain: false,
             utf8: Utf8Assembly::default(),
             stops: Some(StopScanner::new(&wanted.stops)),
             parser: Some(AnswerParser::new(reads)),
@@ -67,6 +82,7 @@ impl Choice {
                 adapter: begun.adapter.clone(),
                 sampled: Vec::with_capacity(USUAL),
                 versions: Vec::new(),
+                version: None,
             },
             entries: wanted.sampling.top_logprobs.map(|_| Vec::new()),
             given: 0,
@@ -75,8 +91,28 @@ impl Choice {
         }
     }
 
+    /// Takes a token that says text and nothing else, and gives that, as [`Self::take`] would in more steps: most tokens of most answers
+    /// are such. Where it is none, nothing is taken.
+    pub(super) fn take_plain<'a>(&mut self, piece: &'a Piece) -> Option<&'a str> {
+        let Piece::Token(token) = piece else { return None };
+        let text = str::from_utf8(&token.bytes).ok().filter(|text| self.is_plain && !text.is_empty())?;
+        self.tokens.add(token);
+        self.text.push_str(text);
+        Some(text)
+    }
+
     /// Takes a piece, and gives the parts that it makes known. After the last one [`Self::has_ended`].
     pub(super) fn take(&mut self, piece: Piece) -> Vec<AnswerPart> {
+        let parts = self.take_apart(piece);
+        self.is_plain = self.finish.is_none()
+            && self.entries.is_none()
+            && self.utf8.is_idle()
+            && self.stops.as_ref().is_some_and(StopScanner::is_idle)
+            && (self.form == Form::Text || self.parser.as_ref().is_some_and(AnswerParser::is_idle));
+        parts
+    }
+
+    fn take_apart(&mut self, piece: Piece) -> Vec<AnswerPart> {
         if self.has_ended() {
             return Vec::new();
         }
@@ -158,11 +194,7 @@ impl Choice {
     }
 
     fn token(&mut self, token: &Token) -> Vec<AnswerPart> {
-        let Tokens { sampled, versions, .. } = &mut self.tokens;
-        if versions.last().is_none_or(|(_, version)| *version != token.version) {
-            versions.push((sampled.len(), token.version));
-        }
-        sampled.push((token.id, token.logprob));
+        self.tokens.add(token);
         if let Some(entries) = &mut self.entries {
             let others: Vec<Value> =
                 token.most_probable.iter().map(|(bytes, logprob)| entry(bytes, "", *logprob)).collect();
@@ -190,6 +222,7 @@ impl Choice {
     fn sampled(&mut self, sampled: &[(u32, f32)]) {
         if !sampled.is_empty() && self.tokens.versions.is_empty() {
             self.tokens.versions.push((0, 0));
+            self.tokens.version = Some(0);
         }
         self.tokens.sampled.extend_from_slice(sampled);
     }
@@ -380,6 +413,42 @@ mod tests {
         choice.take(Piece::Token(Token { name: "<|end|>".to_owned(), ..Token::default() }));
         assert_eq!(choice.new_logprobs().unwrap()[0]["token"], "<|end|>");
         assert_eq!(choice.logprobs().unwrap().len(), 2);
+    }
+
+    /// [`Choice::take_plain`] changes nothing but the steps.
+    #[test]
+    fn plain_tokens_are_taken_as_others_are() {
+        let mut plain = 0;
+        for (form, settings) in [
+            (Form::Chat, json!({})),
+            (Form::Text, json!({})),
+            (Form::Chat, json!({"tools": [{}]})),
+            (Form::Chat, json!({"stop": "END"})),
+            (Form::Text, json!({"stop": "END"})),
+            (Form::Chat, json!({"logprobs": true})),
+        ] {
+            let (mut one, mut other) = (choice(form, settings.clone()), choice(form, settings.clone()));
+            let bytes: [&[u8]; 9] = [b" ", b"a", b"b ", b"", b"\xc3", b"\xa4", b"x EN", b"D", b"c"];
+            for (at, bytes) in bytes.into_iter().enumerate() {
+                let version = at as u64 / 4;
+                let token = Token { id: at as u32, bytes: bytes.to_vec(), version, ..Token::default() };
+                let piece = Piece::Token(token);
+                let parts = other.take(piece.clone());
+                match one.take_plain(&piece) {
+                    Some(text) => {
+                        assert_eq!(parts, [AnswerPart::Text(text.to_owned())], "{form:?} {settings}");
+                        plain += 1;
+                    }
+                    None => assert_eq!(one.take(piece), parts, "{form:?} {settings}"),
+                }
+            }
+            assert_eq!((one.take(whole()), one.finish_reason()), (other.take(whole()), other.finish_reason()));
+            assert_eq!((one.text(), one.usage()), (other.text(), other.usage()));
+            let (one, other) = (one.tokens(), other.tokens());
+            assert_eq!((&one.sampled, &one.versions), (&other.sampled, &other.versions));
+        }
+        // What is only white space at the beginning may stand before reasoning.
+        assert_eq!(plain, 4 + 5);
     }
 
     #[test]

@@ -118,8 +118,9 @@ impl Streamed {
                 }
                 Stage::Beginning(_) => {
                     if self.poll_begun(context).is_pending() {
-                        ready!(self.quiet.poll(!said.is_empty(), context));
+                        ready!(self.quiet.poll(context));
                         said.put_slice(COMMENT);
+                        return Poll::Pending;
                     }
                 }
                 Stage::Recording(recording) => {
@@ -165,7 +166,8 @@ impl Streamed {
 }
 
 impl Saying {
-    /// Says what comes, as long as there is room for it, and a comment now and then. Ready when all choices have ended.
+    /// Says what comes, as long as there is room for it, and a comment now and then. Ready when all choices have ended. Whoever is given a
+    /// frame asks again right after: where something was said, nobody has to be woken for more.
     fn advance(
         &mut self,
         shape: &Shape,
@@ -180,23 +182,29 @@ impl Saying {
                 }
             }
         }
-        // Whoever takes so much asks for more right after: nobody has to be woken for that.
         while said.len() < AHEAD {
             match self.voices.poll_next(context) {
                 Poll::Ready(Some((at, Ok(piece)))) => self.say_piece(said, shape, at, piece),
                 Poll::Ready(Some((_, Err(error)))) => return Poll::Ready(Err(told(error))),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => {
-                    ready!(quiet.poll(!said.is_empty(), context));
-                    said.put_slice(COMMENT);
+                    if said.is_empty() {
+                        ready!(quiet.poll(context));
+                        said.put_slice(COMMENT);
+                    }
+                    break;
                 }
             }
         }
-        quiet.begin();
         Poll::Pending
     }
 
     fn say_piece(&mut self, said: &mut BytesMut, shape: &Shape, at: usize, piece: Piece) {
+        if let Some((around, text)) = self.voices.take_plain(at, &piece) {
+            self.first.get_or_insert_with(Instant::now);
+            say_text(said, around, text);
+            return;
+        }
         let (voice, parts) = self.voices.take(at, piece);
         let is_call = |part: &AnswerPart| matches!(part, AnswerPart::Call { .. });
         let known = voice.choice.calls().len() - parts.iter().filter(|part| is_call(part)).count();
@@ -227,7 +235,10 @@ impl Body for Streamed {
         // A new buffer for each frame: what was freed a moment ago is at hand, what this answer had last is not.
         let mut said = BytesMut::new();
         match self.advance(&mut said, context) {
-            _ if !said.is_empty() => Poll::Ready(Some(Ok(Frame::data(said.freeze())))),
+            _ if !said.is_empty() => {
+                self.quiet.is_broken = true;
+                Poll::Ready(Some(Ok(Frame::data(said.freeze()))))
+            }
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
@@ -259,6 +270,8 @@ impl Drop for Streamed {
 struct Quiet {
     for_so_long: Duration,
     since: Instant,
+    /// Something was said since then: a look at the clock for each of many pieces at once costs more than they do.
+    is_broken: bool,
     /// Ends when a comment may be due, or before: a timer for each piece would cost more than the piece.
     timer: Pin<Box<Sleep>>,
     /// When it ends, and whom it wakes then. Before that it need not be asked.
@@ -268,18 +281,13 @@ struct Quiet {
 impl Quiet {
     fn new(for_so_long: Duration) -> Self {
         let now = Instant::now();
-        Self { for_so_long, since: now, timer: Box::pin(sleep_until(now)), asked: None }
+        Self { for_so_long, since: now, is_broken: false, timer: Box::pin(sleep_until(now)), asked: None }
     }
 
-    /// Something was said.
-    fn begin(&mut self) {
-        self.since = Instant::now();
-    }
-
-    /// Ready when nothing was said for so long. To be called where nothing is there to be said, with whether something just was.
-    fn poll(&mut self, has_said: bool, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready when nothing was said for so long. To be called where nothing is there to be said.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
-        if has_said {
+        if std::mem::take(&mut self.is_broken) {
             self.since = now;
         }
         let wakes = |(end, waker): &(Instant, Waker)| now < *end && waker.will_wake(context.waker());

@@ -79,6 +79,16 @@ impl Voices {
         if have_ended { Poll::Ready(None) } else { Poll::Pending }
     }
 
+    /// Takes a token in that says text and nothing else, and gives what is around that in a stream, and the text; nothing where it is none,
+    /// or is not told in pieces.
+    pub(super) fn take_plain<'a>(&mut self, at: usize, piece: &'a Piece) -> Option<(&Around, &'a str)> {
+        let voice = &mut self.all[at];
+        voice.around.as_ref()?;
+        let text = voice.choice.take_plain(piece)?;
+        voice.tell(&self.gateway, TOLD_AT_ONCE);
+        Some((voice.around.as_ref()?, text))
+    }
+
     /// Takes a piece in, and gives the parts that it makes known; a choice that has ended is not listened to any more.
     pub(super) fn take(&mut self, at: usize, piece: Piece) -> (&mut Voice, Vec<AnswerPart>) {
         let voice = &mut self.all[at];
@@ -86,9 +96,7 @@ impl Voices {
         if voice.choice.has_ended() {
             voice.pieces = None;
         }
-        if voice.untold() >= TOLD_AT_ONCE {
-            voice.tell(&self.gateway);
-        }
+        voice.tell(&self.gateway, TOLD_AT_ONCE);
         (voice, parts)
     }
 
@@ -101,24 +109,23 @@ impl Voices {
 }
 
 impl Voice {
-    fn untold(&self) -> usize {
-        self.choice.tokens().sampled.len() - self.told
-    }
-
-    fn tell(&mut self, gateway: &Gateway) {
-        let more = self.untold() as u64;
-        self.told += self.untold();
-        gateway.metrics.sampled_tokens.add(more);
-        gateway.metrics.recent.add(more);
+    /// Tells the numbers of what they do not have yet, where that is as much as this.
+    fn tell(&mut self, gateway: &Gateway, least: usize) {
+        let sampled = self.choice.tokens().sampled.len();
+        let more = sampled - self.told;
+        if more < least {
+            return;
+        }
+        self.told = sampled;
+        gateway.metrics.sampled_tokens.add(more as u64);
+        gateway.metrics.recent.add(more as u64);
     }
 }
 
 impl Drop for Voices {
     fn drop(&mut self) {
         for voice in &mut self.all {
-            if voice.untold() > 0 {
-                voice.tell(&self.gateway);
-            }
+            voice.tell(&self.gateway, 1);
         }
     }
 }
