@@ -86,6 +86,7 @@ impl Canonical {
     /// A run of words is `w`, each word with a space behind it, and a line feed: no word has white space in it, so that it is its own
     /// length (I1).
     pub(crate) fn text(&mut self, text: &str) {
+        self.bytes.reserve(text.len().min(AT_ONCE));
         for line in text.split('\n') {
             // Most lines are their words with a space between two.
             let line = line.trim();

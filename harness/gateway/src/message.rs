@@ -42,7 +42,8 @@ pub enum Standing {
 pub struct Message {
     pub(crate) role: Role,
     pub(crate) standing: Standing,
-    pub(crate) digest: Digest,
+    /// Of a message that counts.
+    pub(crate) digest: Option<Digest>,
     pub(crate) text: String,
     pub(crate) is_stamped: bool,
     /// Ids of an assistant's calls, as this client has them.
@@ -68,9 +69,10 @@ impl Message {
         self.standing
     }
 
-    /// Of the canonical form; of a user's message together with the user's messages right before it.
+    /// Of the canonical form; of a user's message together with the user's messages right before it. Nothing of a message that counts for
+    /// nothing: instructions are most of many requests, and to digest them takes as long as to read them.
     #[must_use]
-    pub fn digest(&self) -> Digest {
+    pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
@@ -128,6 +130,13 @@ pub(crate) struct Form {
     pub(crate) is_empty: bool,
 }
 
+impl Form {
+    /// As a message that counts has it.
+    pub(crate) fn counted(self) -> (Option<Digest>, String) {
+        (Some(self.digest), self.text)
+    }
+}
+
 /// An assistant's message, generated or replayed.
 pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call<'a>>) -> Form {
     let mut form = Canonical::new("assistant");
@@ -160,7 +169,12 @@ pub(crate) fn user(parts: &[Part<'_>], run: Option<&Canonical>) -> (Form, Canoni
     (Form { digest: form.clone().finish(), is_empty: parts.is_empty(), text }, form)
 }
 
-/// Instructions, or an event.
+/// The text of instructions that count for nothing.
+pub(crate) fn prompt(parts: &[Part<'_>]) -> String {
+    join(parts.iter().filter_map(Part::text).map(str::to_owned).collect())
+}
+
+/// Instructions that count, or an event.
 pub(crate) fn system(parts: &[Part<'_>]) -> Form {
     as_it_is(Canonical::new("system"), parts)
 }
@@ -194,7 +208,11 @@ fn content(form: &mut Canonical, parts: &[Part<'_>], add: impl Fn(&mut Canonical
             }
         }
     }
-    // Most messages are one text.
+    join(texts)
+}
+
+/// Most messages are one text.
+fn join(mut texts: Vec<String>) -> String {
     if texts.len() == 1 { texts.swap_remove(0) } else { texts.join("\n") }
 }
 

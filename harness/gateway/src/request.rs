@@ -210,8 +210,14 @@ fn messages(written: &[Value]) -> Result<Vec<Message>, RequestError> {
     }
     if !messages.iter().any(|message| message.standing == Standing::Counted) {
         // Otherwise all requests of instructions alone would be one and the same.
-        let prompt = messages.iter_mut().filter(|message| message.standing == Standing::Prompt);
-        prompt.for_each(|message| message.standing = Standing::Counted);
+        for (index, message) in messages.iter_mut().enumerate() {
+            if message.standing == Standing::Prompt {
+                let parts = written[index].get("content").map_or(Ok(Vec::new()), parts);
+                let parts = parts.map_err(|flaw| RequestError::Message { index, flaw })?;
+                message.standing = Standing::Counted;
+                message.digest = Some(message::system(&parts).digest);
+            }
+        }
     }
     Ok(messages)
 }
@@ -241,7 +247,8 @@ fn read<'a>(
     let (mut call_ids, mut call) = (Vec::new(), None);
     let mut standing = if is_first && role == Role::System { Standing::Prompt } else { Standing::Counted };
     let (mut is_stamped, mut runtime_session, mut reactions) = (false, None, Vec::new());
-    let form = match role {
+    let (digest, text) = match role {
+        Role::System if standing == Standing::Prompt => (None, message::prompt(&parts)),
         Role::Assistant => {
             let written = written_calls(message)?;
             calls.clear();
@@ -249,14 +256,14 @@ fn read<'a>(
                 calls.entry(id).or_insert(place);
                 call_ids.push((*id).to_owned());
             }
-            message::assistant(&parts, written.into_iter().map(|(_, call)| call))
+            message::assistant(&parts, written.into_iter().map(|(_, call)| call)).counted()
         }
         Role::Tool => {
             let id = present(message, "tool_call_id").and_then(Value::as_str).ok_or(MessageFlaw::NoCallId)?;
             call = calls.get(id).copied();
-            message::result(&parts, call)
+            message::result(&parts, call).counted()
         }
-        Role::System => message::system(&parts),
+        Role::System => message::system(&parts).counted(),
         Role::User => {
             let is_aside = |part: &Part<'_>| part.text().is_some_and(openclaw::is_internal_context);
             let asides = parts.iter().filter(|part| is_aside(part)).filter_map(Part::text);
@@ -275,8 +282,10 @@ fn read<'a>(
             }
             if standing == Standing::Counted {
                 *run = Some(said);
+                form.counted()
+            } else {
+                (None, form.text)
             }
-            form
         }
     };
     if role != Role::User {
@@ -285,8 +294,8 @@ fn read<'a>(
     Ok(Message {
         role,
         standing,
-        digest: form.digest,
-        text: form.text,
+        digest,
+        text,
         is_stamped,
         call_ids,
         call,
@@ -340,17 +349,16 @@ fn written_call(call: &Value) -> Option<(&str, Call<'_>)> {
 }
 
 fn steps(messages: &[Message]) -> Vec<Step> {
-    let is_counted = |index: &usize| messages[*index].standing == Standing::Counted;
-    let mut order: Vec<usize> = (0..messages.len()).filter(is_counted).collect();
-    for results in order
-        .chunk_by_mut(|&one, &other| messages[one].role == Role::Tool && messages[other].role == Role::Tool)
-    {
-        results.sort_by_key(|&index| messages[index].call);
+    let counted = messages.iter().enumerate().filter_map(|(index, message)| Some((index, message.digest?)));
+    let mut order: Vec<(usize, Digest)> = counted.collect();
+    let is_result = |index: usize| messages[index].role == Role::Tool;
+    for results in order.chunk_by_mut(|&(one, _), &(other, _)| is_result(one) && is_result(other)) {
+        results.sort_by_key(|&(index, _)| messages[index].call);
     }
     let (mut context, mut before) = (Digest::START, Digest::START);
     let mut speaker = None;
-    let step = |index: usize| {
-        let Message { role, digest, .. } = messages[index];
+    let step = |(index, digest): (usize, Digest)| {
+        let role = messages[index].role;
         // What a user says in several messages is one thing said, since clients make one message of it later.
         if role != Role::User || speaker != Some(Role::User) {
             before = context;

@@ -22,15 +22,14 @@ use super::shapes::Shape;
 use super::voices::Voices;
 use super::wanted::Wanted;
 use crate::recorder::{Exactness, NewAnswer, NewChoice, SamplingUsed, VersionSegment};
-use crate::{Ask, BackendError, RequestId, Sampling};
+use crate::{Ask, BackendError, RequestId, Sampling, UserId};
 
 /// What is to be answered.
 pub(super) struct Answering {
     pub(super) gateway: Arc<Gateway>,
     pub(super) wanted: Wanted,
     pub(super) shape: Shape,
-    /// One for each choice.
-    pub(super) asks: Vec<Ask>,
+    pub(super) user: UserId,
     /// Under which it is recorded; `None` where it is not.
     pub(super) request: Option<RequestId>,
     pub(super) arrived: Instant,
@@ -38,9 +37,9 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Answers to somebody who hears of the whole answer.
-    pub(super) async fn whole(self, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
+    pub(super) async fn whole(self, asks: Vec<Ask>, mut listener: oneshot::Sender<Result<Value, ApiError>>) {
         let answer = async {
-            let mut voices = self.begin().await?;
+            let mut voices = self.begin(asks).await?;
             while let Some((at, piece)) = poll_fn(|context| voices.poll_next(context)).await {
                 voices.take(at, piece.map_err(told)?);
             }
@@ -62,9 +61,9 @@ impl Answering {
         let _ = listener.send(answer);
     }
 
-    /// Begins all choices.
-    pub(super) async fn begin(&self) -> Result<Voices, ApiError> {
-        let begun = join_all(self.asks.iter().map(|ask| self.gateway.backend.begin(ask.clone()))).await;
+    /// Begins all choices, one for each of these. The body is let go with them, long before the answer ends.
+    pub(super) async fn begin(&self, asks: Vec<Ask>) -> Result<Voices, ApiError> {
+        let begun = join_all(asks.into_iter().map(|ask| self.gateway.backend.begin(ask))).await;
         let random = super::random::random();
         let mut voices = Voices::new(Arc::clone(&self.gateway), begun.len());
         for (index, begun) in begun.into_iter().enumerate() {
@@ -87,16 +86,14 @@ impl Answering {
             metrics.first_token.observe(first - self.arrived);
         }
         metrics.answers.add(1);
-        if let Some(ask) = self.asks.first() {
-            metrics.hours.add(&ask.user, usage.completion);
-        }
-        let sampling = self.asks.first().map(|ask| &ask.sampling);
+        metrics.hours.add(&self.user, usage.completion);
+        let sampling = self.wanted.sampling_of(0);
         let tokens = voices.choices().next().map(Choice::tokens);
         NewAnswer {
-            choices: voices.choices().map(|choice| new_choice(choice, sampling)).collect(),
+            choices: voices.choices().map(|choice| new_choice(choice, &sampling)).collect(),
             prompt_ids: tokens.and_then(|tokens| tokens.prompt_ids.clone()).unwrap_or_default(),
             adapter: tokens.and_then(|tokens| tokens.adapter.clone()),
-            sampling: sampling.map(sampling_used).unwrap_or_default(),
+            sampling: sampling_used(&sampling),
             prompt_tokens: usage.prompt,
             completion_tokens: usage.completion,
             first_token_after_ms: first.map(|first| millis(first - self.arrived)),
@@ -138,14 +135,13 @@ pub(super) fn told(error: BackendError) -> ApiError {
     error.into()
 }
 
-fn new_choice(choice: &Choice, sampling: Option<&Sampling>) -> NewChoice {
+fn new_choice(choice: &Choice, sampling: &Sampling) -> NewChoice {
     let Tokens { prompt_ids, sampled, versions, .. } = choice.tokens();
     let exact = match sampling {
         _ if prompt_ids.is_none() || sampled.is_empty() => Exactness::NoIds,
-        Some(sampling) if sampling.temperature == 0.0 => Exactness::Greedy,
-        Some(sampling) if sampling.top_p < 1.0 || sampling.top_k > 0 => Exactness::Truncated,
-        Some(_) => Exactness::Exact,
-        None => Exactness::NoIds,
+        Sampling { temperature: 0.0, .. } => Exactness::Greedy,
+        Sampling { top_p, top_k, .. } if *top_p < 1.0 || *top_k > 0 => Exactness::Truncated,
+        _ => Exactness::Exact,
     };
     NewChoice {
         text: choice.text().to_owned(),

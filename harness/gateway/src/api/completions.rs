@@ -118,8 +118,13 @@ async fn complete(
     };
     let is_stream = wanted.stream;
     let answering =
-        Answering { gateway: Arc::clone(&gateway), wanted, shape, asks, request: recorded, arrived };
-    if is_stream { stream(answering, place).await } else { whole(&gateway, answering, place).await }
+        Answering { gateway: Arc::clone(&gateway), wanted, shape, user, request: recorded, arrived };
+    // Whatever else has the body is let go before the answer is waited for.
+    drop(body);
+    match is_stream {
+        true => stream(answering, asks, place).await,
+        false => whole(&gateway, answering, asks, place).await,
+    }
 }
 
 /// Its number, where it could be recorded.
@@ -134,18 +139,23 @@ async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
     }
 }
 
-async fn whole(gateway: &Gateway, answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
+async fn whole(
+    gateway: &Gateway,
+    answering: Answering,
+    asks: Vec<Ask>,
+    place: Place,
+) -> Result<Response<Body>, ApiError> {
     let (listener, answer) = oneshot::channel();
     gateway.answers.spawn(async move {
-        answering.whole(listener).await;
+        answering.whole(asks, listener).await;
         drop(place);
     });
     let answer = answer.await.map_err(|_| ApiError::internal("the answer came to no end"))??;
     Ok(json(&answer))
 }
 
-async fn stream(answering: Answering, place: Place) -> Result<Response<Body>, ApiError> {
-    let mut streamed = Streamed::new(answering, place);
+async fn stream(answering: Answering, asks: Vec<Ask>, place: Place) -> Result<Response<Body>, ApiError> {
+    let mut streamed = Streamed::new(answering, asks, place);
     streamed.begin().await?;
     let mut response = Response::new(Body::new(streamed));
     let headers = response.headers_mut();

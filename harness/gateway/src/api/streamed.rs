@@ -31,7 +31,7 @@ use super::error::ApiError;
 use super::places::Place;
 use super::shapes::{Around, Shape};
 use super::voices::Voices;
-use crate::{AnswerPart, BackendError, Piece};
+use crate::{AnswerPart, Ask, BackendError, Piece};
 
 /// Bytes that a frame has at most, and a piece.
 const AHEAD: usize = 16 << 10;
@@ -71,12 +71,12 @@ struct Saying {
 
 impl Streamed {
     /// To be made within a runtime.
-    pub(super) fn new(answering: Answering, place: Place) -> Self {
+    pub(super) fn new(answering: Answering, asks: Vec<Ask>, place: Place) -> Self {
         let held = Some((place, answering.gateway.answers.token()));
         let quiet = Quiet::new(answering.gateway.settings.keep_alive);
         let answering = Arc::new(answering);
         let begun = Arc::clone(&answering);
-        let stage = Stage::Beginning(async move { begun.begin().await }.boxed());
+        let stage = Stage::Beginning(async move { begun.begin(asks).await }.boxed());
         Self { stage, quiet, answering, held, runtime: Handle::current() }
     }
 
@@ -356,7 +356,7 @@ mod tests {
     use crate::api::voices::Pieces;
     use crate::api::wanted::{Form, Wanted};
     use crate::recorder::{Admitted, Live, NewRequest, Recorder, RecorderHandle, RecorderSettings};
-    use crate::{Ask, Backend, Begun, ChatRequest, End, Headers, Keys, Prompt, Refusal, Token, UserId};
+    use crate::{Backend, Begun, ChatRequest, End, Headers, Keys, Prompt, Refusal, Token, UserId};
 
     /// Says these to whoever asks first; to others that it is broken.
     struct Says(Mutex<Option<Pieces>>);
@@ -453,11 +453,11 @@ mod tests {
                 gateway: Arc::clone(&gateway),
                 wanted,
                 shape,
-                asks: vec![ask],
+                user,
                 request: Some(admitted.request),
                 arrived: Instant::now(),
             };
-            let streamed = Streamed::new(answering, place);
+            let streamed = Streamed::new(answering, vec![ask], place);
             Self { gateway, admitted, streamed, record, _recorder: recorder, _folder: folder }
         }
 
