@@ -1,6 +1,7 @@
 //! Our side: the policy as a backend of the gateway.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_gateway::{Ask, Backend, BackendError, Begun, Delta, End, Piece, Refusal, Token, UserId};
 use futures_util::StreamExt;
@@ -14,6 +15,8 @@ use super::stub::{MODEL, Stub};
 const BYTES_PER_TOKEN: usize = 4;
 /// Tokens of the longest prompt that is told.
 const PROMPT: usize = 1 << 18;
+/// Prompts have a multiple of so many, so that few are of different lengths.
+const STEP: usize = 64;
 
 /// The stub, as the gateway asks it.
 #[derive(Debug)]
@@ -21,19 +24,24 @@ pub(super) struct StubBackend {
     stub: Arc<Stub>,
     /// Prompts begin with these; nothing where ids are not told.
     prompt: Option<Vec<u32>>,
+    /// Of each length. The policy behind hyper alone has no ids to tell, so that to make them is nothing that the gateway is measured by.
+    made: Mutex<HashMap<usize, Arc<[u32]>>>,
 }
 
 impl StubBackend {
     pub(super) fn new(stub: Arc<Stub>, without_ids: bool) -> Self {
-        Self { stub, prompt: (!without_ids).then(prompt) }
+        Self { stub, prompt: (!without_ids).then(prompt), made: Mutex::default() }
     }
 
-    /// As many as a body of this length has.
+    /// About as many as a body of this length has.
     fn prompt_ids(&self, body: &Map<String, Value>) -> Option<Arc<[u32]>> {
         let messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
         let bytes: usize = messages.filter_map(|message| message["content"].as_str()).map(str::len).sum();
         let ids = self.prompt.as_ref()?;
-        Some(Arc::from(&ids[..(bytes / BYTES_PER_TOKEN).clamp(1, ids.len())]))
+        let length = (bytes / BYTES_PER_TOKEN).next_multiple_of(STEP).clamp(STEP, ids.len());
+        // Nothing that panics runs under the lock.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(made.entry(length).or_insert_with(|| Arc::from(&ids[..length]))))
     }
 }
 
