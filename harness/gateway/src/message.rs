@@ -5,6 +5,8 @@
 //! a user said something with no answer in between. I2. A call and its result are told by their places, not by their ids. I3. An
 //! answer as generated and as replayed have the same form, made here for both.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::digest::Canonical;
@@ -143,7 +145,7 @@ pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call
     let text = content(&mut form, parts, |form, text| {
         let text = without_reasoning(text);
         form.text(&text);
-        text
+        text.into_owned()
     });
     let mut is_empty = text.trim().is_empty() && !parts.iter().any(|part| matches!(part, Part::Other(_)));
     for call in calls {
@@ -217,9 +219,13 @@ fn join(mut texts: Vec<String>) -> String {
 }
 
 /// `text` without blocks of reasoning. One that was begun by the prompt has no opening tag, one that was cut no closing.
-fn without_reasoning(text: &str) -> String {
+pub(crate) fn without_reasoning(text: &str) -> Cow<'_, str> {
     const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
-    TAGS.iter().fold(text.to_owned(), |text, tags| without_blocks(&text, *tags))
+    // What all of them have in common, and most texts have not.
+    if !text.contains("think") {
+        return text.into();
+    }
+    TAGS.iter().fold(text.to_owned(), |text, tags| without_blocks(&text, *tags)).into()
 }
 
 /// In one pass: a text may have any number of blocks.

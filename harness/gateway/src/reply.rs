@@ -30,6 +30,11 @@ impl Reply {
         Self { text: text.to_owned(), calls: Vec::new() }
     }
 
+    /// Whether anybody sees it.
+    pub(crate) fn is_visible(&self) -> bool {
+        !self.calls.is_empty() || !message::without_reasoning(&self.text).trim().is_empty()
+    }
+
     /// The digest of the message that a client makes of it; nothing where nobody sees an answer.
     pub(crate) fn digest(&self) -> Option<Digest> {
         let form =

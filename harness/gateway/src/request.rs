@@ -291,17 +291,7 @@ fn read<'a>(
     if role != Role::User {
         *run = None;
     }
-    Ok(Message {
-        role,
-        standing,
-        digest,
-        text,
-        is_stamped,
-        call_ids,
-        call,
-        runtime_session,
-        reactions,
-    })
+    Ok(Message { role, standing, digest, text, is_stamped, call_ids, call, runtime_session, reactions })
 }
 
 fn parts(content: &Value) -> Result<Vec<Part<'_>>, MessageFlaw> {

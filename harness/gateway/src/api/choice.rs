@@ -442,7 +442,10 @@ mod tests {
                     None => assert_eq!(one.take(piece), parts, "{form:?} {settings}"),
                 }
             }
-            assert_eq!((one.take(whole()), one.finish_reason()), (other.take(whole()), other.finish_reason()));
+            assert_eq!(
+                (one.take(whole()), one.finish_reason()),
+                (other.take(whole()), other.finish_reason())
+            );
             assert_eq!((one.text(), one.usage()), (other.text(), other.usage()));
             let (one, other) = (one.tokens(), other.tokens());
             assert_eq!((&one.sampled, &one.versions), (&other.sampled, &other.versions));

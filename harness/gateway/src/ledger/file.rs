@@ -34,8 +34,6 @@ const BEFORE_4: &str =
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
 const BUSY: Duration = Duration::from_secs(5);
-/// Pages of the log (16 MiB) that are written to their places together: most commits change the same few pages, which are written once then.
-const CHECKPOINT: u32 = 4_000;
 /// All statements of a connection stay prepared; there are fewer.
 const STATEMENTS: usize = 128;
 
@@ -93,7 +91,6 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
         }
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         // Looked up where we are tested. Every reference is made by this program, and a third of what a request costs here is looking.
         connection.pragma_update(None, "foreign_keys", cfg!(debug_assertions))?;
         connection.pragma_update(None, "secure_delete", true)?;

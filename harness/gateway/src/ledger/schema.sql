@@ -12,8 +12,9 @@ CREATE TABLE users (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE requests (
-    -- Rising and never used twice, whatever is deleted.
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Rising and never used twice, whatever is deleted: `sqlite_sequence` has the last one that was set aside. (Older ledgers say
+    -- AUTOINCREMENT here, which writes the same number to that table again with each request.)
+    number INTEGER PRIMARY KEY,
     user TEXT NOT NULL REFERENCES users (id),
     -- The path that was asked.
     endpoint TEXT NOT NULL,

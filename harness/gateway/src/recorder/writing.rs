@@ -96,7 +96,7 @@ impl Desk<'_> {
         self.is_kept(request)?;
         let ended = self.waiting(request)?;
         let replies: Vec<_> = kept.choices.iter().map(ledger::KeptChoice::reply).collect();
-        let is_visible = replies.iter().any(|reply| reply.digest().is_some());
+        let is_visible = replies.iter().any(crate::Reply::is_visible);
         // From here on nothing is undone alone.
         self.is_linked = true;
         ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
