@@ -129,7 +129,6 @@ pub(crate) enum Arguments<'a> {
 pub(crate) struct Form {
     pub(crate) digest: Digest,
     pub(crate) text: String,
-    pub(crate) is_empty: bool,
 }
 
 impl Form {
@@ -147,16 +146,14 @@ pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call
         form.text(&text);
         text.into_owned()
     });
-    let mut is_empty = text.trim().is_empty() && !parts.iter().any(|part| matches!(part, Part::Other(_)));
     for call in calls {
-        is_empty = false;
         form.field(b'c', call.name.as_bytes());
         match call.arguments {
             Arguments::Written(written) => form.arguments(written),
             Arguments::Value(value) => form.json(value),
         }
     }
-    Form { digest: form.finish(), text, is_empty }
+    Form { digest: form.finish(), text }
 }
 
 /// A message of a user. `run`: what users said right before it, since clients may send both as one message later. Comes with all that was
@@ -168,7 +165,7 @@ pub(crate) fn user(parts: &[Part<'_>], run: Option<&Canonical>) -> (Form, Canoni
         form.text(openclaw::replayed(&spoken.text, spoken.is_stamped));
         spoken.text.into_owned()
     });
-    (Form { digest: form.clone().finish(), is_empty: parts.is_empty(), text }, form)
+    (Form { digest: form.clone().finish(), text }, form)
 }
 
 /// The text of instructions that count for nothing.
@@ -195,7 +192,7 @@ fn as_it_is(mut form: Canonical, parts: &[Part<'_>]) -> Form {
         form.text(text);
         text.to_owned()
     });
-    Form { digest: form.finish(), is_empty: parts.is_empty(), text }
+    Form { digest: form.finish(), text }
 }
 
 /// `add` puts a text into the form, and gives it as it is to be read.

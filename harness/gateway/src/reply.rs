@@ -38,8 +38,8 @@ impl Reply {
     /// The digest of the message that a client makes of it; nothing where nobody sees an answer.
     pub(crate) fn digest(&self) -> Option<Digest> {
         let form =
-            message::assistant(&[Part::Text(&self.text)], self.calls.iter().map(ReplyCall::as_written));
-        (!form.is_empty).then_some(form.digest)
+            || message::assistant(&[Part::Text(&self.text)], self.calls.iter().map(ReplyCall::as_written));
+        self.is_visible().then(|| form().digest)
     }
 }
 

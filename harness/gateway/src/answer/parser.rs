@@ -72,14 +72,18 @@ impl AnswerParser {
         self.place == Place::Reasoning
     }
 
-    /// Whether all that comes is text.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.place == Place::Text && !self.reads.calls
+    /// Whether this text is a part of its own, and nothing else: nothing is held back before it or of it.
+    pub(crate) fn lets_pass(&self, text: &str) -> bool {
+        let may_begin_call = || text.contains(&CALL.0[..1]) || text.ends_with(char::is_whitespace);
+        self.place == Place::Text
+            && self.held.is_empty()
+            && !text.is_empty()
+            && !(self.reads.calls && may_begin_call())
     }
 
     /// Takes more text, and gives what is known by now.
     pub fn push(&mut self, text: &str) -> Vec<AnswerPart> {
-        if self.is_idle() && !text.is_empty() {
+        if self.lets_pass(text) {
             return vec![AnswerPart::Text(text.to_owned())];
         }
         self.held.push_str(text);

@@ -7,9 +7,11 @@
 //! Nothing else may drop it.
 
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -45,8 +47,10 @@ impl Answering {
             }
             Ok(voices)
         };
+        // A policy may panic.
+        let answer = AssertUnwindSafe(answer).catch_unwind();
         let answer = tokio::select! {
-            answer = answer => answer,
+            answer = answer => answer.unwrap_or_else(|_| Err(broken())),
             () = listener.closed() => Err(gone()),
         };
         let answer = match answer {
@@ -77,8 +81,8 @@ impl Answering {
         Ok(voices)
     }
 
-    /// Counts the answer, and gives it as it is recorded. All choices have ended.
-    pub(super) fn ended(&self, voices: &Voices, first: Option<Instant>) -> NewAnswer {
+    /// Counts the answer, and gives it as it is recorded, where it is. All choices have ended.
+    pub(super) fn ended(&self, voices: &Voices, first: Option<Instant>) -> Option<(RequestId, NewAnswer)> {
         let metrics = &self.gateway.metrics;
         let usage = voices.usage();
         metrics.prompt_tokens.add(usage.prompt);
@@ -87,9 +91,10 @@ impl Answering {
         }
         metrics.answers.add(1);
         metrics.hours.add(&self.user, usage.completion);
+        let request = self.request?;
         let sampling = self.wanted.sampling_of(0);
         let tokens = voices.choices().next().map(Choice::tokens);
-        NewAnswer {
+        let answer = NewAnswer {
             choices: voices.choices().map(|choice| new_choice(choice, &sampling)).collect(),
             prompt_ids: tokens.and_then(|tokens| tokens.prompt_ids.clone()).unwrap_or_default(),
             adapter: tokens.and_then(|tokens| tokens.adapter.clone()),
@@ -97,12 +102,13 @@ impl Answering {
             prompt_tokens: usage.prompt,
             completion_tokens: usage.completion,
             first_token_after_ms: first.map(|first| millis(first - self.arrived)),
-        }
+        };
+        Some((request, answer))
     }
 
     /// Returns when it is kept (I1).
-    pub(super) async fn record(&self, answer: NewAnswer) {
-        let Some(request) = self.request else { return };
+    pub(super) async fn record(&self, answer: Option<(RequestId, NewAnswer)>) {
+        let Some((request, answer)) = answer else { return };
         match self.gateway.recorder.answered(request, answer).await {
             Ok(()) => self.gateway.recorded(),
             Err(error) => self.gateway.unrecorded(&error),
@@ -124,6 +130,11 @@ impl Answering {
 /// The client closed its connection, or did not read and lost it.
 pub(super) fn gone() -> ApiError {
     ApiError::internal("the client went away")
+}
+
+/// The policy panicked.
+pub(super) fn broken() -> ApiError {
+    told(BackendError::Broken("it panicked".to_owned()))
 }
 
 /// What a client is told of an error, and the log of what it is not.

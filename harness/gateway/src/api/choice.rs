@@ -19,7 +19,7 @@ const USUAL: usize = 128;
 #[derive(Debug)]
 pub(super) struct Choice {
     form: Form,
-    /// Nothing is looked for in what tokens say, and nothing is held back.
+    /// No text ends it, no entries are wanted, and of no character a part is held back.
     is_plain: bool,
     utf8: Utf8Assembly,
     stops: Option<StopScanner>,
@@ -91,11 +91,15 @@ impl Choice {
         }
     }
 
-    /// Takes a token that says text and nothing else, and gives that, as [`Self::take`] would in more steps: most tokens of most answers
-    /// are such. Where it is none, nothing is taken.
+    /// Takes a token that says text and nothing else, and gives that, as [`Self::take`] would in more steps: most tokens are such where
+    /// neither texts that end an answer nor log-probabilities were asked for. Where it is none, nothing is taken.
     pub(super) fn take_plain<'a>(&mut self, piece: &'a Piece) -> Option<&'a str> {
-        let Piece::Token(token) = piece else { return None };
-        let text = str::from_utf8(&token.bytes).ok().filter(|text| self.is_plain && !text.is_empty())?;
+        let (Piece::Token(token), true) = (piece, self.is_plain) else { return None };
+        let text = str::from_utf8(&token.bytes).ok().filter(|text| !text.is_empty())?;
+        let lets_pass = |parser: &AnswerParser| parser.lets_pass(text);
+        if self.form == Form::Chat && !self.parser.as_ref().is_some_and(lets_pass) {
+            return None;
+        }
         self.tokens.add(token);
         self.text.push_str(text);
         Some(text)
@@ -107,8 +111,7 @@ impl Choice {
         self.is_plain = self.finish.is_none()
             && self.entries.is_none()
             && self.utf8.is_idle()
-            && self.stops.as_ref().is_some_and(StopScanner::is_idle)
-            && (self.form == Form::Text || self.parser.as_ref().is_some_and(AnswerParser::is_idle));
+            && self.stops.as_ref().is_some_and(StopScanner::is_idle);
         parts
     }
 
@@ -428,7 +431,8 @@ mod tests {
             (Form::Chat, json!({"logprobs": true})),
         ] {
             let (mut one, mut other) = (choice(form, settings.clone()), choice(form, settings.clone()));
-            let bytes: [&[u8]; 9] = [b" ", b"a", b"b ", b"", b"\xc3", b"\xa4", b"x EN", b"D", b"c"];
+            let bytes: [&[u8]; 12] =
+                [b" ", b"a", b"b ", b"", b"\xc3", b"\xa4", b"x EN", b"D", b"c", b"<", b"tool", b"_cal"];
             for (at, bytes) in bytes.into_iter().enumerate() {
                 let version = at as u64 / 4;
                 let token = Token { id: at as u32, bytes: bytes.to_vec(), version, ..Token::default() };
@@ -450,8 +454,8 @@ mod tests {
             let (one, other) = (one.tokens(), other.tokens());
             assert_eq!((&one.sampled, &one.versions), (&other.sampled, &other.versions));
         }
-        // What is only white space at the beginning may stand before reasoning.
-        assert_eq!(plain, 4 + 5);
+        // Chat, where white space at the beginning may stand before reasoning; text; and with tools, where behind `b ` and `<` there may be a call.
+        assert_eq!(plain, 7 + 8 + 3);
     }
 
     #[test]

@@ -93,7 +93,10 @@ async fn complete(
         return Err(ApiError::field(refusal.field, refusal.message));
     }
     let recorded = match chat {
-        None => None,
+        None => {
+            drop(raw);
+            None
+        }
         Some(chat) => {
             let new = NewRequest {
                 user: user.clone(),
@@ -120,7 +123,7 @@ async fn complete(
     let answering =
         Answering { gateway: Arc::clone(&gateway), wanted, shape, user, request: recorded, arrived };
     // Whatever else has the body is let go before the answer is waited for.
-    drop(body);
+    drop((body, prompts));
     match is_stream {
         true => stream(answering, asks, place).await,
         false => whole(&gateway, answering, asks, place).await,

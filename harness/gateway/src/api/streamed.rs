@@ -23,15 +23,16 @@ use hyper::body::{Body, Frame};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::answering::{Answering, gone, told};
+use super::answering::{Answering, broken, gone, told};
 use super::error::ApiError;
 use super::places::Place;
 use super::shapes::{Around, Shape};
 use super::voices::Voices;
-use crate::{AnswerPart, Ask, BackendError, Piece};
+use crate::{AnswerPart, Ask, Piece};
 
 /// Bytes that a frame has at most, and a piece.
 const AHEAD: usize = 16 << 10;
@@ -108,49 +109,50 @@ impl Streamed {
     fn advance(&mut self, said: &mut BytesMut, context: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.stage {
-                Stage::Saying(saying) => {
-                    let shape = &self.answering.shape;
-                    let result = ready!(saying.advance(shape, &mut self.quiet, said, context));
-                    self.stage = match result {
-                        Ok(()) => self.recording(),
-                        Err(error) => self.failing(error),
-                    };
-                }
+                Stage::Saying(saying) => match saying.advance(&self.answering.shape, said, context) {
+                    Poll::Ready(Ok(())) => self.end(),
+                    Poll::Ready(Err(error)) => self.stage = self.failing(error),
+                    Poll::Pending => break,
+                },
                 Stage::Beginning(_) => {
                     if self.poll_begun(context).is_pending() {
-                        ready!(self.quiet.poll(context));
-                        said.put_slice(COMMENT);
-                        return Poll::Pending;
+                        break;
                     }
                 }
                 Stage::Recording(recording) => {
-                    let mut voices = ready!(recording.as_mut().poll(context));
+                    let Poll::Ready(mut voices) = recording.as_mut().poll(context) else { break };
                     say_end(said, &self.answering.shape, &mut voices);
                     self.over();
                 }
                 Stage::Failing(failing) => {
-                    let error = ready!(failing.as_mut().poll(context));
+                    let Poll::Ready(error) = failing.as_mut().poll(context) else { break };
                     say(said, &error.json());
                     self.over();
                 }
                 Stage::Over => return Poll::Ready(()),
             }
         }
+        // Whoever is given a frame asks again right after: where something was said, nobody has to be woken for more.
+        if said.is_empty() {
+            ready!(self.quiet.poll(context));
+            said.put_slice(COMMENT);
+        }
+        Poll::Pending
     }
 
-    /// The answer is whole.
-    fn recording(&mut self) -> Stage {
-        let Stage::Saying(Saying { voices, first, .. }) = std::mem::replace(&mut self.stage, Stage::Over)
-        else {
-            return Stage::Over;
+    /// The answer is whole, and is to be recorded.
+    fn end(&mut self) {
+        let Stage::Saying(saying) = &self.stage else { return };
+        let answer = self.answering.ended(&saying.voices, saying.first);
+        let Stage::Saying(Saying { voices, .. }) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return;
         };
         let answering = Arc::clone(&self.answering);
-        let answer = answering.ended(&voices, first);
         let recording = async move {
             answering.record(answer).await;
             voices
         };
-        Stage::Recording(recording.boxed())
+        self.stage = Stage::Recording(recording.boxed());
     }
 
     /// There is no answer, or no more of it.
@@ -166,12 +168,10 @@ impl Streamed {
 }
 
 impl Saying {
-    /// Says what comes, as long as there is room for it, and a comment now and then. Ready when all choices have ended. Whoever is given a
-    /// frame asks again right after: where something was said, nobody has to be woken for more.
+    /// Says what comes, as long as there is room for it. Ready when all choices have ended.
     fn advance(
         &mut self,
         shape: &Shape,
-        quiet: &mut Quiet,
         said: &mut BytesMut,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ApiError>> {
@@ -187,13 +187,7 @@ impl Saying {
                 Poll::Ready(Some((at, Ok(piece)))) => self.say_piece(said, shape, at, piece),
                 Poll::Ready(Some((_, Err(error)))) => return Poll::Ready(Err(told(error))),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Pending => {
-                    if said.is_empty() {
-                        ready!(quiet.poll(context));
-                        said.put_slice(COMMENT);
-                    }
-                    break;
-                }
+                Poll::Pending => break,
             }
         }
         Poll::Pending
@@ -205,9 +199,8 @@ impl Saying {
             say_text(said, around, text);
             return;
         }
+        let known = self.voices.calls_of(at);
         let (voice, parts) = self.voices.take(at, piece);
-        let is_call = |part: &AnswerPart| matches!(part, AnswerPart::Call { .. });
-        let known = voice.choice.calls().len() - parts.iter().filter(|part| is_call(part)).count();
         let calls = voice.choice.calls()[known..].to_vec();
         let mut calls = calls.iter().enumerate().map(|(new, call)| (known + new, call));
         for part in &parts {
@@ -218,7 +211,7 @@ impl Saying {
                 continue;
             }
             let logprobs = logprobs.map_or(Value::Null, |entries| shape.logprobs(entries));
-            let call = if is_call(part) { calls.next() } else { None };
+            let call = if matches!(part, AnswerPart::Call { .. }) { calls.next() } else { None };
             say(said, &shape.piece(at, part, call, logprobs));
         }
     }
@@ -247,14 +240,17 @@ impl Body for Streamed {
 
 impl Drop for Streamed {
     fn drop(&mut self) {
-        let answering = Arc::clone(&self.answering);
-        let rest = match std::mem::replace(&mut self.stage, Stage::Over) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let is_broken = std::thread::panicking();
+        let rest = match stage {
             Stage::Over => return,
-            Stage::Recording(recording) => recording.map(drop).boxed(),
+            // Nothing more can be done for the record; a future that has panicked is not asked again.
+            Stage::Failing(_) if is_broken => return,
             Stage::Failing(failing) => failing.map(drop).boxed(),
-            Stage::Beginning(_) | Stage::Saying(_) => {
-                let broken = || BackendError::Broken("it panicked".to_owned());
-                let error = if std::thread::panicking() { told(broken()) } else { gone() };
+            Stage::Recording(recording) if !is_broken => recording.map(drop).boxed(),
+            Stage::Beginning(_) | Stage::Saying(_) | Stage::Recording(_) => {
+                let error = if is_broken { broken() } else { gone() };
+                let answering = Arc::clone(&self.answering);
                 async move { drop(answering.fail(error).await) }.boxed()
             }
         };
@@ -281,7 +277,8 @@ struct Quiet {
 impl Quiet {
     fn new(for_so_long: Duration) -> Self {
         let now = Instant::now();
-        Self { for_so_long, since: now, is_broken: false, timer: Box::pin(sleep_until(now)), asked: None }
+        let timer = Box::pin(sleep_until(now + for_so_long));
+        Self { for_so_long, since: now, is_broken: false, timer, asked: None }
     }
 
     /// Ready when nothing was said for so long. To be called where nothing is there to be said.
@@ -294,15 +291,19 @@ impl Quiet {
         if self.asked.as_ref().is_some_and(wakes) {
             return Poll::Pending;
         }
-        while self.timer.as_mut().poll(context).is_ready() {
+        loop {
+            // Without any, the timer does not hear of the waker.
+            let is_heard = has_budget_remaining();
+            if self.timer.as_mut().poll(context).is_pending() {
+                self.asked = is_heard.then(|| (self.timer.deadline(), context.waker().clone()));
+                return Poll::Pending;
+            }
             let due = self.since + self.for_so_long;
             if due <= now {
                 return Poll::Ready(());
             }
             self.timer.as_mut().reset(due);
         }
-        self.asked = Some((self.timer.deadline(), context.waker().clone()));
-        Poll::Pending
     }
 }
 
@@ -356,7 +357,9 @@ mod tests {
     use crate::api::voices::Pieces;
     use crate::api::wanted::{Form, Wanted};
     use crate::recorder::{Admitted, Live, NewRequest, Recorder, RecorderHandle, RecorderSettings};
-    use crate::{Backend, Begun, ChatRequest, End, Headers, Keys, Prompt, Refusal, Token, UserId};
+    use crate::{
+        Backend, BackendError, Begun, ChatRequest, End, Headers, Keys, Prompt, Refusal, Token, UserId,
+    };
 
     /// Says these to whoever asks first; to others that it is broken.
     struct Says(Mutex<Option<Pieces>>);
@@ -504,10 +507,8 @@ mod tests {
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         let mut changes = scene.record.events();
         scene.streamed.begin().await.unwrap();
-        // It is asked until it waits for the record, and not again.
-        while let Some(frame) = scene.frame() {
-            assert!(!frame.ends_with(b"[DONE]\n\n"));
-        }
+        // It waits for the record, and is not asked again.
+        assert!(!scene.frame().unwrap().ends_with(b"[DONE]\n\n"));
         while changes.recv().await.unwrap().what != Live::Answered {}
         let gateway = Arc::clone(&scene.gateway);
         assert_eq!(scene.end().await.0, "answered");
@@ -567,15 +568,44 @@ mod tests {
         assert_eq!(scene.end().await.0, "failed");
     }
 
-    #[tokio::test]
-    async fn a_policy_that_panics_has_failed() {
+    /// Says a word, and panics.
+    fn panicking() -> Pieces {
         let mut calls = 0;
         let pieces = asked(move |_| {
             calls += 1;
             assert!(calls < 2, "a panic that this test wants");
             Poll::Ready(Some(word()))
         });
-        let scene = Scene::new(Some(pieces.boxed())).await;
+        pieces.boxed()
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_panics_has_failed_to_answer_whole() {
+        let Scene { gateway, admitted, streamed, record, _recorder, _folder } =
+            Scene::new(Some(panicking())).await;
+        // As another answer of the same request.
+        let user = UserId("ada".to_owned());
+        let wanted = Wanted::parse(&Map::new(), Form::Chat, 1).unwrap();
+        let sampling = wanted.sampling_of(0);
+        let ask = Ask { user: user.clone(), body: Arc::default(), prompt: Prompt::Chat, sampling };
+        let answering = Answering {
+            gateway: Arc::clone(&gateway),
+            wanted,
+            shape: streamed.answering.shape.clone(),
+            user: user.clone(),
+            request: Some(admitted.request),
+            arrived: Instant::now(),
+        };
+        let (listener, told) = tokio::sync::oneshot::channel();
+        answering.whole(vec![ask], listener).await;
+        assert_eq!(told.await.unwrap().unwrap_err().status().as_u16(), 500);
+        assert_eq!(record.turn(&user, admitted.turn).await.unwrap().requests[0].state, "failed");
+        drop(streamed);
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_panics_has_failed() {
+        let scene = Scene::new(Some(panicking())).await;
         let Scene { gateway, admitted, mut streamed, record, _recorder, _folder } = scene;
         streamed.begin().await.unwrap();
         let dropped = catch_unwind(AssertUnwindSafe(move || {
@@ -586,6 +616,8 @@ mod tests {
         gateway.answers.close();
         gateway.answers.wait().await;
         let turn = record.turn(&UserId("ada".to_owned()), admitted.turn).await.unwrap();
-        assert_eq!(turn.requests[0].state, "failed");
+        let request = &turn.requests[0];
+        let why = "the model cannot answer; the server's log says why";
+        assert_eq!((request.state.as_str(), request.reason.as_deref()), ("failed", Some(why)));
     }
 }

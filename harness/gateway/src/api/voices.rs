@@ -56,6 +56,11 @@ impl Voices {
         self.all.iter_mut().map(|voice| &mut voice.choice)
     }
 
+    /// How many calls of one are known.
+    pub(super) fn calls_of(&self, at: usize) -> usize {
+        self.all[at].choice.calls().len()
+    }
+
     /// The next piece of any that has not ended, with its index; `None` when all have.
     pub(super) fn poll_next(
         &mut self,
@@ -96,7 +101,7 @@ impl Voices {
         if voice.choice.has_ended() {
             voice.pieces = None;
         }
-        voice.tell(&self.gateway, TOLD_AT_ONCE);
+        voice.tell(&self.gateway, if voice.choice.has_ended() { 1 } else { TOLD_AT_ONCE });
         (voice, parts)
     }
 

@@ -17,6 +17,10 @@ const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (sessio
 const AS_3: &str = "DROP INDEX bodies_elsewhere; DROP INDEX prompts_elsewhere; \
                     ALTER TABLE bodies DROP COLUMN elsewhere; ALTER TABLE prompts DROP COLUMN elsewhere";
 
+/// Makes of a new ledger's table of requests what it was when version 4 began.
+const NUMBERED: &str = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'number INTEGER PRIMARY KEY,', \
+                        'number INTEGER PRIMARY KEY AUTOINCREMENT,') WHERE name = 'requests'";
+
 /// What opening `chat.db` says, in a folder that `make` has made something in.
 fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -90,6 +94,7 @@ async fn long_bodies_of_version_3_are_taken_on() {
     let connection = Connection::open(chat.path()).unwrap();
     connection.execute_batch(BEFORE_4).unwrap();
     connection.execute_batch(AS_3).unwrap();
+    connection.execute_batch(NUMBERED).unwrap();
     connection.pragma_update(None, "user_version", 3).unwrap();
     let zstd = zstd::bulk::compress(body.as_bytes(), 1).unwrap();
     assert_eq!(connection.execute("UPDATE bodies SET middle = ?1", [zstd]).unwrap(), 1);
@@ -98,10 +103,15 @@ async fn long_bodies_of_version_3_are_taken_on() {
     let view = chat.handle().turn(&user("ada"), admitted.turn).await.unwrap();
     assert_eq!(view.requests[0].body.as_deref(), Some(body.as_str()));
     let next = chat.ask("ada", "s", json!([said(&long), replied("one"), said("two")])).await;
-    assert_eq!(next.session, admitted.session);
+    assert_eq!((next.session, next.request.0), (admitted.session, admitted.request.0 + 1));
     chat.say(next.request, "three").await;
     chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();
     assert_eq!(chat.value("SELECT count(*) FROM bodies"), "0");
+    let numbered = "SELECT sql LIKE '%number INTEGER PRIMARY KEY AUTOINCREMENT,%' FROM sqlite_schema WHERE name = 'requests'";
+    assert_eq!(chat.value(numbered), "1");
+    chat.close();
+    chat.open().unwrap();
+    assert_eq!(chat.ask("ada", "t", json!([said("anew")])).await.request.0, next.request.0 + 1);
 }
 
 /// Of a ledger of version 2, whose bodies are all in their rows.
