@@ -168,7 +168,8 @@ pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
         },
         optimizer: OptimizerConfig {
             learning_rate: plan.learning_rate,
-            beta1: 0.9,
+            // No momentum: updates are few, and it would go on for ten of them behind the last complaint, where nothing is to be learned any more.
+            beta1: 0.0,
             beta2: 0.98,
             weight_decay: 0.1,
             epsilon: 1e-8,
