@@ -46,7 +46,7 @@ impl StopScanner {
         released.into()
     }
 
-    /// Whether there is anything to look for.
+    /// Whether there is nothing to look for.
     pub(crate) fn is_idle(&self) -> bool {
         self.stops.is_empty()
     }
