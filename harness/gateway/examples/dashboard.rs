@@ -245,7 +245,14 @@ async fn judge(record: &RecorderHandle, turns: &[RequestId]) -> Result<(), Box<d
             record
                 .feedback(
                     &ada(),
-                    NewFeedback { target, source: FeedbackSource::Api, thumb, text, score: None },
+                    NewFeedback {
+                        target,
+                        choice: None,
+                        source: FeedbackSource::Api,
+                        thumb,
+                        text,
+                        score: None,
+                    },
                 )
                 .await?;
         }

@@ -7,7 +7,7 @@
 //! Pure; nothing to cancel.
 
 use clawrl_core::Role;
-use clawrl_gateway::{AnswerView, ChatRequest, RequestId, Standing, TurnView};
+use clawrl_gateway::{AnswerView, ChatRequest, RequestId, RequestView, Standing, TurnView};
 use serde_json::Value;
 
 /// What clients send as feedback, and keep in their history as if it had been said.
@@ -18,8 +18,6 @@ const COMMANDS: [&str; 2] = ["/good", "/bad"];
 pub(super) struct Exchange {
     /// The request whose answer it is, and which choice.
     pub(super) answered: (RequestId, u32),
-    /// Whether the answer may be trained.
-    pub(super) is_exact: bool,
     /// The conversation before the user's last words.
     pub(super) before: String,
     /// These.
@@ -31,23 +29,30 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Of a turn, and the body that its next state is in. Nothing where it has no answer that anything can be said of.
+    /// The answer of a turn that the conversation went on from, or the last one that it could go on from, and the body that its next state is in.
+    /// Nothing where there is none that anything can be said of.
     pub(super) fn of(turn: &TurnView, next_body: Option<&str>) -> Option<Self> {
         let answered = match &turn.next_state {
             Some(next) => (next.answered, next.choice),
             None => {
                 // Of several choices nobody has said which one they mean.
-                let answered = turn.requests.iter().rfind(|request| request.answers.len() == 1)?;
-                (answered.request, 0)
+                let is_meant = |request: &&RequestView| request.kind == "main" && request.answers.len() == 1;
+                (turn.requests.iter().rfind(is_meant)?.request, 0)
             }
         };
+        let answer = answer_of(turn, answered)?;
         let request = turn.requests.iter().find(|request| request.request == answered.0)?;
-        let answer = request.answers.iter().find(|answer| answer.choice == answered.1)?;
         let (before, asked) = request.body.as_deref().and_then(said_before).unwrap_or_default();
         let next = turn.next_state.as_ref().zip(next_body);
         let next = next.and_then(|(next, body)| said_after(&next.messages, body));
-        Some(Self { answered, is_exact: answer.exact, before, asked, reply: reply(answer), next })
+        Some(Self { answered, before, asked, reply: reply(answer), next })
     }
+}
+
+/// A choice of a request's answer in the turn.
+pub(super) fn answer_of(turn: &TurnView, (request, choice): (RequestId, u32)) -> Option<&AnswerView> {
+    let request = turn.requests.iter().find(|of| of.request == request)?;
+    request.answers.iter().find(|answer| answer.choice == choice)
 }
 
 fn messages(body: &str) -> Option<ChatRequest> {

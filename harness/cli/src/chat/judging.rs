@@ -2,7 +2,7 @@
 //!
 //! I1. Nobody who is answered waits for it. I2. A judge is asked about a turn once: its votes are kept. I3. Whatever the ledger
 //! has and nobody has looked at is looked at when judging begins, and after events were missed. I4. A turn is judged for what it is worth
-//! only where it is a main turn; side turns and unknown ones are not.
+//! only where it is a main turn; side turns and unknown ones are not. I5. What people say of an answer is said of that one, and of no retry.
 //!
 //! Cancellation: dropping the future of [`ChatJudge::run`] drops the questions that wait.
 
@@ -16,12 +16,13 @@ use clawrl_core::{
     RewardMap, SeenTurn, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, Verdict, Vote, derive_seed,
 };
 use clawrl_gateway::{
-    LedgerError, LedgerEvent, Live, NewReward, NewSample, NewVote, RecorderHandle, TurnId, TurnView, UserId,
+    FeedbackView, LedgerError, LedgerEvent, Live, NewReward, NewSample, NewVote, RecorderHandle, RequestId,
+    TurnId, TurnView, UserId,
 };
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, answer_of};
 use super::verdict::{Judged, Worth, worth};
 
 /// Turns that one look finds at most.
@@ -114,29 +115,51 @@ impl ChatJudge {
         if turn.line.kind != "main" || turn.line.deleted_ms.is_some() {
             return Ok(());
         }
-        let Some(exchange) = Exchange::of(&turn, next_body.as_deref()) else { return Ok(()) };
-        let judged = match recorded(&turn) {
-            Some(judged) => judged,
-            None if exchange.next.is_some() => self.ask(number, &exchange).await?,
-            None => Judged::default(),
-        };
-        let Worth { reward, hint } = worth(&turn.feedback, &judged, exchange.next.as_ref());
+        let mut worths = answers_with_feedback(&turn);
+        if let Some(exchange) = Exchange::of(&turn, next_body.as_deref()) {
+            let judged = match recorded(&turn) {
+                Some(judged) => judged,
+                None if exchange.next.is_some() => self.ask(number, &exchange).await?,
+                None => Judged::default(),
+            };
+            // What does not say which answer it is about is about this one.
+            let said =
+                turn.feedback.iter().filter(|said| about(said).is_none_or(|of| of == exchange.answered));
+            let worth = worth(&said.collect::<Vec<_>>(), &judged, exchange.next.as_ref());
+            worths.retain(|(of, _)| *of != exchange.answered);
+            worths.push((exchange.answered, worth));
+        }
+        // The turn is worth what the answer is that the conversation went on from; what was said of another, as long as nobody says anything of that.
+        let reward = worths.iter().rev().find_map(|(_, worth)| worth.reward);
         let said = reward.or_else(|| turn.reward.is_some().then_some((0.0, "nobody any more")));
         if let Some((value, source)) = said {
             let source = source.to_owned();
             self.recorder.set_reward(NewReward { turn: number, value, source }).await?;
         }
-        let reward = reward.map_or(0.0, |(value, _)| value);
-        let (request, choice) = exchange.answered;
-        let own = turn.samples.iter().find(|sample| (sample.request, sample.choice) == exchange.answered);
-        if !exchange.is_exact {
+        for (answered, worth) in worths {
+            self.sample(&turn, answered, worth).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a sample of an answer that something was said of, or keeps what is said now with the one that is there.
+    async fn sample(
+        &self,
+        turn: &TurnView,
+        answered: (RequestId, u32),
+        Worth { reward, hint }: Worth,
+    ) -> Result<(), LedgerError> {
+        if !answer_of(turn, answered).is_some_and(|answer| answer.exact) {
             return Ok(());
         }
+        let reward = reward.map_or(0.0, |(value, _)| value);
         // What was taken back waits on as what says nothing: somebody may say something else before its turn comes.
+        let own = turn.samples.iter().find(|sample| (sample.request, sample.choice) == answered);
         let is_waiting = own.is_some_and(|sample| sample.state == "waiting");
         if reward == 0.0 && hint.is_none() && !is_waiting {
             return Ok(());
         }
+        let (request, choice) = answered;
         self.recorder.add_sample(NewSample { request, choice, reward, hint }).await?;
         Ok(())
     }
@@ -165,6 +188,22 @@ impl ChatJudge {
         self.recorder.add_votes(turn, votes.collect()).await?;
         Ok(Judged::of(&of_turn, &of_hint))
     }
+}
+
+/// The answer that somebody says something of, where they say which.
+fn about(said: &FeedbackView) -> Option<(RequestId, u32)> {
+    said.answered.zip(said.choice)
+}
+
+/// Answers that people said something of, each by itself, and what they are worth by that; the last ones last.
+fn answers_with_feedback(turn: &TurnView) -> Vec<((RequestId, u32), Worth)> {
+    let mut said: BTreeMap<_, Vec<&FeedbackView>> = BTreeMap::new();
+    for feedback in &turn.feedback {
+        if let Some(of) = about(feedback) {
+            said.entry(of).or_default().push(feedback);
+        }
+    }
+    said.into_iter().map(|(of, said)| (of, worth(&said, &Judged::default(), None))).collect()
 }
 
 /// What the ledger has of judges.

@@ -40,7 +40,7 @@ impl Judged {
 }
 
 /// All of it together. `next` is what followed, and who says it.
-pub(crate) fn worth(feedback: &[FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
+pub(crate) fn worth(feedback: &[&FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
     let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
     let mut said = kept().filter_map(|feedback| {
         let score = feedback.score.map(|score| if score == 0.0 { 0.0 } else { score.signum() });
@@ -70,6 +70,8 @@ mod tests {
     fn feedback(thumb: Option<i64>, score: Option<f64>, text: Option<&str>) -> FeedbackView {
         FeedbackView {
             feedback: 1,
+            answered: None,
+            choice: None,
             source: "api".to_owned(),
             thumb,
             text: text.map(str::to_owned),
@@ -92,7 +94,7 @@ mod tests {
         hint: Option<&str>,
     ) {
         let next = next.map(|(role, text)| (role, text.to_owned()));
-        let found = worth(feedback, judged, next.as_ref());
+        let found = worth(&feedback.iter().collect::<Vec<_>>(), judged, next.as_ref());
         assert_eq!((found.reward, found.hint.as_deref()), (reward, hint));
     }
 

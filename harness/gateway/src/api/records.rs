@@ -170,8 +170,12 @@ pub(super) async fn feedback(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["turn", "completion", "session", "rating", "text", "score", "source"])?;
+    only(&body, &["turn", "completion", "session", "choice", "rating", "text", "score", "source"])?;
     let target = target(&gateway, &user, &body).await?;
+    let choice = present(&body, "choice")
+        .map(|choice| choice.as_u64().and_then(|choice| choice.try_into().ok()).ok_or(()));
+    let wrong = |()| ApiError::field("choice", "`choice` is the number of a choice of the answer, from 0");
+    let choice = choice.transpose().map_err(wrong)?;
     let thumb = match present(&body, "rating") {
         None => None,
         Some(Value::String(word)) if word == "up" => Some(1),
@@ -203,7 +207,7 @@ pub(super) async fn feedback(
     if thumb.is_none() && text.is_none() && score.is_none() {
         return Err(ApiError::field("rating", "feedback has a `rating`, a `text` or a `score`"));
     }
-    let new = NewFeedback { target, source, thumb, text, score };
+    let new = NewFeedback { target, choice, source, thumb, text, score };
     let id = gateway.recorder.feedback(&user, new).await.map_err(told)?;
     Ok(completions::json(&json!({"feedback": id.0})))
 }

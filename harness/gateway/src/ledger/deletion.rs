@@ -33,7 +33,7 @@ pub struct Deleted {
     pub requests: u64,
     /// Samples that waited and will not be trained.
     pub samples: u64,
-    /// Adapters and their versions that were trained on what is deleted.
+    /// Adapters and their versions that have what was learned from what is deleted.
     pub versions: Vec<(String, u64)>,
     /// Updates that are being made from it. If they are accepted, their versions were trained on it, too.
     pub running: Vec<UpdateId>,
@@ -159,9 +159,13 @@ fn numbers_of(connection: &Connection, sql: &str, chosen: &str) -> Result<Vec<i6
 }
 
 fn versions(connection: &Connection, touched: &str) -> Result<Vec<(String, u64)>, LedgerError> {
-    let sql = "SELECT DISTINCT u.adapter, u.version_after FROM samples s JOIN update_samples o ON o.sample = s.id \
+    // With all that was made from them: what was learned on top, and what they were gone back to as.
+    let sql = "WITH RECURSIVE of (adapter, version) AS ( \
+               SELECT u.adapter, u.version_after FROM samples s JOIN update_samples o ON o.sample = s.id \
                JOIN updates u ON u.id = o.\"update\" WHERE s.turn IN (SELECT value FROM json_each(?1)) \
-               AND (o.outcome = 'trained' OR (u.state = 'lost' AND s.reason LIKE ?2 || '%')) ORDER BY 1, 2";
+               AND (o.outcome = 'trained' OR (u.state = 'lost' AND s.reason LIKE ?2 || '%')) \
+               UNION SELECT v.adapter, v.version FROM versions v JOIN of ON v.adapter = of.adapter \
+               AND v.parent = of.version) SELECT adapter, version FROM of ORDER BY 1, 2";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, numbers::from_sql(row.get(1)?)));
     // What was given up may be gone back to.

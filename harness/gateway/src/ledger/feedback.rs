@@ -3,12 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{LedgerError, Thing, numbers};
-use crate::{FeedbackId, FeedbackSource, FeedbackTarget, SessionId, TurnId, UserId};
+use crate::{FeedbackId, FeedbackSource, FeedbackTarget, RequestId, SessionId, TurnId, UserId};
 
 /// Feedback, ready to be written.
 #[derive(Debug)]
 pub(crate) struct KeptFeedback {
     pub(crate) target: FeedbackTarget,
+    pub(crate) choice: Option<u32>,
     pub(crate) source: FeedbackSource,
     pub(crate) thumb: Option<i8>,
     pub(crate) text: Option<String>,
@@ -20,38 +21,67 @@ pub(crate) struct KeptFeedback {
 pub(crate) struct Target {
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
+    /// The request whose answer it is, and which choice of it.
+    answer: (RequestId, u32),
 }
 
 /// # Errors
-/// [`LedgerError::Unknown`], if the user has no such thing, or it is deleted, or nothing in it was answered.
+/// [`LedgerError::Unknown`], if the user has no such thing, or it is deleted, or nothing in it was answered;
+/// [`LedgerError::Refused`], if the answer has several choices and it is not known which one is meant.
 pub(crate) fn target(
     connection: &Connection,
     user: &UserId,
-    target: FeedbackTarget,
+    kept: &KeptFeedback,
 ) -> Result<Target, LedgerError> {
-    let (sql, number, thing) = match target {
+    let (sql, number, thing) = match kept.target {
         FeedbackTarget::Turn(turn) => (
-            "SELECT session, id FROM turns WHERE id = ?1 AND user = ?2 AND deleted_ms IS NULL",
+            // What the conversation went on from, or else the last one that counts.
+            "SELECT r.session, r.turn, r.number FROM requests r LEFT JOIN next_states n ON n.turn = r.turn \
+             WHERE r.turn = ?1 AND r.user = ?2 AND r.state = 'answered' AND r.deleted_ms IS NULL \
+             ORDER BY r.number IS n.answered DESC, r.kind = 'main' DESC, r.number DESC LIMIT 1",
             turn.0,
             Thing::Turn,
         ),
         FeedbackTarget::Request(request) => (
-            "SELECT session, turn FROM requests WHERE number = ?1 AND user = ?2 AND deleted_ms IS NULL",
+            // Whoever reads an answer as it comes may say something before its end.
+            "SELECT session, turn, number FROM requests WHERE number = ?1 AND user = ?2 \
+             AND state IN ('waiting', 'answered') AND deleted_ms IS NULL",
             request,
             Thing::Request,
         ),
         FeedbackTarget::Latest(session) => (
             // From the end: clocks go backwards, places do not.
-            "SELECT r.session, r.turn FROM happenings h CROSS JOIN requests r ON r.number = h.request \
+            "SELECT r.session, r.turn, r.number FROM happenings h CROSS JOIN requests r ON r.number = h.request \
              WHERE h.session = ?1 AND h.what = 'answered' AND r.user = ?2 AND r.kind = 'main' \
              AND r.state = 'answered' AND r.deleted_ms IS NULL ORDER BY h.place DESC LIMIT 1",
             session.0,
             Thing::Session,
         ),
     };
-    let read = |row: &rusqlite::Row<'_>| Ok(Target { session: row.get(0)?, turn: row.get(1)? });
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let found = connection.prepare_cached(sql)?.query_row(params![number, user.0], read).optional()?;
-    found.ok_or(LedgerError::Unknown(thing))
+    let (session, turn, request) = found.ok_or(LedgerError::Unknown(thing))?;
+    let choice = choice(connection, request, kept.choice)?;
+    Ok(Target { session, turn, answer: (request, choice) })
+}
+
+/// Which choice of an answer is meant: the one that is named, or that the conversation went on from, or the only one.
+fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Result<u32, LedgerError> {
+    let sql = "SELECT CASE state WHEN 'waiting' THEN coalesce(sampling ->> 'n', 1) \
+               ELSE (SELECT count(*) FROM answers WHERE request = ?1) END, \
+               (SELECT choice FROM next_states WHERE answered = ?1) FROM requests WHERE number = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<u32>>(1)?));
+    let (count, gone_on_from): (u32, _) = connection.prepare_cached(sql)?.query_row([request], read)?;
+    match named.or(gone_on_from) {
+        Some(choice) if choice < count => Ok(choice),
+        None if count == 1 => Ok(0),
+        None => {
+            Err(LedgerError::Refused(format!("the answer has {count} choices; `choice` says which, from 0")))
+        }
+        Some(choice) => {
+            Err(LedgerError::Refused(format!("the answer has no choice {choice}; it has {count}, from 0")))
+        }
+    }
 }
 
 pub(crate) fn add(
@@ -64,10 +94,11 @@ pub(crate) fn add(
         FeedbackSource::Api => "api",
         FeedbackSource::Extension => "extension",
     };
-    let sql = "INSERT INTO feedback (user, session, turn, source, thumb, text, score, at_ms) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT INTO feedback (user, session, turn, source, thumb, text, score, at_ms, answered, choice) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let mut statement = connection.prepare_cached(sql)?;
-    let Target { session, turn } = target;
-    statement.execute(params![user.0, session, turn, source, kept.thumb, kept.text, kept.score, at_ms])?;
+    let Target { session, turn, answer: (answered, choice) } = target;
+    let KeptFeedback { thumb, text, score, .. } = kept;
+    statement.execute(params![user.0, session, turn, source, thumb, text, score, at_ms, answered, choice])?;
     Ok(FeedbackId(numbers::from_sql(connection.last_insert_rowid())))
 }

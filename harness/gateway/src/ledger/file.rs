@@ -17,8 +17,8 @@ use super::{FileFlaw, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Of `schema.sql` and `contents.sql`; SQLite's `user_version`.
-const VERSION: i64 = 4;
-/// What versions 3 and 4 have more than those before.
+const VERSION: i64 = 5;
+/// What versions from 3 on have more than those before.
 const CONTENTS: &str = include_str!("contents.sql");
 /// What those before 3 had more. Version 1 writes ids in another way, which is told by the ids themselves.
 const BEFORE_3: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
@@ -30,6 +30,9 @@ const FROM_3: &str = "ALTER TABLE bodies ADD COLUMN elsewhere INTEGER NOT NULL D
 /// What those before 4 had more.
 const BEFORE_4: &str =
     "DROP INDEX happenings_of_session; DROP INDEX turns_of_user; DROP INDEX turns_of_parent;";
+/// What those before 5 lack.
+const BEFORE_5: &str = "ALTER TABLE feedback ADD COLUMN answered INTEGER; \
+                        ALTER TABLE feedback ADD COLUMN choice INTEGER;";
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
@@ -107,10 +110,13 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
             if found < 3 {
                 transaction.execute_batch(CONTENTS)?;
                 transaction.execute_batch(BEFORE_3)?;
-            } else {
+            } else if found == 3 {
                 transaction.execute_batch(FROM_3)?;
             }
-            transaction.execute_batch(BEFORE_4)?;
+            if found < 4 {
+                transaction.execute_batch(BEFORE_4)?;
+            }
+            transaction.execute_batch(BEFORE_5)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.commit()?;
         }

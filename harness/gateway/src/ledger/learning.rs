@@ -1,7 +1,8 @@
 //! What is said about turns, and samples made from them, as rows.
 //!
 //! I1. Whatever is told twice is recorded once. I2. A sample is made only from an answer that may be trained, and at most one
-//! from each. I3. What a sample is worth may change until an update takes it, and not after.
+//! from each. I3. What a sample is worth may change until an update takes it, and not after; one that was left
+//! out as worth nothing waits again when it is worth something.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -99,6 +100,11 @@ pub(crate) fn add_sample(
         let sql = "UPDATE samples SET reward = ?2, hint = ?3 WHERE id = ?1 AND state = 'waiting'";
         let (number, NewSample { reward, hint, .. }) = (numbers::to_sql(id.0), sample);
         connection.prepare_cached(sql)?.execute(params![number, reward, hint])?;
+        // What was left out because nothing was said of it is learned from when something is.
+        let sql = "UPDATE samples SET reward = ?2, hint = ?3, state = 'waiting', reason = NULL, at_ms = ?4 \
+                   WHERE id = ?1 AND state = 'dropped' AND reason <> 'deleted' AND reward = 0.0 AND hint IS NULL \
+                   AND (?2 <> 0.0 OR ?3 IS NOT NULL)";
+        connection.prepare_cached(sql)?.execute(params![number, reward, hint, at_ms])?;
         return Ok((id, turn));
     }
     if let Some(why) = inexact {

@@ -129,7 +129,7 @@ fn view(connection: &Connection, user: &UserId, turn: TurnId, depth: Depth) -> R
     let (line, session, user, evidence) = found.ok_or(LedgerError::Unknown(Thing::Turn))?;
     let next = "SELECT answered, choice, request, found_by, messages, aside, calls_without_result FROM next_states \
                 WHERE turn = ?1";
-    let feedback = "SELECT id, source, thumb, text, score, reaction, at_ms, deleted_ms FROM feedback \
+    let feedback = "SELECT id, source, thumb, text, score, reaction, at_ms, deleted_ms, answered, choice FROM feedback \
                     WHERE turn = ?1 ORDER BY id";
     let votes = "SELECT judge, ballot, score, reason, hint, raw, at_ms FROM votes WHERE turn = ?1 \
                  ORDER BY judge, ballot";
@@ -330,6 +330,8 @@ fn next_state(row: &Row<'_>) -> rusqlite::Result<NextStateView> {
 fn feedback_view(row: &Row<'_>) -> rusqlite::Result<FeedbackView> {
     Ok(FeedbackView {
         feedback: number(row, 0)?,
+        answered: row.get(8)?,
+        choice: row.get(9)?,
         source: row.get(1)?,
         thumb: row.get(2)?,
         text: row.get(3)?,

@@ -1,6 +1,6 @@
 //! Versions of adapters, and going back to an older one.
 //!
-//! I1. What was learned after the version that is gone back to is given up: its samples are not trained again, and its updates
+//! I1. What did not lead to the version that is gone back to is given up, later versions and those of other branches: its samples are not trained again, and its updates
 //! say so. I2. Doing it twice is doing it once. I3. Where a version that was given up is gone back to, it and what led to it are what
 //! they were before.
 
@@ -102,44 +102,49 @@ pub(crate) fn learners(connection: &Connection, adapter: &str) -> Result<Vec<Use
     Ok(users.collect::<Result<_, _>>()?)
 }
 
-/// What was learned between two versions is in nothing that is in use.
+/// `line`: a version and all that it was made from, one from the other.
+const LINE: &str = "WITH RECURSIVE line (version) AS (SELECT ?2 UNION SELECT v.parent FROM versions v \
+                    JOIN line l ON v.version = l.version WHERE v.adapter = ?1 AND v.parent IS NOT NULL)";
+
+/// What was learned before a version's number and did not lead to what is gone back to is in nothing that is in use.
 fn give_up(
     connection: &Connection,
     (adapter, to, version): (&str, i64, i64),
     at_ms: i64,
 ) -> Result<(), LedgerError> {
-    let updates = "SELECT id FROM updates WHERE adapter = ?1 AND state = 'accepted' AND version_after > ?2 \
-                   AND version_after < ?3";
+    let updates = "SELECT id FROM updates WHERE adapter = ?1 AND state = 'accepted' AND version_after < ?3 \
+                   AND version_after NOT IN (SELECT version FROM line)";
     let why = format!("{GIVEN_UP}{to} was gone back to");
     let sql = format!(
-        "UPDATE samples SET state = 'dropped', reason = ?4, at_ms = ?5 WHERE state = 'trained' AND id IN \
+        "{LINE} UPDATE samples SET state = 'dropped', reason = ?4, at_ms = ?5 WHERE state = 'trained' AND id IN \
          (SELECT sample FROM update_samples WHERE outcome = 'trained' AND \"update\" IN ({updates}))"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to, version, why, at_ms])?;
     let sql = format!(
-        "UPDATE update_samples SET outcome = 'rejected' WHERE outcome = 'trained' AND \"update\" IN ({updates})"
+        "{LINE} UPDATE update_samples SET outcome = 'rejected' WHERE outcome = 'trained' AND \"update\" IN ({updates})"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to, version])?;
-    let sql = format!("UPDATE updates SET state = 'lost' WHERE id IN ({updates})");
+    let sql = format!("{LINE} UPDATE updates SET state = 'lost' WHERE id IN ({updates})");
     connection.prepare_cached(&sql)?.execute(params![adapter, to, version])?;
-    let sql = "UPDATE versions SET accepted = 0 WHERE adapter = ?1 AND version > ?2 AND version < ?3";
-    connection.prepare_cached(sql)?.execute(params![adapter, to, version])?;
+    let sql = format!(
+        "{LINE} UPDATE versions SET accepted = 0 WHERE adapter = ?1 AND version < ?3 \
+         AND version NOT IN (SELECT version FROM line)"
+    );
+    connection.prepare_cached(&sql)?.execute(params![adapter, to, version])?;
     Ok(())
 }
 
 /// I3: a version, and those that it was made from, count again.
 fn put_back(connection: &Connection, adapter: &str, to: i64, at_ms: i64) -> Result<(), LedgerError> {
-    let line = "WITH RECURSIVE line (version) AS (SELECT ?2 UNION SELECT v.parent FROM versions v \
-                JOIN line l ON v.version = l.version WHERE v.adapter = ?1 AND v.parent IS NOT NULL)";
     let lost = "adapter = ?1 AND state = 'lost' AND version_after IN (SELECT version FROM line)";
     let sql = format!(
-        "{line} UPDATE update_samples SET outcome = 'trained' WHERE outcome = 'rejected' \
+        "{LINE} UPDATE update_samples SET outcome = 'trained' WHERE outcome = 'rejected' \
          AND \"update\" IN (SELECT id FROM updates WHERE {lost}) \
          AND sample IN (SELECT id FROM samples WHERE state = 'dropped' AND reason LIKE ?3 || '%')"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to, GIVEN_UP])?;
     let sql = format!(
-        "{line} UPDATE updates SET state = 'accepted' WHERE {lost} AND EXISTS \
+        "{LINE} UPDATE updates SET state = 'accepted' WHERE {lost} AND EXISTS \
          (SELECT 1 FROM update_samples o WHERE o.\"update\" = updates.id AND o.outcome = 'trained')"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to])?;
@@ -148,7 +153,7 @@ fn put_back(connection: &Connection, adapter: &str, to: i64, at_ms: i64) -> Resu
                WHERE u.adapter = ?1 AND o.outcome = 'trained')";
     connection.prepare_cached(sql)?.execute(params![adapter, at_ms])?;
     let sql = format!(
-        "{line} UPDATE versions SET accepted = 1 WHERE adapter = ?1 AND version IN (SELECT version FROM line)"
+        "{LINE} UPDATE versions SET accepted = 1 WHERE adapter = ?1 AND version IN (SELECT version FROM line)"
     );
     connection.prepare_cached(&sql)?.execute(params![adapter, to])?;
     Ok(())

@@ -187,6 +187,9 @@ CREATE TABLE feedback (
     reaction TEXT,
     at_ms INTEGER NOT NULL,
     deleted_ms INTEGER,
+    -- The answer that it is about: request and choice. Nothing in older ledgers, and where a reaction does not say.
+    answered INTEGER,
+    choice INTEGER,
     CHECK (deleted_ms IS NULL OR coalesce(thumb, text, score, reaction) IS NULL)
 ) STRICT;
 CREATE INDEX feedback_of_turn ON feedback (turn);

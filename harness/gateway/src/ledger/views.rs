@@ -207,6 +207,10 @@ pub struct NextStateView {
 pub struct FeedbackView {
     /// Its number.
     pub feedback: u64,
+    /// The request whose answer it is about; nothing in older ledgers, and where a reaction does not say.
+    pub answered: Option<RequestId>,
+    /// Which choice of that.
+    pub choice: Option<u32>,
     /// `api`, `reaction` or `extension`.
     pub source: String,
     /// -1, 0 or 1.

@@ -123,6 +123,8 @@ pub struct SamplingUsed {
 pub struct NewFeedback {
     /// What it is about.
     pub target: FeedbackTarget,
+    /// Which choice of the answer, from 0; nothing where there is one, or where the conversation says which one it went on from.
+    pub choice: Option<u32>,
     /// From where it comes.
     pub source: FeedbackSource,
     /// -1 for bad, 1 for good, 0 for neither.
@@ -136,11 +138,11 @@ pub struct NewFeedback {
 /// What feedback is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedbackTarget {
-    /// A turn.
+    /// The answer of a turn that the conversation went on from, or else the last one.
     Turn(TurnId),
-    /// The turn of a request.
+    /// The answer of a request.
     Request(RequestId),
-    /// The main turn of a session that was answered last.
+    /// The last answer of a main turn in a session.
     Latest(SessionId),
 }
 

@@ -144,7 +144,8 @@ pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<KeptF
         return Err(LedgerError::Refused("a score is a finite number".to_owned()));
     }
     let text = new.text.as_deref().map(|text| redaction.text(text, &mut Redacted::new()).into_owned());
-    Ok(KeptFeedback { target: new.target, source: new.source, thumb: new.thumb, text, score: new.score })
+    let NewFeedback { target, choice, source, thumb, score, .. } = *new;
+    Ok(KeptFeedback { target, choice, source, thumb, text, score })
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl Desk<'_> {
     }
 
     pub(crate) fn feedback(&mut self, user: &UserId, kept: &KeptFeedback) -> Result<FeedbackId, LedgerError> {
-        let target = ledger::feedback_target(self.connection, user, kept.target)?;
+        let target = ledger::feedback_target(self.connection, user, kept)?;
         let id = ledger::add_feedback(self.connection, (user, target), kept, self.now_ms)?;
         self.changed(user, Some(target.session), Some(target.turn), Live::Feedback);
         Ok(id)

@@ -41,6 +41,7 @@ async fn three_turns(chat: &Chat) -> [Admitted; 3] {
     }
     let given = NewFeedback {
         target: FeedbackTarget::Turn(turns[1].turn),
+        choice: None,
         source: FeedbackSource::Extension,
         thumb: Some(1),
         text: Some("MARK-feedback".to_owned()),

@@ -265,6 +265,7 @@ async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
     chat.say(other.request, "hello").await;
     let feedback = |turn| NewFeedback {
         target: FeedbackTarget::Turn(turn),
+        choice: None,
         source: FeedbackSource::Api,
         thumb: Some(-1),
         text: None,
@@ -334,6 +335,56 @@ async fn what_is_left_out_is_dropped_for_its_reason() {
     let done = handle.reconcile("ada", 4, None, vec![SampleId(1)]).await;
     assert_eq!(done, Ok(Reconciled::default()));
     assert_eq!(taken(&chat, update("four", Some("ada"), 9)).await.1, [] as [u64; 0]);
+}
+
+#[tokio::test]
+async fn what_was_left_out_as_worth_nothing_waits_again_when_it_is_worth_something() {
+    let chat = Chat::new();
+    let (turn, id) = sample(&chat, "ada", "one").await;
+    let (long, other) = sample(&chat, "ada", "two").await;
+    let handle = chat.handle();
+    handle.add_sample(worth(turn, 0.0, None)).await.unwrap();
+    let (one, _) = taken(&chat, update("one", Some("ada"), 2)).await;
+    let out = vec![(id, "its reward is 0".to_owned()), (other, "too long".to_owned())];
+    handle.leave_out(one, out).await.unwrap();
+    handle.finish(one, Finish::Returned { reasons: vec![] }).await.unwrap();
+    handle.add_sample(worth(turn, 0.0, None)).await.unwrap();
+    handle.add_sample(worth(long, -1.0, Some("shorter"))).await.unwrap();
+    assert_eq!(states(&chat), "dropped dropped", "nothing is said, and what was said did not count");
+    handle.add_sample(worth(turn, -1.0, Some("read it"))).await.unwrap();
+    assert_eq!(states(&chat), "waiting dropped");
+    let two = handle.take(update("two", Some("ada"), 2)).await.unwrap();
+    assert_eq!((two.samples[0].reward, two.samples[0].hint.as_deref()), (-1.0, Some("read it")));
+    handle.finish(two.update, accepted(4)).await.unwrap();
+    assert_eq!(states(&chat), "trained dropped");
+}
+
+#[tokio::test]
+async fn going_back_gives_up_other_branches() {
+    let chat = Chat::new();
+    let mut turns = Vec::new();
+    for question in ["one", "two", "three", "four", "five"] {
+        turns.push(sample(&chat, "ada", question).await.0);
+    }
+    let handle = chat.handle();
+    learn(&chat, ("ada", 0, 1)).await;
+    handle.roll_back(back(0, 2)).await.unwrap();
+    handle.roll_back(back(1, 3)).await.unwrap();
+    assert_eq!(line(&chat).await, "3<1/2 2<0/1! 1<0/0");
+    assert_eq!(states(&chat), "trained waiting waiting waiting waiting");
+    // The beginning, by way of its copy: nothing that version 1 learned is in it.
+    handle.roll_back(back(2, 4)).await.unwrap();
+    assert_eq!(line(&chat).await, "4<2/3 3<1/2! 2<0/1 1<0/0!");
+    assert_eq!(states(&chat), "dropped waiting waiting waiting waiting");
+    assert_eq!(updates(&chat), "lost");
+    handle.roll_back(back(3, 5)).await.unwrap();
+    assert_eq!(line(&chat).await, "5<3/4 4<2/3! 3<1/2 2<0/1! 1<0/0");
+    assert_eq!(states(&chat), "trained waiting waiting waiting waiting");
+    // Whatever was made from a version has what that learned.
+    learn(&chat, ("ada", 5, 6)).await;
+    let deleted = handle.delete(&user("ada"), Deletion::Turn(turns[0])).await.unwrap();
+    let versions: Vec<u64> = deleted.versions.into_iter().map(|(_, version)| version).collect();
+    assert_eq!(versions, [1, 3, 5, 6]);
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Deletion, FeedbackSource, FeedbackTarget, LedgerError, Live, NewFeedback, Page, RequestId, SessionId,
-    Thing, TurnId, TurnKind,
+    Deletion, FeedbackSource, FeedbackTarget, LedgerError, Live, NewAnswer, NewFeedback, Page, RequestId,
+    SessionId, Thing, TurnId, TurnKind,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::told::user;
 fn feedback(target: FeedbackTarget) -> NewFeedback {
     NewFeedback {
         target,
+        choice: None,
         source: FeedbackSource::Api,
         thumb: Some(-1),
         text: Some("no".to_owned()),
@@ -167,6 +168,58 @@ async fn feedback_finds_its_turn() {
     assert_eq!(given(two.turn).await.len(), 1);
     let wrong = NewFeedback { thumb: Some(2), ..feedback(latest) };
     assert!(matches!(handle.feedback(&user("ada"), wrong).await, Err(LedgerError::Refused(_))));
+}
+
+#[tokio::test]
+async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
+    let chat = Chat::new();
+    let (handle, ada) = (chat.handle(), user("ada"));
+    let one = chat.ask("ada", "s", json!([said("hi")])).await;
+    let unanswered = handle.feedback(&ada, feedback(FeedbackTarget::Turn(one.turn))).await;
+    assert_eq!(unanswered, Err(LedgerError::Unknown(Thing::Turn)), "nothing was answered");
+    chat.say(one.request, "hello").await;
+    let again = chat.ask("ada", "s", json!([said("hi")])).await;
+    assert_eq!(again.turn, one.turn, "a retry");
+    handle.feedback(&ada, feedback(FeedbackTarget::Request(again.request))).await.unwrap();
+    chat.say(again.request, "ho").await;
+    let about = async |target| {
+        handle.feedback(&ada, feedback(target)).await.unwrap();
+        let said = handle.turn(&ada, one.turn).await.unwrap().feedback.pop().unwrap();
+        (said.answered, said.choice)
+    };
+    let turn = FeedbackTarget::Turn(one.turn);
+    assert_eq!(about(FeedbackTarget::Request(one.request)).await, (Some(one.request), Some(0)));
+    assert_eq!(about(turn).await, (Some(again.request), Some(0)));
+    assert_eq!(about(FeedbackTarget::Latest(one.session)).await, (Some(again.request), Some(0)));
+    // An answer that never came is no answer.
+    let third = chat.ask("ada", "s", json!([said("hi")])).await;
+    handle.failed(third.request, "the client went away").await.unwrap();
+    let failed = handle.feedback(&ada, feedback(FeedbackTarget::Request(third.request))).await;
+    assert_eq!(failed, Err(LedgerError::Unknown(Thing::Request)));
+    // A turn is what the conversation goes on from.
+    chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
+    assert_eq!(about(turn).await, (Some(one.request), Some(0)));
+}
+
+#[tokio::test]
+async fn feedback_on_several_choices_says_which() {
+    let chat = Chat::new();
+    let (handle, ada) = (chat.handle(), user("ada"));
+    let one = chat.ask("ada", "s", json!([said("hi")])).await;
+    let choices = ["hello", "ho"].map(|text| answer(text).choices.remove(0));
+    let new = NewAnswer { choices: choices.into(), ..answer("") };
+    handle.answered(one.request, new).await.unwrap();
+    let say = async |choice| {
+        let new = NewFeedback { choice, ..feedback(FeedbackTarget::Request(one.request)) };
+        handle.feedback(&ada, new).await.map_err(|error| error.to_string())
+    };
+    assert!(say(None).await.unwrap_err().contains("the answer has 2 choices; `choice` says which"));
+    assert!(say(Some(2)).await.unwrap_err().contains("the answer has no choice 2"));
+    say(Some(1)).await.unwrap();
+    chat.ask("ada", "s", json!([said("hi"), replied("ho"), said("go on")])).await;
+    say(None).await.unwrap();
+    let said = handle.turn(&ada, one.turn).await.unwrap().feedback;
+    assert_eq!(said.iter().map(|said| said.choice).collect::<Vec<_>>(), [Some(1), Some(1)]);
 }
 
 #[tokio::test]

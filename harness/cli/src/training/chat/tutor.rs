@@ -358,6 +358,9 @@ impl Room {
                 self.shared.change(&name, |standing| standing.rejected_in_a_row = 0);
             }
             Command::Train => {
+                if self.shared.standings().get(&name).is_some_and(|standing| standing.paused.is_some()) {
+                    return Err(TrainerError::Refused("it is paused; tell it to go on first".to_owned()));
+                }
                 let waiting = self.runtime.block_on(self.shared.recorder.waiting());
                 let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;
                 if !by_adapter(&waiting).contains_key(&name) {

@@ -139,6 +139,61 @@ fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
 }
 
 #[test]
+fn what_is_said_of_an_answer_is_said_of_no_other() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let served = start(&place, &model, "format: 1\ntrain_every_turns: 100\n");
+    let message = json!({"role": "user", "content": "Ring the bell, Ada."});
+    let answer = |choices: u32| {
+        let body =
+            json!({"messages": [message], "user": format!("of {choices}"), "max_tokens": 12, "n": choices});
+        let (status, answer) = ask(&served, "POST", "/v1/chat/completions", &body);
+        assert_eq!(status, 200, "{answer}");
+        answer["id"].as_str().unwrap().to_owned()
+    };
+    let feedback = |body: &Value| ask(&served, "POST", "/v1/feedback", body);
+    let samples = |id: &str, count: usize| {
+        let turn = id.strip_prefix("chatcmpl-").unwrap();
+        let began = Instant::now();
+        loop {
+            let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
+            let samples = turn["samples"].as_array().unwrap();
+            if samples.len() == count {
+                let said = |sample: &Value| {
+                    json!([sample["request"], sample["choice"], sample["reward"], sample["hint"]])
+                };
+                return samples.iter().map(said).collect::<Vec<_>>();
+            }
+            assert!(began.elapsed() < PATIENCE, "{turn:#}");
+            std::thread::sleep(Duration::from_millis(20)); // timer: between two questions to the server
+        }
+    };
+    let number = |id: &str| id.strip_prefix("chatcmpl-").unwrap().parse::<u64>().unwrap();
+
+    let first = answer(1);
+    let again = answer(1);
+    assert_eq!(feedback(&json!({"completion": first, "rating": -1, "text": "ring it twice"})).0, 200);
+    let bad = json!([number(&first), 0, -1.0, "ring it twice"]);
+    assert_eq!(samples(&first, 1), [bad.clone()]);
+    assert_eq!(feedback(&json!({"completion": again, "rating": 1})).0, 200);
+    assert_eq!(samples(&first, 2), [bad, json!([number(&again), 0, 1.0, null])]);
+
+    let two = answer(2);
+    let (status, refused) = feedback(&json!({"completion": two, "rating": -1}));
+    assert_eq!((status, &refused["error"]["code"]), (400, &json!("refused")), "{refused}");
+    assert_eq!(feedback(&json!({"completion": two, "choice": 1, "rating": -1})).0, 200);
+    assert_eq!(samples(&two, 1), [json!([number(&two), 1, -1.0, null])]);
+
+    // Nothing is learned while learning is paused, whoever asks for it.
+    assert_eq!(ask(&served, "POST", "/v1/policy/pause", &json!({})).0, 200);
+    let (status, refused) = ask(&served, "POST", "/v1/policy/train", &json!({}));
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("not_possible_now")), "{refused}");
+    assert_eq!(ask(&served, "POST", "/v1/policy/resume", &json!({})).0, 200);
+    let (status, trained) = ask(&served, "POST", "/v1/policy/train", &json!({}));
+    assert_eq!((status, &trained["version"]), (200, &json!(1)), "{trained:#}");
+}
+
+#[test]
 fn hints_teach_and_who_shares_learns_together() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");

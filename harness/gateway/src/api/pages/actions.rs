@@ -90,7 +90,7 @@ pub(super) async fn feedback(
             return Err(NoPage::new(StatusCode::BAD_REQUEST, "Feedback has a thumb or a text."));
         }
         let target = FeedbackTarget::Turn(turn);
-        let new = NewFeedback { target, source: FeedbackSource::Api, thumb, text, score: None };
+        let new = NewFeedback { target, choice: None, source: FeedbackSource::Api, thumb, text, score: None };
         gateway.recorder.feedback(&visitor.user, new).await?;
         Ok(document::to(&format!("/turns/{turn}#feedback")))
     };

@@ -208,6 +208,8 @@ mod tests {
             requests: vec![request()],
             next_state: None,
             feedback: vec![FeedbackView {
+                answered: None,
+                choice: None,
                 feedback: 1,
                 source: "api".to_owned(),
                 thumb: Some(1),
