@@ -84,6 +84,22 @@ impl TorchLearner {
         Ok(())
     }
 
+    /// Goes back to this share of the way that the parameters have come from the accepted ones: 1 for all of it, 0 for none. Moments stay; what a
+    /// teacher averages is what it would be, had the way been no longer.
+    ///
+    /// # Errors
+    /// [`TorchError::Model`] when nothing was accepted; others from libtorch.
+    pub fn shorten(&mut self, share: f64) -> Result<(), TorchError> {
+        let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
+        let (from, to) = (accepted.params.flat(), self.params.flat());
+        let _ = tch::no_grad(|| to.shallow_clone().f_copy_(&from.f_lerp(to, share)?))?;
+        if let (Some(kept), Some(following)) = (&accepted.following, self.targets.following()) {
+            following.overwrite(kept)?;
+            self.targets.follow(&self.params)?;
+        }
+        Ok(())
+    }
+
     /// How far the present parameters are from the accepted ones, at trained tokens of these samples, nats: the mean, or no
     /// number where one of them gives none. Of many tokens some are looked at, evenly spread over the samples.
     ///

@@ -36,6 +36,9 @@ const REPLIES: usize = 32;
 /// Of these, as many have to have been liked, or not complained of, for the others not to count.
 const LIKED: usize = 8;
 
+/// An update that is too far is shortened to a 64th of its way at least, and else given up.
+const LEAST_SHARE: f64 = 1.0 / 64.0;
+
 /// Signs of a collapse, by which learning pauses; of repetition, by how much more of it there is than at the first update.
 const COLLAPSE: CollapseBounds =
     CollapseBounds { entropy: 0.05, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
@@ -252,7 +255,9 @@ impl Pupil {
             return Ok(Learned { left_out, fate: Fate::Nothing, metrics, collapse: None });
         }
         let report = self.learner.update(&made.batch).map_err(|error| gave_up(&error))?;
-        let decided = self.decide(&made, &report, &mut metrics);
+        let decided = self
+            .shorten(&made, &mut metrics)
+            .and_then(|kl| self.decide(&made, &report, kl, &mut metrics));
         let refused = match decided {
             Ok(refused) => refused,
             Err(error) => {
@@ -369,15 +374,32 @@ impl Pupil {
         })
     }
 
+    /// Halves the way from the accepted version until its divergence from that is within the bound: what was said is learned from as far as that goes,
+    /// and is not lost. Returns the divergence.
+    fn shorten(
+        &mut self,
+        made: &LessonBatch,
+        metrics: &mut BTreeMap<String, f64>,
+    ) -> Result<f64, TorchError> {
+        let (mut kl, mut share) = (self.learner.divergence(&made.batch.samples)?, 1.0);
+        while kl > self.plan.max_kl && share > LEAST_SHARE {
+            self.learner.shorten(0.5)?;
+            share *= 0.5;
+            kl = self.learner.divergence(&made.batch.samples)?;
+        }
+        metrics.insert("step_share".to_owned(), share);
+        Ok(kl)
+    }
+
     /// Why the version may not answer, if it may not.
     fn decide(
         &self,
         made: &LessonBatch,
         report: &UpdateReport,
+        kl: f64,
         metrics: &mut BTreeMap<String, f64>,
     ) -> Result<Option<String>, TorchError> {
         let samples = &made.batch.samples;
-        let kl = self.learner.divergence(samples)?;
         let drift = match self.replies.chosen() {
             replies if replies.is_empty() => self.learner.divergence_from(&self.first, samples)?,
             replies => self.learner.divergence_from(&self.first, &replies)?,
