@@ -252,8 +252,7 @@ impl Checker {
             self.problem(given.span, message, "never looked at", help);
         }
         if let Some(judging) = file.judging.as_ref()
-            && plan.judging.judge.is_none()
-            && plan.judging.rules.is_empty()
+            && judging.value.is_of_nobody()
         {
             let help = "name a policy file (`judge: judge.yaml`), give `rules`, or leave `judging` out for the usual ones";
             self.problem(judging.span, "there is nobody who judges", "neither a model nor rules", help);

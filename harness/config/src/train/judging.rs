@@ -49,6 +49,13 @@ pub(crate) struct JudgingFile {
     rules: Vec<Located<RuleFile>>,
 }
 
+impl JudgingFile {
+    /// Whether neither a model nor rules are named.
+    pub(super) fn is_of_nobody(&self) -> bool {
+        self.judge.is_none() && self.rules.is_empty()
+    }
+}
+
 /// What is said of every turn that a pattern matches: a verdict, a hint, or both.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -212,8 +219,7 @@ impl Checker {
             }
             return;
         };
-        let JudgingFile { judge, rules, .. } = &judging.value;
-        if judge.is_none() && rules.is_empty() {
+        if judging.value.is_of_nobody() {
             let help = "name the policy file of a model, `judge: judge.yaml`, or give `rules:`";
             self.problem(judging.span, "there is nobody who judges", "neither a model nor rules", help);
         }
@@ -224,7 +230,7 @@ impl Checker {
             self.problem(judging.span, message, "never asked", help);
             return;
         }
-        for rule in rules {
+        for rule in &judging.value.rules {
             if let Some(verdict) = rule.verdict.as_ref().filter(|_| !rewards) {
                 let message = "a verdict has no effect where process rewards do not count";
                 self.problem(

@@ -111,7 +111,11 @@ impl ApiError {
 
 impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
-        Self::field("messages", error.to_string())
+        let field = match error {
+            RequestError::Type { field, .. } => field,
+            _ => "messages",
+        };
+        Self::field(field, error.to_string())
     }
 }
 

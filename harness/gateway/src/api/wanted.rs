@@ -76,10 +76,11 @@ impl Wanted {
         };
         let mut max_tokens = None;
         for limit in limits {
-            max_tokens = max_tokens.or(fields.integer(limit, 0..=u64::from(u32::MAX))?);
-        }
-        if form == Form::Chat && max_tokens == Some(0) {
-            return Err(ApiError::field("max_completion_tokens", "an answer has at least one token"));
+            let most = fields.integer(limit, 0..=u64::from(u32::MAX))?;
+            if form == Form::Chat && most == Some(0) {
+                return Err(ApiError::field(limit, "an answer has at least one token"));
+            }
+            max_tokens = max_tokens.or(most);
         }
         let max_tokens = max_tokens.or((form == Form::Text).then_some(16));
         let top_logprobs = top_logprobs(fields, form)?;
@@ -199,7 +200,8 @@ fn demands(fields: Fields<'_>, form: Form) -> Result<Vec<Refusal>, ApiError> {
                 demand("modalities", "this model writes text alone");
             }
             for field in ["audio", "functions", "function_call", "prediction", "web_search_options"] {
-                if fields.get(field).is_some() {
+                let is_nothing = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+                if fields.get(field).is_some_and(|value| !is_nothing(value)) {
                     demand(field, "not known to this model");
                 }
             }
@@ -353,7 +355,7 @@ mod tests {
         refused(json!({"n": 0}), "n: `n` is an integer from 1 to 16");
         refused(json!({"n": 1.5}), "n: `n` is an integer from 1 to 16");
         refused(json!({"max_tokens": -1}), "max_tokens: `max_tokens` is an integer from 0 to 4294967295");
-        refused(json!({"max_tokens": 0}), "max_completion_tokens: an answer has at least one token");
+        refused(json!({"max_tokens": 0}), "max_tokens: an answer has at least one token");
         refused(json!({"seed": 0.5}), "seed: `seed` is an integer");
         refused(json!({"model": 3}), "model: `model` is a string");
         refused(json!({"top_logprobs": 1}), "top_logprobs: `top_logprobs` is for `logprobs: true`");
@@ -375,7 +377,8 @@ mod tests {
         demanded(Form::Chat, json!({"response_format": {"type": "json_object"}}), &["response_format"]);
         demanded(Form::Chat, json!({"tool_choice": "required"}), &["tool_choice"]);
         demanded(Form::Chat, json!({"tool_choice": {"type": "function"}}), &["tool_choice"]);
-        demanded(Form::Chat, json!({"parallel_tool_calls": false, "functions": []}), &["functions"]);
+        demanded(Form::Chat, json!({"parallel_tool_calls": false, "functions": []}), &[]);
+        demanded(Form::Chat, json!({"functions": [{"name": "f"}]}), &["functions"]);
         demanded(Form::Chat, json!({"modalities": ["audio"], "audio": {}}), &["modalities", "audio"]);
         demanded(Form::Text, json!({"best_of": 1, "suffix": null}), &[]);
         demanded(

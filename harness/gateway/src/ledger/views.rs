@@ -21,7 +21,7 @@ pub struct UserView {
     /// Who.
     pub user: UserId,
     /// When their first request came.
-    pub created_ms: i64,
+    pub created_ms: Option<i64>,
     /// Whether their turns may train what all share.
     pub shares: bool,
     /// When they last said so.

@@ -61,8 +61,7 @@ pub(super) async fn page(
     if lessons.is_empty() && before.is_none() {
         html.raw("<p>There are none: no update has been made from a turn of yours.");
         if gateway.trainer.is_none() {
-            html.raw(" This server records chats and has no learner that trains on them yet; when it has, its updates, their gates and ");
-            html.raw("their turns stand here.");
+            html.raw(" This server records chats and learns nothing from them: it was started so, or its policy cannot be trained.");
         }
         html.raw("</p>\n");
     }

@@ -364,7 +364,7 @@ async fn versions_name_their_turns() {
     let browser = Browser::logged_in(&house, "one").await;
     let none = browser.page("/versions").await;
     assert!(
-        none.contains("no learner that trains on them yet") && none.contains("version <b>7</b>"),
+        none.contains("learns nothing from them") && none.contains("version <b>7</b>"),
         "{none}"
     );
     ask(&house, "one", hi("Hi"), &[]).await;

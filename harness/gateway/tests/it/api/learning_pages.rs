@@ -199,7 +199,7 @@ async fn where_nobody_learns_there_is_nothing_to_press() {
     let house = House::new(policy()).await;
     let ada = Browser::logged_in(&house, "one").await;
     let page = ada.page("/versions").await;
-    assert!(page.contains("no learner that trains on them yet"), "{page}");
+    assert!(page.contains("learns nothing from them"), "{page}");
     assert!(!page.contains("/policy/") && !page.contains("id=\"policy\""), "{page}");
     let form = format!("version=3&proof={}", ada.proof().await);
     for what in COMMANDS {
