@@ -96,6 +96,8 @@ pub struct CandidateLoss {
     pub loss: f64,
     /// Derivative of that by each current log-probability (T x K); empty rows where nobody was asked.
     pub d_current: Vec<Vec<f32>>,
+    /// Sum over tokens of the squares of what the teacher adds, mean over the candidates by what they count.
+    pub square: f64,
 }
 
 /// The loss over candidates of one segment: sum over t of w_t times the sum over v of max(-A rho, -A clip(rho)), with
@@ -112,21 +114,22 @@ pub fn top_k(
     weights: &[f64],
 ) -> CandidateLoss {
     assert_eq!(candidates.len(), weights.len(), "columns of one segment differ in length");
-    let mut loss = 0.0;
+    let (mut loss, mut square) = (0.0, 0.0);
     let d_current = candidates
         .iter()
         .zip(weights)
         .map(|(candidates, &weight)| {
             let Some(candidates) = candidates.filter(|_| weight != 0.0) else { return Vec::new() };
-            let (of_token, mut derivatives) = of_token(config, counts, clip, candidates);
+            let (of_token, of_square, mut derivatives) = of_token(config, counts, clip, candidates);
             loss += config.weight * weight * of_token;
+            square += config.weight * config.weight * of_square;
             for derivative in &mut derivatives {
                 *derivative *= config.weight * weight;
             }
             derivatives.into_iter().map(|derivative| derivative as f32).collect()
         })
         .collect();
-    CandidateLoss { loss, d_current }
+    CandidateLoss { loss, d_current, square }
 }
 
 fn of_token(
@@ -134,7 +137,7 @@ fn of_token(
     counts: CandidateWeight,
     clip: Clip,
     candidates: Candidates<'_>,
-) -> (f64, Vec<f64>) {
+) -> (f64, f64, Vec<f64>) {
     let Candidates { current, proximal, teacher } = candidates;
     assert!(current.len() == proximal.len() && current.len() == teacher.len(), "candidates differ in number");
     let probabilities: Vec<f64> = proximal.iter().map(|&logprob| f64::from(logprob).exp()).collect();
@@ -142,9 +145,11 @@ fn of_token(
         CandidateWeight::Renormalised => probabilities.iter().sum(),
         CandidateWeight::Mass => 1.0,
     };
-    let mut loss = 0.0;
+    let (mut loss, mut square) = (0.0, 0.0);
     let derivatives = (0..current.len()).map(|at| {
-        let advantage = config.difference(teacher[at], proximal[at]) * probabilities[at] / total;
+        let (difference, share) = (config.difference(teacher[at], proximal[at]), probabilities[at] / total);
+        let advantage = difference * share;
+        square += difference * difference * share;
         let ratio = (f64::from(current[at]) - f64::from(proximal[at])).exp();
         let plain = -ratio * advantage;
         let bounded = -ratio.clamp(1.0 - clip.low, 1.0 + clip.high) * advantage;
@@ -152,7 +157,7 @@ fn of_token(
         if bounded > plain { 0.0 } else { plain }
     });
     let derivatives = derivatives.collect();
-    (loss, derivatives)
+    (loss, square, derivatives)
 }
 
 #[cfg(test)]
@@ -191,6 +196,9 @@ mod tests {
         let (first, second) = (1.5f64.ln() * 2.0 / 3.0, -1.0 / 3.0);
         assert!((renormalised.loss + first + second).abs() < 1e-6, "{renormalised:?}");
         assert_eq!(renormalised.d_current[0], Vec::<f32>::new());
+        // The weight's square, times the mean of both differences' squares.
+        let square = 4.0 * (1.5f64.ln().powi(2) * 2.0 / 3.0 + 1.0 / 3.0);
+        assert!((renormalised.square - square).abs() < 1e-6, "{renormalised:?}");
         let row = &renormalised.d_current[1];
         assert!(
             (f64::from(row[0]) + first).abs() < 1e-6 && (f64::from(row[1]) + second).abs() < 1e-6,
@@ -205,7 +213,7 @@ mod tests {
         let candidates = [None, row(&[0.0], &[0.0], &[-1.0])];
         let result =
             top_k(&Distillation::default(), CandidateWeight::Mass, Clip::TOKEN, &candidates, &[1.0, 0.0]);
-        assert_eq!(result, CandidateLoss { loss: 0.0, d_current: vec![Vec::new(), Vec::new()] });
+        assert_eq!(result, CandidateLoss { loss: 0.0, d_current: vec![Vec::new(), Vec::new()], square: 0.0 });
     }
 
     #[test]

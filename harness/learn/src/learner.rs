@@ -32,7 +32,7 @@ pub struct UpdateReport {
     /// Root mean square of what the outcome adds to the advantage of a token.
     #[serde(default)]
     pub outcome_rms: f64,
-    /// Root mean square of what a teacher adds to it; 0 without one, and for one that is asked about candidates.
+    /// Root mean square of what a teacher adds to it, mean over the candidates where it is asked about those; 0 without one.
     #[serde(default)]
     pub teacher_rms: f64,
     /// Segments dropped because a recomputed log-probability was too far from the recorded one.

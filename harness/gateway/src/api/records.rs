@@ -17,7 +17,7 @@ use super::gateway::Gateway;
 use super::{body, completions};
 use crate::{
     Deleted, Deletion, FeedbackSource, FeedbackTarget, LedgerError, NewFeedback, Page, RequestId, SessionId,
-    TurnId, UserId,
+    TurnId, UserId, UserView,
 };
 
 /// Sessions of a page, where nobody says how many.
@@ -118,7 +118,13 @@ pub(super) async fn delete_turn(
 
 /// `GET /v1/user`.
 pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
-    written(&gateway.recorder.user(&user).await.map_err(told)?)
+    match gateway.recorder.user(&user).await {
+        // Whoever has a key is a user, also before their first request.
+        Err(LedgerError::Unknown(_)) => {
+            written(&UserView { user, created_ms: None, shares: false, shares_ms: None })
+        }
+        known => written(&known.map_err(told)?),
+    }
 }
 
 /// `PUT /v1/user` with `{"shares": true}`: whether their turns may train what all share.

@@ -26,7 +26,7 @@ pub(crate) struct Target {
 }
 
 /// # Errors
-/// [`LedgerError::Unknown`], if the user has no such thing, or it is deleted, or nothing in it was answered;
+/// [`LedgerError::Unknown`], if the user has no such thing, or it is deleted, or nothing in the turn or session was answered;
 /// [`LedgerError::Refused`], if the answer has several choices and it is not known which one is meant.
 pub(crate) fn target(
     connection: &Connection,
@@ -43,9 +43,8 @@ pub(crate) fn target(
             Thing::Turn,
         ),
         FeedbackTarget::Request(request) => (
-            // Whoever reads an answer as it comes may say something before its end.
-            "SELECT session, turn, number FROM requests WHERE number = ?1 AND user = ?2 \
-             AND state IN ('waiting', 'answered') AND deleted_ms IS NULL",
+            // Whoever reads an answer as it comes may say something before its end, and of what they cut.
+            "SELECT session, turn, number FROM requests WHERE number = ?1 AND user = ?2 AND deleted_ms IS NULL",
             request,
             Thing::Request,
         ),
@@ -67,8 +66,8 @@ pub(crate) fn target(
 
 /// Which choice of an answer is meant: the one that is named, or that the conversation went on from, or the only one.
 fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Result<u32, LedgerError> {
-    let sql = "SELECT CASE state WHEN 'waiting' THEN coalesce(sampling ->> 'n', 1) \
-               ELSE (SELECT count(*) FROM answers WHERE request = ?1) END, \
+    let sql = "SELECT CASE state WHEN 'answered' THEN (SELECT count(*) FROM answers WHERE request = ?1) \
+               ELSE coalesce(sampling ->> 'n', 1) END, \
                (SELECT choice FROM next_states WHERE answered = ?1) FROM requests WHERE number = ?1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<u32>>(1)?));
     let (count, gone_on_from): (u32, _) = connection.prepare_cached(sql)?.query_row([request], read)?;

@@ -95,8 +95,7 @@ pub(crate) fn user(connection: &Connection, user: &UserId) -> Result<UserView, L
             shares_ms: row.get(3)?,
         })
     };
-    let unseen = || UserView { user: user.clone(), created_ms: None, shares: false, shares_ms: None };
-    Ok(one(connection, sql, params![user.0], read)?.unwrap_or_else(unseen))
+    one(connection, sql, params![user.0], read)?.ok_or(LedgerError::Unknown(Thing::User))
 }
 
 /// Whose a turn is, and of which session.

@@ -20,7 +20,7 @@ pub struct Page {
 pub struct UserView {
     /// Who.
     pub user: UserId,
-    /// When their first request came.
+    /// When their first request came; nothing before it.
     pub created_ms: Option<i64>,
     /// Whether their turns may train what all share.
     pub shares: bool,

@@ -70,6 +70,7 @@ impl Deriving<'_> {
                     && let Some(of_candidates) = self.of_candidates(index, current)
                 {
                     loss.loss += of_candidates.loss;
+                    loss.figures.teacher_square += of_candidates.square;
                     by_candidates = of_candidates.d_current;
                 }
                 let mut by_entropies = Vec::new();

@@ -421,6 +421,38 @@ fn a_rejected_version_leaves_no_trace_but_its_number() {
     assert_eq!(gated.version(), 4);
 }
 
+#[test]
+fn an_update_can_be_shortened() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let config = LearnerConfig {
+        loss: PolicyLoss { distillation: Some(clawrl_learn::Distillation::default()), ..small_config().loss },
+        teacher: Some(clawrl_torch::Teacher::Ema { decay: 0.75 }),
+        ..small_config()
+    };
+    let mut learner = learner_in(folder.path(), config, params);
+    assert!(learner.shorten(0.5).is_err(), "there is nothing that it could be nearer to");
+    learner.accept().unwrap();
+    let accepted = learner.params().copy().unwrap();
+    learner.update(&batch).unwrap();
+    let (whole, far) = (learner.params().copy().unwrap(), learner.divergence(&batch.samples).unwrap());
+    learner.shorten(0.5).unwrap();
+    let apart = |left: &tch::Tensor, right: &tch::Tensor| f64::try_from((left - right).abs().max()).unwrap();
+    let middle = (accepted.flat() + whole.flat()) / 2.0;
+    assert!(apart(learner.params().flat(), &middle) < 1e-6);
+    let near = learner.divergence(&batch.samples).unwrap();
+    assert!(near > 0.0 && near < far, "{near} {far}");
+    // The teacher's average is that of what it is now.
+    learner.checkpoint("").unwrap();
+    let checkpoints =
+        Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+    let teacher = checkpoints.load(1).unwrap().teacher.unwrap();
+    let average = accepted.flat() * 0.75 + learner.params().flat() * 0.25;
+    assert!(apart(teacher.flat(), &average) < 1e-6);
+    learner.reject().unwrap();
+    assert!(learner.params().flat().equal(accepted.flat()));
+}
+
 /// I4.
 #[test]
 fn a_divergence_is_that_from_the_accepted_version() {

@@ -255,9 +255,8 @@ impl Pupil {
             return Ok(Learned { left_out, fate: Fate::Nothing, metrics, collapse: None });
         }
         let report = self.learner.update(&made.batch).map_err(|error| gave_up(&error))?;
-        let decided = self
-            .shorten(&made, &mut metrics)
-            .and_then(|kl| self.decide(&made, &report, kl, &mut metrics));
+        let decided =
+            self.shorten(&made, &mut metrics).and_then(|kl| self.decide(&made, &report, kl, &mut metrics));
         let refused = match decided {
             Ok(refused) => refused,
             Err(error) => {

@@ -40,15 +40,13 @@ impl Arm {
         }
     }
 
-    /// The step size that it adapted soonest with, among those that cost less than a point of correctness, on seeds that are not reported; the rest is
-    /// the same for all.
+    /// The settings that it adapted soonest with, among those that cost a point of correctness at most, on seeds that are not reported.
     pub(super) fn tuning(self) -> Tuning {
         let learning_rate = match self {
-            Self::Opd => 6e-3,
-            Self::Combined => 4e-3,
-            Self::None | Self::Binary | Self::Memory => 3e-3,
+            Self::Opd => 8e-3,
+            Self::None | Self::Binary | Self::Combined | Self::Memory => 6e-3,
         };
-        Tuning { learning_rate, rank: 8, train_every_turns: 4, top_k: 4, max_kl: 0.5 }
+        Tuning { learning_rate, rank: 8, train_every_turns: 4, top_k: 4, max_kl: 0.2 }
     }
 }
 

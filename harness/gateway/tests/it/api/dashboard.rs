@@ -363,10 +363,7 @@ async fn versions_name_their_turns() {
     let house = house().await;
     let browser = Browser::logged_in(&house, "one").await;
     let none = browser.page("/versions").await;
-    assert!(
-        none.contains("learns nothing from them") && none.contains("version <b>7</b>"),
-        "{none}"
-    );
+    assert!(none.contains("learns nothing from them") && none.contains("version <b>7</b>"), "{none}");
     ask(&house, "one", hi("Hi"), &[]).await;
     let record = &house.record;
     let sample = NewSample { request: RequestId(1), choice: 0, reward: 1.0, hint: None };

@@ -113,6 +113,7 @@ async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
         (json!({"turn": first, "text": " "}), "text"),
         (json!({"turn": first, "score": "high"}), "score"),
         (json!({"turn": first, "rating": 1, "source": "me"}), "source"),
+        (json!({"turn": first, "rating": 1, "choice": -1}), "choice"),
         (json!({"turn": first, "raiting": 1}), "raiting"),
     ] {
         let refused = ask(&house, "POST", "/v1/feedback", "one", &wrong).await;
@@ -168,6 +169,8 @@ async fn what_is_deleted_is_gone() {
     let shares = ask(&house, "PUT", "/v1/user", "one", &json!({"shares": true})).await.json().await;
     assert_eq!(shares["shares"], true);
     assert_eq!(ask(&house, "PUT", "/v1/user", "one", &json!({"shares": 1})).await.status, 400);
+    let unseen = ask(&house, "GET", "/v1/user", "two", &Value::Null).await.json().await;
+    assert_eq!(unseen, json!({"user": "bob", "created_ms": null, "shares": false, "shares_ms": null}));
     assert_eq!(ask(&house, "GET", "/v1/user", "one", &Value::Null).await.json().await["user"], "ada");
     let all = ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
     assert_eq!(all["deleted"]["turns"], 1);
