@@ -42,11 +42,11 @@ impl Arm {
 
     /// The settings that it adapted soonest with, among those that cost a point of correctness at most, on seeds that are not reported.
     pub(super) fn tuning(self) -> Tuning {
-        let learning_rate = match self {
-            Self::Opd => 8e-3,
-            Self::None | Self::Binary | Self::Combined | Self::Memory => 6e-3,
+        let (learning_rate, max_kl) = match self {
+            Self::Opd | Self::Combined => (8e-3, 0.15),
+            Self::None | Self::Binary | Self::Memory => (6e-3, 0.2),
         };
-        Tuning { learning_rate, rank: 8, train_every_turns: 4, top_k: 4, max_kl: 0.2 }
+        Tuning { learning_rate, rank: 8, train_every_turns: 4, top_k: 4, max_kl }
     }
 }
 
