@@ -56,8 +56,11 @@ pub(crate) struct Personal {
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) warm_start_steps: u32,
     /// The optimizer's step size, instead of the one that each arm was tuned to.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = above_0)]
     pub(crate) learning_rate: Option<f64>,
+    /// Most divergence of a version from the one before, nats a token, instead of the tuned number.
+    #[arg(long, value_name = "NATS", value_parser = above_0)]
+    pub(crate) max_kl: Option<f64>,
     /// Samples of an update, instead of the tuned number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) train_every_turns: Option<u32>,
@@ -125,4 +128,11 @@ impl Arm {
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let Verb::Personal(personal) = &arguments.verb;
     crate::training::evaluate_personal(personal, log)
+}
+
+fn above_0(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err("write a number above 0".to_owned()),
+    }
 }

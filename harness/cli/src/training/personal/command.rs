@@ -78,6 +78,7 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
     let tuning = |arm: &Arm| {
         let mut tuning = arm.tuning();
         tuning.learning_rate = arguments.learning_rate.unwrap_or(tuning.learning_rate);
+        tuning.max_kl = arguments.max_kl.unwrap_or(tuning.max_kl);
         tuning.train_every_turns = arguments.train_every_turns.unwrap_or(tuning.train_every_turns);
         (*arm, tuning)
     };
