@@ -2,7 +2,7 @@
 //!
 //! I1. What people say of a turn by themselves comes before what judges say: the last thumb or score counts, and what was taken back says
 //! nothing. I2. What nobody said anything of is worth nothing, which is not 0. I3. A hint is what somebody wrote about the turn, or what a
-//! judge says, or else the words of a user who complained.
+//! judge says, or else the words of a user who complained, where they say more than that.
 //!
 //! Pure; nothing to cancel.
 
@@ -11,6 +11,52 @@ use clawrl_gateway::FeedbackView;
 
 /// Characters of a hint. Longer ones are cut: nobody means all of what they paste.
 const HINT_CHARS: usize = 600;
+
+/// What complaints are made of that say nothing else: a teacher who reads them knows no more than before, and holds what is learned back.
+const BARE: [&str; 42] = [
+    "a",
+    "again",
+    "answer",
+    "asked",
+    "bad",
+    "but",
+    "correct",
+    "do",
+    "does",
+    "doesnt",
+    "dont",
+    "for",
+    "good",
+    "help",
+    "i",
+    "incorrect",
+    "is",
+    "isnt",
+    "it",
+    "its",
+    "like",
+    "meant",
+    "no",
+    "nope",
+    "not",
+    "please",
+    "really",
+    "right",
+    "said",
+    "sorry",
+    "still",
+    "stop",
+    "that",
+    "thats",
+    "the",
+    "this",
+    "to",
+    "try",
+    "wanted",
+    "was",
+    "what",
+    "wrong",
+];
 
 /// What is made of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,8 +98,16 @@ pub(crate) fn worth(feedback: &[&FeedbackView], judged: &Judged, next: Option<&(
     let written = kept().filter_map(|feedback| feedback.text.as_deref()).next_back();
     let complained = reward.is_some_and(|(reward, _)| reward < 0.0);
     let words = next.filter(|(role, _)| complained && *role == Role::User).map(|(_, text)| text.as_str());
+    let words = words.filter(|words| says_more(words));
     let hint = written.or(judged.hint.as_deref()).or(words);
     Worth { reward, hint: hint.map(shortened).filter(|hint| !hint.is_empty()) }
+}
+
+/// Whether a complaint says more than that it is one.
+fn says_more(complaint: &str) -> bool {
+    let complaint = complaint.to_lowercase().replace(['\'', '\u{2019}'], "");
+    let mut words = complaint.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.any(|word| BARE.binary_search(&word).is_err())
 }
 
 fn shortened(hint: &str) -> String {
@@ -118,6 +172,20 @@ mod tests {
         check(&[], &judged(0, None), Some((Role::User, "and now?")), Some((0.0, "judges")), None);
         let complaint = Some((Role::User, "no, shorter please"));
         check(&[], &judged(-1, None), complaint, Some((-1.0, "judges")), Some("no, shorter please"));
+        for bare in [
+            "No, not like that.",
+            "No!",
+            "That\u{2019}s not what I asked for.",
+            "wrong, try again please",
+            "Please don't",
+        ] {
+            let bare = Some((Role::User, bare));
+            check(&[], &judged(-1, None), bare, Some((-1.0, "judges")), None);
+            check(&[], &judged(-1, Some("be short")), bare, Some((-1.0, "judges")), Some("be short"));
+        }
+        for telling in ["No, shorter.", "Wrong word.", "I asked for Python", "nein, kürzer", "No, 12."] {
+            check(&[], &judged(-1, None), Some((Role::User, telling)), Some((-1.0, "judges")), Some(telling));
+        }
         check(&[], &judged(-1, Some("be short")), complaint, Some((-1.0, "judges")), Some("be short"));
         check(&[], &judged(-1, None), Some((Role::Tool, "error")), Some((-1.0, "judges")), None);
         let text = [feedback(None, None, Some("  in Welsh "))];
