@@ -39,7 +39,7 @@ pub use ids::{RequestId, SessionId, TurnId, UserId};
 pub use keys::{KeyError, Keys};
 pub use kind::{Doubt, SideMark, TurnKind};
 pub use ledger::{
-    Adapter, AnswerView, Deleted, Deletion, FeedbackView, FileFlaw, Finish, LedgerError, NewReward,
+    Adapter, AnswerView, Deleted, Deletion, FeedbackView, FileFlaw, Finish, LedgerError, NEUTRAL, NewReward,
     NewSample, NewUpdate, NewVote, NextStateView, Page, Reconciled, RequestView, RewardView, RollBack,
     SampleId, SampleView, SessionView, Taken, TakenSample, Thing, TurnLine, TurnView, UpdateId, UpdateView,
     UserView, VersionView, VoteView, Waiting,

@@ -9,6 +9,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{LedgerError, Thing, numbers};
 use crate::{RequestId, TurnId};
 
+/// Why a sample is left out of which nobody said anything that could be learned from. One of this reason waits again when somebody does.
+pub const NEUTRAL: &str = "its reward is 0 or it has none, and no teacher has a hint";
+
 /// Number of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct SampleId(pub u64);
@@ -102,9 +105,8 @@ pub(crate) fn add_sample(
         connection.prepare_cached(sql)?.execute(params![number, reward, hint])?;
         // What was left out because nothing was said of it is learned from when something is.
         let sql = "UPDATE samples SET reward = ?2, hint = ?3, state = 'waiting', reason = NULL, at_ms = ?4 \
-                   WHERE id = ?1 AND state = 'dropped' AND reason <> 'deleted' AND reward = 0.0 AND hint IS NULL \
-                   AND (?2 <> 0.0 OR ?3 IS NOT NULL)";
-        connection.prepare_cached(sql)?.execute(params![number, reward, hint, at_ms])?;
+                   WHERE id = ?1 AND state = 'dropped' AND reason = ?5 AND (reward <> ?2 OR hint IS NOT ?3)";
+        connection.prepare_cached(sql)?.execute(params![number, reward, hint, at_ms, NEUTRAL])?;
         return Ok((id, turn));
     }
     if let Some(why) = inexact {

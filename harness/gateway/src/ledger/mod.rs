@@ -25,7 +25,7 @@ mod words;
 
 pub use deletion::{Deleted, Deletion};
 pub use error::{FileFlaw, LedgerError, Thing};
-pub use learning::{NewReward, NewSample, NewVote, SampleId};
+pub use learning::{NEUTRAL, NewReward, NewSample, NewVote, SampleId};
 pub use rollback::{RollBack, VersionView};
 pub use trained::Reconciled;
 pub use updates::{Adapter, Finish, NewUpdate, Taken, TakenSample, UpdateId};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Adapter, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, Live, NewFeedback, NewReward,
-    NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack, SampleId, Thing, TurnId, UpdateId,
-    VersionSegment, Waiting,
+    Adapter, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, Live, NEUTRAL, NewFeedback,
+    NewReward, NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack, SampleId, Thing, TurnId,
+    UpdateId, VersionSegment, Waiting,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -345,7 +345,7 @@ async fn what_was_left_out_as_worth_nothing_waits_again_when_it_is_worth_somethi
     let handle = chat.handle();
     handle.add_sample(worth(turn, 0.0, None)).await.unwrap();
     let (one, _) = taken(&chat, update("one", Some("ada"), 2)).await;
-    let out = vec![(id, "its reward is 0".to_owned()), (other, "too long".to_owned())];
+    let out = vec![(id, NEUTRAL.to_owned()), (other, "too long".to_owned())];
     handle.leave_out(one, out).await.unwrap();
     handle.finish(one, Finish::Returned { reasons: vec![] }).await.unwrap();
     handle.add_sample(worth(turn, 0.0, None)).await.unwrap();

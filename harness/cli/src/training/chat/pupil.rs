@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use clawrl_config::{ChatObjective, ChatPlan};
 use clawrl_core::derive_seed;
-use clawrl_gateway::{SampleId, TakenSample, TrainerError};
+use clawrl_gateway::{NEUTRAL, SampleId, TakenSample, TrainerError};
 use clawrl_learn::{
     Baselines, Collapse, CollapseBounds, CollapseGuard, EntropyControl, GateBounds, GateFindings, Learner,
-    LessonBatch, LessonRules, Lineage, TrainSample, UpdateReport, Vitals, lessons, repetition,
+    LeftOut, LessonBatch, LessonRules, Lineage, TrainSample, UpdateReport, Vitals, lessons, repetition,
 };
 use clawrl_torch::{
     AdapterName, AdapterPublisher, Alone, Base, Branch, Chat, Checkpoint, Checkpoints, Device, EngineHandle,
@@ -248,7 +248,10 @@ impl Pupil {
             seed: derive_seed(self.seed, "chat", &[self.learner.version()]),
         };
         let made = lessons(all, &self.progress.baselines, &self.lineage, rules);
-        let left = made.left_out.iter().map(|(sample, why)| (SampleId(u64::from(*sample)), why.to_string()));
+        let left = made.left_out.iter().map(|(sample, why)| {
+            let why = if *why == LeftOut::Neutral { NEUTRAL.to_owned() } else { why.to_string() };
+            (SampleId(u64::from(*sample)), why)
+        });
         left_out.extend(left);
         let mut metrics = BTreeMap::from([("hints_too_long".to_owned(), f64::from(hints_too_long))]);
         if made.batch.samples.is_empty() {
