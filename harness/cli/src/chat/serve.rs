@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::net::TcpListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,6 +52,12 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     };
     let judge =
         plan.as_ref().map(|plan| turn_judge(&plan.judging, judge_model_of(&plan.judging)?)).transpose()?;
+    // Before a key is made, which is told only where there is a server.
+    let listener = StdListener::bind(arguments.listen).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    let listener = listener.map_err(|error| unserved(arguments, &error))?;
     let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
     fs::create_dir_all(&data).map_err(|error| {
         Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
@@ -64,7 +71,7 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let learners = Learners::start(plan.as_ref(), judge, embedded, &data, &recorder, &runtime)?;
     let told = Told { arguments, log, data, plan: plan.as_ref() };
     let trainer = learners.tutor.clone().map(|tutor| tutor as Arc<dyn Trainer>);
-    let served = runtime.block_on(run(told, keys, (Arc::clone(&backend), trainer), &recorder));
+    let served = runtime.block_on(run(told, (listener, keys), (Arc::clone(&backend), trainer), &recorder));
     // An update that is being made is still put in use.
     learners.end();
     drop(backend);
@@ -127,13 +134,13 @@ struct Told<'a> {
 
 async fn run(
     told: Told<'_>,
-    KeyFile { keys, first, is_new }: KeyFile,
+    (listener, KeyFile { keys, first, is_new }): (StdListener, KeyFile),
     (backend, trainer): (Arc<dyn Backend>, Option<Arc<dyn Trainer>>),
     recorder: &Recorder,
 ) -> Result<Exit, Failure> {
     let Told { arguments, log, data, plan } = told;
     let unserved = |error: std::io::Error| unserved(arguments, &error);
-    let listener = TcpListener::bind(arguments.listen).await.map_err(unserved)?;
+    let listener = TcpListener::from_std(listener).map_err(unserved)?;
     let settings = ServerSettings { hosts: arguments.hosts.clone(), ..ServerSettings::default() };
     let context = backend.context();
     let learns = trainer.is_some();

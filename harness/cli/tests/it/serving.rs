@@ -134,3 +134,17 @@ fn what_cannot_be_passed_on_is_refused_before_anything_listens() {
     refused("key_env: NOT_SET\n", "NOT_SET");
     refused("colour: red\n", "colour");
 }
+
+#[test]
+fn a_port_that_is_taken_makes_no_key() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let file = "format: 1\nmodel: m\nbase_url: http://127.0.0.1:1/v1\nkey_env: none\n";
+    fs::write(place.path().join("policy.yaml"), file).unwrap();
+    let serve =
+        |address: &str| place.clawrl(&["serve", "policy.yaml", "--learn", "off", "--listen", address]);
+    let said = serve(&address).ends(6);
+    assert!(said.err.contains("another server is there"), "{}", said.err);
+    assert!(!place.results().join("chat").exists(), "nobody would be told its key");
+}

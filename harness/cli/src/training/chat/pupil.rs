@@ -259,7 +259,7 @@ impl Pupil {
         }
         let report = self.learner.update(&made.batch).map_err(|error| gave_up(&error))?;
         let decided =
-            self.shorten(&made, &mut metrics).and_then(|kl| self.decide(&made, &report, kl, &mut metrics));
+            self.shorten(&made.batch.samples).map(|way| self.decide(&made, &report, way, &mut metrics));
         let refused = match decided {
             Ok(refused) => refused,
             Err(error) => {
@@ -376,21 +376,27 @@ impl Pupil {
         })
     }
 
-    /// Halves the way from the accepted version until its divergence from that is within the bound: what was said is learned from as far as that goes,
-    /// and is not lost. Returns the divergence.
-    fn shorten(
-        &mut self,
-        made: &LessonBatch,
-        metrics: &mut BTreeMap<String, f64>,
-    ) -> Result<f64, TorchError> {
-        let (mut kl, mut share) = (self.learner.divergence(&made.batch.samples)?, 1.0);
-        while kl > self.plan.max_kl && share > LEAST_SHARE {
+    /// Halves the way from the accepted version until it is within the bounds: what was said is learned from as far as they go, and is not lost.
+    fn shorten(&mut self, samples: &[TrainSample]) -> Result<Way, TorchError> {
+        let mut way = self.way(samples, 1.0)?;
+        let GateBounds { max_kl, .. } = self.bounds();
+        while (way.kl > max_kl || way.drift > self.plan.max_drift) && way.share > LEAST_SHARE {
             self.learner.shorten(0.5)?;
-            share *= 0.5;
-            kl = self.learner.divergence(&made.batch.samples)?;
+            way = self.way(samples, way.share / 2.0)?;
         }
-        metrics.insert("step_share".to_owned(), share);
-        Ok(kl)
+        Ok(way)
+    }
+
+    /// How far the learner has come with these samples.
+    fn way(&self, samples: &[TrainSample], share: f64) -> Result<Way, TorchError> {
+        let replies = self.replies.chosen();
+        let at = if replies.is_empty() { samples } else { &replies };
+        let kl = self.learner.divergence(samples)?;
+        Ok(Way { share, kl, drift: self.learner.divergence_from(&self.first, at)? })
+    }
+
+    fn bounds(&self) -> GateBounds {
+        GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 }
     }
 
     /// Why the version may not answer, if it may not.
@@ -398,14 +404,10 @@ impl Pupil {
         &self,
         made: &LessonBatch,
         report: &UpdateReport,
-        kl: f64,
+        Way { share, kl, drift }: Way,
         metrics: &mut BTreeMap<String, f64>,
-    ) -> Result<Option<String>, TorchError> {
+    ) -> Option<String> {
         let samples = &made.batch.samples;
-        let drift = match self.replies.chosen() {
-            replies if replies.is_empty() => self.learner.divergence_from(&self.first, samples)?,
-            replies => self.learner.divergence_from(&self.first, &replies)?,
-        };
         let count = samples.len() as f64;
         let tokens: usize = samples.iter().map(|sample| sampled(sample).len()).sum();
         let rewards: f64 = made.rewards.iter().map(|(_, reward)| reward).sum();
@@ -413,6 +415,7 @@ impl Pupil {
             ("samples", count),
             ("hinted", f64::from(made.taught)),
             ("reward_mean", rewards / made.rewards.len() as f64),
+            ("step_share", share),
             ("kl", kl),
             ("drift", drift),
             ("loss", report.loss),
@@ -426,20 +429,19 @@ impl Pupil {
         // Of nothing there is no mean.
         let known = figures.into_iter().filter(|(_, figure)| figure.is_finite());
         metrics.extend(known.map(|(name, figure)| (name.to_owned(), figure)));
-        let bounds = GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 };
         let findings =
             GateFindings { kl, loss: report.loss, grad_norm: report.grad_norm, unsound_rewards: 0 };
         if report.steps == 0 {
-            return Ok(Some("no step was made: nothing in it has a gradient".to_owned()));
+            return Some("no step was made: nothing in it has a gradient".to_owned());
         }
-        if let Some(rejection) = bounds.check(findings) {
-            return Ok(Some(rejection.to_string()));
+        if let Some(rejection) = self.bounds().check(findings) {
+            return Some(rejection.to_string());
         }
         let most = self.plan.max_drift;
         // What is no number is not within bounds.
-        Ok((drift.is_nan() || drift > most).then(|| {
+        (drift.is_nan() || drift > most).then(|| {
             format!("it is {drift:.4} nats a token from the policy that learning began with, and {most} are allowed")
-        }))
+        })
     }
 
     /// The learner has what it had before its last update.
@@ -468,6 +470,17 @@ impl Pupil {
         });
         place as u32
     }
+}
+
+/// How far an update has come.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// Of the way that its steps made.
+    share: f64,
+    /// From the accepted version, nats a token.
+    kl: f64,
+    /// From what learning began with, nats a token.
+    drift: f64,
 }
 
 /// Replies of late, at which the drift from the first policy is measured.
