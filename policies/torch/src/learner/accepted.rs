@@ -92,7 +92,7 @@ impl TorchLearner {
     pub fn shorten(&mut self, share: f64) -> Result<(), TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
         let (from, to) = (accepted.params.flat(), self.params.flat());
-        let _ = tch::no_grad(|| to.shallow_clone().f_copy_(&from.f_lerp(to, share)?))?;
+        tch::no_grad(|| to.shallow_clone().f_copy_(&from.f_lerp(to, share)?))?;
         if let (Some(kept), Some(following)) = (&accepted.following, self.targets.following()) {
             following.overwrite(kept)?;
             self.targets.follow(&self.params)?;

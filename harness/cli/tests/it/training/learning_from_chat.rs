@@ -276,7 +276,7 @@ fn lines(body: &str) -> Vec<Value> {
 fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
-    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.01\n\
+    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.05\n\
                 gate: { max_kl: 0.05, max_drift: 0.2, failures: 2 }\n";
     let served = start(&place, &model, chat);
     let (_, said, before) = say(&served, "Ring the bell, Ada.", 3);
