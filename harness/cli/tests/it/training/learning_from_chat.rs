@@ -174,7 +174,7 @@ fn what_is_said_of_an_answer_is_said_of_no_other() {
     let again = answer(1);
     assert_eq!(feedback(&json!({"completion": first, "rating": -1, "text": "ring it twice"})).0, 200);
     let bad = json!([number(&first), 0, -1.0, "ring it twice"]);
-    assert_eq!(samples(&first, 1), [bad.clone()]);
+    assert_eq!(samples(&first, 1), std::slice::from_ref(&bad));
     assert_eq!(feedback(&json!({"completion": again, "rating": 1})).0, 200);
     assert_eq!(samples(&first, 2), [bad, json!([number(&again), 0, 1.0, null])]);
 
