@@ -379,25 +379,14 @@ impl Pupil {
     /// Halves the way from the accepted version until it is near enough to that: what was said is learned from as far as the bound goes, and is not
     /// lost. Not for the drift: a storm would go on and on in steps that become smaller, and has to be stopped.
     fn shorten(&mut self, samples: &[TrainSample]) -> Result<Way, TorchError> {
-        let mut way = self.way(samples, 1.0)?;
-        let GateBounds { max_kl, .. } = self.bounds();
-        while way.kl > max_kl && way.share > LEAST_SHARE {
+        let (mut share, mut kl) = (1.0, self.learner.divergence(samples)?);
+        while kl > self.plan.max_kl && share > LEAST_SHARE {
             self.learner.shorten(0.5)?;
-            way = self.way(samples, way.share / 2.0)?;
+            (share, kl) = (share / 2.0, self.learner.divergence(samples)?);
         }
-        Ok(way)
-    }
-
-    /// How far the learner has come with these samples.
-    fn way(&self, samples: &[TrainSample], share: f64) -> Result<Way, TorchError> {
         let replies = self.replies.chosen();
         let at = if replies.is_empty() { samples } else { &replies };
-        let kl = self.learner.divergence(samples)?;
         Ok(Way { share, kl, drift: self.learner.divergence_from(&self.first, at)? })
-    }
-
-    fn bounds(&self) -> GateBounds {
-        GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 }
     }
 
     /// Why the version may not answer, if it may not.
@@ -430,12 +419,13 @@ impl Pupil {
         // Of nothing there is no mean.
         let known = figures.into_iter().filter(|(_, figure)| figure.is_finite());
         metrics.extend(known.map(|(name, figure)| (name.to_owned(), figure)));
+        let bounds = GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 };
         let findings =
             GateFindings { kl, loss: report.loss, grad_norm: report.grad_norm, unsound_rewards: 0 };
         if report.steps == 0 {
             return Some("no step was made: nothing in it has a gradient".to_owned());
         }
-        if let Some(rejection) = self.bounds().check(findings) {
+        if let Some(rejection) = bounds.check(findings) {
             return Some(rejection.to_string());
         }
         let most = self.plan.max_drift;

@@ -152,21 +152,14 @@ fn what_is_said_of_an_answer_is_said_of_no_other() {
         answer["id"].as_str().unwrap().to_owned()
     };
     let feedback = |body: &Value| ask(&served, "POST", "/v1/feedback", body);
-    let samples = |id: &str, count: usize| {
+    // Of the turn that began with this answer, once so many samples of all wait.
+    let samples = |id: &str, waiting: u64| {
+        until(&served, |now| now["waiting"] == waiting);
         let turn = id.strip_prefix("chatcmpl-").unwrap();
-        let began = Instant::now();
-        loop {
-            let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
-            let samples = turn["samples"].as_array().unwrap();
-            if samples.len() == count {
-                let said = |sample: &Value| {
-                    json!([sample["request"], sample["choice"], sample["reward"], sample["hint"]])
-                };
-                return samples.iter().map(said).collect::<Vec<_>>();
-            }
-            assert!(began.elapsed() < PATIENCE, "{turn:#}");
-            std::thread::sleep(Duration::from_millis(20)); // timer: between two questions to the server
-        }
+        let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
+        let said =
+            |sample: &Value| json!([sample["request"], sample["choice"], sample["reward"], sample["hint"]]);
+        turn["samples"].as_array().unwrap().iter().map(said).collect::<Vec<_>>()
     };
     let number = |id: &str| id.strip_prefix("chatcmpl-").unwrap().parse::<u64>().unwrap();
 
@@ -182,7 +175,7 @@ fn what_is_said_of_an_answer_is_said_of_no_other() {
     let (status, refused) = feedback(&json!({"completion": two, "rating": -1}));
     assert_eq!((status, &refused["error"]["code"]), (400, &json!("refused")), "{refused}");
     assert_eq!(feedback(&json!({"completion": two, "choice": 1, "rating": -1})).0, 200);
-    assert_eq!(samples(&two, 1), [json!([number(&two), 1, -1.0, null])]);
+    assert_eq!(samples(&two, 3), [json!([number(&two), 1, -1.0, null])]);
 
     // Nothing is learned while learning is paused, whoever asks for it.
     assert_eq!(ask(&served, "POST", "/v1/policy/pause", &json!({})).0, 200);
