@@ -1,5 +1,6 @@
 //! A page, as the harness reads and moves it: calls of the script that runs in it.
 
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, spelled_out};
@@ -159,8 +160,24 @@ pub(crate) struct Settled {
     restless: bool,
     /// Of the document.
     pub(crate) identity: String,
-    /// Downloads that it began by itself, without a request, since it last came to rest.
-    pub(crate) files: u32,
+    /// Clicks that began downloads since it last came to rest.
+    pub(crate) files: Clicked,
+}
+
+/// Links that were clicked to lay down files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Clicked {
+    /// Files that the page made: there is no request.
+    pub(crate) made: u32,
+    /// Files that are asked for.
+    pub(crate) asked: u32,
+}
+
+impl AddAssign for Clicked {
+    fn add_assign(&mut self, other: Self) {
+        self.made += other.made;
+        self.asked += other.asked;
+    }
 }
 
 /// Where an element is, or why it cannot be pointed at.
@@ -289,7 +306,7 @@ impl Page<'_> {
     /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
     pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<Settled, Trouble> {
         let until = Instant::now() + limit;
-        let mut files = 0;
+        let mut files = Clicked::default();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let portion = left.min(PORTION);

@@ -519,7 +519,7 @@ impl Stage {
     /// Waits until the page has done what is to be expected of it, or has gone.
     async fn come_to_rest(&mut self, spec: &GuiSpec) -> Result<(), Trouble> {
         match self.page().settle(spec.settle, &spec.hidden).await {
-            Ok(settled) => self.downloads.add_by_pages(settled.files),
+            Ok(settled) => self.downloads.click(settled.files),
             Err(Trouble::NoTab | Trouble::Left) => {}
             Err(trouble) => return Err(trouble),
         }

@@ -163,28 +163,40 @@ const hookRequests = () => once('requests', () => {
   }
 });
 
-/** Files that the page makes by itself, and has not been asked about. */
-let files = 0;
+/** Clicks that begin downloads, of which the page has not been asked: files that it made, and those that it asks for. */
+let files = { made: 0, asked: 0 };
 
-/** Counts from now on links that are clicked to lay down what the page made: no request says that a download begins. */
+/**
+ * Counts from now on links that are clicked to lay down files. No request says so of what the page made, and for others it
+ * may come when the page is at rest already.
+ */
 const hookFiles = () => once('files', () => {
   const address = getter(HTMLAnchorElement.prototype, 'href');
-  const isOfPage = (link) => hasAttribute(link, 'download') && /^(blob|data):/i.test(address(link));
+  const originOf = getter(HTMLAnchorElement.prototype, 'origin');
+  // The attribute counts for nothing in links to elsewhere.
+  const kind = (link) => {
+    if (!hasAttribute(link, 'download')) return null;
+    if (/^(blob|data):/i.test(address(link))) return 'made';
+    return /^https?:/i.test(address(link)) && originOf(link) === window.origin ? 'asked' : null;
+  };
   const link = (element) => attempt(() => closest(element, 'a[download]'), null);
   addListener(window, 'click', (given) => {
     const [innermost] = attempt(() => given.composedPath(), []);
     const clicked = innermost ? link(innermost) : null;
-    if (clicked === null || !attempt(() => isOfPage(clicked), false)) return;
+    // Before the page hears of it: it may change the link then.
+    const begins = clicked === null ? null : attempt(() => kind(clicked), null);
+    if (begins === null) return;
     // Pages may keep it from beginning.
     const end = beginWait();
     afterTask(() => {
-      if (!attempt(() => given.defaultPrevented, false)) files += 1;
+      if (!attempt(() => given.defaultPrevented, false)) files[begins] += 1;
       end();
     });
   }, { capture: true, passive: true });
   // Pages click links that are nowhere in the document.
   const countDetached = (call, self, isClick) => {
-    if (isClick && attempt(() => !isConnected(self) && isOfPage(self), false)) files += 1;
+    const begins = isClick ? attempt(() => (isConnected(self) ? null : kind(self)), null) : null;
+    if (begins !== null) files[begins] += 1;
     return call();
   };
   wrap(HTMLElement.prototype, 'click', (call, self) => countDetached(call, self, true));
@@ -194,7 +206,7 @@ const hookFiles = () => once('files', () => {
 /** How many there were since the last question. */
 const takeFiles = () => {
   const taken = files;
-  files = 0;
+  files = { made: 0, asked: 0 };
   return taken;
 };
 

@@ -27,8 +27,16 @@ function documents() {
 
 const waiting = () => pending + documents().reduce((sum, one) => sum + (frameApi(documentElementOf(one) ?? one)?.pendingHere() ?? 0), 0);
 
-/** Downloads that the page began by itself since the last question. */
-const filesBegun = () => takeFiles() + documents().reduce((sum, one) => sum + (frameApi(documentElementOf(one) ?? one)?.takeFilesHere() ?? 0), 0);
+/** Clicks that began downloads since the last question. */
+function filesBegun() {
+  const all = takeFiles();
+  for (const one of documents()) {
+    const here = frameApi(documentElementOf(one) ?? one)?.takeFilesHere();
+    all.made += here?.made ?? 0;
+    all.asked += here?.asked ?? 0;
+  }
+  return all;
+}
 
 const isPendingImage = (image) => !image.complete && image.loading !== 'lazy' && attribute(image, 'src') !== null;
 

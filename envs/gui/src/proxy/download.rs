@@ -6,6 +6,26 @@
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
 
+/// Answers so far that a browser takes for downloads, and tells of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FileAnswers {
+    /// Files that came in place of pages.
+    pub(crate) unasked: u32,
+    /// To requests for files: errors, too, of which the browser tells as of downloads that failed.
+    pub(crate) asked: u32,
+}
+
+impl FileAnswers {
+    /// Takes note of an answer. Where a connection ends without one, the browser may ask again.
+    pub(super) fn count<B>(&mut self, purpose: Purpose, answer: &Response<B>) {
+        match purpose {
+            Purpose::File if !answer.status().is_redirection() => self.asked += 1,
+            Purpose::Page if is_file(answer) => self.unasked += 1,
+            _ => {}
+        }
+    }
+}
+
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -26,18 +46,14 @@ impl Purpose {
             (false, _) => Self::Part,
         }
     }
+}
 
-    /// Whether the browser makes a file of an answer.
-    pub(super) fn ends_in_file<B>(self, answer: &Response<B>) -> bool {
-        let has_content = !matches!(answer.status(), StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
-        let is_there = answer.status().is_success() && has_content;
-        is_there
-            && match self {
-                Self::File => true,
-                Self::Page => is_attached(answer.headers()) || !is_shown(answer.headers()),
-                Self::Part => false,
-            }
-    }
+/// Whether the browser makes a file of what is to be a page.
+fn is_file<B>(answer: &Response<B>) -> bool {
+    let has_content = !matches!(answer.status(), StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
+    answer.status().is_success()
+        && has_content
+        && (is_attached(answer.headers()) || !is_shown(answer.headers()))
 }
 
 fn is_attached(headers: &HeaderMap) -> bool {
@@ -68,7 +84,7 @@ fn is_shown(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    fn check(mode: &str, dest: &str, status: u16, headers: &[(&str, &str)], expected: bool) {
+    fn check(mode: &str, dest: &str, status: u16, headers: &[(&str, &str)], expected: (u32, u32)) {
         let mut request = HeaderMap::new();
         request.insert("sec-fetch-mode", mode.parse().unwrap());
         request.insert("sec-fetch-dest", dest.parse().unwrap());
@@ -76,31 +92,38 @@ mod tests {
         for (name, value) in headers {
             answer = answer.header(*name, *value);
         }
-        let ends_in_file = Purpose::of(&request).ends_in_file(&answer.body(()).unwrap());
-        assert_eq!(ends_in_file, expected, "{mode} {dest} {status} {headers:?}");
+        let mut answers = FileAnswers::default();
+        answers.count(Purpose::of(&request), &answer.body(()).unwrap());
+        assert_eq!((answers.asked, answers.unasked), expected, "{mode} {dest} {status} {headers:?}");
     }
+
+    const ASKED: (u32, u32) = (1, 0);
+    const UNASKED: (u32, u32) = (0, 1);
+    const NONE: (u32, u32) = (0, 0);
 
     #[test]
     fn files_are_what_is_asked_for_as_one_or_cannot_be_shown() {
         let html = ("content-type", "text/html; charset=utf-8");
-        check("navigate", "empty", 200, &[html], true);
-        check("navigate", "empty", 404, &[html], false);
-        check("navigate", "document", 200, &[html], false);
+        check("navigate", "empty", 200, &[html], ASKED);
+        check("navigate", "empty", 404, &[html], ASKED);
+        check("navigate", "empty", 302, &[html], NONE);
+        check("navigate", "document", 200, &[html], NONE);
         check(
             "navigate",
             "document",
             200,
             &[html, ("content-disposition", "Attachment; filename=a.html")],
-            true,
+            UNASKED,
         );
-        check("navigate", "document", 200, &[html, ("content-disposition", "inline")], false);
-        check("navigate", "iframe", 200, &[("content-type", "application/zip")], true);
-        check("navigate", "document", 200, &[("content-type", "TEXT/CSV")], true);
-        check("navigate", "document", 204, &[("content-type", "text/csv")], false);
-        check("navigate", "document", 302, &[("content-type", "text/csv")], false);
-        check("navigate", "document", 200, &[("content-type", "application/ld+json")], false);
-        check("navigate", "document", 200, &[], false);
-        check("cors", "empty", 200, &[("content-type", "text/csv")], false);
+        check("navigate", "document", 200, &[html, ("content-disposition", "inline")], NONE);
+        check("navigate", "iframe", 200, &[("content-type", "application/zip")], UNASKED);
+        check("navigate", "document", 200, &[("content-type", "TEXT/CSV")], UNASKED);
+        check("navigate", "document", 404, &[("content-type", "text/csv")], NONE);
+        check("navigate", "document", 204, &[("content-type", "text/csv")], NONE);
+        check("navigate", "document", 302, &[("content-type", "text/csv")], NONE);
+        check("navigate", "document", 200, &[("content-type", "application/ld+json")], NONE);
+        check("navigate", "document", 200, &[], NONE);
+        check("cors", "empty", 200, &[("content-type", "text/csv")], NONE);
     }
 
     #[test]

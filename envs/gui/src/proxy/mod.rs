@@ -6,7 +6,7 @@
 //! whether a page is still loading; open tunnels are not, for what is in them is not known. P5. The first origin of the task
 //! that cannot be reached, or does not begin to answer, is remembered; one that breaks off in the middle of an answer is not.
 //! P6. Where browsers are on another machine, whoever has none of the addresses that may ask is not read.
-//! P7. Answers of which a browser makes files are counted: it tells of them later, over another connection.
+//! P7. Answers that a browser takes for downloads are counted: it tells of them later, over another connection.
 //!
 //! Cancellation: see P3; there is nothing else to wait for.
 
@@ -21,4 +21,5 @@ mod target;
 mod tests;
 mod tunnel;
 
+pub(crate) use download::FileAnswers;
 pub(crate) use serve::Proxy;

@@ -2,8 +2,7 @@
 
 use std::future::Future;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
@@ -16,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use url::Host;
 
 use super::dial::{DialError, dial};
-use super::download::Purpose;
+use super::download::{FileAnswers, Purpose};
 use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
 use super::refused::Refused;
@@ -80,9 +79,9 @@ impl Proxy {
         self.shared.in_flight.count()
     }
 
-    /// Answers so far of which the browser makes files: downloads that it is to tell of. Counted before they are sent.
-    pub(crate) fn files(&self) -> u32 {
-        self.shared.files.load(Ordering::Relaxed)
+    /// Answers so far that the browser takes for downloads. Counted before they are sent.
+    pub(crate) fn files(&self) -> FileAnswers {
+        *self.shared.lock_files()
     }
 
     /// Ready when none is. Safe to drop and to call again.
@@ -148,9 +147,7 @@ where
         let answer = answer(request);
         async move {
             let answer = answer.await?;
-            if purpose.ends_in_file(&answer) {
-                shared.files.fetch_add(1, Ordering::Relaxed);
-            }
+            shared.lock_files().count(purpose, &answer);
             Ok::<_, Dropped>(answer.map(|body| answering.until_sent(body)))
         }
     });
@@ -173,8 +170,7 @@ where
 pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
     in_flight: InFlight,
-    /// Answers that browsers make files of.
-    files: AtomicU32,
+    files: Mutex<FileAnswers>,
     refused: Refused,
     unreachable: OnceLock<String>,
     /// Who may ask, besides this machine; `None` for all.
@@ -186,6 +182,10 @@ pub(super) struct Shared {
 type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
 
 impl Shared {
+    fn lock_files(&self) -> MutexGuard<'_, FileAnswers> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn may_ask(&self, peer: IpAddr) -> bool {
         let may = may_ask(self.peers.as_deref(), peer);
         if !may {

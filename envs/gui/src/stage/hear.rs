@@ -33,13 +33,13 @@ impl Stage {
         loop {
             let answered = self.proxy.files();
             let limit = match (self.downloads.loading(), self.downloads.unheard(answered)) {
-                (0, 0) => return,
+                (0, 0) => return self.downloads.close(answered),
                 (0, _) => EVENT_LIMIT,
                 _ => longest,
             };
             match tokio::time::timeout_at(since + limit, self.events.recv()).await {
                 Ok(Some(event)) => self.hear(&event),
-                Ok(None) | Err(_) => return self.downloads.give_up(answered),
+                Ok(None) | Err(_) => return self.downloads.close(answered),
             }
         }
     }

@@ -84,7 +84,7 @@ impl Stage {
                 settled => settled?,
             };
             look.quiet = settled.quiet;
-            self.downloads.add_by_pages(settled.files);
+            self.downloads.click(settled.files);
             if self.proxy.in_flight() > 0 && Instant::now() < until {
                 // What the page waits for may change it once more.
                 let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;

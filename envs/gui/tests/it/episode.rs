@@ -1,14 +1,14 @@
 //! Whole episodes: what is seen, done and graded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    ElementPattern, FixtureContent, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea,
-    TextPattern,
+    ElementPattern, PageCheck, RequestPattern, Route, RouteAnswer, StopReason, StorageArea, TextPattern,
 };
 
 use crate::support::{
-    act, begin, ctx, element, graded, map, not_begun, page, route, spec, step, stepped, task, with_provider,
+    act, begin, ctx, element, graded, map, not_begun, page, respond, route, spec, step, stepped, task,
+    with_provider,
 };
 
 const FORM: &str = r#"<title>Order</title><h1>Order</h1>
@@ -296,15 +296,7 @@ fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
                     <button onclick='done = true; reward = 0.5'>Win</button>";
         let mut gui = spec(Vec::new());
         let policy = "script-src 'self' 'unsafe-inline'; require-trusted-types-for 'script'";
-        gui.sites[0].routes = vec![route(
-            "/",
-            RouteAnswer::Respond {
-                status: 200,
-                headers: map(&[("content-security-policy", policy)]),
-                cookies: Vec::new(),
-                body: clawrl_core::FixtureContent::Inline(html.to_owned()),
-            },
-        )];
+        gui.sites[0].routes = vec![route("/", respond(200, &[("content-security-policy", policy)], html))];
         gui.prepare = vec!["drawn = await_(seed); function await_(n) { return n * 2 } // told".to_owned()];
         gui.end_when = Some("done // once".to_owned());
         let script = |run: &str, equals: serde_json::Value| PageCheck::Script { run: run.to_owned(), equals };
@@ -440,19 +432,16 @@ fn downloads_are_shown_by_the_step_that_began_them() {
     let html = "<title>Files</title><a download href='/note.txt'>Link</a> <a href='/table.csv'>Type</a>\
         <a target=_blank href='/data.bin'>Tab</a> <a href='/attached.html'>Header</a>\
         <a download='kept.html' href='data:text/html,kept'>Data</a>\
-        <button id=made>Made</button> <button id=sent>Sent</button> <button id=framed>Framed</button><script>\
+        <button id=made>Made</button> <button id=sent>Sent</button> <button id=framed>Framed</button> <button id=asked>Asked</button><script>\
         const on = (id, act) => { document.getElementById(id).onclick = act; };\
         const link = () => Object.assign(document.createElement('a'), { download: 'made.txt',\
         href: URL.createObjectURL(new Blob(['made'])) });\
         on('made', () => link().click()); on('sent', () => link().dispatchEvent(new MouseEvent('click')));\
+        on('asked', () => Object.assign(document.createElement('a'), { download: '', href: '/note.txt' }).click());\
         on('framed', () => document.body.append(Object.assign(document.createElement('iframe'), { src: '/data.bin' })));\
         </script>";
-    let attached = RouteAnswer::Respond {
-        status: 200,
-        headers: map(&[("content-disposition", "attachment; filename=\"page.html\"")]),
-        cookies: Vec::new(),
-        body: FixtureContent::Inline("<p>attached".to_owned()),
-    };
+    let disposition = ("content-disposition", "attachment; filename=\"page.html\"");
+    let attached = respond(200, &[disposition], "<p>attached");
     with_provider(|provider| async move {
         let files = vec![
             page("index.html", html),
@@ -471,6 +460,7 @@ fn downloads_are_shown_by_the_step_that_began_them() {
             ("link \"Data\"", "kept.html"),
             ("button \"Made\"", "made.txt"),
             ("button \"Sent\"", "made.txt"),
+            ("button \"Asked\"", "note.txt"),
             ("button \"Framed\"", "data.bin"),
         ];
         for (what, name) in kinds {
@@ -480,6 +470,36 @@ fn downloads_are_shown_by_the_step_that_began_them() {
                 assert_eq!(seen.matches("downloaded").count(), 1, "{what}: {seen}");
             }
         }
+        env.close().await;
+    });
+}
+
+#[test]
+fn downloads_that_fail_are_not_waited_for_and_stand_for_none_that_comes() {
+    let html = "<title>Files</title><a download href='/dropped'>Dropped</a> <a download href='/empty'>Empty</a>\
+        <a download href='/broken'>Broken</a> <a download href='/none.txt'>None</a> <a download href='/moved'>Moved</a>\
+        <a download onclick='event.preventDefault()' href='/note.txt'>Kept</a> <a target=_blank href='/data.bin'>Tab</a>";
+    with_provider(|provider| async move {
+        let mut gui =
+            spec(vec![page("index.html", html), page("note.txt", "remember"), page("data.bin", "\u{1}")]);
+        gui.sites[0].routes = vec![
+            route("/dropped", RouteAnswer::Drop),
+            route("/empty", respond(204, &[], "")),
+            route("/broken", respond(500, &[], "")),
+            route("/moved", respond(302, &[("location", "/note.txt")], "")),
+        ];
+        let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+        let since = Instant::now();
+        for what in ["Dropped", "Empty", "Broken", "None", "Kept"] {
+            let seen = step(env.as_mut(), &format!("click link \"{what}\"")).await;
+            assert!(!seen.contains("downloaded"), "{what}: {seen}");
+        }
+        let seen = step(env.as_mut(), "click link \"Moved\"").await;
+        assert!(seen.starts_with("downloaded: note.txt"), "{seen}");
+        let seen = step(env.as_mut(), "click link \"Tab\"").await;
+        assert!(seen.starts_with("downloaded: data.bin"), "{seen}");
+        // Where one is waited for in vain, so are those after it, five seconds each.
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
         env.close().await;
     });
 }

@@ -2,16 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{
-    Boundary, EnvProvider, Fault, FixtureContent, PageCheck, RequestPattern, RouteAnswer, ToolCall,
-};
+use clawrl_core::{Boundary, EnvProvider, Fault, PageCheck, RequestPattern, ToolCall};
 use serde_json::json;
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::processes::{drivers, listening};
 use crate::support::{
-    PATIENCE, act, as_normal_user, begin, ctx, element, graded, map, page, route, site, spec, step, stepped,
-    task, with_provider,
+    PATIENCE, act, as_normal_user, begin, ctx, element, graded, map, page, respond, route, site, spec, step,
+    stepped, task, with_provider,
 };
 
 const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep()'>Keep</button><script>\
@@ -179,12 +177,7 @@ fn a_page_opens_neither_files_nor_pages_of_the_browser() {
                  <button onclick='fetch(`{address}`).then(a => a.text()).then(t => read.textContent = t, e => read.textContent = `no`)'>Fetch</button>"
             );
             let mut gui = spec(vec![page("index.html", &html)]);
-            let moved = RouteAnswer::Respond {
-                status: 302,
-                headers: map(&[("location", address)]),
-                cookies: Vec::new(),
-                body: FixtureContent::Inline(String::new()),
-            };
+            let moved = respond(302, &[("location", address)], "");
             gui.sites[0].routes = vec![route("/moved", moved)];
             let (mut env, begun) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
             assert!(begun.contains("here"), "{begun}");
@@ -269,12 +262,7 @@ fn attempts_have_sites_of_the_same_names_and_reach_their_own() {
                  Promise.all(['/{name}.txt', '/{other}.txt', 'http://{name}.localhost/', 'http://{other}.localhost/'].map(u => tell(u + '?from={name}')))\
                  .then(all => {{ out.textContent = all.join(' '); }});</script>"
             );
-            let cors = clawrl_core::RouteAnswer::Respond {
-                status: 200,
-                headers: map(&[("access-control-allow-origin", "*")]),
-                cookies: Vec::new(),
-                body: clawrl_core::FixtureContent::Inline(format!("home-{name}")),
-            };
+            let cors = respond(200, &[("access-control-allow-origin", "*")], &format!("home-{name}"));
             let mut gui =
                 spec(vec![page("index.html", &html), page(&format!("{name}.txt"), &format!("only-{name}"))]);
             gui.sites.push(site(name, Vec::new()));

@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
-use clawrl_core::{Boundary, FixtureContent, Retry, RouteAnswer};
+use clawrl_core::{Boundary, Retry, RouteAnswer};
 
 use crate::bare::silent_port;
-use crate::support::{begin, map, not_begun, page, route, spec, step, task, with_provider};
+use crate::support::{begin, map, not_begun, page, respond, route, spec, step, task, with_provider};
 
 /// For work that takes long on a busy machine.
 const PLENTY: Duration = Duration::from_secs(25);
-
-fn respond(status: u16, html: &str) -> RouteAnswer {
-    let body = FixtureContent::Inline(html.to_owned());
-    RouteAnswer::Respond { status, headers: map(&[]), cookies: Vec::new(), body }
-}
 
 #[test]
 fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
@@ -44,7 +39,7 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
         let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
         assert_eq!((fault.code.as_str(), fault.retry), ("page-unreachable", Retry::Never), "{fault}");
         assert!(fault.message.contains("status 404"), "{fault}");
-        gui.sites[0].routes = vec![route("/", respond(404, "<title>Lost</title>Where to?"))];
+        gui.sites[0].routes = vec![route("/", respond(404, &[], "<title>Lost</title>Where to?"))];
         let (mut env, seen) = begin(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
         assert!(seen.contains("title: Lost"), "{seen}");
         // Later on, such pages are what an agent may meet.

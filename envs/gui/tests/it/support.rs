@@ -161,6 +161,12 @@ pub(crate) fn route(path: &str, answer: RouteAnswer) -> Route {
     Route { request, after: 0, times: None, delay: Duration::ZERO, answer }
 }
 
+/// An answer with headers.
+pub(crate) fn respond(status: u16, headers: &[(&str, &str)], body: &str) -> RouteAnswer {
+    let body = FixtureContent::Inline(body.to_owned());
+    RouteAnswer::Respond { status, headers: map(headers), cookies: Vec::new(), body }
+}
+
 pub(crate) async fn step(env: &mut dyn Env, line: &str) -> String {
     stepped(env, line).await.observation.joined_text()
 }

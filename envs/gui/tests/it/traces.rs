@@ -1,11 +1,9 @@
 //! What an attempt leaves in its browser: nothing, or the browser is not used again.
 
-use std::collections::BTreeMap;
-
-use clawrl_core::{EnvProvider, FixtureContent, PageCheck, RequestPattern, RouteAnswer};
+use clawrl_core::{EnvProvider, PageCheck, RequestPattern};
 
 use crate::processes::browser;
-use crate::support::{begin, graded, page, route, spec, step, task, with_provider};
+use crate::support::{begin, graded, page, respond, route, spec, step, task, with_provider};
 
 #[test]
 fn tabs_and_names_of_windows_end_with_the_attempt() {
@@ -41,14 +39,8 @@ fn answers_that_may_be_kept_are_asked_for_by_each_attempt() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><p id=out></p><script>(async () => {\
             for (let i = 0; i < 2; i++) out.textContent += await (await fetch('/kept.txt')).text(); })()</script>";
-        let headers = ["cache-control", "content-type"].map(str::to_owned);
-        let values = ["max-age=3600", "text/plain"].map(str::to_owned);
-        let answer = RouteAnswer::Respond {
-            status: 200,
-            headers: BTreeMap::from_iter(headers.into_iter().zip(values)),
-            cookies: Vec::new(),
-            body: FixtureContent::Inline("kept ".to_owned()),
-        };
+        let headers = [("cache-control", "max-age=3600"), ("content-type", "text/plain")];
+        let answer = respond(200, &headers, "kept ");
         let mut gui = spec(vec![page("index.html", html)]);
         gui.sites[0].routes = vec![route("/kept.txt", answer)];
         // Once: the second time, the attempt has it.

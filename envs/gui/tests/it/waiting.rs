@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use clawrl_core::{
-    FixtureContent, PageCheck, RequestPattern, Retry, Route, RouteAnswer, StopReason, TextPattern, ToolCall,
-};
+use clawrl_core::{PageCheck, RequestPattern, Retry, Route, StopReason, TextPattern, ToolCall};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use crate::support::{act, begin, ctx, graded, not_begun, page, spec, step, task, with_provider};
+use crate::support::{act, begin, ctx, graded, not_begun, page, respond, spec, step, task, with_provider};
 
 /// Saves what it is told, a moment after the last time that it was.
 const SAVES: &str = "<title>Saves</title><style>div { height: 100px; overflow: auto } div p { height: 900px }</style>\
@@ -127,12 +125,7 @@ fn a_page_may_be_waited_for_for_longer_than_drivers_wait_for_scripts() {
             after: 0,
             times: None,
             delay: Duration::from_secs(32),
-            answer: RouteAnswer::Respond {
-                status: 200,
-                headers: crate::support::map(&[]),
-                cookies: Vec::new(),
-                body: FixtureContent::Inline("late".to_owned()),
-            },
+            answer: respond(200, &[], "late"),
         }];
         let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
         let seen = step(env.as_mut(), "click \"Ask\"").await;
