@@ -50,8 +50,9 @@ pub(crate) struct OpenDialog {
 #[derive(Debug)]
 struct Tab {
     handle: String,
-    /// Empty until it was looked at.
     title: String,
+    /// Whether nobody has looked at it.
+    is_new: bool,
 }
 
 /// All of it.
@@ -360,7 +361,7 @@ impl Stage {
 
     async fn open_tab(&mut self, viewport: (u16, u16)) -> Result<(), Fault> {
         let handle = self.browser.new_tab(&self.context, viewport).await?;
-        self.tabs.push(Tab { handle, title: EMPTY.to_owned() });
+        self.tabs.push(Tab { handle, title: EMPTY.to_owned(), is_new: false });
         self.switch_to(self.tabs.len() - 1).await.map_err(Trouble::fault)
     }
 
@@ -390,11 +391,15 @@ impl Stage {
                 continue;
             }
             // A browser with windows closes a tab that was opened for a file; nothing in it would ever answer.
-            let is_new = self.tabs.iter().all(|tab| tab.handle != handle || tab.title.is_empty());
+            let is_new = self.tabs.iter().all(|tab| tab.handle != handle || tab.is_new);
             let is_empty = matches!(tab["url"].as_str(), Some("" | EMPTY));
             if is_new && is_empty && self.loaded_files.contains(handle) {
                 self.close_unseen(handle).await;
                 continue;
+            }
+            if !is_empty {
+                // It is a page, which had something else laid down.
+                self.loaded_files.remove(handle);
             }
             there.push(handle.to_owned());
         }
@@ -412,7 +417,7 @@ impl Stage {
             }
             // One that closed itself meanwhile has no size, and is missed at the next look.
             let _ = self.browser.set_viewport(&handle, self.viewport).await;
-            self.tabs.push(Tab { handle, title: String::new() });
+            self.tabs.push(Tab { handle, title: String::new(), is_new: true });
             opened = true;
         }
         if self.tabs.is_empty() {

@@ -135,7 +135,7 @@ impl Stage {
         }
     }
 
-    fn hear(&mut self, event: &Event) {
+    pub(super) fn hear(&mut self, event: &Event) {
         let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
         match event.method.as_str() {
             "browsingContext.contextCreated" => {

@@ -1,11 +1,11 @@
 //! Waiting until what happens has happened, and looking at it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clawrl_core::{Fault, GuiSpec};
 
 use super::{OpenDialog, Stage};
-use crate::page::{Trouble, View};
+use crate::page::{Page, Settled, Trouble, View};
 
 /// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
 const MOST_PAGES: u32 = 10;
@@ -55,6 +55,7 @@ impl Stage {
                 Ok(view) => {
                     if let Some(tab) = self.tabs.get_mut(self.active) {
                         tab.title = view.title.clone();
+                        tab.is_new = false;
                     }
                     return Ok(self.sight(Some(view), look.quiet));
                 }
@@ -76,7 +77,7 @@ impl Stage {
         let until = look.until;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let settled = match self.page().settle(left, &spec.hidden).await {
+            let settled = match self.settle(left, spec).await {
                 Err(Trouble::NoTab) => {
                     self.refresh().await?;
                     return Err(Trouble::NoTab);
@@ -107,6 +108,41 @@ impl Stage {
                 Some(view) => return Ok(view),
             }
         }
+    }
+
+    /// Waits until the active tab is at rest. One that was opened for a file never is, which the browser may tell of when it
+    /// is waited for: [`Trouble::NoTab`].
+    async fn settle(&mut self, left: Duration, spec: &GuiSpec) -> Result<Settled, Trouble> {
+        self.hear_all();
+        let new = self.tabs.get(self.active).filter(|tab| tab.is_new).map(|tab| tab.handle.clone());
+        let Some(handle) = new else { return self.page().settle(left, &spec.hidden).await };
+        if self.loaded_files.contains(&handle) {
+            return Err(Trouble::NoTab);
+        }
+        let mut heard = Vec::new();
+        let settled = {
+            let settling = std::pin::pin!(Page(&self.browser.client).settle(left, &spec.hidden));
+            let hearing = async {
+                while let Some(event) = self.events.recv().await {
+                    let loads = event.method == "browsingContext.downloadWillBegin"
+                        && event.params["context"] == handle;
+                    heard.push(event);
+                    if loads {
+                        return;
+                    }
+                }
+                // The page's answer says that the connection is over.
+                std::future::pending().await
+            };
+            tokio::select! {
+                settled = settling => settled,
+                () = hearing => Err(Trouble::NoTab),
+            }
+        };
+        for event in heard {
+            self.hear(&event);
+        }
+        settled
     }
 
     fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {
