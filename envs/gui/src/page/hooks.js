@@ -173,11 +173,13 @@ let files = { made: 0, asked: 0 };
 const hookFiles = () => once('files', () => {
   const address = getter(HTMLAnchorElement.prototype, 'href');
   const originOf = getter(HTMLAnchorElement.prototype, 'origin');
+  // Pages may write over it.
+  const own = window.origin;
   // The attribute counts for nothing in links to elsewhere.
   const kind = (link) => {
     if (!hasAttribute(link, 'download')) return null;
     if (/^(blob|data):/i.test(address(link))) return 'made';
-    return /^https?:/i.test(address(link)) && originOf(link) === window.origin ? 'asked' : null;
+    return /^https?:/i.test(address(link)) && originOf(link) === own ? 'asked' : null;
   };
   const link = (element) => attempt(() => closest(element, 'a[download]'), null);
   addListener(window, 'click', (given) => {

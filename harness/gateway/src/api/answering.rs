@@ -169,11 +169,16 @@ fn new_choice(choice: &Choice, sampling: &Sampling) -> NewChoice {
 fn sampling_used(sampling: &Sampling) -> SamplingUsed {
     let Sampling { temperature, top_p, top_k, seed, .. } = *sampling;
     SamplingUsed {
-        temperature: Some(f64::from(temperature)),
-        top_p: Some(f64::from(top_p)),
+        temperature: Some(decimal(temperature)),
+        top_p: Some(decimal(top_p)),
         top_k: Some(top_k),
         seed: Some(seed),
     }
+}
+
+/// The shortest decimal number that is this one in single precision, as people write it: 0.7, and not 0.699999988.
+fn decimal(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -24,6 +24,8 @@ use crate::{
 const PAGE: u32 = 50;
 /// Most sessions of a page.
 const MOST: u32 = 500;
+/// Bytes of what somebody says of an answer: they are in the prompt of whoever judges it.
+const MOST_TEXT: usize = 32 << 10;
 
 type Answer = Result<Response<Body>, ApiError>;
 
@@ -196,11 +198,12 @@ pub(super) async fn feedback(
     let text = match present(&body, "text") {
         None => None,
         Some(text) => {
-            let text = text.as_str().filter(|text| !text.trim().is_empty());
-            Some(
-                text.ok_or_else(|| ApiError::field("text", "`text` is a text that says something"))?
-                    .to_owned(),
-            )
+            let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MOST_TEXT);
+            let wrong = || {
+                let message = format!("`text` is a text that says something, in {MOST_TEXT} bytes at most");
+                ApiError::field("text", message)
+            };
+            Some(text.ok_or_else(wrong)?.to_owned())
         }
     };
     let score = present(&body, "score").map(|score| score.as_f64().ok_or(()));

@@ -45,10 +45,7 @@ async fn an_answer_is_whole_and_recorded() {
         (Some("Hello."), [0, 1, 2].as_slice())
     );
     assert_eq!((recorded.logprobs.as_slice(), &recorded.versions), ([-0.5; 3].as_slice(), &json!([[0, 7]])));
-    assert_eq!(
-        (recorded.exact, recorded.seed, recorded.temperature),
-        (true, Some(5), Some(f64::from(0.7f32)))
-    );
+    assert_eq!((recorded.exact, recorded.seed, recorded.temperature), (true, Some(5), Some(0.7)));
 }
 
 #[tokio::test]

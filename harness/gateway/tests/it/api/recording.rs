@@ -111,6 +111,7 @@ async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
         (json!({"turn": "x", "rating": 1}), "turn"),
         (json!({"completion": "12", "rating": 1}), "completion"),
         (json!({"turn": first, "text": " "}), "text"),
+        (json!({"turn": first, "text": "a".repeat((32 << 10) + 1)}), "text"),
         (json!({"turn": first, "score": "high"}), "score"),
         (json!({"turn": first, "rating": 1, "source": "me"}), "source"),
         (json!({"turn": first, "rating": 1, "choice": -1}), "choice"),
