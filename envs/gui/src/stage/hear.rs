@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::{OpenDialog, Stage};
 use crate::bidi::{BidiError, Event};
@@ -54,28 +55,10 @@ impl Stage {
         method: &str,
         params: Value,
     ) -> Result<Result<Value, (String, String)>, Trouble> {
-        let mut heard = Vec::new();
-        let result = {
-            let answer = std::pin::pin!(self.browser.bidi.command(method, params));
-            let hearing = async {
-                while let Some(event) = self.events.recv().await {
-                    let is_dialog = event.method == "browsingContext.userPromptOpened";
-                    heard.push(event);
-                    if is_dialog {
-                        return;
-                    }
-                }
-                // The answer says that the connection is over.
-                std::future::pending().await
-            };
-            tokio::select! {
-                result = answer => Some(result),
-                () = hearing => None,
-            }
-        };
-        for event in heard {
-            self.hear(&event);
-        }
+        let answer = self.browser.bidi.command(method, params);
+        let is_dialog = |event: &Event| event.method == "browsingContext.userPromptOpened";
+        let (result, heard) = answer_or_event(answer, &mut self.events, is_dialog).await;
+        self.hear_each(&heard);
         match result {
             None => Err(Trouble::Dialog),
             Some(Ok(value)) => Ok(Ok(value)),
@@ -135,7 +118,13 @@ impl Stage {
         }
     }
 
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn hear_each(&mut self, events: &[Event]) {
+        for event in events {
+            self.hear(event);
+        }
+    }
+
+    fn hear(&mut self, event: &Event) {
         let text = |name: &str| event.params[name].as_str().unwrap_or_default().to_owned();
         match event.method.as_str() {
             "browsingContext.contextCreated" => {
@@ -203,4 +192,29 @@ impl Stage {
             self.dialogs.insert(self.handle(), unknown);
         }
     }
+}
+
+/// What is answered, unless the browser tells first of something that ends the waiting; and all that it told meanwhile.
+pub(super) async fn answer_or_event<T>(
+    answer: impl Future<Output = T>,
+    events: &mut mpsc::Receiver<Event>,
+    ends: impl Fn(&Event) -> bool,
+) -> (Option<T>, Vec<Event>) {
+    let mut heard = Vec::new();
+    let hearing = async {
+        while let Some(event) = events.recv().await {
+            let is_last = ends(&event);
+            heard.push(event);
+            if is_last {
+                return;
+            }
+        }
+        // The answer says that the connection is over.
+        std::future::pending().await
+    };
+    let answer = tokio::select! {
+        answer = answer => Some(answer),
+        () = hearing => None,
+    };
+    (answer, heard)
 }

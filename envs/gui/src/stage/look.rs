@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{Fault, GuiSpec};
 
+use super::hear::answer_or_event;
 use super::{OpenDialog, Stage};
+use crate::bidi::Event;
 use crate::page::{Page, Settled, Trouble, View};
 
 /// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
@@ -119,30 +121,13 @@ impl Stage {
         if self.loaded_files.contains(&handle) {
             return Err(Trouble::NoTab);
         }
-        let mut heard = Vec::new();
-        let settled = {
-            let settling = std::pin::pin!(Page(&self.browser.client).settle(left, &spec.hidden));
-            let hearing = async {
-                while let Some(event) = self.events.recv().await {
-                    let loads = event.method == "browsingContext.downloadWillBegin"
-                        && event.params["context"] == handle;
-                    heard.push(event);
-                    if loads {
-                        return;
-                    }
-                }
-                // The page's answer says that the connection is over.
-                std::future::pending().await
-            };
-            tokio::select! {
-                settled = settling => settled,
-                () = hearing => Err(Trouble::NoTab),
-            }
+        let settling = Page(&self.browser.client).settle(left, &spec.hidden);
+        let is_for_file = |event: &Event| {
+            event.method == "browsingContext.downloadWillBegin" && event.params["context"] == handle
         };
-        for event in heard {
-            self.hear(&event);
-        }
-        settled
+        let (settled, heard) = answer_or_event(settling, &mut self.events, is_for_file).await;
+        self.hear_each(&heard);
+        settled.unwrap_or(Err(Trouble::NoTab))
     }
 
     fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {

@@ -1,6 +1,6 @@
 //! What a page does about an action, and how long that is waited for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clawrl_core::{PageCheck, RequestPattern, Retry, Route, StopReason, TextPattern, ToolCall};
 use serde_json::json;
@@ -190,6 +190,22 @@ fn a_connection_behind_a_tunnel_that_fails_late_is_a_fault_too() {
         gui.start = format!("{origin}/");
         let fault = not_begun(provider.as_ref(), &task(gui, Vec::new())).await;
         assert_eq!((fault.code.as_str(), fault.retry), ("page-unreachable", Retry::Sound), "{fault}");
+    });
+}
+
+#[test]
+fn a_link_to_a_file_is_waited_for_from_the_click_on() {
+    // A frame that may not download anything: nobody asks for the file, as if that was still to come.
+    let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
+        srcdoc='<a download href=\"/note.txt\">Asked</a>'></iframe>";
+    with_provider(|provider| async move {
+        let files = vec![page("index.html", html), page("note.txt", "remember")];
+        let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
+        let since = Instant::now();
+        let seen = step(env.as_mut(), "click \"Asked\"").await;
+        assert!(!seen.contains("downloaded"), "{seen}");
+        assert!(since.elapsed() >= Duration::from_secs(5), "{:?}", since.elapsed());
+        env.close().await;
     });
 }
 
