@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test test-all test-changed build-tests doc-tests lint format tidy check clippy slowest bench clean
 
 # Cargo sizes its own parallelism: make's job slots would reach it as closed descriptors.
 unexport MAKEFLAGS MFLAGS
@@ -14,41 +14,73 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 DEMO_SHELLS := 256
 # With libtorch; `cargo build` without either builds everything else.
 CARGO := ci/setup.sh run cargo
+# The same features everywhere, so that nothing is built twice.
 TORCH := --features clawrl/torch
-ALL := --workspace $(TORCH),clawrl-bench/torch
-# Tests in containers, which can be built anywhere and run where an engine can.
-ENGINE := clawrl-container/base-image-tests
-# Tests in browsers, the same.
-BROWSER := clawrl-gui/browser-tests,clawrl/browser-tests,clawrl-gateway/browser-tests
-# Tests of MCP servers of others, and with clients of others, which can be built anywhere and run where those are installed.
-SERVERS := clawrl-toolcall/real-servers,clawrl/real-clients
+ALL := --workspace $(TORCH),clawrl-bench/torch --locked
+NEXTEST := nextest run $(ALL) $(if $(CI),--profile ci)
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
 
 help: ## What can be made
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 setup: ## Install what building and testing needs
 	@ci/setup.sh
 
 demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny policy in them from nothing
 	@ci/setup.sh demo
+	@ci/cache.sh restore release
 	$(CARGO) build --release --locked --package clawrl --package clawrl-sandbox $(TORCH)
+	@ci/cache.sh save release
 	$(CLAWRL) run tasks/terminal-basics --policy oracle --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
 	$(CLAWRL) run tasks/terminal-basics --policy noop --concurrency $(DEMO_SHELLS) --prewarm $(DEMO_SHELLS)
 	$(CLAWRL) train policies/presets/terminal-tiny.yaml
 
 # nextest runs last, so that its summary closes the output.
-test: ## Run all tests
-	@ci/setup.sh
-	$(CARGO) test --doc $(ALL) --locked --quiet
-	$(CARGO) nextest run $(ALL)$$(ci/setup.sh engine)$$(ci/setup.sh browser)$$(ci/setup.sh servers) --locked $(if $(CI),--profile ci)
+test: doc-tests build-tests ## Run all tests but the slow ones
+	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh)"
 
-lint: ## Check formatting, clippy with warnings denied, and the rules of CONTRIBUTING.md
+test-all: doc-tests build-tests ## Run all tests: before a release
+	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh all)"
+
+# What CI runs: the slow tests of crates that changed, too.
+test-changed: build-tests
+	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh changed)"
+
+build-tests:
+	@ci/setup.sh
+	@ci/cache.sh restore debug
+	$(CARGO) $(NEXTEST) --no-run
+	@ci/cache.sh save debug
+
+# Only the crates that have any: without one, nothing is built.
+doc-tests:
+	@ci/setup.sh
+	@packages=$$(cargo xtask doc-tests); \
+	if [[ -n $$packages ]]; then $(CARGO) test --doc --locked --quiet $$packages; fi
+
+slowest: ## Print the tests that took longest in the last run with CI=true
+	@ci/slowest-tests.py target/nextest/ci/junit.xml
+
+lint: format tidy check clippy ## Check formatting, the rules of CONTRIBUTING.md, and clippy with warnings denied
+
+format:
 	@ci/setup.sh
 	cargo fmt --all --check
-	$(CARGO) clippy $(ALL),$(ENGINE),$(BROWSER),$(SERVERS) --all-targets --locked -- -D warnings
-	env -u LIBTORCH cargo clippy --all-targets --locked -- -D warnings
+
+tidy:
+	@ci/setup.sh
 	cargo xtask tidy
+
+# What builds without libtorch, as its users build it: without what only tests turn on.
+check:
+	@ci/setup.sh
+	@ci/cache.sh restore debug
+	env -u LIBTORCH cargo check --locked
+
+clippy:
+	@ci/setup.sh
+	@ci/cache.sh restore debug
+	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
 
 bench: ## Measure one area against its peer: make bench AREA=scheduler
 	@ci/setup.sh

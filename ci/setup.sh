@@ -5,15 +5,12 @@
 #   ci/setup.sh demo     only what building and running needs (no tmux, jq, vi, cargo-nextest)
 #   ci/setup.sh env      libtorch alone, and prints how a shell finds it: eval "$(ci/setup.sh env)"
 #   ci/setup.sh run CMD  libtorch alone, and runs CMD with it: ci/setup.sh run cargo nextest run -p clawrl-torch
-#   ci/setup.sh engine   tries a container engine, and prints the features of the tests that need one; says why not,
-#                        prints nothing and succeeds where none can be started
-#   ci/setup.sh browser  prints the features of the tests that need a browser; says why not, prints nothing and succeeds
-#                        where there is none
+#   ci/setup.sh tests    prints which tests can run here, as a filterset of nextest; says on standard error which ones
+#                        cannot, and why: they need a container engine, a base image, a browser, or servers and clients
+#                        of others. In CI it installs the last ones and makes the base image first
 #   ci/setup.sh mcp      installs the MCP servers that tests run (ci/mcp/install.sh)
 #   ci/setup.sh image    makes the base image of SWE tasks, once, and prints its folder; `image import` gives it to the
 #                        engine instead, and prints its name there (ci/image.sh)
-#   ci/setup.sh servers  prints the features of the tests that need them; says why not, prints nothing and succeeds
-#                        where they are not installed. In CI it installs them first
 #
 # An engine and a browser are installed in CI alone (variable CI): on a machine that people use, `apt-get install
 # docker.io` starts a daemon, which nobody gets unasked, and who has a browser has chosen it.
@@ -53,8 +50,8 @@ die() {
 
 purpose=${1-test}
 case "$purpose:$#" in
-test:[01] | demo:1 | env:1 | engine:1 | browser:1 | mcp:1 | servers:1 | image:[12] | run:[!1] | run:??*) ;;
-*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|engine|browser|mcp|servers|image], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
+test:[01] | demo:1 | env:1 | tests:1 | mcp:1 | image:[12] | run:[!1] | run:??*) ;;
+*) die "$EXIT_USAGE" 'usage: ci/setup.sh [test|demo|env|tests|mcp|image], or ci/setup.sh run COMMAND [ARGUMENT...]' ;;
 esac
 
 readonly started_in=$PWD
@@ -126,7 +123,7 @@ find_missing_packages() {
 # Tests in containers need the daemon alone, not its client.
 have_engine() { command -v dockerd >/dev/null; }
 
-# As harness/cli finds them: the driver, and one of the browsers that it drives.
+# As envs/gui finds them: the driver, and one of the browsers that it drives.
 have_browser() {
     local program
     command -v chromedriver >/dev/null || return 1
@@ -414,7 +411,6 @@ check_kernel() {
 
 # --- The engine ------------------------------------------------------------------------------------------------
 
-readonly ENGINE_FEATURES=clawrl-container/engine-tests
 readonly ENGINE_SECONDS=30 # An engine that does not listen by then is none.
 
 # Starts an engine of its own, as the tests do, and ends it again. Prints what it said last where it does not start.
@@ -435,78 +431,57 @@ try_engine() (
     exit 1
 )
 
-# Tells which features the tests may have.
-choose_engine() {
+# --- Which tests can run ---------------------------------------------------------------------------------------
+
+# The tests that a plain `cargo nextest run` leaves out: default-filter in .config/nextest.toml names them all.
+readonly ENGINE_TESTS='binary_id(clawrl-container::it)'
+readonly IMAGE_TESTS='(binary_id(clawrl-container::it) & test(/^repositories::/))'
+readonly BROWSER_TESTS='binary_id(clawrl-gui::it) | test(/(^|::)browser_tests::/)'
+readonly SERVER_TESTS='test(/(^|::)real_(servers|clients)::/)'
+
+# leave_out TESTS WHY
+leave_out() {
+    runnable+=" - ($1)"
+    shift
+    say "$@"
+}
+
+choose_tests() {
     local output
+    runnable='all()'
     if ((EUID != 0)); then
-        say 'tests in containers are left out: they need root'
+        leave_out "$ENGINE_TESTS" 'tests in containers are left out: they need root'
     elif ! have_engine; then
-        say 'tests in containers are left out: there is no dockerd; apt-get install docker.io'
+        leave_out "$ENGINE_TESTS" 'tests in containers are left out: there is no dockerd; apt-get install docker.io'
     elif ! output=$(try_engine); then
-        say 'tests in containers are left out: an engine does not start here:' "$output"
-    else
-        printf ',%s%s\n' "$ENGINE_FEATURES" "$(choose_base_image)"
-    fi
-}
-
-# The base image is made in CI alone: it takes minutes, and a program that is not there otherwise.
-choose_base_image() {
-    local output
-    if [[ ${CI-} == true ]] && may_download && ! output=$(ci/image.sh 2>&1 >/dev/null); then
-        say 'tests of repositories in containers are left out: the base image cannot be made:' "$output"
+        leave_out "$ENGINE_TESTS" 'tests in containers are left out: an engine does not start here:' "$output"
+    # The base image is made in CI alone: it takes minutes, and a program that is not there otherwise.
+    elif [[ ${CI-} == true ]] && may_download && ! output=$(ci/image.sh 2>&1 >/dev/null); then
+        leave_out "$IMAGE_TESTS" 'tests of repositories in containers are left out: the base image cannot be made:' "$output"
     elif ! ci/image.sh check >/dev/null; then
-        say 'tests of repositories in containers are left out: there is no base image; ci/setup.sh image makes it'
-    else
-        printf ',%s' clawrl-container/base-image-tests
+        leave_out "$IMAGE_TESTS" \
+            'tests of repositories in containers are left out: there is no base image; ci/setup.sh image makes it'
     fi
-}
-
-# --- The browser -----------------------------------------------------------------------------------------------
-
-readonly BROWSER_FEATURES=clawrl-gui/browser-tests,clawrl/browser-tests,clawrl-gateway/browser-tests
-
-# Tells which features the tests may have.
-choose_browser() {
-    if ! have_browser; then
-        say 'tests in browsers are left out: there is no Chromium with its driver; apt-get install chromium chromium-driver'
-    else
-        printf ',%s\n' "$BROWSER_FEATURES"
-    fi
-}
-
-# --- MCP servers -----------------------------------------------------------------------------------------------
-
-readonly SERVER_FEATURES=clawrl-toolcall/real-servers,clawrl/real-clients
-
-# Tells which features the tests may have.
-choose_servers() {
-    local output
+    have_browser || leave_out "$BROWSER_TESTS" \
+        'tests in browsers are left out: there is no Chromium with its driver; apt-get install chromium chromium-driver'
     if [[ ${CI-} == true ]] && may_download && ! output=$(ci/mcp/install.sh 2>&1); then
-        say 'tests of real MCP servers and clients are left out:' "$output"
+        leave_out "$SERVER_TESTS" 'tests of real MCP servers and clients are left out:' "$output"
     elif ! ci/mcp/install.sh check; then
-        say 'tests of real MCP servers and clients are left out: they are not installed; ci/setup.sh mcp installs them'
-    else
-        printf ',%s\n' "$SERVER_FEATURES"
+        leave_out "$SERVER_TESTS" \
+            'tests of real MCP servers and clients are left out: they are not installed; ci/setup.sh mcp installs them'
     fi
+    printf '%s\n' "$runnable"
 }
 
 # --- All of it -------------------------------------------------------------------------------------------------
 
 case $purpose in
-engine)
-    choose_engine
-    exit
-    ;;
-browser)
-    choose_browser
+tests)
+    choose_tests
     exit
     ;;
 mcp) exec ci/mcp/install.sh ;;
 image) exec ci/image.sh "${@:2}" ;;
-servers)
-    choose_servers
-    exit
-    ;;
 esac
 choose_libtorch
 case $purpose in

@@ -4,20 +4,16 @@
 set -eu
 cd "$(dirname "$0")/../.."
 built=${CARGO_TARGET_DIR:-target}/release
+ci/cache.sh restore release
+# Whatever the area: the same packages and features as `make demo`, and the benchmarks, so that nothing is built twice. The
+# spawner of sandboxes, `clawrl-node` and `clawrl` are looked for beside the benchmarks' programs.
+ci/setup.sh run cargo build --quiet --release --locked --package clawrl --package clawrl-sandbox --package clawrl-node \
+    --package clawrl-bench --features clawrl/torch,clawrl-bench/torch
+ci/cache.sh save release
 case ${1-} in
 engine | learner | weight-swap | turns | rl-loop | async-gain)
-    ci/setup.sh run cargo build --quiet --release --locked --package clawrl-bench --features clawrl-bench/torch
     # As `clawrl` starts its other program; the peers get what they would have without it.
     GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"
     ;;
 esac
-# The second program is the spawner of sandboxes, which is looked for beside the first; so is the one that some measure.
-measured= setup=
-case ${1-} in
-report | suite) measured="--package clawrl" ;;
-swe) measured="--package clawrl-node" ;;
-objectives | chat-learning | gate-sampling) measured="--package clawrl --features clawrl/torch" setup="ci/setup.sh run" ;;
-esac
-# shellcheck disable=SC2086 # Nothing, or several words.
-$setup cargo build --quiet --release --locked --package clawrl-bench --package clawrl-sandbox $measured
 exec "$built/clawrl-bench" "$@"

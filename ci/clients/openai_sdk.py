@@ -2,7 +2,7 @@
 
     python ci/clients/openai_sdk.py BASE_URL KEY
 
-The policy behind it has to call the tools `bell` and `horn` now and then: harness/cli/tests/it/training/chatting.rs trains one. Every
+The policy behind it has to call the tools `bell` and `horn` now and then: harness/clawrl/tests/it/training/chatting.rs trains one. Every
 form of asking is tried, and what the record says of it is held against what came. Prints the turns as JSON; ends with an
 assertion that does not hold, otherwise.
 

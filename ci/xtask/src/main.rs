@@ -1,8 +1,10 @@
-//! The repository's own tool: `cargo xtask tidy` checks its rules, `cargo xtask generate` writes its generated files.
+//! The repository's own tool: `cargo xtask tidy` checks its rules, `cargo xtask generate` writes its generated files,
+//! `cargo xtask doc-tests` prints the options that choose the packages with doc tests.
 //!
 //! Exit codes: 0 all well. 1 rules are broken. 2 wrong usage, or files that cannot be read or written.
 
 mod code;
+mod doc_tests;
 mod docs;
 mod edges;
 mod generated;
@@ -16,14 +18,14 @@ mod workspace;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use thiserror::Error;
 
 use crate::problem::Problem;
 use crate::tree::{Tree, TreeError};
 
-const USAGE: &str = "usage: cargo xtask tidy | generate";
+const USAGE: &str = "usage: cargo xtask tidy | generate | doc-tests";
 
 /// Why a command could not do its work.
 #[derive(Debug, Error)]
@@ -32,6 +34,8 @@ enum Failure {
     Usage,
     #[error(transparent)]
     Tree(#[from] TreeError),
+    #[error("{0}")]
+    Manifest(Problem),
     #[error("cannot write {path}")]
     Write { path: &'static str, source: std::io::Error },
     #[error(transparent)]
@@ -53,6 +57,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match arguments {
         [command] if command == "tidy" => tidy(&root),
         [command] if command == "generate" => generate(&root),
+        [command] if command == "doc-tests" => print_doc_tests(&root),
         _ => Err(Failure::Usage),
     }
 }
@@ -87,22 +92,23 @@ fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Writes what is not current, and says which files that were.
+/// Writes the generated files.
 fn generate(root: &Path) -> Result<ExitCode, Failure> {
     let tree = Tree::read(root)?;
-    let mut out = std::io::stdout().lock();
-    for generated::Generated { path, text } in generated::files(&tree) {
-        if tree.text(path) != Some(&text) {
-            write_file(&root.join(path), &text).map_err(|source| Failure::Write { path, source })?;
-            writeln!(out, "{path}")?;
-        }
+    if let Some(generated::Generated { path, text }) = generated::page(&tree) {
+        std::fs::write(root.join(path), &text).map_err(|source| Failure::Write { path, source })?;
     }
-    Ok(ExitCode::SUCCESS)
+    let schemas = ["run", "--quiet", "--package", "clawrl-config", "--example", "write_schemas"];
+    let status = Command::new("cargo").args(schemas).current_dir(root).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+/// Prints `--package NAME` for each package with doc tests.
+fn print_doc_tests(root: &Path) -> Result<ExitCode, Failure> {
+    let packages = doc_tests::packages(&Tree::read(root)?).map_err(Failure::Manifest)?;
+    let mut out = std::io::stdout().lock();
+    for package in packages {
+        writeln!(out, "--package {package}")?;
     }
-    std::fs::write(path, text)
+    Ok(ExitCode::SUCCESS)
 }

@@ -43,7 +43,7 @@ pub fn find_programs(path: &str) -> Result<BrowserPrograms, Fault> {
 }
 
 /// The same for a browser that has windows, though none is shown.
-#[cfg(all(test, feature = "browser-tests"))]
+#[cfg(test)]
 pub(crate) fn find_windowed(path: &str) -> Result<BrowserPrograms, Fault> {
     find_among(WINDOWED, path)
 }

@@ -319,7 +319,7 @@ fn policy() -> Value {
     })
 }
 
-#[cfg(all(test, feature = "browser-tests"))]
+#[cfg(test)]
 mod browser_tests;
 
 #[cfg(test)]

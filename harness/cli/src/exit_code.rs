@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// What was asked for was done.
     Success,
     /// We broke a rule of our own.
@@ -36,7 +36,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All, by code.
-    pub(crate) const ALL: [Self; 12] = [
+    pub const ALL: [Self; 12] = [
         Self::Success,
         Self::Internal,
         Self::Refused,
@@ -52,7 +52,7 @@ impl Exit {
     ];
 
     /// The number that the shell sees.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Internal => 1,
@@ -70,7 +70,7 @@ impl Exit {
     }
 
     /// What it means and what to do.
-    pub(crate) fn meaning(self) -> &'static str {
+    pub fn meaning(self) -> &'static str {
         match self {
             Self::Success => {
                 "Done. For `run`: every slot is closed and none by a fault, however many passed."
@@ -119,7 +119,7 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 /// The list as a Markdown table, as the README has it.
-pub(crate) fn table() -> String {
+pub fn table() -> String {
     let mut text = "| code | meaning |\n| --- | --- |\n".to_owned();
     for exit in Exit::ALL {
         // Writing to a string does not fail.

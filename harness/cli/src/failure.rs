@@ -12,25 +12,26 @@ use crate::exit_code::Exit;
 
 /// What a person reads before the program ends, and the code it ends with.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub struct Failure {
+    /// The code.
+    pub exit: Exit,
     diagnostic: Box<dyn Diagnostic + Send + Sync>,
 }
 
 impl Failure {
     /// What failed.
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, diagnostic: Box::new(MietteDiagnostic::new(message.into())) }
     }
 
     /// What failed and what to do.
-    pub(crate) fn with_help(exit: Exit, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn with_help(exit: Exit, message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = MietteDiagnostic::new(message.into()).with_help(help.into());
         Self { exit, diagnostic: Box::new(diagnostic) }
     }
 
     /// A fault before the run began: the machine lacks something, unless we are to blame.
-    pub(crate) fn from_fault(fault: &Fault) -> Self {
+    pub fn from_fault(fault: &Fault) -> Self {
         let exit = match fault.boundary {
             clawrl_core::Boundary::Harness => Exit::Internal,
             _ => Exit::Environment,
@@ -43,7 +44,7 @@ impl Failure {
     }
 
     /// What is shown.
-    pub(crate) fn diagnostic(&self) -> &dyn Diagnostic {
+    pub fn diagnostic(&self) -> &dyn Diagnostic {
         &*self.diagnostic
     }
 }

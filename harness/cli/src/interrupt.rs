@@ -20,7 +20,7 @@ use crate::log::Log;
 
 /// What the first Ctrl-C means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstInterrupt {
+pub enum FirstInterrupt {
     /// Finish what runs: its results are kept.
     Drain,
     /// Cancel: there is nothing to keep.
@@ -29,7 +29,7 @@ pub(crate) enum FirstInterrupt {
 
 /// The signals, registered and not yet listened to.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
@@ -42,7 +42,7 @@ impl Signals {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn register() -> io::Result<Self> {
+    pub fn register() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -52,7 +52,7 @@ impl Signals {
     }
 
     /// Listens until it is dropped.
-    pub(crate) async fn listen(mut self, first: FirstInterrupt, wanted: watch::Sender<Interrupt>, log: Log) {
+    pub async fn listen(mut self, first: FirstInterrupt, wanted: watch::Sender<Interrupt>, log: Log) {
         let mut now = Interrupt::None;
         loop {
             let next = tokio::select! {

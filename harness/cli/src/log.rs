@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 /// A handle to standard error; clones share the display.
 #[derive(Debug, Clone)]
-pub(crate) struct Log {
+pub struct Log {
     bar: Arc<Mutex<Option<ProgressBar>>>,
     terminal: bool,
 }
@@ -31,12 +31,12 @@ impl Log {
     }
 
     /// Whether a person sees it as it is written.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
     /// Sends the messages of libraries here, filtered by the environment.
-    pub(crate) fn install_tracing(&self) {
+    pub fn install_tracing(&self) {
         let filter = Variable::Log.value().unwrap_or_else(|| "warn".to_owned());
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(filter))
@@ -50,22 +50,22 @@ impl Log {
     }
 
     /// One line.
-    pub(crate) fn note(&self, line: Arguments<'_>) {
+    pub fn note(&self, line: Arguments<'_>) {
         self.write(&format!("{line}\n"));
     }
 
     /// Something a person must know that is no error.
-    pub(crate) fn warn(&self, line: Arguments<'_>) {
+    pub fn warn(&self, line: Arguments<'_>) {
         self.write(&format!("warning: {line}\n"));
     }
 
     /// The end of a command that failed.
-    pub(crate) fn failure(&self, failure: &Failure) {
+    pub fn failure(&self, failure: &Failure) {
         self.diagnostic(failure.diagnostic());
     }
 
     /// A diagnostic: with colours and frames on a terminal, plain otherwise.
-    pub(crate) fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
+    pub fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
         let coloured = self.terminal && Variable::NoColor.value().is_none();
         let theme = if coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let text = rendered(diagnostic, theme, self.terminal);
@@ -73,12 +73,12 @@ impl Log {
     }
 
     /// Puts a display below everything that is written from now on, or takes it away.
-    pub(crate) fn show(&self, bar: Option<ProgressBar>) {
+    pub fn show(&self, bar: Option<ProgressBar>) {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
     /// Writes whole lines, with what would act on a terminal spelled out.
-    pub(crate) fn write(&self, text: &str) {
+    pub fn write(&self, text: &str) {
         self.emit(&printable(text));
     }
 
@@ -147,7 +147,7 @@ impl<'a> MakeWriter<'a> for Log {
 
 /// One message of a library, written whole when it is complete.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub struct Record {
     log: Log,
     text: Vec<u8>,
 }

@@ -17,12 +17,12 @@ const DIM: &str = "\u{1b}[2m";
 const UNDIM: &str = "\u{1b}[22m";
 
 /// Writes text, with what would act on a terminal spelled out.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     write(&printable(text)).map(drop)
 }
 
 /// Writes a piece of a text that goes on, dimmed or not; false where its reader has gone away, who needs no more pieces.
-pub(crate) fn print_piece(text: &str, is_dim: bool) -> Result<bool, Failure> {
+pub fn print_piece(text: &str, is_dim: bool) -> Result<bool, Failure> {
     let text = printable(text);
     if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(&text) }
 }
@@ -38,7 +38,7 @@ fn write(text: &str) -> Result<bool, Failure> {
 }
 
 /// Writes a value as indented JSON.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::new(Exit::Internal, format!("the answer cannot be written as JSON: {error}"))
     })?;
@@ -46,7 +46,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Writes a value as one line of JSON; false where its reader has gone away.
-pub(crate) fn print_json_line(value: &serde_json::Value) -> Result<bool, Failure> {
+pub fn print_json_line(value: &serde_json::Value) -> Result<bool, Failure> {
     write(&(escaped(&value.to_string()) + "\n"))
 }
 

@@ -247,7 +247,7 @@ impl PlanArguments {
 }
 
 /// Loads suites by path or name, and tells what should be known about them.
-pub(crate) fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Failure> {
+pub fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Failure> {
     if named.is_empty() {
         let help = "name a suite.yaml, its folder, or the name of a folder under ./tasks; \
                     `clawrl new suite my-suite` writes one";
@@ -262,7 +262,7 @@ pub(crate) fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Fa
 }
 
 /// Date and time to the second, in UTC.
-pub(crate) fn stamp() -> String {
+pub fn stamp() -> String {
     jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
@@ -275,7 +275,7 @@ fn usual_name(suites: &[Suite]) -> String {
 }
 
 /// The name itself, or with the first number behind it that makes it new.
-pub(crate) fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
+pub fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
     let wanted: String = wanted.chars().take(NAME_CHARS).collect();
     let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{wanted}-{number}"));
     let names = std::iter::once(wanted.clone()).chain(numbered);

@@ -10,17 +10,17 @@ use crate::environment::Variable;
 use crate::failure::Failure;
 
 /// In the folder of a training, locked by the process that trains; what is in it means nothing.
-pub(crate) const TRAINING_LOCK: &str = "training.lock";
+pub const TRAINING_LOCK: &str = "training.lock";
 
 /// Whether a process trains in the folder of a run now, whatever part of the training is under way.
-pub(crate) fn is_trained(folder: &Path) -> bool {
+pub fn is_trained(folder: &Path) -> bool {
     let Ok(file) = File::open(folder.join(TRAINING_LOCK)) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// The results folder.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ResultsArguments {
+pub struct ResultsArguments {
     /// Folder that holds `runs/` [default: $CLAWRL_RESULTS, or results].
     #[arg(long = "results", value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -28,32 +28,32 @@ pub(crate) struct ResultsArguments {
 
 impl ResultsArguments {
     /// Absolute where that can be found out, so that what is printed works from anywhere.
-    pub(crate) fn dir(&self) -> PathBuf {
+    pub fn dir(&self) -> PathBuf {
         let given = self.dir.clone().or_else(|| Variable::Results.value().map(PathBuf::from));
         let dir = given.unwrap_or_else(|| PathBuf::from("results"));
         std::path::absolute(&dir).unwrap_or(dir)
     }
 
     /// The runs in it.
-    pub(crate) fn store(&self) -> Result<RunStore, Failure> {
+    pub fn store(&self) -> Result<RunStore, Failure> {
         Ok(RunStore::open(&self.dir())?)
     }
 
     /// What to add to a command so that it finds this folder: nothing, where it is the default.
-    pub(crate) fn repeated(&self) -> String {
+    pub fn repeated(&self) -> String {
         self.dir.as_ref().map(|_| format!(" --results {}", quoted(&self.dir()))).unwrap_or_default()
     }
 }
 
 /// A path as a shell reads it.
-pub(crate) fn quoted(path: &std::path::Path) -> String {
+pub fn quoted(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Reads the name of a run.
-pub(crate) fn run_name(text: &str) -> Result<RunId, String> {
+pub fn run_name(text: &str) -> Result<RunId, String> {
     RunId::new(text).ok_or_else(|| {
         "a run's name has 1 to 64 letters, digits, dashes, underscores and dots, and does not start with a dot"
             .to_owned()

@@ -2,7 +2,7 @@
 
 /// Rows under headings: columns to the left, but for those named, which go to the right; two spaces between. A last cell of
 /// several lines stays in its column, so that no line of it can be taken for a row.
-pub(crate) fn aligned<const N: usize>(headings: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
+pub fn aligned<const N: usize>(headings: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
     let headings = headings.map(str::to_owned);
     let all = || std::iter::once(&headings).chain(rows);
     let width = |column: usize| all().map(|row| row[column].chars().count()).max().unwrap_or(0);

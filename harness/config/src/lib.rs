@@ -60,8 +60,7 @@ pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
 pub use resolve::{PlanOptions, TaskChoice, resolve_plan};
 pub use schema::{
-    agent_schema, agent_schema_text, chat_schema, chat_schema_text, ci_schema, ci_schema_text, json_schema,
-    json_schema_text, policy_schema, policy_schema_text, train_schema, train_schema_text,
+    agent_schema, chat_schema, ci_schema, json_schema, policy_schema, schema_files, train_schema,
 };
 pub use source::{Source, Span};
 pub use starter::{NewTask, StarterEnv, new_suite, new_task};

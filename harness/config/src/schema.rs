@@ -16,22 +16,10 @@ pub fn json_schema() -> Value {
     schema_of::<SuiteFile>()
 }
 
-/// The exact text of `tasks/schema/suite.schema.json`: indented, with a final newline.
-#[must_use]
-pub fn json_schema_text() -> String {
-    text(&json_schema())
-}
-
 /// The schema of a train file, draft 2020-12.
 #[must_use]
 pub fn train_schema() -> Value {
     schema_of::<TrainFile>()
-}
-
-/// The exact text of `tasks/schema/train.schema.json`.
-#[must_use]
-pub fn train_schema_text() -> String {
-    text(&train_schema())
 }
 
 /// The schema of a policy file, draft 2020-12.
@@ -40,22 +28,10 @@ pub fn policy_schema() -> Value {
     schema_of::<PolicyFile>()
 }
 
-/// The exact text of `tasks/schema/policy.schema.json`.
-#[must_use]
-pub fn policy_schema_text() -> String {
-    text(&policy_schema())
-}
-
 /// The schema of an agent file, draft 2020-12.
 #[must_use]
 pub fn agent_schema() -> Value {
     schema_of::<AgentFile>()
-}
-
-/// The exact text of `tasks/schema/agent.schema.json`.
-#[must_use]
-pub fn agent_schema_text() -> String {
-    text(&agent_schema())
 }
 
 /// The schema of a chat file, draft 2020-12.
@@ -64,30 +40,29 @@ pub fn chat_schema() -> Value {
     schema_of::<ChatFile>()
 }
 
-/// The exact text of `tasks/schema/chat.schema.json`.
-#[must_use]
-pub fn chat_schema_text() -> String {
-    text(&chat_schema())
-}
-
 /// The schema of a gate file, draft 2020-12.
 #[must_use]
 pub fn ci_schema() -> Value {
     schema_of::<CiFile>()
 }
 
-/// The exact text of `tasks/schema/ci.schema.json`.
-#[must_use]
-pub fn ci_schema_text() -> String {
-    text(&ci_schema())
-}
-
 fn schema_of<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
 }
 
-fn text(schema: &Value) -> String {
-    format!("{schema:#}\n")
+/// The published schemas: path from the root of the repository, and exact text, indented with a final newline.
+/// `cargo xtask generate` writes them.
+#[must_use]
+pub fn schema_files() -> [(&'static str, String); 6] {
+    [
+        ("tasks/schema/suite.schema.json", json_schema()),
+        ("tasks/schema/train.schema.json", train_schema()),
+        ("tasks/schema/policy.schema.json", policy_schema()),
+        ("tasks/schema/agent.schema.json", agent_schema()),
+        ("tasks/schema/chat.schema.json", chat_schema()),
+        ("tasks/schema/ci.schema.json", ci_schema()),
+    ]
+    .map(|(path, schema)| (path, format!("{schema:#}\n")))
 }
 
 /// Places in which a key of suites is known, in words for authors; empty for a key that is known nowhere.

@@ -1,5 +1,4 @@
-//! Containers of a real engine, started for each test. Needs root and `dockerd`; the feature `engine-tests` says that
-//! both are there.
+//! Containers of a real engine, started for each test. Needs root and `dockerd`; `repositories` needs the base image besides.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +15,6 @@ mod losing;
 mod placing;
 mod programs;
 mod registry;
-#[cfg(feature = "base-image-tests")]
 mod repositories;
 mod sandbox;
 mod sweeping;

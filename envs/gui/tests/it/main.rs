@@ -1,4 +1,4 @@
-//! GUI environments with a real browser. The feature `browser-tests` says that Chromium and its driver are there.
+//! GUI environments with a real browser: Chromium and its driver have to be there.
 
 #![allow(clippy::unwrap_used)]
 

@@ -14,7 +14,6 @@ mod mcp;
 mod mcp_http;
 mod python;
 mod python_lost;
-#[cfg(feature = "real-servers")]
 mod real_servers;
 mod rubrics;
 mod support;

@@ -11,6 +11,6 @@ mod upstream;
 mod verdict;
 
 pub(crate) use client::talk;
-pub(crate) use one_turn::asked_of;
+pub use one_turn::asked_of;
 pub(crate) use serve::serve;
-pub(crate) use verdict::worth;
+pub use verdict::{Judged, Worth, worth};

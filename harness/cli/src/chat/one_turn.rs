@@ -14,7 +14,7 @@ use super::verdict::Judged;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One vote about a reply by what followed it, and one about what should have been known before.
-pub(crate) async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> Judged {
+pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> Judged {
     let task = Arc::new(task(""));
     let seen = SeenTurn { before: "", reply, next: Some((next.0, &next.1)) };
     let cancel = CancelToken::new();

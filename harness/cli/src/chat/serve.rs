@@ -26,8 +26,9 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print_json_line;
+use crate::program::training;
 use crate::results::quoted;
-use crate::training::{Embedded, Tutor, embedded_model};
+use crate::training::ChatModel;
 use crate::wiring::{judge_model_of, turn_judge};
 
 /// SGLang's, too.
@@ -44,7 +45,7 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         None
     } else {
         // Hands over to the program that has libtorch, where this one has not.
-        Some(embedded_model(&arguments.policy, &arguments.name)?)
+        Some(training().chat_model(&arguments.policy, &arguments.name)?)
     };
     let backend = match &embedded {
         Some(embedded) => embedded.backend(),
@@ -70,7 +71,7 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Environment, format!("the server has no threads: {error}")))?;
     let learners = Learners::start(plan.as_ref(), judge, embedded, &data, &recorder, &runtime)?;
     let told = Told { arguments, log, data, plan: plan.as_ref() };
-    let trainer = learners.tutor.clone().map(|tutor| tutor as Arc<dyn Trainer>);
+    let trainer = learners.trainer.clone();
     let served = runtime.block_on(run(told, (listener, keys), (Arc::clone(&backend), trainer), &recorder));
     // An update that is being made is still put in use.
     learners.end();
@@ -93,27 +94,27 @@ fn learning(arguments: &Arguments) -> Result<Option<ChatPlan>, Failure> {
 /// Those who judge and learn beside the answers.
 struct Learners {
     judging: Option<JoinHandle<()>>,
-    tutor: Option<Arc<Tutor>>,
+    trainer: Option<Arc<dyn Trainer>>,
 }
 
 impl Learners {
     fn start(
         plan: Option<&ChatPlan>,
         judge: Option<Arc<dyn Judge>>,
-        embedded: Option<Embedded>,
+        embedded: Option<Box<dyn ChatModel>>,
         data: &Path,
         recorder: &Recorder,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
-        let Some(plan) = plan else { return Ok(Self { judging: None, tutor: None }) };
-        let tutor = embedded.map(|embedded| {
+        let Some(plan) = plan else { return Ok(Self { judging: None, trainer: None }) };
+        let trainer = embedded.map(|embedded| {
             let (folder, runtime) = (data.join("adapters"), runtime.handle().clone());
-            embedded.tutor(plan, folder, recorder.handle(), runtime).map(Arc::new)
+            embedded.into_trainer(plan, folder, recorder.handle(), runtime)
         });
-        let tutor = tutor.transpose()?;
+        let trainer = trainer.transpose()?;
         let judging =
             judge.map(|judge| runtime.spawn(ChatJudge::new(judge, &plan.judging, recorder.handle()).run()));
-        Ok(Self { judging, tutor })
+        Ok(Self { judging, trainer })
     }
 
     /// Ends them; an update that is being made comes to its end.

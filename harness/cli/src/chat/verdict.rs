@@ -60,16 +60,16 @@ const BARE: [&str; 42] = [
 
 /// What is made of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Worth {
+pub struct Worth {
     /// -1, 0 or 1, and from what.
-    pub(crate) reward: Option<(f64, &'static str)>,
+    pub reward: Option<(f64, &'static str)>,
     /// What should have been known.
-    pub(crate) hint: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// What judges said, as the ledger has it or as they say it now.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Judged {
+pub struct Judged {
     /// The strict majority.
     pub(super) verdict: Option<i8>,
     /// The shortest hint.
@@ -86,7 +86,7 @@ impl Judged {
 }
 
 /// All of it together. `next` is what followed, and who says it.
-pub(crate) fn worth(feedback: &[&FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
+pub fn worth(feedback: &[&FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
     let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
     let mut said = kept().filter_map(|feedback| {
         let score = feedback.score.map(|score| if score == 0.0 { 0.0 } else { score.signum() });

@@ -7,6 +7,7 @@ use clawrl_core::RunId;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::program::training;
 use crate::results::{ResultsArguments, run_name};
 
 /// Makes policies, tells the versions of one that is trained, and goes back to one of them.
@@ -33,15 +34,16 @@ enum Verb {
 
 /// Lists the versions of a training's policy: which followed from which, what was measured, what is kept.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Versions {
+pub struct Versions {
     /// The training.
     #[arg(value_name = "RUN", value_parser = run_name)]
-    pub(crate) run: RunId,
+    pub run: RunId,
     #[command(flatten)]
-    pub(crate) results: ResultsArguments,
+    /// The results folder.
+    pub results: ResultsArguments,
     /// Print them as JSON.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Goes back to a version that is kept, with weights and moments, in a training that is not under way.
@@ -49,75 +51,78 @@ pub(crate) struct Versions {
 /// What it goes back to becomes a new version; `clawrl train --resume` goes on from there, with other groups than those it
 /// consumed already.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Rollback {
+pub struct Rollback {
     /// The training.
     #[arg(value_name = "RUN", value_parser = run_name)]
-    pub(crate) run: RunId,
+    pub run: RunId,
     /// The version to go back to.
     #[arg(long, value_name = "VERSION")]
-    pub(crate) to: u64,
+    pub to: u64,
     #[command(flatten)]
-    pub(crate) results: ResultsArguments,
+    /// The results folder.
+    pub results: ResultsArguments,
     /// Print what it came to as JSON.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Compares two versions that are kept: what was measured of them, and how far their parameters are apart.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Diff {
+pub struct Diff {
     /// The training.
     #[arg(value_name = "RUN", value_parser = run_name)]
-    pub(crate) run: RunId,
+    pub run: RunId,
     /// One version.
     #[arg(value_name = "VERSION")]
-    pub(crate) first: u64,
+    pub first: u64,
     /// The other one.
     #[arg(value_name = "VERSION")]
-    pub(crate) second: u64,
+    pub second: u64,
     #[command(flatten)]
-    pub(crate) results: ResultsArguments,
+    /// The results folder.
+    pub results: ResultsArguments,
     /// Print it as JSON.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Writes an adapter and the model that it is for as one model, in fp32, for programs that serve no adapters.
 ///
 /// Nothing here needs it: `clawrl run` and `clawrl train` take the adapter's folder as it is.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Merge {
+pub struct Merge {
     /// Folder of an adapter: of a version, such as results/runs/RUN/checkpoints/000050/model, or one that PEFT saved.
     #[arg(value_name = "ADAPTER")]
-    pub(crate) adapter: PathBuf,
+    pub adapter: PathBuf,
     /// A new or an empty folder.
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    pub out: PathBuf,
 }
 
 /// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
 /// drawn from a seed. Nothing is downloaded.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Init {
+pub struct Init {
     /// Suites whose text the tokenizer is trained on: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
-    pub(crate) suites: Vec<PathBuf>,
+    pub suites: Vec<PathBuf>,
     /// Shape of the model.
     #[arg(long, value_name = "PRESET", value_enum)]
-    pub(crate) preset: PresetChoice,
+    pub preset: PresetChoice,
     /// A new or an empty folder.
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    pub out: PathBuf,
     /// Decides the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Most tokens that the model reads at once, prompt and reply; agents of chat send 20,000 and more [default: 2048].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
-    pub(crate) positions: Option<u32>,
+    pub positions: Option<u32>,
 }
 
+/// Shape of a fresh model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PresetChoice {
+pub enum PresetChoice {
     /// Half a million parameters: learns short terminal tasks on two CPU cores.
     Tiny,
 }
@@ -125,10 +130,10 @@ pub(crate) enum PresetChoice {
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.verb {
-        Verb::Init(init) => crate::training::init_policy(init, log),
-        Verb::Versions(versions) => crate::training::list_versions(versions, log),
-        Verb::Rollback(rollback) => crate::training::roll_back(rollback, log),
-        Verb::Diff(diff) => crate::training::diff_versions(diff, log),
-        Verb::Merge(merge) => crate::training::merge_adapter(merge, log),
+        Verb::Init(init) => training().init_policy(init, log),
+        Verb::Versions(versions) => training().list_versions(versions, log),
+        Verb::Rollback(rollback) => training().roll_back(rollback, log),
+        Verb::Diff(diff) => training().diff_versions(diff, log),
+        Verb::Merge(merge) => training().merge_adapter(merge, log),
     }
 }

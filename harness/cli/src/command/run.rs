@@ -93,7 +93,10 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     crate::host::open_files::raise_limit();
     let store = arguments.results.store()?;
     let mut plan = new_plan(arguments, &store, log)?;
-    if let Ok(taken) = store.run(&plan.run) {
+    // A name that nobody chose may be taken meanwhile; `create` finds another one.
+    if arguments.plan.name.is_some()
+        && let Ok(taken) = store.run(&plan.run)
+    {
         return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
     }
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;

@@ -7,6 +7,7 @@ use clawrl_core::RunId;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::program::training;
 use crate::results::{ResultsArguments, run_name};
 
 /// Trains a policy in the environments of suites: imitation first, then reinforcement learning.
@@ -17,33 +18,34 @@ use crate::results::{ResultsArguments, run_name};
     override_usage = "clawrl train [OPTIONS] TRAIN.yaml\n       clawrl train --resume RUN",
     after_help = "Examples:\n  clawrl train policies/presets/terminal-tiny.yaml\n  clawrl train --resume my-training"
 )]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The train file.
     #[arg(value_name = "TRAIN.yaml", required_unless_present = "resume", conflicts_with = "resume")]
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// Go on with this training, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = run_name)]
-    pub(crate) resume: Option<RunId>,
+    pub resume: Option<RunId>,
     /// Name of the training [default: date, time and the train file's name].
     #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "resume")]
-    pub(crate) name: Option<RunId>,
+    pub name: Option<RunId>,
     /// Root of all seeds, instead of the train file's.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
     #[command(flatten)]
-    pub(crate) results: ResultsArguments,
+    /// The results folder.
+    pub results: ResultsArguments,
     /// Write where the time of this process goes into the training's folder: profile/phases.json and profile/flame.svg.
     #[arg(long)]
-    pub(crate) profile: bool,
+    pub profile: bool,
     /// Print what it came to as JSON.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// No progress and no notes; warnings and errors only.
     #[arg(long)]
-    pub(crate) quiet: bool,
+    pub quiet: bool,
 }
 
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    crate::training::run_train(arguments, log)
+    training().train(arguments, log)
 }

@@ -12,7 +12,7 @@ use super::proc_text::{keyed, line, number};
 use super::{browser, facts, open_files};
 
 /// Looks. Takes well under a millisecond.
-pub(crate) fn probe() -> HostCapacity {
+pub fn probe() -> HostCapacity {
     HostCapacity {
         cpus: facts::cpus(),
         memory_available_mib: memory_available_mib(),

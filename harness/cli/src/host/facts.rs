@@ -7,21 +7,21 @@ use std::num::NonZero;
 use super::proc_text::{keyed, line};
 
 /// Name and version of this program.
-pub(crate) const PROGRAM: &str = concat!("clawrl ", env!("CARGO_PKG_VERSION"));
+pub const PROGRAM: &str = concat!("clawrl ", env!("CARGO_PKG_VERSION"));
 
 /// Cores that this process may use.
-pub(crate) fn cpus() -> u32 {
+pub fn cpus() -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     u32::try_from(cpus).unwrap_or(u32::MAX)
 }
 
 /// Memory of the machine.
-pub(crate) fn memory_mib() -> Option<u64> {
+pub fn memory_mib() -> Option<u64> {
     keyed(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:").map(|kib| kib / 1024)
 }
 
 /// The kernel's name and release.
-pub(crate) fn kernel() -> String {
+pub fn kernel() -> String {
     let uname = rustix::system::uname();
     format!("{} {} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy(), machine())
 }
@@ -31,14 +31,14 @@ fn machine() -> String {
 }
 
 /// The distribution, as it calls itself.
-pub(crate) fn system() -> Option<String> {
+pub fn system() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 
 /// What a lock file says of every machine.
-pub(crate) fn of_every_machine() -> BTreeMap<String, String> {
+pub fn of_every_machine() -> BTreeMap<String, String> {
     let mut facts = BTreeMap::from([
         ("cpus".to_owned(), cpus().to_string()),
         ("kernel".to_owned(), kernel()),

@@ -4,26 +4,25 @@ use std::path::Path;
 
 use super::examination::{bad, ok};
 use crate::command::doctor::{Finding, Health};
+use crate::program::libtorch_folder;
 
 /// What `clawrl doctor` calls it.
 const NAME: &str = "libtorch";
-/// The folder of its libraries; the build script says it, with the feature `torch`.
-const FOLDER: Option<&str> = option_env!("CLAWRL_LIBTORCH_FOLDER");
 /// The library that everything else follows from.
 const LIBRARY: &str = "libtorch_cpu.so";
 
 /// Looks without loading it, which takes a quarter of a second.
 pub(super) fn of_this_build() -> Finding {
-    of_build_with(FOLDER)
+    of_build_with(libtorch_folder())
 }
 
-fn of_build_with(folder: Option<&str>) -> Finding {
+fn of_build_with(folder: Option<&Path>) -> Finding {
     match folder {
-        Some(folder) if Path::new(folder).join(LIBRARY).is_file() => ok(NAME, folder),
+        Some(folder) if folder.join(LIBRARY).is_file() => ok(NAME, &folder.display().to_string()),
         Some(folder) => bad(
             NAME,
             Health::Warn,
-            format!("no {LIBRARY} in {folder}, so there is no training"),
+            format!("no {LIBRARY} in {}, so there is no training", folder.display()),
             "`ci/setup.sh` in the checkout brings it back",
         ),
         None => bad(
@@ -39,7 +38,7 @@ fn of_build_with(folder: Option<&str>) -> Finding {
 mod tests {
     use super::*;
 
-    fn check(folder: Option<&str>, health: Health, found: &str) {
+    fn check(folder: Option<&Path>, health: Health, found: &str) {
         let finding = of_build_with(folder);
         assert_eq!((finding.health, finding.found.as_str()), (health, found));
         assert_eq!(finding.advice.is_some(), health != Health::Ok);
@@ -48,11 +47,11 @@ mod tests {
     #[test]
     fn what_the_build_says_is_looked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_str().unwrap();
+        let path = folder.path();
         check(None, Health::Warn, "not in this build, which cannot train");
-        let lost = format!("no libtorch_cpu.so in {path}, so there is no training");
+        let lost = format!("no libtorch_cpu.so in {}, so there is no training", path.display());
         check(Some(path), Health::Warn, &lost);
         std::fs::write(folder.path().join(LIBRARY), "").unwrap();
-        check(Some(path), Health::Ok, path);
+        check(Some(path), Health::Ok, path.to_str().unwrap());
     }
 }

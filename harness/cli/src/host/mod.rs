@@ -1,12 +1,12 @@
 //! What this machine has: read from `/proc` and `/sys`, never assumed.
 
 pub(crate) mod browser;
-pub(crate) mod capacity;
+pub mod capacity;
 pub(crate) mod engine;
 pub(crate) mod examination;
-pub(crate) mod facts;
+pub mod facts;
 pub(crate) mod gpus;
 mod learner;
 pub(crate) mod open_files;
 mod proc_text;
-pub(crate) mod room;
+pub mod room;

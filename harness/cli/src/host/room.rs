@@ -14,7 +14,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// What cannot be, in words; [`Exit::Environment`] where there is no GPU at all.
-pub(crate) fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, Failure> {
+pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, Failure> {
     if plan.engine.device == Device::Cpu {
         return Ok(DeviceSplit::default());
     }
@@ -31,7 +31,7 @@ fn refused(error: &DeviceError) -> Failure {
 }
 
 /// Who computes where, in a line.
-pub(crate) fn who_where(split: &DeviceSplit) -> String {
+pub fn who_where(split: &DeviceSplit) -> String {
     let place = |gpus: &std::ops::Range<u32>| match gpus.len() {
         0 => "the processor".to_owned(),
         1 => format!("GPU {}", gpus.start),
@@ -48,11 +48,7 @@ pub(crate) fn who_where(split: &DeviceSplit) -> String {
 ///
 /// # Errors
 /// A policy whose shape cannot be read; too little memory, with the whole table.
-pub(crate) fn budget(
-    plan: &TrainPlan,
-    split: &DeviceSplit,
-    concurrency: u32,
-) -> Result<MemoryBudget, Failure> {
+pub fn budget(plan: &TrainPlan, split: &DeviceSplit, concurrency: u32) -> Result<MemoryBudget, Failure> {
     let shape = ModelShape::of(&plan.policy)?;
     let needs = MemoryNeeds { plan, shape, split, concurrency, cores: facts::cpus() };
     let budget = needs.budget();

@@ -16,6 +16,6 @@ mod table;
 mod waiting;
 mod watched;
 
-pub(crate) use phase::Phase;
-pub(crate) use recorder::{finish, start, took};
+pub use phase::Phase;
+pub use recorder::{finish, start, took};
 pub(crate) use watched::watched;

@@ -4,7 +4,7 @@ use clawrl_core::{AttemptRecord, Turn};
 
 /// A phase of an attempt, of the engine or of the learner, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// An attempt waits for a permit, from when its slot could have run.
     Queue,
     /// An attempt gets its environment.
@@ -39,7 +39,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All, in their order.
-    pub(crate) const ALL: [Self; 15] = [
+    pub const ALL: [Self; 15] = [
         Self::Queue,
         Self::Lease,
         Self::Setup,
@@ -58,7 +58,7 @@ impl Phase {
     ];
 
     /// Its name in files and tables.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
             Self::Lease => "lease",
@@ -79,7 +79,7 @@ impl Phase {
     }
 
     /// What one of its durations is of.
-    pub(crate) fn per(self) -> &'static str {
+    pub fn per(self) -> &'static str {
         match self {
             Self::Queue | Self::Lease | Self::Setup | Self::Grade | Self::Close => "attempt",
             Self::Policy | Self::Step => "turn",

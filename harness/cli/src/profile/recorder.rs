@@ -27,7 +27,7 @@ struct Recorder {
 
 /// Begins the profile, if one is wanted. Call when the spawner has been started, and before threads are: it starts one
 /// itself.
-pub(crate) fn start(wanted: bool) {
+pub fn start(wanted: bool) {
     if wanted {
         RECORDER.get_or_init(|| Recorder {
             began: Instant::now(),
@@ -44,7 +44,7 @@ pub(super) fn is_on() -> bool {
 }
 
 /// Something took so long.
-pub(crate) fn took(phase: Phase, time: Duration) {
+pub fn took(phase: Phase, time: Duration) {
     if let Some(recorder) = RECORDER.get() {
         recorder.phases[phase as usize].lock().unwrap_or_else(PoisonError::into_inner).push(time);
     }
@@ -52,7 +52,7 @@ pub(crate) fn took(phase: Phase, time: Duration) {
 
 /// Writes the profile into a run's folder and tells of it. A profile that cannot be written is a warning: the run is over,
 /// and what it left is whole.
-pub(crate) fn finish(run: &RunId, run_folder: &Path, quiet: bool, log: &Log) {
+pub fn finish(run: &RunId, run_folder: &Path, quiet: bool, log: &Log) {
     let Some(recorder) = RECORDER.get() else { return };
     let (wall, cpu) = (recorder.began.elapsed(), cpu_time().saturating_sub(recorder.cpu));
     let folder = run_folder.join(file::FOLDER);

@@ -15,7 +15,7 @@ use crate::log::Log;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Display {
+pub enum Display {
     /// Redrawn in place.
     Bars,
     /// A line now and then.
@@ -25,16 +25,18 @@ pub(crate) enum Display {
 }
 
 /// What is watched.
-pub(crate) struct Watched {
-    pub(crate) progress: Progress,
-    pub(crate) usage: Box<dyn Fn() -> ProviderUsage + Send + Sync>,
+pub struct Watched {
+    /// Counts of the execution.
+    pub progress: Progress,
+    /// What the providers of environments use now.
+    pub usage: Box<dyn Fn() -> ProviderUsage + Send + Sync>,
     /// What people are told they are: `sandboxes`.
-    pub(crate) environments: &'static str,
+    pub environments: &'static str,
 }
 
 impl Display {
     /// What suits standard error.
-    pub(crate) fn suited(log: &Log, quiet: bool) -> Self {
+    pub fn suited(log: &Log, quiet: bool) -> Self {
         match (quiet, log.is_terminal()) {
             (true, _) => Self::Quiet,
             (false, true) => Self::Bars,
@@ -43,7 +45,7 @@ impl Display {
     }
 
     /// Shows it until [`Shown::end`], or until that is dropped. Needs a runtime.
-    pub(crate) fn start(self, watched: Watched, log: &Log) -> Shown {
+    pub fn start(self, watched: Watched, log: &Log) -> Shown {
         let log = log.clone();
         match self {
             Self::Quiet => Shown { log, bar: None, task: None },
@@ -63,7 +65,7 @@ impl Display {
 
 /// A display under way. Dropped, it ends and leaves the terminal as it was.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub struct Shown {
     log: Log,
     bar: Option<ProgressBar>,
     task: Option<JoinHandle<()>>,
@@ -71,7 +73,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Ends it and waits until it has drawn its last.
-    pub(crate) async fn end(mut self) {
+    pub async fn end(mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
             // Cancelled is what it is meant to be.

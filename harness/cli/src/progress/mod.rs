@@ -5,4 +5,4 @@ mod display;
 mod figures;
 mod lines;
 
-pub(crate) use display::{Display, Watched};
+pub use display::{Display, Watched};

@@ -35,42 +35,46 @@ const BLOCKING_THREADS: usize = 16;
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What is executed.
-pub(crate) struct Work {
-    pub(crate) plan: Arc<RunPlan>,
+pub struct Work {
+    /// The run: its tasks, limits and seeds.
+    pub plan: Arc<RunPlan>,
     /// Slots to fill.
-    pub(crate) open_slots: Vec<SlotId>,
+    pub open_slots: Vec<SlotId>,
     /// Above every epoch granted before.
-    pub(crate) first_epoch: Epoch,
+    pub first_epoch: Epoch,
     /// Number of the next attempt, where it is not 0.
-    pub(crate) attempt_numbers: BTreeMap<SlotId, u32>,
+    pub attempt_numbers: BTreeMap<SlotId, u32>,
     /// How much of it is wanted, for a consumer that says so as it goes; `None` for all.
-    pub(crate) demand: Option<watch::Receiver<Demand>>,
-    pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) sink: Arc<dyn EpisodeSink>,
+    pub demand: Option<watch::Receiver<Demand>>,
+    /// Chooses the actions.
+    pub policy: Arc<dyn Policy>,
+    /// Receives every attempt that ended.
+    pub sink: Arc<dyn EpisodeSink>,
     /// Where figures over time go, if anywhere.
-    pub(crate) metrics: Option<RunSink>,
+    pub metrics: Option<RunSink>,
     /// Most memory of one session's recording; 0 records nothing.
-    pub(crate) cast_bytes: usize,
-    pub(crate) display: Display,
+    pub cast_bytes: usize,
+    /// How progress is shown.
+    pub display: Display,
 }
 
 /// How an execution ended.
-pub(crate) struct Ended {
+pub struct Ended {
     /// The scheduler's own account.
-    pub(crate) report: RunReport,
+    pub report: RunReport,
     /// Why it could not go on, if it could not.
-    pub(crate) error: Option<RunError>,
+    pub error: Option<RunError>,
     /// Limits that could not be set.
-    pub(crate) limits_not_set: Vec<LimitNotSet>,
+    pub limits_not_set: Vec<LimitNotSet>,
     /// What the policy has to say.
-    pub(crate) policy_notes: Vec<String>,
+    pub policy_notes: Vec<String>,
 }
 
 /// Runs to the end. Blocks.
 ///
 /// # Errors
 /// What kept it from starting. An end in error is in [`Ended`].
-pub(crate) fn execute(
+pub fn execute(
     machine: Machine,
     first_interrupt: FirstInterrupt,
     work: Work,
@@ -83,7 +87,7 @@ pub(crate) fn execute(
 }
 
 /// A runtime with signals and a spawner, for one run after another.
-pub(crate) struct Executor {
+pub struct Executor {
     runtime: Runtime,
     /// Shared with whoever makes providers of its own, and gives it back before the end.
     workplace: Arc<Workplace>,
@@ -97,11 +101,7 @@ impl Executor {
     ///
     /// # Errors
     /// What kept it from starting.
-    pub(crate) fn start(
-        machine: Machine,
-        first_interrupt: FirstInterrupt,
-        log: &Log,
-    ) -> Result<Self, Failure> {
+    pub fn start(machine: Machine, first_interrupt: FirstInterrupt, log: &Log) -> Result<Self, Failure> {
         let (limits_not_set, machine_facts) = (machine.limits_not_set(), machine.facts());
         let runtime = runtime()?;
         let entered = runtime.enter();
@@ -116,32 +116,32 @@ impl Executor {
     }
 
     /// Limits that could not be set.
-    pub(crate) fn limits_not_set(&self) -> &[LimitNotSet] {
+    pub fn limits_not_set(&self) -> &[LimitNotSet] {
         &self.limits_not_set
     }
 
     /// Facts for lock files.
-    pub(crate) fn machine_facts(&self) -> &BTreeMap<String, String> {
+    pub fn machine_facts(&self) -> &BTreeMap<String, String> {
         &self.machine_facts
     }
 
     /// For threads of our own that have something to wait for.
-    pub(crate) fn handle(&self) -> Handle {
+    pub fn handle(&self) -> Handle {
         self.runtime.handle().clone()
     }
 
     /// What was asked for by signals so far.
-    pub(crate) fn interrupt(&self) -> Interrupt {
+    pub fn interrupt(&self) -> Interrupt {
         *self.interrupts.borrow()
     }
 
     /// Hears of what signals ask for.
-    pub(crate) fn interrupts(&self) -> watch::Receiver<Interrupt> {
+    pub fn interrupts(&self) -> watch::Receiver<Interrupt> {
         self.interrupts.clone()
     }
 
     /// Where providers are made.
-    pub(crate) fn workplace(&self) -> Arc<Workplace> {
+    pub fn workplace(&self) -> Arc<Workplace> {
         Arc::clone(&self.workplace)
     }
 
@@ -149,7 +149,7 @@ impl Executor {
     ///
     /// # Errors
     /// What kept it from starting. An end in error is in [`Ended`].
-    pub(crate) fn run(&self, work: Work, log: &Log) -> Result<Ended, Failure> {
+    pub fn run(&self, work: Work, log: &Log) -> Result<Ended, Failure> {
         let work = profile::watched(work, self.runtime.handle());
         let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
         let providers = {
@@ -179,7 +179,7 @@ impl Executor {
     }
 
     /// Ends the runtime, then the spawner (I2).
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         // Whatever still blocks a thread by now was given up on long ago.
         self.runtime.shutdown_timeout(LAST_WAIT);
         // The last connection to the spawner: it is waited for here.

@@ -15,10 +15,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// A pattern that does not compile, which a checked plan does not have.
-pub(crate) fn turn_judge(
-    plan: &JudgingPlan,
-    model: Option<Arc<dyn Judge>>,
-) -> Result<Arc<dyn Judge>, Failure> {
+pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<Arc<dyn Judge>, Failure> {
     let model = model.map(|model| Arc::new(PatientJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
     let rules = plan.rules.iter().map(|rule| {
         Ok(TurnRule {

@@ -35,7 +35,7 @@ use crate::log::Log;
 const WARM_PER_CPU: u32 = 2;
 
 /// What plans need of this machine, found and started.
-pub(crate) struct Machine {
+pub struct Machine {
     bubblewrap: Option<HostReport>,
     /// None where no task of a plan asks for containers.
     engines: Vec<EngineReport>,
@@ -56,7 +56,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`Exit::Environment`] when something that the plan needs is missing.
-    pub(crate) fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
+    pub fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
         Self::prepare_judged(plans, None, log)
     }
 
@@ -64,7 +64,7 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::prepare`].
-    pub(crate) fn prepare_judged(
+    pub fn prepare_judged(
         plans: &[&RunPlan],
         judge_of_turns: Option<&RemoteSpec>,
         log: &Log,
@@ -104,7 +104,7 @@ impl Machine {
     }
 
     /// Limits that the plan asks for and this machine cannot set.
-    pub(crate) fn limits_not_set(&self) -> Vec<LimitNotSet> {
+    pub fn limits_not_set(&self) -> Vec<LimitNotSet> {
         let bubblewrap = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
         // What several engines lack is lacking once.
         let mut engines: Vec<&String> = Vec::new();
@@ -117,7 +117,7 @@ impl Machine {
     }
 
     /// Facts for the lock file.
-    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+    pub fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = facts::of_every_machine();
         if let Some(report) = &self.bubblewrap {
             facts.insert("bubblewrap".to_owned(), report.version.clone());
@@ -136,7 +136,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the spawner cannot be reached.
-    pub(crate) fn attach(self) -> Result<Workplace, Failure> {
+    pub fn attach(self) -> Result<Workplace, Failure> {
         let client = self.spawner.map(SpawnerClient::attach).transpose();
         let client = client.map_err(|error| {
             Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
@@ -148,7 +148,7 @@ impl Machine {
 }
 
 /// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
-pub(crate) struct Workplace {
+pub struct Workplace {
     bubblewrap: Option<HostReport>,
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
@@ -263,7 +263,7 @@ impl Workplace {
     }
 
     /// The judge with these settings, if it was prepared.
-    pub(crate) fn judge(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
+    pub fn judge(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
         self.judges.find(named)
     }
 

@@ -16,16 +16,18 @@ mod test_sandboxes;
 mod unprovided;
 
 pub(crate) use cassette::{asked_of, origin_of, unreadable, unwritable};
-pub(crate) use execution::{Ended, Executor, Work, execute};
+pub use execution::{Ended, Executor, Work, execute};
 pub(crate) use isolation::word as environments_word;
-pub(crate) use judge::{model_of as judge_model_of, turn_judge};
-pub(crate) use machine::{Machine, ProviderSettings, Workplace};
+pub(crate) use judge::model_of as judge_model_of;
+pub use judge::turn_judge;
+pub(crate) use machine::ProviderSettings;
+pub use machine::{Machine, Workplace};
 pub(crate) use memory_sink::MemorySink;
-pub(crate) use policy::{Supplies, policy_of, refuse_unseen_pictures};
+pub use policy::refuse_unseen_pictures;
+pub(crate) use policy::{Supplies, policy_of};
 pub(crate) use programs::Programs;
-#[cfg(feature = "torch")]
-pub(crate) use remote::remote_scorer;
-pub(crate) use remote::{key_of, unusable, warn_of_open_key};
+pub use remote::{key_of, remote_scorer};
+pub(crate) use remote::{unusable, warn_of_open_key};
 pub(crate) use secrets::named as named_secrets;
 pub(crate) use test_sandboxes::TestSandboxes;
 pub(crate) use unprovided::Unprovided;

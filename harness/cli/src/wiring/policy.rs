@@ -15,6 +15,7 @@ use crate::agent::{AgentConfig, AgentPolicy, EachAnew};
 use crate::environment;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::program::training;
 
 /// What a policy is given beside its plan.
 #[derive(Default)]
@@ -63,7 +64,7 @@ fn speaking(
         }
         PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
             refuse_unseen_pictures(plan)?;
-            crate::training::embedded_policy(path, *temperature_milli, *max_new_tokens)?
+            training().policy(path, *temperature_milli, *max_new_tokens)?
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
@@ -110,7 +111,7 @@ fn agent(
 ///
 /// # Errors
 /// Which task it is, and what to write instead.
-pub(crate) fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), Failure> {
+pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), Failure> {
     let reads = matches!(plan.policy, PolicySpec::Torch { .. });
     match plan.tasks.iter().find(|task| task.env.shows_pictures()) {
         Some(task) if reads => {

@@ -44,7 +44,7 @@ pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn 
 ///
 /// # Errors
 /// Settings that no request can be made of.
-pub(crate) fn remote_scorer(
+pub fn remote_scorer(
     settings: &RemoteSpec,
     key: Option<Secret>,
     vocabulary: Arc<Vocabulary>,
@@ -67,7 +67,7 @@ pub(crate) fn unusable(error: &RemoteError, what: &str) -> Failure {
 ///
 /// # Errors
 /// A variable that is not set, or holds no key.
-pub(crate) fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
+pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
     let Some((name, required)) = settings.key_variable() else { return Ok(None) };
     let Some(value) = environment::named(name) else {
         if !required {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{
-    NewTask, PlanOptions, StarterEnv, json_schema_text, load_suite, new_suite, new_task, resolve_plan,
+    NewTask, PlanOptions, StarterEnv, json_schema, load_suite, new_suite, new_task, resolve_plan,
 };
 use clawrl_core::PolicySpec;
 
@@ -51,7 +51,7 @@ fn a_new_suite_loads_and_has_what_it_shows() {
 fn the_schema_is_named_where_there_is_one() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("schema")).expect("a folder");
-    fs::write(folder.path().join("schema/suite.schema.json"), json_schema_text()).expect("a file");
+    fs::write(folder.path().join("schema/suite.schema.json"), json_schema().to_string()).expect("a file");
     let path = written(folder.path(), StarterEnv::Terminal);
     let first = text(&path).lines().next().map(str::to_owned);
     assert_eq!(first.as_deref(), Some("# yaml-language-server: $schema=../schema/suite.schema.json"));

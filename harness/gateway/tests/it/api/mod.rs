@@ -1,8 +1,7 @@
 //! The API over real connections, in front of a policy whose words are set down.
 
 mod abuse;
-#[cfg(feature = "browser-tests")]
-mod browser;
+mod browser_tests;
 mod client;
 mod completing;
 mod dashboard;

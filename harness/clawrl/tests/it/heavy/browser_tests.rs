@@ -1,0 +1,78 @@
+//! Whole suites and killed runs with a real browser.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::killing::{closed, left_by};
+use super::suites::{a_replay_repeats, suite};
+use crate::place::Place;
+
+/// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
+#[test]
+fn gui_basics_is_valid_and_no_mistake_passes() {
+    let place = Place::new();
+    let arguments = ["--mistakes", "--limit", "32", "--quiet", "--concurrency", "2"];
+    let said = place.clawrl(&[&["validate", &suite("gui-basics")][..], &arguments].concat()).ends(0);
+    assert!(said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"), "{}", said.out);
+}
+
+/// By the pages' own reward, that of 1 alone; an episode of each family and more.
+#[test]
+fn miniwob_tiny_is_valid() {
+    let place = Place::new();
+    let arguments = ["--limit", "12", "--quiet", "--concurrency", "2"];
+    let said = place.clawrl(&[&["validate", &suite("miniwob-tiny")][..], &arguments].concat()).ends(0);
+    assert!(said.out.contains("12 of 12 tasks are valid"), "{}", said.out);
+}
+
+#[test]
+fn a_replay_of_every_family_of_gui_basics_repeats_it() {
+    a_replay_repeats(&[&suite("gui-basics"), "--limit", "32", "--concurrency", "2"], 32);
+}
+
+/// Browsers in control groups that a process made: their process ids, each with the time at which it began.
+fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {
+    let owner = format!("clawrl-{run}-{pid}-");
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap());
+    let own = processes.filter(|entry| {
+        fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(&owner))
+    });
+    own.filter_map(|entry| browser(&entry.file_name().to_string_lossy())).collect()
+}
+
+/// The process of a browser and when it began, in ticks since the machine did.
+fn browser(id: &str) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    // The state stands first, the time of the beginning 19 words behind it; what is dead and not collected is no browser.
+    let mut words = rest.split_whitespace();
+    let is_live = words.next() != Some("Z") && name.contains("chrom");
+    is_live.then(|| (id.to_owned(), words.nth(18).unwrap_or_default().to_owned()))
+}
+
+#[test]
+fn browsers_of_a_killed_run_are_gone_when_the_next_one_starts() {
+    let place = Place::new();
+    let suite = suite("gui-basics");
+    let plan = ["run", &suite, "--policy", "oracle", "--limit", "8", "--concurrency", "2"];
+    let mut live = place.start(&[&plan[..], &["--name", "killed"]].concat());
+    let dead = live.id();
+    let mut browsers = Vec::new();
+    while browsers.is_empty() {
+        live.hears("/8 closed");
+        browsers = browsers_of("killed", dead);
+    }
+    live.signal(Signal::KILL);
+    assert_eq!(live.ended().code, None);
+    assert!(browsers.len() > 4, "{browsers:?}");
+
+    let mut live = place.start(&["run", "--resume", "killed"]);
+    live.hears("to go");
+    let left: Vec<_> = browsers.iter().filter(|known| browser(&known.0).as_ref() == Some(known)).collect();
+    assert_eq!((left_by("killed", dead), left), (Vec::new(), Vec::new()));
+    let said = live.ended().ends(0);
+    assert!(said.out.contains("0 left behind"), "{}", said.out);
+    let run = place.run("killed");
+    assert_eq!(closed(&run).values().filter(|closed| closed.starts_with("1 ")).count(), 8);
+}

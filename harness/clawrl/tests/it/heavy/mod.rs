@@ -1,0 +1,8 @@
+//! Tests that load the whole machine; `.config/nextest.toml` runs them alone.
+
+mod browser_tests;
+mod hostile;
+mod killing;
+mod profiled;
+mod suites;
+mod thousands;

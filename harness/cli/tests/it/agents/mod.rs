@@ -1,8 +1,0 @@
-//! Agent programs as policies: real processes, real sandboxes, a model behind a server.
-
-mod house;
-mod misbehaving;
-mod playing;
-mod recording;
-#[cfg(feature = "real-clients")]
-mod sdk;

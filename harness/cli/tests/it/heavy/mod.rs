@@ -1,7 +1,0 @@
-//! Tests that load the whole machine; `.config/nextest.toml` runs them alone.
-
-mod hostile;
-mod killing;
-mod profiled;
-mod suites;
-mod thousands;

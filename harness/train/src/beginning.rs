@@ -1,0 +1,187 @@
+//! What acts and what learns, made from parameters.
+//!
+//! I1. An adapter is served with the model that it is for, and learned with that model beside it.
+
+use std::sync::Arc;
+
+use clawrl_config::{RlPlan, Teacher};
+use clawrl_torch::{
+    AdapterName, AdapterPublisher, Alone, Base, Checkpoint, Device, Dtype, Engine, EngineConfig,
+    LearnerConfig, LearnerSetup, ModelFiles, Params, Publisher, TorchError, TorchLearner, init_adapter,
+    load_params, policy_files, save_params,
+};
+
+use super::embedded::ADAPTER;
+use super::session::Session;
+use super::settings;
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+
+/// Folder of the policy that reinforcement learning began with, in the training's own.
+const REFERENCE: &str = "reference";
+/// The same from the folder of a checkpoint's model.
+const REFERENCE_OF_CHECKPOINT: &str = "../../../reference";
+
+/// What a learner begins from.
+pub(super) struct Beginning {
+    params: Params,
+    base: Option<Base>,
+    version: u64,
+    reference: Option<Params>,
+}
+
+impl Beginning {
+    /// A whole model that nothing was learned of.
+    pub(super) fn whole(params: Params) -> Self {
+        Self { params, base: None, version: 0, reference: None }
+    }
+}
+
+/// Publishes the adapter of a training.
+fn adapter_of(engine: &Engine) -> AdapterPublisher {
+    AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) }
+}
+
+/// With a gate, what a learner begins from is accepted.
+fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Failure> {
+    if rl.gate.is_some() {
+        learner.accept().map_err(unusable)?;
+    }
+    Ok(learner)
+}
+
+/// Whether the loss or a teacher looks at the policy that reinforcement learning began with.
+fn looks_back(rl: &RlPlan) -> bool {
+    let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
+    rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen)
+}
+
+impl Session<'_> {
+    /// An engine that acts by these parameters; those of an adapter, with the model that it is for.
+    pub(super) fn engine(
+        &self,
+        version: u64,
+        params: &Params,
+        model: Option<&Params>,
+    ) -> Result<Engine, Failure> {
+        let config = EngineConfig { turns: self.turns.clone(), ..settings::engine(&self.plan) };
+        let Some(model) = model else {
+            return Engine::start(config, version, params).map_err(unusable);
+        };
+        let engine = Engine::start(config, 0, model).map_err(unusable)?;
+        adapter_of(&engine).publish(version, params).map_err(unusable)?;
+        Ok(engine)
+    }
+
+    pub(super) fn learner(
+        &self,
+        config: LearnerConfig,
+        from: Beginning,
+        publisher: Box<dyn Publisher>,
+    ) -> Result<TorchLearner, Failure> {
+        let Beginning { params, base, version, reference } = from;
+        let model = policy_files(&self.policy_folder).map_err(unusable)?;
+        let setup = LearnerSetup {
+            config: settings::computing(&self.plan, config),
+            params,
+            base,
+            version,
+            reference,
+            publisher,
+            collective: Box::new(Alone),
+            checkpoints: self.checkpoints(),
+            model: &model,
+        };
+        let mut learner = TorchLearner::new(setup).map_err(unusable)?;
+        learner.take_turns(self.turns.clone());
+        Ok(learner)
+    }
+
+    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
+    /// when it begins, since checkpoints of that time go. In the machine's memory; what of it is computed with goes where that is.
+    fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
+        if !looks_back(rl) && rl.lora.is_none() {
+            return Ok(None);
+        }
+        let folder = self.files.folder().join(REFERENCE);
+        let files = ModelFiles::of(&folder);
+        if files.weights().exists() {
+            return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
+        }
+        if checkpoint.version > 0 {
+            let message = format!("the policy that this training began with is not in {}", folder.display());
+            let help = "the training needs it, for `kl`, as a teacher or for its adapter; train anew";
+            return Err(Failure::with_help(Exit::Results, message, help));
+        }
+        let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", folder.display()))
+        };
+        std::fs::create_dir_all(&unfinished).map_err(failed)?;
+        let written = ModelFiles::of(&unfinished);
+        let params = &checkpoint.params;
+        let kept =
+            written.write_config(params.layout().config()).and_then(|()| save_params(&written, params));
+        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        std::fs::rename(&unfinished, &folder).map_err(failed)?;
+        std::fs::File::open(self.files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        params.copy().map(Some).map_err(unusable)
+    }
+
+    /// What acts and what learns from a checkpoint on.
+    ///
+    /// `accepted`: the version that has the checkpoint's parameters, which is an earlier one where those after it were rejected.
+    ///
+    /// # Errors
+    /// What cannot be served or learned.
+    pub(super) fn take_up(
+        &self,
+        rl: &RlPlan,
+        checkpoint: Checkpoint,
+        accepted: u64,
+    ) -> Result<(Engine, TorchLearner), Failure> {
+        let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
+        let first = self.first_policy(rl, &checkpoint)?;
+        let version = checkpoint.version;
+        let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
+            let engine = self.engine(accepted, &checkpoint.params, None)?;
+            let params = checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?;
+            let from = Beginning { params, base: None, version, reference: first };
+            let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
+            learner.restore(checkpoint).map_err(unusable)?;
+            return Ok((engine, accepting(rl, learner)?));
+        };
+        let is_adapter = checkpoint.params.layout().lora().is_some();
+        // Those of a whole model are of no use to an adapter, and take twice as much as it.
+        let moments = checkpoint.moments.filter(|_| is_adapter);
+        let checkpoint = Checkpoint { moments, ..checkpoint };
+        // Until its first update a training has a whole model.
+        let params = if is_adapter {
+            checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?
+        } else {
+            init_adapter(model.layout().config(), &settings::lora(lora), self.plan.seed, self.device)
+                .map_err(unusable)?
+        };
+        let engine = self.engine(accepted, &params, Some(model))?;
+        // An adapter of zeros changes nothing: it is the model that learning began with.
+        let unchanged = || Params::zeros(Arc::clone(params.layout()), self.device).map_err(unusable);
+        let reference = looks_back(rl).then(unchanged).transpose()?;
+        let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
+        let from = Beginning { params, base, version, reference };
+        let mut learner = self.learner(config, from, Box::new(adapter_of(&engine)))?;
+        if is_adapter {
+            learner.restore(checkpoint).map_err(unusable)?;
+        }
+        Ok((engine, accepting(rl, learner)?))
+    }
+}
+
+/// The failure of what cannot be read, served or learned.
+pub(super) fn unusable(error: TorchError) -> Failure {
+    let exit = match error {
+        TorchError::Checkpoint(_) => Exit::Results,
+        TorchError::Model(_) => Exit::Refused,
+        _ => Exit::Environment,
+    };
+    Failure::new(exit, error.to_string())
+}

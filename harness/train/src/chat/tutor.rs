@@ -1,0 +1,532 @@
+//! Learning beside the answers: the thread that takes samples from the ledger, updates adapters and puts them in use.
+//!
+//! I1. One thread makes all updates, one after the other; nobody who is answered waits for it. I2. What is in a checkpoint and what the
+//! ledger says are the same again when learning begins ([`RecorderHandle::reconcile`]). I3. Whatever goes wrong with an adapter pauses
+//! that one, with the reason, and nothing else.
+//!
+//! Cancellation: [`Tutor`] owns the thread; dropping it ends it after the update that is being made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use clawrl_config::ChatPlan;
+use clawrl_gateway::{
+    Adapter, Command, Finish, LedgerError, LedgerEvent, Live, NewUpdate, RecorderHandle, RollBack, Taken,
+    Trainer, TrainerError, TrainerView, UserId, Waiting,
+};
+use clawrl_torch::configure_threads;
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task;
+use tokio::time::sleep;
+
+use super::super::settings::threads;
+use super::pupil::{Fate, Learned, Model, Pupil};
+use super::residents::{Residents, SHARED, name_of};
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+
+/// Commands that wait. More than a few come only from somebody who does not wait for answers.
+const COMMANDS: usize = 64;
+/// As many times the samples with which an update begins are in it at most: where more come than are trained, they would be too old
+/// before their turn came.
+const MOST_BATCHES: u32 = 4;
+/// The file of an adapter that says why no updates are made.
+const PAUSED: &str = "paused";
+/// Between two looks at what waits, where nothing happens.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Tutor {
+    shared: Arc<Shared>,
+    commands: Option<mpsc::Sender<Asked>>,
+    thread: Option<JoinHandle<()>>,
+    /// Keeps who shares; ended with this.
+    sharing: task::JoinHandle<()>,
+}
+
+/// What is asked of the thread.
+struct Asked {
+    user: UserId,
+    command: Command,
+    reply: oneshot::Sender<Result<(), TrainerError>>,
+}
+
+/// What is read while the thread works.
+#[derive(Debug)]
+struct Shared {
+    plan: ChatPlan,
+    residents: Arc<Residents>,
+    recorder: RecorderHandle,
+    standings: Mutex<BTreeMap<String, Standing>>,
+}
+
+/// How it stands with an adapter.
+#[derive(Debug, Clone, Default)]
+struct Standing {
+    version: u64,
+    paused: Option<String>,
+    last: Option<String>,
+    rejected_in_a_row: u32,
+}
+
+/// What a tutor is made from.
+pub(super) struct TutorSetup {
+    pub(super) model: Model,
+    pub(super) residents: Arc<Residents>,
+    pub(super) plan: ChatPlan,
+    /// A folder for each adapter.
+    pub(super) folder: PathBuf,
+    pub(super) recorder: RecorderHandle,
+    pub(super) runtime: Handle,
+}
+
+impl Tutor {
+    /// Adapters that are there answer when this returns.
+    ///
+    /// # Errors
+    /// Checkpoints that cannot be read or are of another policy, or a ledger that cannot be written.
+    pub(super) fn start(setup: TutorSetup) -> Result<Self, Failure> {
+        let TutorSetup { model, residents, plan, folder, recorder, runtime } = setup;
+        let shared = Arc::new(Shared { plan, residents, recorder, standings: Mutex::default() });
+        let (commands, asked) = mpsc::channel(COMMANDS);
+        let events = shared.recorder.events();
+        let sharing = runtime.spawn(keep_sharing(Arc::clone(&shared)));
+        let mut room =
+            Room { model, folder, shared: Arc::clone(&shared), runtime, pupils: BTreeMap::new(), made: 0 };
+        let (ready, begun) = std::sync::mpsc::sync_channel(1);
+        let work = move || {
+            let begun = configure_threads(threads(1))
+                .map_err(|error| Failure::new(Exit::Environment, error.to_string()))
+                .and_then(|()| room.begin());
+            let goes_on = begun.is_ok();
+            let _ = ready.send(begun);
+            if goes_on {
+                room.work(asked, events);
+            }
+        };
+        let thread = Builder::new()
+            .name("clawrl-tutor".to_owned())
+            .spawn(work)
+            .map_err(|error| Failure::new(Exit::Environment, format!("learning has no thread: {error}")))?;
+        let tutor = Self { shared, commands: Some(commands), thread: Some(thread), sharing };
+        let ended = || Failure::new(Exit::Internal, "learning ended before it began");
+        begun.recv().map_err(|_| ended())??;
+        Ok(tutor)
+    }
+}
+
+impl Drop for Tutor {
+    fn drop(&mut self) {
+        self.sharing.abort();
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            // It has told what was wrong.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Trainer for Tutor {
+    fn view(&self, user: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        let user = user.clone();
+        Box::pin(async move {
+            let mut view = self.shared.view(&user).await?;
+            if self.commands.as_ref().is_none_or(mpsc::Sender::is_closed) {
+                view.paused = Some("learning has ended; the server's log says why".to_owned());
+            }
+            Ok(view)
+        })
+    }
+
+    fn command(&self, user: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
+        let user = user.clone();
+        Box::pin(async move {
+            let ended = || TrainerError::Ended("its thread is gone".to_owned());
+            let (reply, done) = oneshot::channel();
+            let asked = Asked { user: user.clone(), command, reply };
+            let commands = self.commands.as_ref().ok_or_else(ended)?;
+            commands.send(asked).await.map_err(|_| ended())?;
+            done.await.map_err(|_| ended())??;
+            self.shared.view(&user).await
+        })
+    }
+}
+
+impl Shared {
+    async fn view(&self, user: &UserId) -> Result<TrainerView, TrainerError> {
+        let adapter = self.residents.trained_by(user);
+        let waiting =
+            self.recorder.waiting().await.map_err(|error| TrainerError::Ended(error.to_string()))?;
+        let own = waiting.iter().filter(|waiting| self.residents.trained_by(&waiting.user) == adapter);
+        let waiting = own.map(|waiting| waiting.samples).sum();
+        let Standing { version, paused, last, .. } =
+            self.standings().get(&adapter).cloned().unwrap_or_default();
+        Ok(TrainerView {
+            adapter,
+            version,
+            objective: self.plan.objective.name().to_owned(),
+            paused,
+            waiting,
+            every_turns: self.plan.train_every_turns,
+            every_secs: self.plan.train_every_secs,
+            last,
+        })
+    }
+
+    fn standings(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, adapter: &str, change: impl FnOnce(&mut Standing)) {
+        change(self.standings().entry(adapter.to_owned()).or_default());
+    }
+}
+
+/// Where the thread works.
+struct Room {
+    model: Model,
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    runtime: Handle,
+    pupils: BTreeMap<String, Pupil>,
+    /// Updates that were begun, for their keys.
+    made: u64,
+}
+
+/// What the thread wakes up for.
+enum Woken {
+    Asked(Asked),
+    Look,
+    End,
+}
+
+/// Who shares is known to the next request, whatever the thread is at.
+async fn keep_sharing(shared: Arc<Shared>) {
+    let mut events = shared.recorder.events();
+    loop {
+        match shared.recorder.sharing().await {
+            Ok(users) => shared.residents.share(users),
+            Err(LedgerError::Ended) => return,
+            Err(error) => tracing::error!("who shares cannot be read: {error}"),
+        }
+        loop {
+            match events.recv().await {
+                Ok(LedgerEvent { what: Live::Consent, .. }) | Err(RecvError::Lagged(_)) => break,
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+impl Room {
+    /// Takes up all adapters that are there.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let sharing = self.runtime.block_on(self.shared.recorder.sharing());
+        self.shared.residents.share(sharing.map_err(|error| unrecordable(&error))?);
+        let folders = match fs::read_dir(&self.folder) {
+            Ok(folders) => folders,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unreadable(&self.folder, &error)),
+        };
+        for entry in folders {
+            let entry = entry.map_err(|error| unreadable(&self.folder, &error))?;
+            // Names of adapters are of signs that every system has.
+            if let Some(name) = entry.file_name().to_str().filter(|_| entry.path().is_dir()) {
+                match self.take_up(name) {
+                    Ok(()) => {}
+                    // Whoever serves another policy than before has to know.
+                    Err(failure) if failure.exit == Exit::Refused => return Err(failure),
+                    Err(failure) => self.pause(name, &failure.to_string()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An adapter, and the ledger as its checkpoint has it (I2).
+    fn take_up(&mut self, name: &str) -> Result<(), Failure> {
+        if self.pupils.contains_key(name) {
+            return Ok(());
+        }
+        let mut pupil = Pupil::begin(&self.model, &self.shared.plan, name, &self.folder.join(name))?;
+        let version = pupil.version();
+        let recorder = &self.shared.recorder;
+        let reconciled = self.runtime.block_on(async {
+            tell_back(recorder, &pupil, name).await?;
+            let checkpoint = (version > 0).then(|| pupil.checkpoint_of(version).display().to_string());
+            recorder.reconcile(name, version, checkpoint, pupil.samples()).await
+        });
+        reconciled.map_err(|error| unrecordable(&error))?;
+        if version > 0 {
+            pupil.publish()?;
+            self.shared.residents.answers(pupil.name.clone(), version);
+        }
+        let paused = fs::read_to_string(self.folder.join(name).join(PAUSED)).ok();
+        self.shared.change(name, |standing| (standing.version, standing.paused) = (version, paused));
+        self.pupils.insert(name.to_owned(), pupil);
+        Ok(())
+    }
+
+    fn work(&mut self, mut asked: mpsc::Receiver<Asked>, mut events: broadcast::Receiver<LedgerEvent>) {
+        let runtime = self.runtime.clone();
+        loop {
+            // Between two updates whoever asks comes first.
+            let patience = if self.train_due() { Duration::ZERO } else { LOOK };
+            match runtime.block_on(woken(&mut asked, &mut events, patience)) {
+                Woken::Look => {}
+                Woken::Asked(Asked { user, command, reply }) => {
+                    // Whoever asked may be gone.
+                    let _ = reply.send(self.obey(&user, command));
+                }
+                Woken::End => break,
+            }
+        }
+    }
+
+    /// Makes the update that is due for the longest time, if one is; whether one was.
+    fn train_due(&mut self) -> bool {
+        let ChatPlan { train_every_turns, train_every_secs, .. } = self.shared.plan;
+        let waiting = match self.runtime.block_on(self.shared.recorder.waiting()) {
+            Ok(waiting) => waiting,
+            // The server is ending.
+            Err(LedgerError::Ended) => return false,
+            Err(error) => {
+                tracing::error!("what waits to be learned from cannot be read: {error}");
+                return false;
+            }
+        };
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let is_due = |(samples, since_ms): (u64, i64)| {
+            let waited = now_ms.saturating_sub(since_ms);
+            samples >= u64::from(train_every_turns) || waited >= i64::from(train_every_secs) * 1000
+        };
+        let standings = self.shared.standings().clone();
+        let is_paused = |name: &str| standings.get(name).is_some_and(|standing| standing.paused.is_some());
+        let due = by_adapter(&waiting)
+            .into_iter()
+            .filter(|(name, (waiting, _))| is_due(*waiting) && !is_paused(name));
+        let Some((name, (_, owner))) = due.min_by_key(|(_, ((_, since_ms), _))| *since_ms) else {
+            return false;
+        };
+        if let Err(why) = self.train(&name, owner) {
+            self.pause(&name, &why);
+        }
+        true
+    }
+
+    /// After something went wrong, which is for the log.
+    fn pause(&self, name: &str, why: &str) {
+        tracing::error!("learning of the adapter `{name}` is paused: {why}");
+        self.set_paused(name, Some("something went wrong; the server's log says what".to_owned()));
+    }
+
+    /// Kept, so that whoever starts the server again does not start this again.
+    fn set_paused(&self, name: &str, why: Option<String>) {
+        let file = self.folder.join(name).join(PAUSED);
+        let kept = match &why {
+            Some(why) => fs::create_dir_all(self.folder.join(name)).and_then(|()| fs::write(&file, why)),
+            None => fs::remove_file(&file).or_else(|error| {
+                if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+            }),
+        };
+        if let Err(error) = kept {
+            tracing::error!("whether the adapter `{name}` is paused is not kept: {error}");
+        }
+        self.shared.change(name, |standing| standing.paused = why);
+    }
+
+    fn obey(&mut self, user: &UserId, command: Command) -> Result<(), TrainerError> {
+        let name = self.shared.residents.trained_by(user);
+        let owner = (name != SHARED).then(|| user.clone());
+        match command {
+            Command::Pause => {
+                let known = self.shared.standings().get(&name).and_then(|standing| standing.paused.clone());
+                self.set_paused(&name, Some(known.unwrap_or_else(|| "somebody asked for it".to_owned())));
+            }
+            Command::Resume => {
+                self.pupils.get_mut(&name).into_iter().for_each(Pupil::watch_anew);
+                self.set_paused(&name, None);
+                self.shared.change(&name, |standing| standing.rejected_in_a_row = 0);
+            }
+            Command::Train => {
+                if self.shared.standings().get(&name).is_some_and(|standing| standing.paused.is_some()) {
+                    return Err(TrainerError::Refused("it is paused; tell it to go on first".to_owned()));
+                }
+                let waiting = self.runtime.block_on(self.shared.recorder.waiting());
+                let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;
+                if !by_adapter(&waiting).contains_key(&name) {
+                    return Err(TrainerError::Refused("no sample waits".to_owned()));
+                }
+                self.train(&name, owner).map_err(|why| {
+                    tracing::error!("an update of `{name}` came to nothing: {why}");
+                    TrainerError::Refused("the update came to nothing; the server's log says why".to_owned())
+                })?;
+            }
+            Command::RollBack(to) => self.roll_back(&name, to)?,
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self, name: &str, to: u64) -> Result<(), TrainerError> {
+        if !self.folder.join(name).is_dir() {
+            return Err(TrainerError::Refused("nothing was learned yet".to_owned()));
+        }
+        self.take_up(name).map_err(|failure| TrainerError::Refused(failure.to_string()))?;
+        let Some(pupil) = self.pupils.get_mut(name) else { return Ok(()) };
+        let version = pupil.roll_back(to)?;
+        let recorded = self.runtime.block_on(tell_back(&self.shared.recorder, pupil, name));
+        pupil.publish().map_err(|failure| TrainerError::Ended(failure.to_string()))?;
+        self.shared.residents.answers(pupil.name.clone(), version);
+        self.shared.change(name, |standing| {
+            standing.version = version;
+            standing.rejected_in_a_row = 0;
+            standing.last = Some(format!("version {to} was gone back to, as version {version}"));
+        });
+        // The checkpoint has it, and the ledger is told before the next update.
+        recorded.map_err(|error| TrainerError::Ended(error.to_string()))
+    }
+
+    /// One update of an adapter from what waits for it.
+    fn train(&mut self, name: &str, owner: Option<UserId>) -> Result<(), String> {
+        self.take_up(name).map_err(|failure| failure.to_string())?;
+        self.made += 1;
+        let Self { model, shared, runtime, pupils, made, .. } = self;
+        let Some(pupil) = pupils.get_mut(name) else { return Ok(()) };
+        let recorder = &shared.recorder;
+        let written = |error: LedgerError| format!("the ledger cannot be written: {error}");
+        let began_ms = jiff::Timestamp::now().as_millisecond();
+        let new = NewUpdate {
+            key: format!("{name}-{began_ms}-{made}"),
+            adapter: Adapter { name: name.to_owned(), owner },
+            objective: shared.plan.objective.name().to_owned(),
+            version: pupil.version(),
+            limit: shared.plan.train_every_turns.saturating_mul(MOST_BATCHES),
+        };
+        // It may not have been written when it was done, and is nowhere once there is another version.
+        runtime.block_on(tell_back(recorder, pupil, name)).map_err(written)?;
+        let Taken { update, samples } = runtime.block_on(recorder.take(new)).map_err(written)?;
+        let residents = Arc::clone(&shared.residents);
+        let learned = pupil.learn(&model.chat, &samples, |name| residents.is_first(name));
+        let Learned { left_out, fate, metrics, collapse } = match learned {
+            Ok(learned) => learned,
+            Err(failure) => {
+                let why = failure.to_string();
+                // It may name files, which are not for everybody whose turns are in it.
+                let reasons = vec!["something went wrong; the server's log says what".to_owned()];
+                let finish = Finish::Returned { reasons };
+                runtime.block_on(recorder.finish(update, finish)).map_err(written)?;
+                return Err(why);
+            }
+        };
+        let left = left_out.len();
+        let left_out = if left_out.is_empty() {
+            Ok(())
+        } else {
+            runtime.block_on(recorder.leave_out(update, left_out)).map_err(written)
+        };
+        let (finish, words) = match &fate {
+            Fate::Nothing => {
+                let why = format!("there was nothing to learn from: {left} samples were left out");
+                (Finish::Returned { reasons: vec![why.clone()] }, why)
+            }
+            Fate::Rejected { why } => {
+                let words = format!("update {} was rejected: {why}", update.0);
+                (Finish::Rejected { reasons: vec![why.clone()], metrics }, words)
+            }
+            Fate::Accepted { version, checkpoint } => {
+                let words = format!("update {} made version {version}", update.0);
+                let (version, checkpoint) = (*version, Some(checkpoint.display().to_string()));
+                (Finish::Accepted { version, branch: pupil.branch(), checkpoint, metrics }, words)
+            }
+        };
+        let finished = runtime.block_on(recorder.finish(update, finish)).map_err(written);
+        let finished = left_out.and(finished);
+        if let Fate::Accepted { version, .. } = fate {
+            // The checkpoint is what counts, whatever the ledger says.
+            pupil.publish().map_err(|failure| failure.to_string())?;
+            shared.residents.answers(pupil.name.clone(), version);
+            shared.change(name, |standing| (standing.version, standing.rejected_in_a_row) = (version, 0));
+        }
+        finished?;
+        tracing::info!("{name}: {words}");
+        let failures = shared.plan.failures;
+        let mut paused = collapse.map(|collapse| format!("the policy collapses: {collapse}"));
+        shared.change(name, |standing| {
+            standing.last = Some(words);
+            if let Fate::Rejected { why } = &fate {
+                standing.rejected_in_a_row += 1;
+                if standing.rejected_in_a_row >= failures {
+                    let why = format!("{failures} versions in a row were rejected, the last because {why}");
+                    paused = Some(why);
+                }
+            }
+        });
+        if paused.is_some() {
+            self.set_paused(name, paused);
+        }
+        Ok(())
+    }
+}
+
+/// Tells the ledger that an older version was gone back to, if the newest one was made so; once or again.
+async fn tell_back(recorder: &RecorderHandle, pupil: &Pupil, name: &str) -> Result<(), LedgerError> {
+    let Some(to) = pupil.back_to() else { return Ok(()) };
+    let version = pupil.version();
+    let checkpoint = Some(pupil.checkpoint_of(version).display().to_string());
+    recorder.roll_back(RollBack { adapter: name.to_owned(), to, version, checkpoint }).await
+}
+
+/// Samples that wait for each adapter, since when the oldest does, and whose adapter it is.
+fn by_adapter(waiting: &[Waiting]) -> BTreeMap<String, ((u64, i64), Option<UserId>)> {
+    let mut found = BTreeMap::new();
+    // By the ledger, which an update asks, too: what it would not take is not due.
+    for Waiting { user, shares, samples, since_ms } in waiting {
+        let name = name_of(user, *shares);
+        let owner = (name != SHARED).then(|| user.clone());
+        let ((count, since), _) = found.entry(name).or_insert(((0, i64::MAX), owner));
+        *count += samples;
+        *since = (*since).min(*since_ms);
+    }
+    found
+}
+
+async fn woken(
+    asked: &mut mpsc::Receiver<Asked>,
+    events: &mut broadcast::Receiver<LedgerEvent>,
+    patience: Duration,
+) -> Woken {
+    let event = async {
+        loop {
+            match events.recv().await {
+                // One look sees all that has come until then.
+                Ok(LedgerEvent { what: Live::Judged, .. }) if events.is_empty() => return Woken::Look,
+                Err(RecvError::Lagged(_)) => return Woken::Look,
+                Ok(_) => {}
+                Err(RecvError::Closed) => return Woken::End,
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        asked = asked.recv() => asked.map_or(Woken::End, Woken::Asked),
+        event = event => event,
+        () = sleep(patience) => Woken::Look, // timer: a trigger by time
+    }
+}
+
+fn unrecordable(error: &LedgerError) -> Failure {
+    Failure::new(Exit::Results, format!("the ledger of chat cannot be read or written: {error}"))
+}
+
+fn unreadable(folder: &std::path::Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Results, format!("{} cannot be read: {error}", folder.display()))
+}

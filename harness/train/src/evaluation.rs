@@ -1,0 +1,141 @@
+//! Greedy success on held-out tasks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use clawrl_core::{Epoch, Policy, RunPlan, SlotId};
+use clawrl_record::{HeldOut, LockFile, RecordError, ResumeMode, Run, RunStore, RunWriter};
+use clawrl_scheduler::{RunError, RunReport};
+
+use super::display::Teller;
+use super::files::TrainingFiles;
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+use clawrl_cli::host::facts;
+use clawrl_cli::log::Log;
+use clawrl_cli::progress::Display;
+use clawrl_cli::wiring::{Ended, Executor, Work};
+
+/// A run of a training that is filled completely, and taken up where it was left.
+pub(super) struct WholeRun<'a> {
+    pub(super) executor: &'a Executor,
+    pub(super) files: &'a TrainingFiles,
+    pub(super) plan: RunPlan,
+    pub(super) policy: Arc<dyn Policy>,
+    /// Most memory of one session's recording.
+    pub(super) cast_bytes: usize,
+    pub(super) teller: &'a Teller,
+}
+
+impl WholeRun<'_> {
+    /// Fills what is open of it.
+    ///
+    /// # Errors
+    /// A person ended it, or it broke; what was recorded is taken up by the next try.
+    pub(super) fn fill(self) -> Result<Run, Failure> {
+        let results = self.files.results();
+        if let Some(run) = finished(results, &self.plan)? {
+            return Ok(run);
+        }
+        let lock = LockFile::new(
+            &self.plan,
+            facts::PROGRAM,
+            self.executor.machine_facts().clone(),
+            self.executor.limits_not_set().to_vec(),
+        );
+        let run = self.plan.run.clone();
+        let (writer, plan, open_slots, first_epoch, attempt_numbers) =
+            match RunWriter::create(results, &self.plan, &lock) {
+                Ok(writer) => {
+                    let open = self.plan.slots.iter().map(|slot| slot.id).collect();
+                    (writer, self.plan, open, Epoch(0), BTreeMap::new())
+                }
+                Err(RecordError::Exists { .. }) => {
+                    let (writer, plan, state) = RunWriter::resume(results, &run, ResumeMode::OpenSlots)?;
+                    let numbers = (0..).map(SlotId).zip(state.next_numbers).collect();
+                    (writer, plan, state.open_slots, state.next_epoch, numbers)
+                }
+                Err(other) => return Err(other.into()),
+            };
+        if !open_slots.is_empty() {
+            let work = Work {
+                plan: Arc::new(plan),
+                open_slots,
+                first_epoch,
+                attempt_numbers,
+                demand: None,
+                policy: self.policy,
+                sink: Arc::new(writer.sink()),
+                metrics: Some(writer.sink()),
+                cast_bytes: self.cast_bytes,
+                display: Display::suited(self.teller.log(), true),
+            };
+            let ended = self.executor.run(work, self.teller.log())?;
+            let report = account(ended, self.teller.log())?;
+            if !report.left_open.is_empty() {
+                writer.close()?;
+                return Err(interrupted());
+            }
+        }
+        writer.finish(clawrl_record::RunEnd::Completed)?;
+        Ok(RunStore::open(results)?.run(&run)?)
+    }
+}
+
+/// The run of this plan, if it is there and came to its end.
+fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, Failure> {
+    match RunStore::open(results)?.run(&plan.run) {
+        Ok(run) => {
+            let whole =
+                run.state().is_some_and(|state| state.finished().is_some() && state.open_slots().is_empty());
+            Ok(Some(run).filter(|_| whole))
+        }
+        Err(RecordError::NoSuchRun { .. }) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The scheduler's account of an execution that did not break; what it left behind is told.
+///
+/// # Errors
+/// It broke.
+pub(super) fn account(ended: Ended, log: &Log) -> Result<RunReport, Failure> {
+    for leftover in &ended.report.leftovers {
+        log.warn(format_args!("left behind: {leftover}"));
+    }
+    let help = "what was recorded is valid; `clawrl train --resume` goes on with it";
+    match ended.error {
+        None => Ok(ended.report),
+        Some(error @ RunError::Sink { .. }) => {
+            Err(Failure::with_help(Exit::Results, error.to_string(), help))
+        }
+        Some(error @ RunError::Harness { .. }) => {
+            Err(Failure::with_help(Exit::Internal, error.to_string(), help))
+        }
+    }
+}
+
+/// The failure of a training that a person ended.
+pub(super) fn interrupted() -> Failure {
+    Failure::with_help(Exit::Interrupted, "the training was ended", "`clawrl train --resume` goes on with it")
+}
+
+/// What an evaluation came to.
+pub(super) fn held_out(run: &Run, version: u64) -> HeldOut {
+    let plan = run.plan();
+    let mut families: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    let mut faulted = 0;
+    for attempt in run.attempts().filter(|attempt| attempt.closes_slot) {
+        let Some(slot) = plan.slots.get(attempt.attempt.slot.0 as usize) else { continue };
+        if attempt.faulted() {
+            faulted += 1;
+            continue;
+        }
+        let family = families.entry(plan.task_of(slot).family.clone()).or_default();
+        family.0 += u32::from(attempt.passed());
+        family.1 += 1;
+    }
+    let families = families.into_iter().map(|(family, (passed, tried))| (family, passed, tried)).collect();
+    HeldOut { version, families, faulted }
+}

@@ -1,0 +1,110 @@
+//! What a training keeps where.
+//!
+//! The training is a run: its folder holds the train file, the journal of its groups, figures, checkpoints, the
+//! policy it began from and the page. Demonstrations and evaluations are runs of their own beside it, which
+//! `clawrl show` opens like any other.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use clawrl_core::RunId;
+
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+use clawrl_cli::results::TRAINING_LOCK;
+
+/// Longest name: the longest suffix of a part has to fit behind it.
+const NAME_CHARS: usize = 48;
+
+/// Names and folders of one training.
+#[derive(Debug, Clone)]
+pub(crate) struct TrainingFiles {
+    run: RunId,
+    results: PathBuf,
+}
+
+impl TrainingFiles {
+    /// Of the training of this name.
+    ///
+    /// # Errors
+    /// A name that leaves no room for those of its parts.
+    pub(crate) fn new(run: RunId, results: PathBuf) -> Result<Self, Failure> {
+        if run.as_str().len() > NAME_CHARS {
+            let message = format!("the name of a training has at most {NAME_CHARS} characters");
+            return Err(Failure::with_help(Exit::Refused, message, "choose a shorter one with --name"));
+        }
+        Ok(Self { run, results })
+    }
+
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    pub(crate) fn results(&self) -> &Path {
+        &self.results
+    }
+
+    /// The run of the demonstrations.
+    pub(crate) fn demonstrations(&self) -> Result<RunId, Failure> {
+        self.part("demonstrations")
+    }
+
+    /// The run of the evaluation after this many updates; of a version that the training went back to then, one of its own.
+    pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, Failure> {
+        match branch {
+            Some(version) => self.part(&format!("eval-v{version:06}")),
+            None => self.part(&format!("eval-{updates:06}")),
+        }
+    }
+
+    /// The run of the evaluation of a version before it acts, after this many updates.
+    pub(crate) fn gate_evaluation(&self, updates: u32) -> Result<RunId, Failure> {
+        self.part(&format!("gate-{updates:06}"))
+    }
+
+    fn part(&self, part: &str) -> Result<RunId, Failure> {
+        let name = format!("{}-{part}", self.run);
+        RunId::new(&name).ok_or_else(|| Failure::new(Exit::Internal, format!("{name} is no name of a run")))
+    }
+
+    /// The training's own folder.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.results.join("runs").join(self.run.as_str())
+    }
+
+    /// Makes the training this process's alone, until the file is dropped or the process is gone. The folder has to be
+    /// there.
+    ///
+    /// # Errors
+    /// Another process has it, or the file cannot be made.
+    pub(crate) fn lock(&self) -> Result<File, Failure> {
+        let path = self.folder().join(TRAINING_LOCK);
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Results, format!("cannot lock {}: {error}", path.display()))
+        };
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("training {} is under way in another process", self.run);
+                Err(Failure::new(Exit::NoSuchRun, message))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// The policy that a preset was made into.
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.folder().join("policy")
+    }
+
+    /// The page.
+    pub(crate) fn page(&self) -> PathBuf {
+        self.folder().join("report.html")
+    }
+
+    /// The weights of the last checkpoint as a model's folder.
+    pub(crate) fn model_of(&self, version: u64) -> PathBuf {
+        self.folder().join("checkpoints").join(format!("{version:06}")).join("model")
+    }
+}

@@ -1,0 +1,206 @@
+//! What a new version has to pass before it acts.
+//!
+//! I1. A version that is rejected is never published: the last accepted one goes on acting, and the learner has its parameters,
+//! moments and following teacher again. I2. No checkpoint holds a version that was not accepted. I3. What a training that is
+//! taken up compares with is what it compared with before: the bounds are those of the plan, the last accepted evaluation is
+//! in the figures, the accepted version in the checkpoint, and a divergence is a function of the batch.
+
+use clawrl_config::GatePlan;
+use clawrl_learn::{BatchStats, GateBounds, GateFindings, Learner, Rejection, TrainBatch, UpdateReport};
+use clawrl_record::{Metric, UpdateFigures};
+
+use super::learning::{Learning, broken, now_ms};
+use super::versions::Made;
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+
+/// The gate of a training.
+#[derive(Debug)]
+pub(super) struct Gate {
+    plan: GatePlan,
+    /// A version that waits for its evaluation.
+    candidate: Option<Candidate>,
+}
+
+/// A version that passed all but its evaluation. The stream does not know of it yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) version: u64,
+    /// Updates made with it.
+    pub(super) updates: u32,
+}
+
+/// What became of a version.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Fate {
+    /// It may act.
+    Accepted,
+    /// It is evaluated first.
+    Waits,
+    /// It never acts.
+    Rejected(Rejection),
+}
+
+impl Gate {
+    pub(super) fn new(plan: GatePlan) -> Self {
+        Self { plan, candidate: None }
+    }
+
+    fn bounds(&self) -> GateBounds {
+        let max_drop_points = self.plan.held_out.map_or(100.0, |held_out| held_out.max_drop_points);
+        GateBounds { max_kl: self.plan.max_kl, max_drop_points }
+    }
+}
+
+impl Learning {
+    /// The version that waits for its evaluation.
+    pub(super) fn candidate(&self) -> Option<Candidate> {
+        self.gate.as_ref()?.candidate
+    }
+
+    /// Whether the version of the next update is to be evaluated before it acts, if it passes the rest.
+    pub(super) fn next_is_evaluated(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.plan.evaluates(self.updates() + 1))
+    }
+
+    /// Decides about the version that this batch made, as far as can be without an evaluation. The figures are those of the
+    /// gate.
+    ///
+    /// # Errors
+    /// The learner gave up.
+    pub(super) fn judge(
+        &mut self,
+        batch: &TrainBatch,
+        stats: &BatchStats,
+        report: &UpdateReport,
+    ) -> Result<(Fate, Vec<(Metric, f64)>), Failure> {
+        let Some(gate) = &mut self.gate else {
+            self.stream.updated(report.version).map_err(|error| broken(&error))?;
+            return Ok((Fate::Accepted, Vec::new()));
+        };
+        let kl = self.learner.divergence(&batch.samples).map_err(|error| failed(&error))?;
+        let unsound_rewards = stats.counts.unsound;
+        let findings = GateFindings { kl, loss: report.loss, grad_norm: report.grad_norm, unsound_rewards };
+        let fate = match gate.bounds().check(findings) {
+            Some(why) => Fate::Rejected(why),
+            None if gate.plan.evaluates(stats.update + 1) => {
+                gate.candidate = Some(Candidate { version: report.version, updates: stats.update + 1 });
+                Fate::Waits
+            }
+            None => Fate::Accepted,
+        };
+        self.settle(report.version, fate)?;
+        Ok((fate, vec![(Metric::TrainGateKlNats, kl), rejected_figure(fate)]))
+    }
+
+    /// Decides about the version that waits, from its held-out success and that of the last accepted evaluation.
+    ///
+    /// # Errors
+    /// The learner gave up.
+    pub(super) fn decide(&mut self, now: f64, before: f64) -> Result<(Fate, Vec<(Metric, f64)>), Failure> {
+        let Some((gate, candidate)) =
+            self.gate.as_mut().and_then(|gate| gate.candidate.take().map(|candidate| (gate, candidate)))
+        else {
+            return Ok((Fate::Accepted, Vec::new()));
+        };
+        let fate = gate.bounds().check_held_out(now, before).map_or(Fate::Accepted, Fate::Rejected);
+        self.settle(candidate.version, fate)?;
+        Ok((fate, vec![(Metric::TrainGateSuccessRatio, now), rejected_figure(fate)]))
+    }
+
+    /// Tells stream and learner.
+    fn settle(&mut self, version: u64, fate: Fate) -> Result<(), Failure> {
+        match fate {
+            Fate::Waits => Ok(()),
+            Fate::Accepted => {
+                self.learner.accept().map_err(|error| failed(&error))?;
+                self.stream.updated(version).map_err(|error| broken(&error))
+            }
+            Fate::Rejected(why) => {
+                self.learner.reject().map_err(|error| failed(&error))?;
+                self.stream.rejected(version).map_err(|error| broken(&error))?;
+                let parent = self.stream.snapshot().accepted();
+                self.teller.log().warn(format_args!(
+                    "version {version} is rejected: {why}; version {parent} goes on acting, and is learned from"
+                ));
+                let rejected = Some(why.to_string());
+                let updates = self.updates();
+                let (parent, t_ms) = (Some(parent), now_ms());
+                self.versions.add(&Made { version, parent, updates, t_ms, instead_of: None, rejected })
+            }
+        }
+    }
+
+    /// Ends the training if as many versions in a row were rejected as may be, with a checkpoint of the accepted one. A training that is
+    /// taken up after that may have as many again.
+    ///
+    /// # Errors
+    /// That it ends.
+    pub(super) fn halt_if_hopeless(&mut self, fate: Fate) -> Result<(), Failure> {
+        let (Some(gate), Fate::Rejected(why)) = (&self.gate, fate) else { return Ok(()) };
+        let in_a_row = self.stream.snapshot().rejected_in_a_row();
+        if !in_a_row.is_multiple_of(u64::from(gate.plan.failures.max(1))) {
+            return Ok(());
+        }
+        if self.learner.version() > self.checkpointed {
+            self.checkpoint()?;
+        }
+        let accepted = self.stream.snapshot().accepted();
+        Err(Failure::with_help(
+            Exit::TrainingFailed,
+            format!(
+                "the training is halted, since {in_a_row} versions in a row were rejected, the last because {why}"
+            ),
+            format!(
+                "the last checkpoint has what version {accepted} has, which was accepted; `clawrl policy versions` tells why others \
+                 were not. What is in the train file stays; for a lower `learning_rate` or another `gate:`, train anew from a version \
+                 that is kept (`policy: {{ path: ... }}`)"
+            ),
+        ))
+    }
+}
+
+/// Held-out success of the last accepted evaluation, by the figures of a training: that before the first update, or a later one
+/// of the gate. No number where there is none.
+pub(super) fn accepted_success(figures: &[UpdateFigures]) -> f64 {
+    let of = |figures: &UpdateFigures| match figures.update {
+        0 => figures.get(Metric::TrainHeldOutSuccessRatio),
+        _ if figures.get(Metric::TrainVersionsRejectedCount) == Some(0.0) => {
+            figures.get(Metric::TrainGateSuccessRatio)
+        }
+        _ => None,
+    };
+    figures.iter().filter_map(of).next_back().unwrap_or(f64::NAN)
+}
+
+fn rejected_figure(fate: Fate) -> (Metric, f64) {
+    (Metric::TrainVersionsRejectedCount, f64::from(u8::from(matches!(fate, Fate::Rejected(_)))))
+}
+
+fn failed(error: &clawrl_torch::TorchError) -> Failure {
+    Failure::new(Exit::Internal, format!("the training stopped: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_accepted_evaluation_is_compared_with() {
+        let figures = |update: u64, held_out: f64, gate: Option<(f64, f64)>| {
+            let mut figures =
+                std::collections::BTreeMap::from([(Metric::TrainHeldOutSuccessRatio, held_out)]);
+            if let Some((success, rejected)) = gate {
+                figures.insert(Metric::TrainGateSuccessRatio, success);
+                figures.insert(Metric::TrainVersionsRejectedCount, rejected);
+            }
+            UpdateFigures { update, t_ms: 0, figures }
+        };
+        let check = |all: &[UpdateFigures], expected: f64| assert_eq!(accepted_success(all), expected);
+        assert!(accepted_success(&[]).is_nan());
+        check(&[figures(0, 0.3, None), figures(1, 0.9, None)], 0.3);
+        let accepted = figures(2, 0.9, Some((0.5, 0.0)));
+        check(&[figures(0, 0.3, None), accepted.clone()], 0.5);
+        check(&[figures(0, 0.3, None), accepted, figures(4, 0.9, Some((0.1, 1.0)))], 0.5);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a measurement keeps while it is under way, so that one that was ended goes on where it was.
+//!
+//! I1. A folder has courses of one protocol, one policy and one tuning alone. I2. A course is kept whole or not at all: half a line, of a process that was
+//! killed, is passed over and written anew.
+//!
+//! Errors: a folder of something else is refused; a disk that refuses.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::arm::{Arm, Tuning};
+use super::protocol::{Course, Protocol};
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+
+const SETTINGS: &str = "settings.json";
+const COURSES: &str = "courses.jsonl";
+
+/// What all courses of a folder have in common.
+#[derive(Debug, Serialize)]
+pub(super) struct Settings<'a> {
+    pub(super) protocol: &'a Protocol,
+    pub(super) policy: &'a str,
+    pub(super) tunings: &'a BTreeMap<Arm, Tuning>,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: PathBuf,
+    file: File,
+}
+
+impl Kept {
+    /// A new or an empty folder, or one that was begun with these settings; and the courses that are in it.
+    ///
+    /// # Errors
+    /// A folder with something else in it.
+    pub(super) fn open(folder: &Path, settings: &Settings<'_>) -> Result<(Self, Vec<Course>), Failure> {
+        let text = serde_json::to_string_pretty(settings)
+            .map_err(|error| Failure::new(Exit::Internal, format!("settings cannot be written: {error}")))?;
+        let (settings, path) = (folder.join(SETTINGS), folder.join(COURSES));
+        let is_begun = fs::read_to_string(&settings).is_ok_and(|kept| kept == text);
+        if !is_begun {
+            refuse_what_is_not_empty(folder)?;
+            fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+            fs::write(&settings, &text).map_err(|error| unwritable(&settings, &error))?;
+        }
+        let lines = fs::read_to_string(&path).unwrap_or_default();
+        let courses: Vec<Course> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|error| unwritable(&path, &error))?;
+        if !lines.is_empty() && !lines.ends_with('\n') {
+            file.write_all(b"\n").map_err(|error| unwritable(&path, &error))?;
+        }
+        Ok((Self { path, file }, courses))
+    }
+
+    /// Keeps one more.
+    ///
+    /// # Errors
+    /// A disk that refuses.
+    pub(super) fn add(&mut self, course: &Course) -> Result<(), Failure> {
+        let line = serde_json::to_string(course)
+            .map_err(|error| Failure::new(Exit::Internal, format!("a course cannot be written: {error}")))?;
+        self.file.write_all((line + "\n").as_bytes()).map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+/// Whether something is in the way, before anything is made.
+///
+/// # Errors
+/// A folder that is neither new nor empty nor of an earlier measurement.
+pub(super) fn refuse_what_is_in_the_way(folder: &Path) -> Result<(), Failure> {
+    if folder.join(SETTINGS).is_file() { Ok(()) } else { refuse_what_is_not_empty(folder) }
+}
+
+fn refuse_what_is_not_empty(folder: &Path) -> Result<(), Failure> {
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        let message =
+            format!("{} is not empty, and not of a measurement with these settings", folder.display());
+        return Err(Failure::with_help(Exit::Refused, message, "name another folder with `--out`"));
+    }
+    Ok(())
+}
+
+pub(super) fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Results, format!("{} cannot be written: {error}", path.display()))
+}

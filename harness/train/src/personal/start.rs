@@ -1,0 +1,182 @@
+//! The tiny policy that every arm begins with: made once, from nothing, and kept in the results folder.
+//!
+//! I1. It is a function of the seed, the steps and the code of this folder; with others of these it is another folder. I2. The folder appears
+//! complete or not at all.
+//!
+//! Cancellation: none; a process that is killed leaves a folder `.making`, which the next one replaces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clawrl_config::{OptimizerPlan, WarmStartPlan};
+use clawrl_core::{AttemptId, SlotId, SplitMix64, derive_seed, stable_hash};
+use clawrl_learn::{Learner, Objective, Segment, TrainBatch, TrainSample};
+use clawrl_torch::{
+    Alone, Chat, Checkpoints, Context, ConversationState, Device, EngineHandle, LearnerSetup, ModelFiles,
+    Preset, PresetRequest, Retention, TorchLearner, Unpublished, demonstrated_tokens, init_policy,
+    load_params, save_params,
+};
+use serde_json::{Map, Value};
+
+use super::super::beginning::unusable;
+use super::super::chat::{Model, messages};
+use super::super::hints::HINT_MARK;
+use super::super::learning::gave_up;
+use super::super::settings;
+use super::taught::{Taught, taught};
+use super::world::WORDS;
+use super::{style, user};
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+
+/// Rises whenever the same seed and steps make another policy.
+const EDITION: u64 = 2;
+/// Conversations of a step.
+const BATCH: u32 = 64;
+/// Steps between two lines about the loss.
+const TOLD_EVERY: u32 = 100;
+
+/// What the policy is made by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Making {
+    pub(super) seed: u64,
+    /// Steps of imitation.
+    pub(super) steps: u32,
+}
+
+impl Making {
+    fn folder_name(self) -> String {
+        let Self { seed, steps } = self;
+        let digest = stable_hash(format!("{EDITION} {seed} {steps} {:?}", texts()).as_bytes());
+        format!("policy-{digest:016x}")
+    }
+}
+
+/// The policy's folder in `folder`; it is made where it is not there.
+///
+/// # Errors
+/// A disk that refuses, or a learner that gave up.
+pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Result<PathBuf, Failure> {
+    let place = folder.join(making.folder_name());
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let unwritable = |error: std::io::Error| {
+        Failure::new(Exit::Results, format!("{} cannot be written: {error}", place.display()))
+    };
+    let staging = place.with_extension("making");
+    if staging.exists() {
+        fs::remove_dir_all(&staging).map_err(unwritable)?;
+    }
+    fs::create_dir_all(folder).map_err(unwritable)?;
+    let request = PresetRequest { preset: Preset::Tiny, seed: making.seed, texts: &texts(), positions: None };
+    init_policy(&staging, &request).map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+    let files = ModelFiles::of(&staging);
+    imitate(&files, making, say)?;
+    fs::rename(&staging, &place).map_err(unwritable)?;
+    Ok(place)
+}
+
+/// The policy in a folder, as a learner and whoever renders for it need it.
+///
+/// # Errors
+/// A folder that holds no policy.
+pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, Failure> {
+    let files = ModelFiles::of(folder);
+    let params = load_params(&files, Device::Cpu).map_err(unusable)?;
+    let chat = Chat::load(&files).map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+    let mark = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Model { params, files, folder: folder.to_owned(), first: None, mark, engine, chat: Arc::new(chat) })
+}
+
+/// What the policy reads and writes.
+fn texts() -> Vec<String> {
+    let questions = ["First: Last: After".to_owned(), HINT_MARK.to_owned(), WORDS.join(" ")];
+    questions.into_iter().chain(user::texts()).chain(style::texts()).collect()
+}
+
+fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(), Failure> {
+    let chat = Chat::load(files).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    let optimizer = OptimizerPlan {
+        learning_rate: 2e-3,
+        beta1: 0.9,
+        beta2: 0.95,
+        weight_decay: 0.1,
+        epsilon: 1e-8,
+        max_grad_norm: 1.0,
+        warm_up_steps: 20,
+        final_fraction: 0.1,
+    };
+    let plan = WarmStartPlan {
+        demonstrations: making.steps * BATCH,
+        oracle_percent: 100,
+        steps: making.steps,
+        batch: BATCH,
+        interchangeable: Vec::new(),
+        max_skipped_steps: 3,
+        hinted_percent: 0,
+        contradicted_percent: 0,
+        optimizer,
+    };
+    let mut learner = TorchLearner::new(LearnerSetup {
+        config: settings::imitator(&plan),
+        params: load_params(files, Device::Cpu).map_err(unusable)?,
+        base: None,
+        version: 0,
+        reference: None,
+        publisher: Box::new(Unpublished),
+        collective: Box::new(Alone),
+        checkpoints: Checkpoints::new(
+            &files.config().with_file_name("checkpoints"),
+            Retention { weights: 1, moments: 1 },
+        ),
+        model: files,
+    })
+    .map_err(unusable)?;
+    let mut random = SplitMix64::new(derive_seed(making.seed, "personal-policy", &[]));
+    for step in 1..=making.steps {
+        let samples: Result<Vec<TrainSample>, Failure> =
+            (0..BATCH).map(|episode| sample(&chat, &taught(&mut random), episode)).collect();
+        let batch =
+            TrainBatch { objective: Objective::Imitation, samples: samples?, groups: Vec::new(), seed: 0 };
+        let report = learner.update(&batch).map_err(|error| gave_up(&error))?;
+        if step.is_multiple_of(TOLD_EVERY) || step == making.steps {
+            say(&format!("imitation {step:>5}/{}  loss {:.3} nats a token", making.steps, report.loss));
+        }
+    }
+    save_params(files, learner.params()).map_err(unusable)
+}
+
+/// A conversation as context, and its last reply as what was sampled.
+fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, Failure> {
+    let unsayable =
+        |why: String| Failure::new(Exit::Internal, format!("what is taught cannot be said: {why}"));
+    let mut segment = Segment::default();
+    segment.push_context(&prompt(chat, &taught.messages).map_err(unsayable)?);
+    let said = demonstrated_tokens(chat, &taught.reply).map_err(|error| unsayable(error.to_string()))?;
+    for (&id, &logprob) in said.ids.iter().zip(&said.logprobs) {
+        segment.push_sampled(0, id, logprob, 0, 1.0);
+    }
+    Ok(TrainSample {
+        attempt: AttemptId { slot: SlotId(episode), number: 0 },
+        advantages: vec![0.0; segment.len()],
+        segment,
+        episode,
+        teacher: Vec::new(),
+        candidates: Vec::new(),
+    })
+}
+
+/// The tokens of a request's messages, as the policy is fed them.
+///
+/// # Errors
+/// In words, what the policy cannot be shown.
+pub(super) fn prompt(chat: &Chat, written: &[Value]) -> Result<Vec<u32>, String> {
+    let body: Map<String, Value> =
+        [("messages".to_owned(), Value::Array(written.to_vec()))].into_iter().collect();
+    let shown = messages(&body).map_err(|error| error.to_string())?;
+    let mut conversation = ConversationState::default();
+    let ids = conversation.prompt(chat, Context { messages: &shown, tools: &[] });
+    ids.map(<[u32]>::to_vec).map_err(|error| error.to_string())
+}

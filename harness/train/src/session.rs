@@ -1,0 +1,761 @@
+//! A training from its plan to its page.
+//!
+//! It is a chain of steps, each of which leaves what the next needs on disk and is skipped when that is there: the
+//! policy's folder, the run of the demonstrations, the checkpoint of the warm start, evaluations, checkpoints of
+//! reinforcement learning. So a training that was killed goes on with the step it was in.
+//!
+//! I1. What a resumed training does is a function of the last checkpoint and the plan: groups that the checkpoint had
+//! not consumed are run again as a whole. With `reproducible: true` it ends with the same bits as an undisturbed one.
+//! I2. Held-out tasks are only ever evaluated on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use clawrl_config::{
+    Advantage, PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
+};
+use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
+use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
+use clawrl_record::{
+    HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
+};
+use clawrl_remote::Secret;
+use clawrl_scheduler::{Demand, Interrupt};
+use clawrl_scripted::Demonstrator;
+use clawrl_torch::{
+    AdapterName, Chat, Checkpoint, Checkpoints, Device, Engine, LearnerConfig, ModelFiles, Params,
+    PresetRequest, ReplySampling, TorchPolicy, Turns, Unpublished, configure_threads, init_policy,
+    load_merged, policy_files,
+};
+use tokio::sync::watch;
+
+use super::beginning::{Beginning, unusable};
+use super::corpus::corpus;
+use super::display::Teller;
+use super::embedded::ADAPTER;
+use super::evaluation::{WholeRun, account, held_out, interrupted};
+use super::feed::{channel_size, feed};
+use super::files::TrainingFiles;
+use super::gate::{Gate, accepted_success};
+use super::hints::HINT_MARK;
+use super::judging::{Incoming, JudgedAttempts, TurnJudge};
+use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
+use super::libtorch::gpus;
+use super::silence::Silence;
+use super::teacher::{Arriving, RemoteTeacher};
+use super::versions::{VersionLog, checkpoints_of};
+use super::warm_start::{Demonstrations, Imitation};
+use super::{page, settings};
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+use clawrl_cli::host::{capacity, facts, room};
+use clawrl_cli::interrupt::FirstInterrupt;
+use clawrl_cli::log::Log;
+use clawrl_cli::profile;
+use clawrl_cli::progress::Display;
+use clawrl_cli::wiring::{Executor, Machine, Work, key_of, refuse_unseen_pictures};
+
+/// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
+const EVALUATION_CAST_BYTES: usize = 64 << 10;
+
+/// How a training begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Anew.
+    New,
+    /// Where it was left.
+    Resume,
+}
+
+/// What is trained, and where it is kept.
+pub(super) struct Request {
+    pub(super) plan: TrainPlan,
+    pub(super) run: RunId,
+    pub(super) results: PathBuf,
+    pub(super) start: Start,
+    pub(super) profile: bool,
+    pub(super) quiet: bool,
+}
+
+/// What a training came to.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Trained {
+    /// The run.
+    pub(super) run: RunId,
+    /// Updates made.
+    pub(super) updates: u32,
+    /// Held-out greedy success before the first update and after the last, with intervals.
+    pub(super) held_out: Vec<(u64, PassRate)>,
+    /// The page about it.
+    pub(super) page: PathBuf,
+    /// The last policy, as a model's folder.
+    pub(super) policy: PathBuf,
+}
+
+/// Everything that the steps share.
+pub(super) struct Session<'a> {
+    pub(super) plan: TrainPlan,
+    /// Of reinforcement learning.
+    slots: Vec<SlotSpec>,
+    /// Of the tasks of those: the number of its family.
+    kinds: Vec<u32>,
+    pub(super) tasks: TrainTasks,
+    pub(super) files: TrainingFiles,
+    pub(super) policy_folder: PathBuf,
+    /// Where the learner computes.
+    pub(super) device: Device,
+    /// Between the learner and the engine.
+    pub(super) turns: Turns,
+    executor: &'a Executor,
+    /// Where turns are judged.
+    judge: Option<Arc<TurnJudge>>,
+    /// Of the server of a teacher that asks for one.
+    teacher_key: Option<Secret>,
+    teller: Teller,
+}
+
+/// Who judges the turns of reinforcement learning, if anybody does.
+fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJudge>>, Failure> {
+    let Some((rl, judging)) = plan.rl.as_ref().and_then(|rl| Some((rl, rl.judging.as_ref()?))) else {
+        return Ok(None);
+    };
+    let model = judging.judge.as_deref().and_then(|named| executor.workplace().judge(named));
+    TurnJudge::new(rl, judging, model, plan.seed).map(|judge| Some(Arc::new(judge)))
+}
+
+/// The number of each task's family among those of all suites, in alphabetical order.
+fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<u32> {
+    let names: BTreeSet<(&str, &str)> = suites_and_families.clone().collect();
+    let numbers: BTreeMap<(&str, &str), u32> = names.into_iter().zip(0..).collect();
+    suites_and_families.map(|name| numbers[&name]).collect()
+}
+
+/// Trains. Call on the main thread, before anything starts a thread.
+///
+/// # Errors
+/// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
+pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
+    let Request { plan, run, results, start, profile, quiet } = request;
+    let split = room::split(&plan, gpus(plan.engine.device)?)?;
+    let files = TrainingFiles::new(run, results)?;
+    let tasks = TrainTasks::load(&plan)?;
+    for warning in tasks.warnings() {
+        log.diagnostic(warning);
+    }
+    let policy_folder = match &plan.policy {
+        PolicySource::Preset(_) => files.policy(),
+        PolicySource::Path(folder) => folder.clone(),
+    };
+    let part = |run: RunId| TrainRun { run, host: capacity::probe() };
+    let rl_plan = match start {
+        Start::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
+        Start::Resume => recorded_plan(&files, &tasks)?,
+    };
+    // Looked at now, so that what is wrong with it is told before minutes have passed.
+    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
+    let mut plans = vec![&rl_plan, &evaluation];
+    let demonstrations = match &plan.warm_start {
+        Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
+        None => None,
+    };
+    plans.extend(&demonstrations);
+    plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
+    room::budget(&plan, &split, rl_plan.limits.concurrency)?;
+    let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
+    let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
+    let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
+    let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
+    let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    if start == Start::New {
+        refuse_taken(&files)?;
+        let train = serde_json::to_value(&plan).map_err(|error| {
+            Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
+        })?;
+        RunWriter::create_training(files.results(), &rl_plan, &lock, &train)?.close()?;
+    }
+    // Held to the end: between two stretches nobody writes the run, and yet it is ours.
+    let _alone = files.lock()?;
+    profile::start(profile);
+    let (run, folder) = (files.run().clone(), files.folder().to_owned());
+    let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
+    let judge = turn_judge(&plan, &executor)?;
+    let takes_turns = plan.engine.turns.unwrap_or_else(|| split.shares_a_gpu());
+    let session = Session {
+        plan,
+        judge,
+        teacher_key,
+        kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
+        slots: rl_plan.slots,
+        tasks,
+        files,
+        policy_folder,
+        device: if split.learner.is_empty() {
+            Device::Cpu
+        } else {
+            Device::Cuda(split.learner.start as usize)
+        },
+        turns: if takes_turns { Turns::shared() } else { Turns::default() },
+        executor: &executor,
+        teller: Teller::new(log, quiet),
+    };
+    let trained = session.run(demonstrations);
+    drop(session);
+    executor.end();
+    profile::finish(&run, &folder, quiet, log);
+    trained
+}
+
+impl Session<'_> {
+    fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
+        let about = self.tasks.describe();
+        self.teller.say(&format!(
+            "{} tasks of {} families to train on; {} held out, {} of them for evaluation",
+            about.train_tasks,
+            about.families.len(),
+            about.held_out_tasks,
+            about.evaluation_tasks
+        ));
+        self.make_policy()?;
+        // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
+        // machines with other numbers of them.
+        let all = if self.plan.reproducible { 1 } else { facts::cpus() };
+        configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
+            Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
+        })?;
+        let model = policy_files(&self.policy_folder).map_err(unusable)?;
+        let chat =
+            Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
+        let teacher = self.remote_teacher(&chat, &model)?;
+        let checkpoint = match self.last_checkpoint()? {
+            Some(checkpoint) => checkpoint,
+            None => {
+                self.warm_start(&chat, demonstrations)?;
+                let missing =
+                    || Failure::new(Exit::Internal, "the checkpoint of the warm start is not there");
+                self.last_checkpoint()?.ok_or_else(missing)?
+            }
+        };
+        let updates = progress_of(&checkpoint.progress)?.updates;
+        VersionLog::of(&self.files).add_found(checkpoint.version, checkpoint.branch, updates)?;
+        match &self.plan.rl {
+            Some(rl) => self.reinforce(rl, chat, checkpoint, teacher),
+            None => self.judge_imitation(&chat, &checkpoint),
+        }
+    }
+
+    /// The teacher that is behind a server, if one is, looked at before any episode.
+    fn remote_teacher(
+        &self,
+        chat: &Arc<Chat>,
+        model: &ModelFiles,
+    ) -> Result<Option<Arc<RemoteTeacher>>, Failure> {
+        let Some(rl) = &self.plan.rl else { return Ok(None) };
+        let config = model.read_config().map_err(unusable)?;
+        let most_tokens = usize::try_from(config.max_position_embeddings).unwrap_or_default();
+        let teacher = RemoteTeacher::new(rl, self.teacher_key.clone(), chat, most_tokens)?;
+        if let Some(teacher) = &teacher {
+            self.executor.handle().block_on(teacher.look())?;
+        }
+        Ok(teacher)
+    }
+
+    /// A training without reinforcement learning: what imitation came to.
+    fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
+        let engine = self.engine(checkpoint.version, &checkpoint.params, None)?;
+        let mut evaluated = self.earlier_evaluations(0, 0)?;
+        if evaluated.is_empty() {
+            evaluated.push(self.evaluate(0, &engine, chat)?);
+        }
+        self.end(0, checkpoint.version, &evaluated)
+    }
+
+    /// The preset's folder, unless it is there.
+    fn make_policy(&self) -> Result<(), Failure> {
+        let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
+        if ModelFiles::of(&self.policy_folder).config().exists() {
+            return Ok(());
+        }
+        let preset = match preset {
+            Preset::Tiny => clawrl_torch::Preset::Tiny,
+        };
+        let mut texts = corpus(self.tasks.train().map(|task| &**task));
+        let hinted = self.plan.warm_start.as_ref().is_some_and(|warm_start| warm_start.hinted_percent > 0);
+        let taught = self.plan.rl.as_ref().is_some_and(|rl| rl.distillation.is_some());
+        texts.extend((hinted || taught).then(|| HINT_MARK.to_owned()));
+        let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts, positions: None };
+        let summary = init_policy(&self.policy_folder, &request)
+            .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        self.teller.say(&format!(
+            "a policy from nothing: {} parameters, vocabulary of {}",
+            summary.parameters, summary.vocab_size
+        ));
+        Ok(())
+    }
+
+    pub(super) fn checkpoints(&self) -> Checkpoints {
+        checkpoints_of(&self.files, self.plan.checkpoint)
+    }
+
+    fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
+        let found = self.checkpoints().latest().map_err(unusable)?;
+        for damaged in &found.damaged {
+            self.teller.log().warn(format_args!("passed over: {damaged}"));
+        }
+        Ok(found.checkpoint)
+    }
+
+    /// Leaves checkpoint 0.
+    fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
+        // Where nothing is computed, memory of a GPU is not taken either.
+        let device = if self.plan.warm_start.is_some() { self.device } else { Device::Cpu };
+        // An adapter that is learned on from becomes part of the model.
+        let params = load_merged(&self.policy_folder, device).map_err(unusable)?;
+        let params = match (&self.plan.warm_start, plan) {
+            (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
+            _ => params,
+        };
+        // It learns nothing: it writes the checkpoint.
+        let reinforcing = || {
+            let rl = self.plan.rl.as_ref()?;
+            let (loss, teacher) = (PolicyLoss::default(), None);
+            Some(LearnerConfig { loss, teacher, ..settings::learner(rl, 1) })
+        };
+        let config = self.plan.warm_start.as_ref().map(settings::imitator).or_else(reinforcing);
+        let config = config.ok_or_else(|| Failure::new(Exit::Internal, "the training trains nothing"))?;
+        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
+        let progress = serde_json::to_string(&StreamSnapshot::at(0))
+            .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+        clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
+    }
+
+    fn imitate(
+        &self,
+        warm_start: &WarmStartPlan,
+        plan: RunPlan,
+        chat: &Chat,
+        params: Params,
+    ) -> Result<Params, Failure> {
+        self.teller.say(&format!(
+            "{} demonstrations in real environments, right on purpose in {} %",
+            warm_start.demonstrations, warm_start.oracle_percent
+        ));
+        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
+        let demonstrator = demonstrator
+            .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
+        let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
+        let demonstrations = Demonstrations::read(&run, chat)?;
+        self.teller.say(&format!(
+            "{} of {} demonstrations passed; all that finished are imitated",
+            demonstrations.passed, demonstrations.attempts
+        ));
+        let config = settings::imitator(warm_start);
+        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
+        let imitation = Imitation {
+            plan: warm_start,
+            chat,
+            interchangeable: self.tasks.interchangeable(),
+            seed: self.plan.seed,
+        };
+        let rows =
+            demonstrations.imitate(&mut learner, &imitation, || self.executor.interrupt(), &self.teller)?;
+        self.keep_metrics(rows)?;
+        Ok(learner.params().share())
+    }
+
+    /// What watches the policy; of a training that is taken up, with what its updates showed.
+    fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, Failure> {
+        let Some(bounds) = settings::collapse_bounds(&rl.guards) else { return Ok(None) };
+        let figures = RunStore::open(self.files.results())?.run(self.files.run())?.updates()?;
+        let mut guard = CollapseGuard::new(bounds);
+        for figures in figures.iter().filter(|figures| figures.update <= u64::from(updates)) {
+            if let Some(now) = vitals(|name| figures.get(name)) {
+                guard.after(now);
+            }
+        }
+        Ok(Some(guard))
+    }
+
+    /// From a checkpoint to the last update, with evaluations where they are due.
+    fn reinforce(
+        &self,
+        rl: &RlPlan,
+        chat: Arc<Chat>,
+        checkpoint: Checkpoint,
+        teacher: Option<Arc<RemoteTeacher>>,
+    ) -> Result<Trained, Failure> {
+        let snapshot = progress_of(&checkpoint.progress)?;
+        let (engine, learner) = self.take_up(rl, checkpoint, snapshot.accepted())?;
+
+        let stream_config = settings::stream(rl, self.plan.seed);
+        let stream = GroupStream::new(stream_config, &self.slots, &self.kinds, snapshot.clone()).map_err(|error| {
+            let help =
+                "checkpoint and journal do not belong together; restore both from one copy, or train anew";
+            Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
+        })?;
+        let mut learning = Learning {
+            rl: rl.clone(),
+            checkpointed: snapshot.version,
+            parent: snapshot.accepted(),
+            versions: VersionLog::of(&self.files),
+            learner,
+            stream,
+            chat: Arc::clone(&chat),
+            checkpoint_every: self.plan.checkpoint.every_updates,
+            teller: self.teller.clone(),
+            unsettled: BTreeMap::new(),
+            unreadable: 0,
+            silence: Silence::default(),
+            guard: self.guard(rl, snapshot.updates)?,
+            gate: rl.gate.map(Gate::new),
+            teacher,
+        };
+        learning.versions.forget_rejected_after(snapshot.version)?;
+        // After a kill: groups that the checkpoint had not consumed run again as a whole.
+        let mut mode = ResumeMode::RollBack {
+            update: u64::from(snapshot.updates),
+            consumed: snapshot.consumed.iter().collect::<BTreeSet<_>>(),
+        };
+        let mut evaluated = self.earlier_evaluations(snapshot.updates, rl.updates)?;
+        loop {
+            let at = learning.updates();
+            if self.plan.evaluation.is_due(at, rl.updates)
+                && evaluated.iter().all(|past| past.version != u64::from(at))
+            {
+                evaluated.push(self.evaluate(at, &engine, &chat)?);
+                page::write(&self.files, &self.plan, &evaluated)?;
+            }
+            if at >= rl.updates {
+                break;
+            }
+            if self.executor.interrupt() != Interrupt::None {
+                return Err(interrupted());
+            }
+            let stops = |update: u32| {
+                let is_gated = rl.gate.is_some_and(|gate| gate.evaluates(update));
+                is_gated || self.plan.evaluation.is_due(update, rl.updates)
+            };
+            let target = (at + 1..=rl.updates).find(|&update| stops(update));
+            self.stretch(
+                &mut learning,
+                target.unwrap_or(rl.updates),
+                &engine,
+                &chat,
+                std::mem::take(&mut mode),
+            )?;
+            self.try_candidate(&mut learning, &chat)?;
+            match learning.end() {
+                Some(StreamEnd::PlanExhausted) => {
+                    let (why, help) = match rl.advantage {
+                        Advantage::Running => (
+                            "too many faulted",
+                            "`clawrl show` tells of the faults; a larger `resample_budget` has spare groups",
+                        ),
+                        _ => (
+                            "too many had the same reward for all",
+                            "a warm start that is right sometimes, easier tasks or a larger `resample_budget` help",
+                        ),
+                    };
+                    let updates = learning.updates();
+                    let message =
+                        format!("after {updates} updates there are no more groups to sample: {why}");
+                    return Err(Failure::with_help(Exit::TrainingFailed, message, help));
+                }
+                Some(StreamEnd::Cancelled) => return Err(interrupted()),
+                Some(StreamEnd::Updates) | None => {}
+            }
+        }
+        let version = clawrl_learn::Learner::version(&learning.learner);
+        self.end(learning.updates(), version, &evaluated)
+    }
+
+    /// Journals that the training is over and writes its page.
+    fn end(&self, updates: u32, version: u64, evaluated: &[HeldOut]) -> Result<Trained, Failure> {
+        self.finish()?;
+        page::write(&self.files, &self.plan, evaluated)?;
+        let rate = |held_out: &HeldOut| (held_out.version, held_out.rate());
+        Ok(Trained {
+            run: self.files.run().clone(),
+            updates,
+            held_out: evaluated.iter().map(rate).collect(),
+            page: self.files.page(),
+            policy: self.files.model_of(version),
+        })
+    }
+
+    /// Learns up to an update while the scheduler fills slots.
+    fn stretch(
+        &self,
+        learning: &mut Learning,
+        target: u32,
+        engine: &Engine,
+        chat: &Arc<Chat>,
+        mode: ResumeMode,
+    ) -> Result<(), Failure> {
+        let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
+        let (demand, wanted) = watch::channel(Demand { groups: learning.wanted(), closed: false });
+        let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
+        let sampling = learning.rl.sampling;
+        let policy = self.policy(
+            engine,
+            chat,
+            ReplySampling {
+                max_new_tokens: sampling.max_new_tokens,
+                temperature: sampling.temperature_milli as f32 / 1000.0,
+            },
+        );
+        let plan = Arc::new(plan);
+        let work = Work {
+            plan: Arc::clone(&plan),
+            open_slots: state.open_slots,
+            first_epoch: state.next_epoch,
+            attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect::<BTreeMap<_, _>>(),
+            demand: Some(wanted),
+            policy,
+            sink: Arc::new(feed) as Arc<dyn EpisodeSink>,
+            metrics: Some(writer.sink()),
+            cast_bytes: 0,
+            display: Display::suited(self.teller.log(), true),
+        };
+        let (resolved, judging) = match &self.judge {
+            None => (resolved, None),
+            Some(judge) => {
+                let incoming = Incoming {
+                    plan: Arc::clone(&plan),
+                    resolved,
+                    capacity: channel_size(plan.limits.concurrency),
+                    sink: writer.sink(),
+                    interrupts: self.executor.interrupts(),
+                };
+                let JudgedAttempts { attempts, task } = judge.judge_all(incoming, &self.executor.handle());
+                (attempts, Some(task))
+            }
+        };
+        let (resolved, teaching) = match &learning.teacher {
+            None => (resolved, None),
+            Some(teacher) => {
+                let arriving = Arriving {
+                    plan: Arc::clone(&plan),
+                    resolved,
+                    capacity: channel_size(plan.limits.concurrency),
+                    interrupts: self.executor.interrupts(),
+                };
+                let JudgedAttempts { attempts, task } = teacher.teach_all(arriving, &self.executor.handle());
+                (attempts, Some(task))
+            }
+        };
+        let joints =
+            Joints { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
+        let threads = settings::threads(self.plan.engine.of_learner());
+        let (ended, learned) = thread::scope(|scope| {
+            let learner =
+                thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {
+                    configure_threads(threads)
+                        .map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+                    learning.until(target, joints)
+                });
+            let learner = learner.map_err(|error| {
+                Failure::new(Exit::Environment, format!("the learner has no thread: {error}"))
+            })?;
+            let ended = self.executor.run(work, self.teller.log());
+            let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, Failure>((ended, learned))
+        })?;
+        // They end with the scheduler's run, or with whoever learns.
+        for task in judging.into_iter().chain(teaching) {
+            if let Err(error) = self.executor.handle().block_on(task)
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        // The learner's failure comes first: the scheduler ended because of it.
+        learned?;
+        account(ended?, self.teller.log())?;
+        writer.close()?;
+        let waiting = u32::from(learning.candidate().is_some());
+        if learning.updates() + waiting < target && self.executor.interrupt() != Interrupt::None {
+            return Err(interrupted());
+        }
+        Ok(())
+    }
+
+    /// Journals that the training is over, unless it was: after the last evaluation, whose figures it holds, too.
+    fn finish(&self) -> Result<(), Failure> {
+        let run = RunStore::open(self.files.results())?.run(self.files.run())?;
+        if run.state().is_none_or(|state| state.finished().is_none()) {
+            let (writer, ..) =
+                RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
+            writer.finish(RunEnd::Sated)?;
+        }
+        Ok(())
+    }
+
+    /// Evaluations that a training which is taken up has behind it. One whose figures were not kept any more is none:
+    /// doing it again finds its run finished, and keeps them.
+    fn earlier_evaluations(&self, updates: u32, all: u32) -> Result<Vec<HeldOut>, Failure> {
+        let store = RunStore::open(self.files.results())?;
+        let figures = store.run(self.files.run())?.updates()?;
+        let branches = VersionLog::of(&self.files).branches();
+        let is_kept = |at: u32| {
+            let of = figures.iter().find(|figures| figures.update == u64::from(at));
+            of.is_some_and(|figures| figures.figures.contains_key(&Metric::TrainHeldOutSuccessRatio))
+        };
+        let mut evaluated = Vec::new();
+        for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, all)) {
+            let branch = branches.get(&at).copied();
+            if (is_kept(at) || branch.is_some())
+                && let Ok(run) = store.run(&self.files.evaluation(at, branch)?)
+                && run.state().is_some_and(|state| state.finished().is_some())
+            {
+                evaluated.push(held_out(&run, u64::from(at)));
+            }
+        }
+        Ok(evaluated)
+    }
+
+    /// Evaluates the version that waits for it, by an engine of its own, and tells whether it may act.
+    fn try_candidate(&self, learning: &mut Learning, chat: &Arc<Chat>) -> Result<(), Failure> {
+        let Some(candidate) = learning.candidate() else { return Ok(()) };
+        let began = std::time::Instant::now();
+        let run = self.files.gate_evaluation(candidate.updates)?;
+        let store = RunStore::open(self.files.results())?;
+        // Of a process that was killed: what it evaluated may have had other bits.
+        match store.remove_run(&run) {
+            Ok(()) | Err(RecordError::NoSuchRun { .. }) => {}
+            Err(other) => return Err(other.into()),
+        }
+        let learner = &learning.learner;
+        let engine = self.engine(candidate.version, learner.params(), learner.base())?;
+        let held_out = self.measure(run, u64::from(candidate.updates), &engine, chat)?;
+        drop(engine);
+        let ((passed, tried), success) = (held_out.total(), held_out.rate().value);
+        self.teller.say(&format!(
+            "held-out, greedy, of version {} before it acts: {:.1} % ({passed} of {tried})",
+            candidate.version,
+            100.0 * success
+        ));
+        let before = accepted_success(&store.run(self.files.run())?.updates()?);
+        let (fate, mut figures) = learning.decide(success, before)?;
+        figures.push((Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()));
+        self.keep_metrics(MetricRow::of_update(now_ms(), u64::from(candidate.updates), &figures))?;
+        learning.checkpoint()?;
+        learning.halt_if_hopeless(fate)
+    }
+
+    /// A greedy run of the policy of an engine over the held-out tasks.
+    fn measure(
+        &self,
+        run: RunId,
+        version: u64,
+        engine: &Engine,
+        chat: &Arc<Chat>,
+    ) -> Result<HeldOut, Failure> {
+        let plan =
+            self.tasks.evaluation_plan(&self.policy_folder, &TrainRun { run, host: capacity::probe() })?;
+        let max_new_tokens = self.plan.evaluation.max_new_tokens;
+        let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
+        let run = self.whole(plan, policy, EVALUATION_CAST_BYTES).fill()?;
+        Ok(held_out(&run, version))
+    }
+
+    /// Greedy success of the acting version.
+    fn evaluate(&self, at: u32, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
+        let began = std::time::Instant::now();
+        let branch = VersionLog::of(&self.files).branches().get(&at).copied();
+        let held_out = self.measure(self.files.evaluation(at, branch)?, u64::from(at), engine, chat)?;
+        let ((passed, tried), PassRate { value, low, high }) = (held_out.total(), held_out.rate());
+        self.teller.say(&format!(
+            "held-out, greedy, after {at} updates: {:.1} % ({passed} of {tried}; 95 % interval {:.1} to {:.1} %)",
+            100.0 * value,
+            100.0 * low,
+            100.0 * high
+        ));
+        if held_out.faulted > 0 {
+            self.teller
+                .log()
+                .warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
+        }
+        // The update's own figure is of the version that it made.
+        if branch.is_some() {
+            return Ok(held_out);
+        }
+        self.keep_metrics(MetricRow::of_update(
+            now_ms(),
+            u64::from(at),
+            &[
+                (Metric::TrainHeldOutSuccessRatio, value),
+                (Metric::TrainHeldOutTasksCount, f64::from(tried)),
+                (Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()),
+            ],
+        ))?;
+        Ok(held_out)
+    }
+
+    fn policy(&self, engine: &Engine, chat: &Arc<Chat>, sampling: ReplySampling) -> Arc<dyn Policy> {
+        let name = format!("torch:{}", self.files.run());
+        let lora = self.plan.rl.as_ref().and_then(|rl| rl.lora.as_ref());
+        let adapter = lora.map(|_| AdapterName::from(ADAPTER));
+        Arc::new(TorchPolicy::new(name, engine.handle(), Arc::clone(chat), sampling).with_adapter(adapter))
+    }
+
+    fn whole(&self, plan: RunPlan, policy: Arc<dyn Policy>, cast_bytes: usize) -> WholeRun<'_> {
+        WholeRun {
+            executor: self.executor,
+            files: &self.files,
+            plan,
+            policy,
+            cast_bytes,
+            teller: &self.teller,
+        }
+    }
+
+    /// Adds figures to the training's own record.
+    fn keep_metrics(&self, rows: Vec<MetricRow>) -> Result<(), Failure> {
+        let (writer, ..) = RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
+        let kept = self.executor.handle().block_on(writer.sink().metrics(rows));
+        writer.close()?;
+        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
+    }
+}
+
+/// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
+fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
+    let store = RunStore::open(files.results())?;
+    let run = files.run();
+    if store.run(run).is_ok() {
+        let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
+        return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
+    }
+    for part in [files.demonstrations()?, files.evaluation(0, None)?] {
+        if store.run(&part).is_ok() {
+            let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
+            let message = format!("run {part} is there already, of an older training of this name");
+            return Err(Failure::with_help(Exit::NoSuchRun, message, help));
+        }
+    }
+    Ok(())
+}
+
+/// The plan of a training that is taken up, which goes on with the suites that it began with.
+fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, Failure> {
+    let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
+    let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);
+    let Some((suite, _)) = changed else { return Ok(plan) };
+    let (name, path) = (suite.name(), suite.path().display());
+    let message = format!("suite {name} has changed since the training began: {path}");
+    let help = "restore it, or train anew under another name";
+    Err(Failure::with_help(Exit::Refused, message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_of_one_name_in_two_suites_are_two() {
+        let tasks = [("b", "x"), ("a", "x"), ("b", "x"), ("a", "y")];
+        assert_eq!(kinds(tasks.into_iter()), [2, 0, 2, 1]);
+    }
+}

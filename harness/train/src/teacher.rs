@@ -1,0 +1,371 @@
+//! A teacher behind a server: whole groups are read to it between the record and the learner.
+//!
+//! I1. A group waits for what is said of it as long as the plan allows, and goes on to the learner without what is missing; nobody else
+//! waits for it. I2. What is asked is a function of plan and record, and nothing of the answers is kept: groups that a kill loses
+//! run again, and are asked about anew. I3. The server has the policy's tokens: looked at before any episode, of every token that has a
+//! text of its own, and with every answer. I4. Where a reading had its time and nothing at all was heard of the server in the meantime,
+//! it is left alone for [`PAUSE`] times as long, as judges are.
+//!
+//! What waits here are members of groups that are wanted, which the demand bounds. Members of groups that are not whole stay
+//! from one stretch to the next. Cancellation: the task is its stretch's; a second interrupt lets everything that waits go on at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clawrl_config::{DistillationPlan, RemoteTeacherPlan, Reward, RlPlan};
+use clawrl_core::{GroupId, RunPlan, TaskSpec};
+use clawrl_judge::PAUSE;
+use clawrl_learn::{MemberResult, TeacherView};
+use clawrl_remote::{RemoteScorer, ScoreError, Secret, Vocabulary};
+use clawrl_scheduler::Interrupt;
+use clawrl_torch::Chat;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
+
+use super::feed::{Judged, Resolved, Taught};
+use super::hints::{Hint, hints};
+use super::judging::{JudgedAttempts, given_up, resume};
+use super::samples::Reading;
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+use clawrl_cli::wiring::remote_scorer;
+
+/// Tokens of one request of the look before a training.
+const LOOK_TOKENS: usize = 1024;
+
+/// How long one of those may take: a server that loads its model first needs most of that.
+const LOOK_TIME: Duration = Duration::from_secs(120);
+
+/// Asks a teacher behind a server.
+pub(super) struct RemoteTeacher {
+    scorer: RemoteScorer,
+    timeout: Duration,
+    places: Semaphore,
+    hearing: Mutex<Hearing>,
+    distillation: DistillationPlan,
+    reward: Reward,
+    temperature: f32,
+    group_size: usize,
+    /// Tokens of the longest reading.
+    most_tokens: usize,
+    chat: Arc<Chat>,
+    /// Every id that is a token.
+    tokens: Vec<u32>,
+    /// Members of groups that are not whole.
+    unsettled: Mutex<BTreeMap<GroupId, Vec<Judged>>>,
+}
+
+#[derive(Debug, Default)]
+struct Hearing {
+    /// When the last answer came.
+    heard: Option<Instant>,
+    /// Nobody is asked before.
+    silent_until: Option<Instant>,
+    /// Troubles that a person was told of.
+    told: BTreeSet<&'static str>,
+}
+
+/// What a stretch gives to its teacher.
+pub(super) struct Arriving {
+    pub(super) plan: Arc<RunPlan>,
+    pub(super) resolved: Resolved,
+    /// Attempts that the channel to the learner holds.
+    pub(super) capacity: usize,
+    pub(super) interrupts: watch::Receiver<Interrupt>,
+}
+
+/// What is read to a teacher about a member of a group.
+#[derive(Debug, Default)]
+struct Readings {
+    /// One entry for each segment, or none at all.
+    views: Vec<Vec<TeacherView>>,
+    /// Hints that were left out.
+    too_long: u64,
+}
+
+impl RemoteTeacher {
+    /// The teacher of a plan, if it is behind a server. `most_tokens` is how many the model reads at once.
+    ///
+    /// # Errors
+    /// Settings that no request can be made of.
+    pub(super) fn new(
+        rl: &RlPlan,
+        key: Option<Secret>,
+        chat: &Arc<Chat>,
+        most_tokens: usize,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let Some((distillation, remote)) =
+            rl.distillation.as_ref().and_then(|it| Some((it, it.remote.as_ref()?)))
+        else {
+            return Ok(None);
+        };
+        let RemoteTeacherPlan { server, timeout_secs, concurrency } = remote;
+        let tokenizer = chat.tokenizer();
+        let ids = 0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX);
+        let all: Vec<Option<String>> = ids.clone().map(|id| tokenizer.token_text(id)).collect();
+        let tokens = ids.zip(&all).filter(|(_, text)| text.is_some()).map(|(id, _)| id).collect();
+        let is_own = |text: &String| !text.is_empty() && !text.contains(char::REPLACEMENT_CHARACTER);
+        let texts = all.into_iter().map(|text| text.filter(is_own)).collect();
+        Ok(Some(Arc::new(Self {
+            scorer: remote_scorer(server, key, Arc::new(Vocabulary { texts }), "teacher")?,
+            timeout: Duration::from_secs(u64::from(*timeout_secs)),
+            places: Semaphore::new(*concurrency as usize),
+            hearing: Mutex::default(),
+            distillation: distillation.clone(),
+            reward: rl.reward,
+            temperature: rl.sampling.temperature_milli as f32 / 1000.0,
+            group_size: rl.group_size as usize,
+            most_tokens,
+            chat: Arc::clone(chat),
+            tokens,
+            unsettled: Mutex::default(),
+        })))
+    }
+
+    /// Looks whether the server is there, says what is asked of it, and has the policy's tokens (I3).
+    ///
+    /// # Errors
+    /// What keeps it from teaching, with the first token that differs.
+    pub(super) async fn look(&self) -> Result<(), Failure> {
+        for ids in self.tokens.chunks(LOOK_TOKENS.min(self.most_tokens.saturating_sub(1).max(1))) {
+            let looked = self.scorer.score(ids, 0, Instant::now() + LOOK_TIME).await;
+            looked.map_err(|error| unfit(&error, self.scorer.settings().base_url.as_str()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads groups to the teacher as they become whole, each beside the others.
+    pub(super) fn teach_all(self: &Arc<Self>, arriving: Arriving, runtime: &Handle) -> JudgedAttempts {
+        let (learner, attempts) = mpsc::channel(arriving.capacity);
+        let task = runtime.spawn(Arc::clone(self).run(arriving, learner));
+        JudgedAttempts { attempts, task }
+    }
+
+    async fn run(self: Arc<Self>, arriving: Arriving, learner: mpsc::Sender<Judged>) {
+        let Arriving { plan, mut resolved, interrupts, .. } = arriving;
+        // Dropped, it ends what it has.
+        let mut groups = JoinSet::new();
+        loop {
+            tokio::select! {
+                came = resolved.recv() => {
+                    let Some(judged) = came else { break };
+                    let slot = &plan.slots[judged.record.attempt.slot.0 as usize];
+                    if let Some(members) = self.settled(slot.group, judged) {
+                        let task = Arc::clone(plan.task_of(slot));
+                        groups.spawn(Arc::clone(&self).teach(task, members, learner.clone(), interrupts.clone()));
+                    }
+                }
+                Some(ended) = groups.join_next() => resume(ended),
+            }
+        }
+        while let Some(ended) = groups.join_next().await {
+            resume(ended);
+        }
+    }
+
+    /// The members of a group, in order, once it is whole.
+    fn settled(&self, group: GroupId, judged: Judged) -> Option<Vec<Judged>> {
+        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        let members = unsettled.entry(group).or_default();
+        members.push(judged);
+        if members.len() < self.group_size {
+            return None;
+        }
+        let mut members = unsettled.remove(&group)?;
+        members.sort_by_key(|member| member.record.attempt);
+        Some(members)
+    }
+
+    async fn teach(
+        self: Arc<Self>,
+        task: Arc<TaskSpec>,
+        members: Vec<Judged>,
+        learner: mpsc::Sender<Judged>,
+        mut interrupts: watch::Receiver<Interrupt>,
+    ) {
+        let reading = Arc::clone(&self);
+        let read = spawn_blocking(move || {
+            let readings = reading.readings(&task, &members);
+            (members, readings)
+        });
+        let (members, readings) = match read.await {
+            Ok(read) => read,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime ends, and everybody with it.
+            Err(_) => return,
+        };
+        let deadline = Instant::now() + self.timeout;
+        let asked = join_all(readings.iter().enumerate().map(|(at, readings)| {
+            let seed = members[at].record.attempt.slot.0;
+            self.ask_all(&readings.views, u64::from(seed), deadline)
+        }));
+        let said = tokio::select! {
+            biased;
+            // Nobody learns any more.
+            () = learner.closed() => return,
+            () = given_up(&mut interrupts) => Vec::new(),
+            said = asked => said,
+        };
+        let mut said = said.into_iter();
+        for (member, readings) in members.into_iter().zip(readings) {
+            let taught = taught(readings, said.next().unwrap_or_default());
+            // Gone is the learner once it has given up.
+            let _ = learner.send(Judged { taught: Some(taught), ..member }).await;
+        }
+    }
+
+    /// What is read about each member.
+    fn readings(&self, task: &TaskSpec, members: &[Judged]) -> Vec<Readings> {
+        let hints = hints(&self.distillation, &self.chat, self.reward, task, members);
+        let reading = Reading {
+            chat: &self.chat,
+            format: task.action_format,
+            reward: self.reward,
+            map: task.reward,
+            temperature: self.temperature,
+        };
+        let of = |(member, hint): (&Judged, Hint)| {
+            // Who cannot be read is told of where it is learned from.
+            let Ok(MemberResult::Finished { segments, .. }) = reading.member(&member.record) else {
+                return Readings::default();
+            };
+            match reading.views_with(&member.record.trajectory, &segments, &hint, self.most_tokens) {
+                Ok((views, too_long)) => Readings { views, too_long },
+                Err(why) => {
+                    tracing::warn!("attempt {} is not read to the teacher: {why}", member.record.attempt);
+                    Readings::default()
+                }
+            }
+        };
+        members.iter().zip(hints).map(of).collect()
+    }
+
+    /// What is said of each view; nothing of one that was not answered.
+    async fn ask_all(
+        &self,
+        views: &[Vec<TeacherView>],
+        seed: u64,
+        deadline: Instant,
+    ) -> Vec<Vec<Option<Vec<f32>>>> {
+        join_all(views.iter().map(|views| join_all(views.iter().map(|view| self.ask(view, seed, deadline)))))
+            .await
+    }
+
+    async fn ask(&self, view: &TeacherView, seed: u64, deadline: Instant) -> Option<Vec<f32>> {
+        if self.is_silent() {
+            return None;
+        }
+        let asked = Instant::now();
+        // The semaphore is never closed, so an error is the time that is up.
+        let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else { return None };
+        // It may have been found silent by whoever had the place.
+        if self.is_silent() {
+            return None;
+        }
+        let answer = timeout_at(deadline, self.scorer.score(&view.ids, seed, deadline)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let message = "the server did not answer in time".to_owned();
+            Err(ScoreError { code: "server-silent", message, may_pass: true, heard: false })
+        });
+        self.hear(answer.as_ref().err(), asked, deadline);
+        // The first token is predicted by nothing, and no view asks about it.
+        let logprobs = answer.ok()?;
+        view.places.iter().map(|place| logprobs.get(place.view.checked_sub(1)?).copied()).collect()
+    }
+
+    fn is_silent(&self) -> bool {
+        let hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        hearing.silent_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Takes in what came of a question that was put at a time and had to be answered by another (I4).
+    fn hear(&self, error: Option<&ScoreError>, asked: Instant, deadline: Instant) {
+        let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let Some(error) = error else {
+            (hearing.heard, hearing.silent_until) = (Some(now), None);
+            return;
+        };
+        if hearing.told.insert(error.code) {
+            tracing::warn!(
+                "the teacher gives no answer ({}), and is not waited for: {}",
+                error.code,
+                error.message
+            );
+        }
+        if error.heard {
+            hearing.heard = Some(now);
+        } else if hearing.heard.is_none_or(|heard| heard < asked) {
+            hearing.silent_until = Some(now + deadline.saturating_duration_since(asked) * PAUSE);
+        }
+    }
+}
+
+/// The views that were answered, and whether any was not.
+fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> Taught {
+    let Readings { views, too_long } = readings;
+    let (mut said, mut is_unanswered) = (said.into_iter(), false);
+    let views = views.into_iter().map(|views| {
+        let mut said = said.next().unwrap_or_default().into_iter();
+        let answered = views.into_iter().filter_map(|view| match said.next().flatten() {
+            Some(said) => Some(TeacherView { said: Some(said), ..view }),
+            None => {
+                is_unanswered = true;
+                None
+            }
+        });
+        answered.collect()
+    });
+    let views = views.collect();
+    Taught { views, too_long, is_unanswered }
+}
+
+/// The failure of a look.
+fn unfit(error: &ScoreError, url: &str) -> Failure {
+    let exit = if error.may_pass { Exit::Environment } else { Exit::Refused };
+    let help = match error.code {
+        "other-tokenizer" => {
+            "a teacher has to have the policy's tokenizer: name a model of the same family, or train another policy"
+        }
+        "no-echo" | "url-wrong" => {
+            "a teacher's server has to have POST completions with `echo` and `logprobs`, as vLLM does, and to take ids as a prompt"
+        }
+        _ => "look at the server's own log; `clawrl train --resume` goes on",
+    };
+    let message = format!("the teacher at {url} cannot be asked: {} ({})", error.message, error.code);
+    Failure::with_help(exit, message, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_learn::ViewPlace;
+
+    use super::*;
+
+    #[test]
+    fn a_view_without_an_answer_is_left_out_and_known() {
+        let view = |at| TeacherView {
+            ids: vec![1, 2],
+            places: vec![ViewPlace { view: 1, segment: at }],
+            said: None,
+        };
+        let readings = || Readings { views: vec![vec![view(1)], vec![view(1), view(2)]], too_long: 3 };
+        let all = taught(readings(), vec![vec![Some(vec![-1.0])], vec![Some(vec![-2.0]), Some(vec![-3.0])]]);
+        assert_eq!((all.too_long, all.is_unanswered), (3, false));
+        let said = |taught: &Taught| -> Vec<Vec<f32>> {
+            let of =
+                |views: &Vec<TeacherView>| views.iter().flat_map(|view| view.said.clone().unwrap()).collect();
+            taught.views.iter().map(of).collect()
+        };
+        assert_eq!(said(&all), [vec![-1.0], vec![-2.0, -3.0]]);
+        let some = taught(readings(), vec![vec![None], vec![None, Some(vec![-3.0])]]);
+        assert_eq!((said(&some), some.is_unanswered), (vec![vec![], vec![-3.0]], true));
+        let none = taught(readings(), Vec::new());
+        assert_eq!((said(&none), none.is_unanswered), (vec![vec![], vec![]], true));
+        assert!(!taught(Readings::default(), Vec::new()).is_unanswered, "nobody was asked");
+    }
+}

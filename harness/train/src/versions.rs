@@ -1,0 +1,414 @@
+//! The versions of a training's policy: which followed from which, and `clawrl policy versions`, `rollback` and `diff`.
+//!
+//! I1. What a training goes back to is a new version of what an older one has, with a number that no checkpoint had. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
+//! told about versions is in `versions.jsonl` of the training's folder, a line for each checkpoint, also of those
+//! whose files went since, and one for each version that was rejected.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clawrl_config::{CheckpointPlan, TrainPlan};
+use clawrl_core::RunId;
+use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned};
+use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError, load_merged};
+use serde::{Deserialize, Serialize};
+
+use super::evaluation::held_out;
+use super::files::TrainingFiles;
+use super::learning::{now_ms, progress_of};
+use super::libtorch::check_libtorch;
+use clawrl_cli::command::policy::{Diff, Rollback, Versions};
+use clawrl_cli::exit_code::Exit;
+use clawrl_cli::failure::Failure;
+use clawrl_cli::log::Log;
+use clawrl_cli::output::{print, print_json};
+
+/// What became of one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) version: u64,
+    /// The checkpoint that it followed from; nothing before the first update.
+    pub(super) parent: Option<u64>,
+    /// Updates made by then.
+    pub(super) updates: u32,
+    pub(super) t_ms: u64,
+    /// The version that was given up for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) instead_of: Option<u64>,
+    /// Why it never acted. A checkpoint of this number, if there is one, has what its parent has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rejected: Option<String>,
+}
+
+/// I3.
+#[derive(Debug, Clone)]
+pub(super) struct VersionLog {
+    path: PathBuf,
+}
+
+impl VersionLog {
+    pub(super) fn of(files: &TrainingFiles) -> Self {
+        Self { path: files.folder().join("versions.jsonl") }
+    }
+
+    /// All that was noted, by version; of one that was made again after a kill the later note. What a kill tore is left
+    /// out.
+    fn read(&self) -> BTreeMap<u64, Made> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let notes = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
+        notes.map(|made| (made.version, made)).collect()
+    }
+
+    /// What a training went back to, by the updates that it had made then: the last one.
+    pub(super) fn branches(&self) -> BTreeMap<u32, u64> {
+        let branches = self.read().into_values().filter(|made| made.instead_of.is_some());
+        branches.map(|made| (made.updates, made.version)).collect()
+    }
+
+    /// Notes a version, unless it is noted so.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn add(&self, made: &Made) -> Result<(), Failure> {
+        let told = |made: &Made| (made.parent, made.instead_of, made.rejected.clone());
+        let same = |known: &Made| told(known) == told(made);
+        if self.read().get(&made.version).is_some_and(same) {
+            return Ok(());
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
+        };
+        let torn = fs::read(&self.path).is_ok_and(|bytes| bytes.last().is_some_and(|&last| last != b'\n'));
+        let line = serde_json::to_string(made).map_err(|error| failed(&error))?;
+        let line = format!("{}{line}\n", if torn { "\n" } else { "" });
+        let file = OpenOptions::new().create(true).append(true).open(&self.path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| failed(&error))
+    }
+
+    /// Forgets versions that were rejected after this one: whoever goes on from it makes them again, and maybe others.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn forget_rejected_after(&self, version: u64) -> Result<(), Failure> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let is_stale = |line: &str| {
+            let made = serde_json::from_str::<Made>(line);
+            made.is_ok_and(|made| made.rejected.is_some() && made.version > version)
+        };
+        if !text.lines().any(is_stale) {
+            return Ok(());
+        }
+        let kept: String =
+            text.lines().filter(|line| !is_stale(line)).map(|line| format!("{line}\n")).collect();
+        let beside = self.path.with_extension("part");
+        fs::write(&beside, kept).and_then(|()| fs::rename(&beside, &self.path)).map_err(|error| {
+            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
+        })
+    }
+
+    /// Notes the version of a checkpoint that is taken up, which a kill may have left without a note.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn add_found(
+        &self,
+        version: u64,
+        branch: Option<Branch>,
+        updates: u32,
+    ) -> Result<(), Failure> {
+        let known = self.read();
+        if branch.is_none() && known.contains_key(&version) {
+            return Ok(());
+        }
+        self.add(&found(version, branch, updates, &known))
+    }
+}
+
+/// A version of which there is a checkpoint, among others.
+fn found(version: u64, branch: Option<Branch>, updates: u32, known: &BTreeMap<u64, Made>) -> Made {
+    let before = known.range(..version).next_back().map(|(&version, _)| version);
+    let parent = branch.map_or(before, |branch| Some(branch.from));
+    let instead_of = branch.map(|branch| branch.instead_of);
+    Made { version, parent, updates, t_ms: now_ms(), instead_of, rejected: None }
+}
+
+/// The checkpoints of a training, kept as its plan says.
+pub(super) fn checkpoints_of(files: &TrainingFiles, keep: CheckpointPlan) -> Checkpoints {
+    let retention = Retention { weights: keep.keep_weights, moments: keep.keep_moments };
+    Checkpoints::new(&files.folder().join("checkpoints"), retention)
+}
+
+/// A training that is there.
+struct Training {
+    files: TrainingFiles,
+    run: Run,
+    plan: TrainPlan,
+    checkpoints: Checkpoints,
+}
+
+impl Training {
+    fn open(run: &RunId, results: &clawrl_cli::results::ResultsArguments) -> Result<Self, Failure> {
+        check_libtorch()?;
+        let found = results.store()?.run(run)?;
+        let kept = found.train()?.ok_or_else(|| {
+            let help = "`clawrl ls` lists runs; those that `clawrl train` made have versions of a policy";
+            Failure::with_help(Exit::Refused, format!("run {run} is no training"), help)
+        })?;
+        let plan: TrainPlan = serde_json::from_value(kept).map_err(|error| {
+            Failure::new(Exit::Results, format!("the train file of run {run} cannot be read: {error}"))
+        })?;
+        let files = TrainingFiles::new(run.clone(), results.dir())?;
+        let checkpoints = checkpoints_of(&files, plan.checkpoint);
+        Ok(Self { files, run: found, plan, checkpoints })
+    }
+
+    /// Everything known, and what is wrong with checkpoints.
+    fn versions(&self) -> Result<(Vec<Version>, Vec<String>), Failure> {
+        let (kept, damaged) = self.checkpoints.list().map_err(results)?;
+        let figures = self.run.updates()?;
+        let mut made = VersionLog::of(&self.files).read();
+        // Checkpoints of programs that kept no notes.
+        for checkpoint in &kept {
+            if checkpoint.branch.is_some() || !made.contains_key(&checkpoint.version) {
+                let updates = progress_of(&checkpoint.progress)?.updates;
+                let this = found(checkpoint.version, checkpoint.branch, updates, &made);
+                made.insert(checkpoint.version, this);
+            }
+        }
+        let told =
+            made.values().map(|this| self.told(this, &made, &kept, &figures)).collect::<Result<_, _>>();
+        Ok((told?, damaged))
+    }
+
+    fn told(
+        &self,
+        this: &Made,
+        all: &BTreeMap<u64, Made>,
+        kept: &[CheckpointFacts],
+        figures: &[UpdateFigures],
+    ) -> Result<Version, Failure> {
+        // What a training went back to was measured when it was new, and maybe again.
+        let mut measured = this;
+        let mut again = None;
+        while measured.instead_of.is_some() {
+            again = again.or(self.measured_again(measured)?);
+            let Some(parent) = measured.parent.and_then(|parent| all.get(&parent)) else { break };
+            measured = parent;
+        }
+        let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
+        let figure = |metric| of_update.and_then(|figures| figures.get(metric));
+        let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
+        Ok(Version {
+            version: this.version,
+            parent: this.parent,
+            updates: this.updates,
+            instead_of: this.instead_of,
+            rejected: this.rejected.clone(),
+            held_out: again.or(figure(Metric::TrainHeldOutSuccessRatio)),
+            entropy_nats: figure(Metric::TrainEntropyNats),
+            reply_tokens: figure(Metric::TrainReplyTokensMean),
+            reward: figure(Metric::TrainRewardMean),
+            has_weights: kept.is_some(),
+            has_moments: kept.is_some_and(|checkpoint| checkpoint.has_moments),
+        })
+    }
+
+    /// Held-out success of a version that the training went back to, where it was evaluated as that.
+    fn measured_again(&self, branch: &Made) -> Result<Option<f64>, Failure> {
+        let run = self.files.evaluation(branch.updates, Some(branch.version))?;
+        let Ok(run) = RunStore::open(self.files.results())?.run(&run) else { return Ok(None) };
+        let is_over = run.state().is_some_and(|state| state.finished().is_some());
+        Ok(is_over.then(|| held_out(&run, branch.version).rate().value))
+    }
+}
+
+/// A version, as it is told.
+#[derive(Debug, Clone, Serialize)]
+struct Version {
+    version: u64,
+    parent: Option<u64>,
+    updates: u32,
+    instead_of: Option<u64>,
+    /// Why it never acted, if it was rejected.
+    rejected: Option<String>,
+    /// Greedy success on held-out tasks, if it was measured.
+    held_out: Option<f64>,
+    entropy_nats: Option<f64>,
+    reply_tokens: Option<f64>,
+    reward: Option<f64>,
+    has_weights: bool,
+    has_moments: bool,
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", 100.0 * ratio))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn results(error: TorchError) -> Failure {
+    Failure::new(Exit::Results, error.to_string())
+}
+
+/// `clawrl policy versions`.
+pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let (versions, damaged) = training.versions()?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    if arguments.json {
+        print_json(&versions)?;
+        return Ok(Exit::Success);
+    }
+    let header = ["version", "follows", "updates", "held-out", "entropy", "kept"];
+    let mut rows = vec![header.map(str::to_owned)];
+    for version in &versions {
+        let follows = match (version.parent, version.instead_of) {
+            (Some(parent), None) if version.rejected.is_some() => format!("{parent}, rejected"),
+            (Some(parent), Some(given_up)) => format!("{parent}, instead of {given_up}"),
+            (Some(parent), None) => parent.to_string(),
+            (None, _) => "-".to_owned(),
+        };
+        let kept = match (version.has_weights, version.has_moments) {
+            (true, true) => "weights, moments",
+            (true, false) => "weights",
+            _ => "-",
+        };
+        rows.push([
+            version.version.to_string(),
+            follows,
+            version.updates.to_string(),
+            percent(version.held_out),
+            number(version.entropy_nats),
+            kept.to_owned(),
+        ]);
+    }
+    print(&aligned(&rows))?;
+    let rejected = versions.iter().filter_map(|version| Some((version.version, version.rejected.as_ref()?)));
+    for (version, why) in rejected {
+        print(&format!("version {version} was rejected: {why}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// What going back came to.
+#[derive(Debug, Serialize)]
+struct WentBack {
+    run: RunId,
+    version: u64,
+    parent: u64,
+    instead_of: u64,
+    policy: PathBuf,
+}
+
+/// `clawrl policy rollback`.
+pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let _alone = training.files.lock()?;
+    let (kept, damaged) = training.checkpoints.list().map_err(results)?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    let to = arguments.to;
+    let Some(newest) = kept.last() else {
+        let message = format!("training {} has no checkpoint yet", arguments.run);
+        return Err(Failure::new(Exit::Refused, message));
+    };
+    let Some(target) = kept.iter().find(|checkpoint| checkpoint.version == to) else {
+        let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
+        let message = format!("version {to} of training {} is not kept", arguments.run);
+        let help =
+            format!("these are: {}; `keep_weights` of `checkpoint:` says how many stay", there.join(", "));
+        return Err(Failure::with_help(Exit::Refused, message, help));
+    };
+    if to == newest.version {
+        let message = format!("version {to} is the newest of training {}", arguments.run);
+        return Err(Failure::with_help(Exit::Refused, message, "there is nothing to go back from"));
+    }
+    // I1, I2.
+    let numbers = training.checkpoints.versions().map_err(results)?;
+    let version = numbers.last().map_or(0, |newest| newest + 1);
+    let mut progress = progress_of(&newest.progress)?;
+    progress.version = version;
+    progress.accepted = None;
+    // What the version that is given up earned says nothing of the one that is gone back to.
+    let before = progress_of(&target.progress)?;
+    progress.curriculum = progress.curriculum.with_success_of(&before.curriculum);
+    (progress.baselines, progress.length) = (before.baselines, before.length);
+    let text = serde_json::to_string(&progress)
+        .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+    let branch = Branch { from: to, instead_of: newest.version };
+    training.checkpoints.branch(branch, version, &text).map_err(results)?;
+    VersionLog::of(&training.files).add_found(version, Some(branch), progress.updates)?;
+    let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
+    let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
+    if arguments.json {
+        print_json(&went_back)?;
+        return Ok(Exit::Success);
+    }
+    let mut text = format!(
+        "version {version} is what version {to} was; version {} is given up\npolicy      {}\n",
+        newest.version,
+        went_back.policy.display()
+    );
+    let left = training.plan.rl.as_ref().map_or(0, |rl| rl.updates.saturating_sub(progress.updates));
+    if left > 0 {
+        let (run, folder) = (&arguments.run, arguments.results.repeated());
+        text += &format!("to go on    clawrl train --resume {run}{folder} ({left} updates are left)\n");
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// How two versions differ.
+#[derive(Debug, Serialize)]
+struct Difference {
+    versions: [Version; 2],
+    /// Norm of the difference of parameters over the norm of those of the first, by part of the model; `all` is the
+    /// whole.
+    parameters: Vec<(String, f64)>,
+}
+
+/// `clawrl policy diff`.
+pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure> {
+    let training = Training::open(&arguments.run, &arguments.results)?;
+    let (versions, damaged) = training.versions()?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    let known = |wanted: u64| {
+        let found = versions.iter().find(|version| version.version == wanted && version.has_weights);
+        found.cloned().ok_or_else(|| {
+            let message = format!("version {wanted} of training {} is not kept", arguments.run);
+            let help = format!("`clawrl policy versions {}` lists those that are", arguments.run);
+            Failure::with_help(Exit::Refused, message, help)
+        })
+    };
+    let (first, second) = (known(arguments.first)?, known(arguments.second)?);
+    // Of adapters, what they make of the model: factors say little by themselves.
+    let load = |version| {
+        training.checkpoints.load(version)?;
+        load_merged(&training.files.model_of(version), Device::Cpu)
+    };
+    let apart = load(second.version).and_then(|second| second.distances(&load(first.version)?));
+    let parameters = apart.map_err(results)?;
+    let difference = Difference { versions: [first, second], parameters };
+    if arguments.json {
+        print_json(&difference)?;
+        return Ok(Exit::Success);
+    }
+    let [first, second] = &difference.versions;
+    let row = |name: &str, of: &dyn Fn(&Version) -> String| [name.to_owned(), of(first), of(second)];
+    let figures = [
+        row("version", &|version| version.version.to_string()),
+        row("updates", &|version| version.updates.to_string()),
+        row("held-out", &|version| percent(version.held_out)),
+        row("reward", &|version| number(version.reward)),
+        row("entropy, nats", &|version| number(version.entropy_nats)),
+        row("tokens a reply", &|version| number(version.reply_tokens)),
+    ];
+    let parts = difference.parameters.iter();
+    let parts: Vec<[String; 2]> =
+        parts.map(|(part, distance)| [part.clone(), format!("{:.3} %", 100.0 * distance)]).collect();
+    print(&format!("{}\nparameters, distance over norm\n{}", aligned(&figures), aligned(&parts)))?;
+    Ok(Exit::Success)
+}
