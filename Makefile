@@ -17,7 +17,8 @@ CARGO := ci/setup.sh run cargo
 # The same features everywhere, so that nothing is built twice.
 TORCH := --features clawrl/torch
 ALL := --workspace $(TORCH),clawrl-bench/torch --locked
-NEXTEST := nextest run $(ALL) $(if $(CI),--profile ci)
+# Most tests wait for processes: two cores are busy for two fifths of the time with two tests at once.
+NEXTEST := nextest run $(ALL) $(if $(CI),--profile ci) --test-threads $$((2 * $$(nproc)))
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
 
 help: ## What can be made

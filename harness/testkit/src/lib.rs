@@ -34,8 +34,8 @@ pub use null::{NullProvider, NullSettings};
 pub use plan::{PlanShape, SuiteShape, call, run_tool, submit_tool, task};
 pub use policy::{Reply, ScriptedPolicy};
 pub use swe::{
-    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, SWE_TESTS, bash, inline, swe_case, swe_grade, swe_spec,
-    swe_spec_with_history, swe_task,
+    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, SWE_TESTS, bash, inline, swe_case, swe_grade, swe_grades,
+    swe_spec, swe_spec_with_history, swe_task,
 };
 pub use terminal::{
     file_equals, furnished, lease_request, ready, small_terminal, step, step_ctx, terminal_case,

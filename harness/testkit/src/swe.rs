@@ -8,6 +8,7 @@ use clawrl_core::{
     EnvProvider, EnvSpec, FixtureContent, Grade, LogParser, SandboxLimits, SweSpec, TaskSpec, TestNames,
     TestScore, TestSpec, ToolCall, WorkspaceSpec,
 };
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use crate::conformance::Case;
@@ -20,6 +21,9 @@ pub const SWE_FIX: &str = "sed -i 's/a - b/a + b/' calc.py";
 /// Names of the tests: the one that the fix makes pass, and the one that passes before.
 pub const SWE_TESTS: (&str, &str) =
     ("test_add (tests.test_calc.Calc.test_add)", "test_mul (tests.test_calc.Calc.test_mul)");
+
+/// Environments that [`swe_grades`] has open.
+const GRADED_AT_ONCE: usize = 4;
 
 const CALC: &str = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n";
 const SEEN: &str = "import unittest\nimport calc\n\n\nclass Seen(unittest.TestCase):\n    def test_seen(self):\n        self.assertEqual(calc.mul(2, 2), 4)\n";
@@ -107,6 +111,24 @@ pub async fn swe_grade(provider: &dyn EnvProvider, task: &Arc<TaskSpec>, calls: 
     let grade = env.grade(step_ctx(9)).await.expect("a grade");
     assert_eq!(env.close().await.leftovers, Vec::<String>::new());
     grade
+}
+
+/// Plays each list of commands as [`swe_grade`] does, some at a time: most of it is waiting for processes. The grades are in
+/// the order of the lists.
+///
+/// # Panics
+/// As [`swe_grade`].
+pub async fn swe_grades(
+    provider: &dyn EnvProvider,
+    task: &Arc<TaskSpec>,
+    lists: impl IntoIterator<Item = Vec<&str>>,
+) -> Vec<Grade> {
+    let calls = lists.into_iter().map(|commands| commands.into_iter().map(bash).collect::<Vec<_>>());
+    stream::iter(calls)
+        .map(|calls| async move { swe_grade(provider, task, &calls).await })
+        .buffered(GRADED_AT_ONCE)
+        .collect()
+        .await
 }
 
 /// The repository with a history that has the fix in it, in every place where git keeps something.

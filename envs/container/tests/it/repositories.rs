@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use clawrl_container::ContainerBackend;
 use clawrl_core::{
-    Determinism, EnvProvider, ImageSource, ImageSpec, LogParser, Retry, SandboxKind, SweSpec, TestNames,
+    Determinism, EnvProvider, ImageSource, ImageSpec, LogParser, Retry, SandboxKind, SweSpec, TaskSpec,
+    TestNames,
 };
 use clawrl_sandbox::{SandboxBackend, WarmMarks};
 use clawrl_swe::{SweConfig, SweProvider};
 use clawrl_testkit::conformance::check_provider;
 use clawrl_testkit::{
-    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, bash, ready, step_ctx, swe_case, swe_grade, swe_spec,
-    swe_spec_with_history, swe_task, text_file,
+    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, bash, ready, step_ctx, swe_case, swe_grade, swe_grades,
+    swe_spec, swe_spec_with_history, swe_task, text_file,
 };
 
 use crate::engine::{all_containers, backend, backend_by, containers, with_engine};
@@ -45,6 +46,13 @@ fn provider(backend: ContainerBackend) -> SweProvider {
         determinism: Determinism::default(),
         cast_bytes: 0,
     })
+}
+
+async fn attacks_score_nothing(provider: &SweProvider, task: &Arc<TaskSpec>) {
+    let grades = swe_grades(provider, task, SWE_ATTACKS.iter().map(|(_, commands)| commands.to_vec())).await;
+    for ((name, _), grade) in SWE_ATTACKS.iter().zip(grades) {
+        assert_eq!((grade.score, grade.passed), (0.0, false), "{name}: {grade:?}");
+    }
 }
 
 /// Runs `test` with a provider on an engine of its own that has the base image, and checks that nothing is left.
@@ -82,14 +90,11 @@ fn repositories_in_containers_conform() {
 fn listed_attacks_in_containers_score_nothing() {
     with_provider(|provider, image| async move {
         let task = swe_task(contained(swe_spec(), &image));
-        for (name, commands) in SWE_ATTACKS {
-            let calls: Vec<_> = commands.iter().map(|command| bash(command)).collect();
-            let grade = swe_grade(provider.as_ref(), &task, &calls).await;
-            assert_eq!((grade.score, grade.passed), (0.0, false), "{name}: {grade:?}");
-        }
+        attacks_score_nothing(provider.as_ref(), &task).await;
         let task = swe_task(contained(swe_spec_with_history(), &image));
-        for command in SWE_LOOKS_INTO_HISTORY {
-            let grade = swe_grade(provider.as_ref(), &task, &[bash(command)]).await;
+        let looks = SWE_LOOKS_INTO_HISTORY.iter().map(|command| vec![*command]);
+        let grades = swe_grades(provider.as_ref(), &task, looks).await;
+        for (command, grade) in SWE_LOOKS_INTO_HISTORY.iter().zip(grades) {
             assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{command}: {grade:?}");
         }
         let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
@@ -109,11 +114,7 @@ fn repositories_elsewhere_are_mended_and_nothing_else_scores() {
         assert!(grade.passed, "{grade:?}");
         let grade = swe_grade(provider.as_ref(), &task, &[]).await;
         assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{grade:?}");
-        for (name, commands) in SWE_ATTACKS {
-            let calls: Vec<_> = commands.iter().map(|command| bash(command)).collect();
-            let grade = swe_grade(provider.as_ref(), &task, &calls).await;
-            assert_eq!((grade.score, grade.passed), (0.0, false), "{name}: {grade:?}");
-        }
+        attacks_score_nothing(provider.as_ref(), &task).await;
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
         assert_eq!(provider.usage().live, 0);
         assert!(all_containers(&socket).await.is_empty());
@@ -131,11 +132,10 @@ fn what_is_changed_outside_of_the_repository_stays_behind() {
     ];
     with_provider(|provider, image| async move {
         let task = swe_task(contained(swe_spec(), &image));
-        for attack in attacks {
-            let grade = swe_grade(provider.as_ref(), &task, &[bash(attack)]).await;
-            assert_eq!(grade.score, 0.0, "{attack}: {grade:?}");
-            let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX), bash(attack)]).await;
-            assert_eq!(grade.score, 1.0, "{attack}: {grade:?}");
+        let alone = swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![attack])).await;
+        let beside = swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![SWE_FIX, attack])).await;
+        for (attack, (alone, beside)) in attacks.iter().zip(alone.into_iter().zip(beside)) {
+            assert_eq!((alone.score, beside.score), (0.0, 1.0), "{attack}: {alone:?} {beside:?}");
         }
     });
 }

@@ -35,6 +35,7 @@ mod running;
 mod served;
 mod serving;
 mod stopping;
+mod suites;
 mod terminal;
 mod toolcalling;
 #[cfg(feature = "torch")]

@@ -1,35 +1,12 @@
-//! Whole suites and killed runs with a real browser.
+//! Killed runs with a real browser.
 
 use std::fs;
 
 use rustix::process::Signal;
 
 use super::killing::{closed, left_by};
-use super::suites::{a_replay_repeats, suite};
 use crate::place::Place;
-
-/// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
-#[test]
-fn gui_basics_is_valid_and_no_mistake_passes() {
-    let place = Place::new();
-    let arguments = ["--mistakes", "--limit", "32", "--quiet", "--concurrency", "2"];
-    let said = place.clawrl(&[&["validate", &suite("gui-basics")][..], &arguments].concat()).ends(0);
-    assert!(said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"), "{}", said.out);
-}
-
-/// By the pages' own reward, that of 1 alone; an episode of each family and more.
-#[test]
-fn miniwob_tiny_is_valid() {
-    let place = Place::new();
-    let arguments = ["--limit", "12", "--quiet", "--concurrency", "2"];
-    let said = place.clawrl(&[&["validate", &suite("miniwob-tiny")][..], &arguments].concat()).ends(0);
-    assert!(said.out.contains("12 of 12 tasks are valid"), "{}", said.out);
-}
-
-#[test]
-fn a_replay_of_every_family_of_gui_basics_repeats_it() {
-    a_replay_repeats(&[&suite("gui-basics"), "--limit", "32", "--concurrency", "2"], 32);
-}
+use crate::suites::suite;
 
 /// Browsers in control groups that a process made: their process ids, each with the time at which it began.
 fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {

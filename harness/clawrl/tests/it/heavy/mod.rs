@@ -4,5 +4,4 @@ mod browser_tests;
 mod hostile;
 mod killing;
 mod profiled;
-mod suites;
 mod thousands;

@@ -1,5 +1,7 @@
 //! The suites that come with ClawRL: they are valid, and their recorded runs repeat.
 
+mod browser_tests;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,7 +17,7 @@ const NOT_DETERMINISTIC: [(&str, &str); 2] = [
     ("git-merge-durations", "shows the hash of a commit that is made now"),
 ];
 
-pub(super) fn suite(name: &str) -> String {
+pub(crate) fn suite(name: &str) -> String {
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(name);
     tasks.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
@@ -57,7 +59,7 @@ fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
 }
 
 /// I8 of the architecture, turn by turn: what [`comparable`] leaves in a record is the same.
-pub(super) fn a_replay_repeats(arguments: &[&str], tasks: usize) {
+fn a_replay_repeats(arguments: &[&str], tasks: usize) {
     let place = Place::new();
     let first = [&["run"], arguments, &["--policy", "oracle", "--name", "first", "--quiet", "--seed", "5"]];
     place.clawrl(&first.concat()).ends(0);
