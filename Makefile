@@ -17,8 +17,11 @@ CARGO := ci/setup.sh run cargo
 # The same features everywhere, so that nothing is built twice.
 TORCH := --features clawrl/torch
 ALL := --workspace $(TORCH),clawrl-bench/torch --locked
-# Most tests wait for processes: two cores are busy for two fifths of the time with two tests at once.
-NEXTEST := nextest run $(ALL) $(if $(CI),--profile ci) --test-threads $$((2 * $$(nproc)))
+# Before anything is built: what other clones built is of use to an empty target folder only.
+READY := ci/setup.sh && ci/cache.sh restore debug
+NEXTEST := $(CARGO) nextest run $(ALL) $(if $(CI),--profile ci)
+# Most tests wait for processes, so there are more of them at once than cores.
+RUN := $(NEXTEST) --test-threads $$((2 * $$(nproc))) --ignore-default-filter
 CLAWRL := $(CARGO) run --quiet --release --locked --package clawrl --bin clawrl $(TORCH) --
 
 help: ## What can be made
@@ -38,24 +41,23 @@ demo: ## Run terminal-basics in 256 sandboxed shells at once, then train a tiny 
 
 # nextest runs last, so that its summary closes the output.
 test: doc-tests build-tests ## Run all tests but the slow ones
-	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh)"
+	$(RUN) -E "$$(ci/select-tests.sh)"
 
 test-all: doc-tests build-tests ## Run all tests: before a release
-	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh all)"
+	$(RUN) -E "$$(ci/select-tests.sh all)"
 
 # What CI runs: the slow tests of crates that changed, too.
 test-changed: build-tests
-	$(CARGO) $(NEXTEST) --ignore-default-filter -E "$$(ci/select-tests.sh changed)"
+	$(RUN) -E "$$(ci/select-tests.sh changed)"
 
 build-tests:
-	@ci/setup.sh
-	@ci/cache.sh restore debug
-	$(CARGO) $(NEXTEST) --no-run
+	@$(READY)
+	$(NEXTEST) --no-run
 	@ci/cache.sh save debug
 
 # Only the crates that have any: without one, nothing is built.
 doc-tests:
-	@ci/setup.sh
+	@$(READY)
 	@packages=$$(cargo xtask doc-tests); \
 	if [[ -n $$packages ]]; then $(CARGO) test --doc --locked --quiet $$packages; fi
 
@@ -69,18 +71,16 @@ format:
 	cargo fmt --all --check
 
 tidy:
-	@ci/setup.sh
+	@$(READY)
 	cargo xtask tidy
 
 # What builds without libtorch, as its users build it: without what only tests turn on.
 check:
-	@ci/setup.sh
-	@ci/cache.sh restore debug
+	@$(READY)
 	env -u LIBTORCH cargo check --locked
 
 clippy:
-	@ci/setup.sh
-	@ci/cache.sh restore debug
+	@$(READY)
 	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
 
 bench: ## Measure one area against its peer: make bench AREA=scheduler

@@ -16,7 +16,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 0
 
-readonly ENTRIES=4 # A gigabyte each, for the branches that somebody works on.
+readonly ENTRIES=4 # One or two gigabytes each, for the branches that somebody works on.
 
 case ${1-}:${2-}:$# in
 restore:debug:2 | restore:release:2 | save:debug:2 | save:release:2) ;;
@@ -88,9 +88,8 @@ files_of_units() {
 
 save() {
     [[ -e $stamp && $(<"$stamp") == "$key" ]] || return 0
-    local new
     mkdir -p "$cache"
-    new=$(mktemp --directory "$cache/.new-XXXXXX") || return 0
+    new=$(mktemp --directory "$cache/.new-XXXXXX") || return 0 # No local: the trap outlives this function.
     trap 'rm -rf "$new"' EXIT
     third_party_units >"$new/units"
     # Nothing that the entry has not.

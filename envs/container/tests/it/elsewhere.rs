@@ -14,24 +14,6 @@ use crate::engine::{all_containers, backend_by, containers, sh, start, text, wit
 use crate::tls::Tls;
 
 #[test]
-fn containers_elsewhere_conform() {
-    with_engine(|engine, client| async move {
-        let tls = Tls::before(&engine.socket()).await;
-        let mut backends = Vec::new();
-        for number in 0..13 {
-            let run = format!("conform-{number}");
-            backends.push(backend_by(&tls.access(), client.clone(), &run, None).await);
-        }
-        let backends = Mutex::new(backends);
-        let provider =
-            move || Arc::new(provider(backends.lock().unwrap().pop().unwrap())) as Arc<dyn EnvProvider>;
-        let case = terminal_case(provider, terminal(), Duration::from_secs(30));
-        check_provider(case).await.assert_conforms();
-        assert!(all_containers(&engine.socket()).await.is_empty());
-    });
-}
-
-#[test]
 fn a_connection_that_breaks_is_a_fault_and_the_next_attempt_works() {
     with_engine(|engine, client| async move {
         let tls = Tls::before(&engine.socket()).await;
@@ -116,4 +98,26 @@ fn who_has_no_certificate_is_told_so() {
         refused(EngineAccess::new("ssh://somewhere"), "engine-address", "tcp://HOST:PORT").await;
         assert_eq!(probe_engines(&tls.access()).await.unwrap().len(), 1);
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn containers_elsewhere_conform() {
+        with_engine(|engine, client| async move {
+            let tls = Tls::before(&engine.socket()).await;
+            let mut backends = Vec::new();
+            for number in 0..13 {
+                let run = format!("conform-{number}");
+                backends.push(backend_by(&tls.access(), client.clone(), &run, None).await);
+            }
+            let backends = Mutex::new(backends);
+            let provider =
+                move || Arc::new(provider(backends.lock().unwrap().pop().unwrap())) as Arc<dyn EnvProvider>;
+            let case = terminal_case(provider, terminal(), Duration::from_secs(30));
+            check_provider(case).await.assert_conforms();
+            assert!(all_containers(&engine.socket()).await.is_empty());
+        });
+    }
 }

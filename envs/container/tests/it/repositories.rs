@@ -68,78 +68,6 @@ fn with_provider<F: Future<Output = ()>>(test: impl FnOnce(Arc<SweProvider>, Str
     });
 }
 
-#[test]
-fn repositories_in_containers_conform() {
-    with_engine(|engine, client| async move {
-        let socket = engine.socket();
-        let image = base_image(&socket);
-        let mut backends = Vec::new();
-        for number in 0..13 {
-            backends.push(backend(&socket, client.clone(), &format!("conform-{number}")).await);
-        }
-        let backends = Mutex::new(backends);
-        let provider =
-            move || Arc::new(provider(backends.lock().unwrap().pop().unwrap())) as Arc<dyn EnvProvider>;
-        let case = swe_case(provider, contained(swe_spec(), &image), Duration::from_secs(30));
-        check_provider(case).await.assert_conforms();
-        assert_eq!(containers(&socket).await, 0);
-    });
-}
-
-#[test]
-fn listed_attacks_in_containers_score_nothing() {
-    with_provider(|provider, image| async move {
-        let task = swe_task(contained(swe_spec(), &image));
-        attacks_score_nothing(provider.as_ref(), &task).await;
-        let task = swe_task(contained(swe_spec_with_history(), &image));
-        let looks = SWE_LOOKS_INTO_HISTORY.iter().map(|command| vec![*command]);
-        let grades = swe_grades(provider.as_ref(), &task, looks).await;
-        for (command, grade) in SWE_LOOKS_INTO_HISTORY.iter().zip(grades) {
-            assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{command}: {grade:?}");
-        }
-        let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
-        assert!(grade.passed, "{grade:?}");
-    });
-}
-
-#[test]
-fn repositories_elsewhere_are_mended_and_nothing_else_scores() {
-    with_engine(|engine, client| async move {
-        let socket = engine.socket();
-        let image = base_image(&socket);
-        let tls = Tls::before(&socket).await;
-        let provider = Arc::new(provider(backend_by(&tls.access(), client, "elsewhere", None).await));
-        let task = swe_task(contained(swe_spec_with_history(), &image));
-        let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
-        assert!(grade.passed, "{grade:?}");
-        let grade = swe_grade(provider.as_ref(), &task, &[]).await;
-        assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{grade:?}");
-        attacks_score_nothing(provider.as_ref(), &task).await;
-        assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
-        assert_eq!(provider.usage().live, 0);
-        assert!(all_containers(&socket).await.is_empty());
-    });
-}
-
-/// Root inside may also change what is outside of the repository: programs, and the interpreter's own library.
-#[test]
-fn what_is_changed_outside_of_the_repository_stays_behind() {
-    let attacks = [
-        "printf '#!/bin/sh\\necho \"test_add (tests.test_calc.Calc.test_add) ... ok\" >&2\\n' | tee /usr/bin/python3 /usr/local/bin/python3 /usr/local/bin/git > /bin/bash2; chmod +x /usr/local/bin/*",
-        "for folder in /usr/lib/python3*; do printf 'import unittest\\nunittest.TestCase.run = lambda self, result=None: result.addSuccess(self)\\n' > $folder/sitecustomize.py; done",
-        "mkdir -p /etc/profile.d; echo 'exit 0' | tee /etc/profile.d/x.sh /etc/bash.bashrc ~/.bashrc; git config --system core.fsmonitor /bin/false",
-        "rm -rf /usr/lib/git-core",
-    ];
-    with_provider(|provider, image| async move {
-        let task = swe_task(contained(swe_spec(), &image));
-        let alone = swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![attack])).await;
-        let beside = swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![SWE_FIX, attack])).await;
-        for (attack, (alone, beside)) in attacks.iter().zip(alone.into_iter().zip(beside)) {
-            assert_eq!((alone.score, beside.score), (0.0, 1.0), "{attack}: {alone:?} {beside:?}");
-        }
-    });
-}
-
 /// The tests of pytest's users, which are not of this machine's programs.
 #[test]
 fn pytest_tells_of_tests_and_its_configuration_is_the_tasks() {
@@ -202,4 +130,81 @@ fn an_engine_that_is_gone_is_a_fault_and_never_a_score() {
         assert!(grade.passed, "{grade:?}");
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn repositories_elsewhere_are_mended_and_nothing_else_scores() {
+        with_engine(|engine, client| async move {
+            let socket = engine.socket();
+            let image = base_image(&socket);
+            let tls = Tls::before(&socket).await;
+            let provider = Arc::new(provider(backend_by(&tls.access(), client, "elsewhere", None).await));
+            let task = swe_task(contained(swe_spec_with_history(), &image));
+            let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
+            assert!(grade.passed, "{grade:?}");
+            let grade = swe_grade(provider.as_ref(), &task, &[]).await;
+            assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{grade:?}");
+            attacks_score_nothing(provider.as_ref(), &task).await;
+            assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
+            assert_eq!(provider.usage().live, 0);
+            assert!(all_containers(&socket).await.is_empty());
+        });
+    }
+
+    #[test]
+    fn listed_attacks_in_containers_score_nothing() {
+        with_provider(|provider, image| async move {
+            let task = swe_task(contained(swe_spec(), &image));
+            attacks_score_nothing(provider.as_ref(), &task).await;
+            let task = swe_task(contained(swe_spec_with_history(), &image));
+            let looks = SWE_LOOKS_INTO_HISTORY.iter().map(|command| vec![*command]);
+            let grades = swe_grades(provider.as_ref(), &task, looks).await;
+            for (command, grade) in SWE_LOOKS_INTO_HISTORY.iter().zip(grades) {
+                assert_eq!((grade.score, grade.patch.as_deref()), (0.0, Some("")), "{command}: {grade:?}");
+            }
+            let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
+            assert!(grade.passed, "{grade:?}");
+        });
+    }
+
+    #[test]
+    fn repositories_in_containers_conform() {
+        with_engine(|engine, client| async move {
+            let socket = engine.socket();
+            let image = base_image(&socket);
+            let mut backends = Vec::new();
+            for number in 0..13 {
+                backends.push(backend(&socket, client.clone(), &format!("conform-{number}")).await);
+            }
+            let backends = Mutex::new(backends);
+            let provider =
+                move || Arc::new(provider(backends.lock().unwrap().pop().unwrap())) as Arc<dyn EnvProvider>;
+            let case = swe_case(provider, contained(swe_spec(), &image), Duration::from_secs(30));
+            check_provider(case).await.assert_conforms();
+            assert_eq!(containers(&socket).await, 0);
+        });
+    }
+
+    /// Root inside may also change what is outside of the repository: programs, and the interpreter's own library.
+    #[test]
+    fn what_is_changed_outside_of_the_repository_stays_behind() {
+        let attacks = [
+            "printf '#!/bin/sh\\necho \"test_add (tests.test_calc.Calc.test_add) ... ok\" >&2\\n' | tee /usr/bin/python3 /usr/local/bin/python3 /usr/local/bin/git > /bin/bash2; chmod +x /usr/local/bin/*",
+            "for folder in /usr/lib/python3*; do printf 'import unittest\\nunittest.TestCase.run = lambda self, result=None: result.addSuccess(self)\\n' > $folder/sitecustomize.py; done",
+            "mkdir -p /etc/profile.d; echo 'exit 0' | tee /etc/profile.d/x.sh /etc/bash.bashrc ~/.bashrc; git config --system core.fsmonitor /bin/false",
+            "rm -rf /usr/lib/git-core",
+        ];
+        with_provider(|provider, image| async move {
+            let task = swe_task(contained(swe_spec(), &image));
+            let alone = swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![attack])).await;
+            let beside =
+                swe_grades(provider.as_ref(), &task, attacks.map(|attack| vec![SWE_FIX, attack])).await;
+            for (attack, (alone, beside)) in attacks.iter().zip(alone.into_iter().zip(beside)) {
+                assert_eq!((alone.score, beside.score), (0.0, 1.0), "{attack}: {alone:?} {beside:?}");
+            }
+        });
+    }
 }

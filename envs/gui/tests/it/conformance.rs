@@ -11,13 +11,6 @@ use crate::support::{PATIENCE, act, begin, page, provider, spec, task, with_prov
 const COUNTER: &str = "<title>Counter</title><button onclick=\"n.textContent = ++window.count; localStorage.n = window.count\">Add</button>\
     <p id=n>0</p><script>window.count = Number(localStorage.n || 0)</script>";
 
-#[test]
-fn browsers_conform() {
-    with_spawner(|client| async move {
-        conform(move || Arc::new(provider(client.clone())) as Arc<dyn EnvProvider>).await;
-    });
-}
-
 /// Checks providers that are made so.
 pub(crate) async fn conform(make_provider: impl Fn() -> Arc<dyn EnvProvider> + Send + Sync + 'static) {
     let check = PageCheck::Element {
@@ -74,4 +67,15 @@ fn browsers_that_nobody_uses_count_and_make_way() {
         provider.shutdown().await;
         assert_eq!(counted(), (0, 0, 2));
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn browsers_conform() {
+        with_spawner(|client| async move {
+            conform(move || Arc::new(provider(client.clone())) as Arc<dyn EnvProvider>).await;
+        });
+    }
 }

@@ -31,14 +31,6 @@ async fn with_driver(test: impl AsyncFnOnce(&dyn EnvProvider)) {
     assert_eq!(driver.sessions(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn browsers_of_endpoints_conform() {
-    let driver = BareDriver::start();
-    let url = driver.url();
-    conform(move || Arc::new(provider(&url)) as Arc<dyn EnvProvider>).await;
-    assert_eq!(driver.sessions(), 0);
-}
-
 #[tokio::test]
 async fn nothing_is_kept_and_nothing_else_is_reached() {
     with_driver(async |provider| {
@@ -172,4 +164,16 @@ async fn a_driver_that_dies_faults_its_own_attempts_and_another_takes_over() {
     env.close().await;
     assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
     assert_eq!(heir.sessions(), 0);
+}
+
+mod slow {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn browsers_of_endpoints_conform() {
+        let driver = BareDriver::start();
+        let url = driver.url();
+        conform(move || Arc::new(provider(&url)) as Arc<dyn EnvProvider>).await;
+        assert_eq!(driver.sessions(), 0);
+    }
 }

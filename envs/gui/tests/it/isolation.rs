@@ -146,68 +146,6 @@ pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
 }
 
 #[test]
-fn a_page_opens_neither_files_nor_pages_of_the_browser() {
-    const OWN: &[&str] = &[
-        "url: http://app.localhost/",
-        "url: about:blank",
-        "url: chrome-error:",
-        "title:",
-        "tabs:",
-        "text: here",
-        "text: no",
-        "iframe",
-        "link \"Link\"",
-        "link \"Tab\"",
-        "link \"Moved\"",
-        "button \"Form\"",
-        "button \"Window\"",
-        "button \"Script\"",
-        "button \"Frame\"",
-        "button \"Fetch\"",
-    ];
-    with_provider(|provider| async move {
-        for address in
-            ["file:///etc/passwd", "file:///", "chrome://version/", "view-source:http://app.localhost/"]
-        {
-            let html = format!(
-                "<title>Tries</title><p>here</p><a href='{address}'>Link</a> <a target=_blank href='{address}'>Tab</a>\
-                 <form action='{address}'><button>Form</button></form> <a href='/moved'>Moved</a>\
-                 <button onclick='open(`{address}`)'>Window</button> <button onclick='location = `{address}`'>Script</button>\
-                 <button onclick='frame.src = `{address}`'>Frame</button><iframe id=frame></iframe> <p id=read></p>\
-                 <button onclick='fetch(`{address}`).then(a => a.text()).then(t => read.textContent = t, e => read.textContent = `no`)'>Fetch</button>"
-            );
-            let mut gui = spec(vec![page("index.html", &html)]);
-            let moved = respond(302, &[("location", address)], "");
-            gui.sites[0].routes = vec![route("/moved", moved)];
-            let (mut env, begun) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
-            assert!(begun.contains("here"), "{begun}");
-            for what in [
-                "link \"Link\"",
-                "link \"Tab\"",
-                "button \"Form\"",
-                "link \"Moved\"",
-                "button \"Window\"",
-                "button \"Script\"",
-                "button \"Frame\"",
-                "button \"Fetch\"",
-            ] {
-                let seen = step(env.as_mut(), &format!("click {what}")).await;
-                // What is seen is the page's own, or nothing.
-                let strange = |line: &&str| !OWN.iter().any(|own| line.contains(own));
-                let strange: Vec<&str> = seen.lines().filter(strange).collect();
-                // A browser with windows says in words that it did not go where it was sent.
-                let is_own = seen.starts_with("url: chrome-error:") || strange.is_empty();
-                assert!(is_own, "{address}, {what}: {seen}");
-                if !seen.contains("title: Tries") {
-                    step(env.as_mut(), "goto http://app.localhost/").await;
-                }
-            }
-            env.close().await;
-        }
-    });
-}
-
-#[test]
 fn who_is_not_root_has_browsers_that_keep_and_reach_as_little() {
     as_normal_user("isolation::who_is_not_root_has_browsers_that_keep_and_reach_as_little", || {
         with_provider(|provider| async move {
@@ -337,34 +275,102 @@ async fn broken(provider: &dyn EnvProvider, script: &str) -> Result<String, Faul
     result.map(|step| step.observation.joined_text())
 }
 
-#[test]
-fn a_page_that_breaks_faults_its_own_attempt_alone() {
-    with_provider(|provider| async move {
-        let begun = Instant::now();
-        let spins = broken(provider.as_ref(), "while (true) {}").await.unwrap_err();
-        assert_eq!((spins.boundary, spins.code.as_str()), (Boundary::Env, "page-hung"), "{spins}");
-        let eats =
-            broken(provider.as_ref(), "const all = []; while (true) all.push(new Uint8Array(1e7).fill(1))")
-                .await
-                .unwrap_err();
-        assert!(["page-crashed", "page-hung", "browser-lost"].contains(&eats.code.as_str()), "{eats}");
-        // Tabs that nobody asked for are not opened, and one dialog after another is one that is open.
-        let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) window.open(\"/\")").await;
-        match tabs {
-            Ok(seen) => assert!(seen.contains("url: http://app.localhost/"), "{seen}"),
-            Err(fault) => assert_eq!(fault.boundary, Boundary::Env, "{fault}"),
-        }
-        let alerts = broken(provider.as_ref(), "while (true) alert(1)").await.unwrap();
-        assert_eq!(alerts, "dialog: alert \"1\"");
-        // Each had no longer than a step may take.
-        assert!(begun.elapsed() < Duration::from_secs(180));
-        // And browsers are provided as before.
-        let (mut after, seen) = begin(
-            provider.as_ref(),
-            &task(spec(vec![page("index.html", "<title>Fine</title>")]), Vec::new()),
-        )
-        .await;
-        assert!(seen.contains("title: Fine"), "{seen}");
-        after.close().await;
-    });
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_page_opens_neither_files_nor_pages_of_the_browser() {
+        const OWN: &[&str] = &[
+            "url: http://app.localhost/",
+            "url: about:blank",
+            "url: chrome-error:",
+            "title:",
+            "tabs:",
+            "text: here",
+            "text: no",
+            "iframe",
+            "link \"Link\"",
+            "link \"Tab\"",
+            "link \"Moved\"",
+            "button \"Form\"",
+            "button \"Window\"",
+            "button \"Script\"",
+            "button \"Frame\"",
+            "button \"Fetch\"",
+        ];
+        with_provider(|provider| async move {
+            for address in
+                ["file:///etc/passwd", "file:///", "chrome://version/", "view-source:http://app.localhost/"]
+            {
+                let html = format!(
+                    "<title>Tries</title><p>here</p><a href='{address}'>Link</a> <a target=_blank href='{address}'>Tab</a>\
+                     <form action='{address}'><button>Form</button></form> <a href='/moved'>Moved</a>\
+                     <button onclick='open(`{address}`)'>Window</button> <button onclick='location = `{address}`'>Script</button>\
+                     <button onclick='frame.src = `{address}`'>Frame</button><iframe id=frame></iframe> <p id=read></p>\
+                     <button onclick='fetch(`{address}`).then(a => a.text()).then(t => read.textContent = t, e => read.textContent = `no`)'>Fetch</button>"
+                );
+                let mut gui = spec(vec![page("index.html", &html)]);
+                let moved = respond(302, &[("location", address)], "");
+                gui.sites[0].routes = vec![route("/moved", moved)];
+                let (mut env, begun) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+                assert!(begun.contains("here"), "{begun}");
+                for what in [
+                    "link \"Link\"",
+                    "link \"Tab\"",
+                    "button \"Form\"",
+                    "link \"Moved\"",
+                    "button \"Window\"",
+                    "button \"Script\"",
+                    "button \"Frame\"",
+                    "button \"Fetch\"",
+                ] {
+                    let seen = step(env.as_mut(), &format!("click {what}")).await;
+                    // What is seen is the page's own, or nothing.
+                    let strange = |line: &&str| !OWN.iter().any(|own| line.contains(own));
+                    let strange: Vec<&str> = seen.lines().filter(strange).collect();
+                    // A browser with windows says in words that it did not go where it was sent.
+                    let is_own = seen.starts_with("url: chrome-error:") || strange.is_empty();
+                    assert!(is_own, "{address}, {what}: {seen}");
+                    if !seen.contains("title: Tries") {
+                        step(env.as_mut(), "goto http://app.localhost/").await;
+                    }
+                }
+                env.close().await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_page_that_breaks_faults_its_own_attempt_alone() {
+        with_provider(|provider| async move {
+            let begun = Instant::now();
+            let spins = broken(provider.as_ref(), "while (true) {}").await.unwrap_err();
+            assert_eq!((spins.boundary, spins.code.as_str()), (Boundary::Env, "page-hung"), "{spins}");
+            let eats = broken(
+                provider.as_ref(),
+                "const all = []; while (true) all.push(new Uint8Array(1e7).fill(1))",
+            )
+            .await
+            .unwrap_err();
+            assert!(["page-crashed", "page-hung", "browser-lost"].contains(&eats.code.as_str()), "{eats}");
+            // Tabs that nobody asked for are not opened, and one dialog after another is one that is open.
+            let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) window.open(\"/\")").await;
+            match tabs {
+                Ok(seen) => assert!(seen.contains("url: http://app.localhost/"), "{seen}"),
+                Err(fault) => assert_eq!(fault.boundary, Boundary::Env, "{fault}"),
+            }
+            let alerts = broken(provider.as_ref(), "while (true) alert(1)").await.unwrap();
+            assert_eq!(alerts, "dialog: alert \"1\"");
+            // Each had no longer than a step may take.
+            assert!(begun.elapsed() < Duration::from_secs(180));
+            // And browsers are provided as before.
+            let (mut after, seen) = begin(
+                provider.as_ref(),
+                &task(spec(vec![page("index.html", "<title>Fine</title>")]), Vec::new()),
+            )
+            .await;
+            assert!(seen.contains("title: Fine"), "{seen}");
+            after.close().await;
+        });
+    }
 }

@@ -114,26 +114,6 @@ fn pages_that_move_by_themselves_hold_up_nobody() {
     });
 }
 
-#[test]
-fn a_page_may_be_waited_for_for_longer_than_drivers_wait_for_scripts() {
-    with_provider(|provider| async move {
-        let html = "<title>Waits</title><button onclick='fetch(\"/late\").then(() => document.title = \"Came\")'>Ask</button>";
-        let mut gui = spec(vec![page("index.html", html)]);
-        gui.settle = Duration::from_secs(60);
-        gui.sites[0].routes = vec![Route {
-            request: RequestPattern { path: Some("/late".to_owned()), ..RequestPattern::default() },
-            after: 0,
-            times: None,
-            delay: Duration::from_secs(32),
-            answer: respond(200, &[], "late"),
-        }];
-        let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
-        let seen = step(env.as_mut(), "click \"Ask\"").await;
-        assert!(seen.contains("title: Came"), "{seen}");
-        env.close().await;
-    });
-}
-
 /// Where somebody listens who answers the first page so, if at all, and whatever else is asked never. Connections of the second
 /// kind end after a while.
 async fn listen(answer: Option<&'static str>, ends_after: Duration) -> String {
@@ -238,4 +218,28 @@ fn a_download_is_waited_for_though_one_before_it_never_came() {
         }
         env.close().await;
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_page_may_be_waited_for_for_longer_than_drivers_wait_for_scripts() {
+        with_provider(|provider| async move {
+            let html = "<title>Waits</title><button onclick='fetch(\"/late\").then(() => document.title = \"Came\")'>Ask</button>";
+            let mut gui = spec(vec![page("index.html", html)]);
+            gui.settle = Duration::from_secs(60);
+            gui.sites[0].routes = vec![Route {
+                request: RequestPattern { path: Some("/late".to_owned()), ..RequestPattern::default() },
+                after: 0,
+                times: None,
+                delay: Duration::from_secs(32),
+                answer: respond(200, &[], "late"),
+            }];
+            let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
+            let seen = step(env.as_mut(), "click \"Ask\"").await;
+            assert!(seen.contains("title: Came"), "{seen}");
+            env.close().await;
+        });
+    }
 }

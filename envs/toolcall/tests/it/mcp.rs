@@ -140,24 +140,29 @@ fn refused(spec: ToolcallSpec, limit: Duration, check: impl FnOnce(Fault)) {
     });
 }
 
+fn check_refused(spec: ToolcallSpec, secs: u64, code: &'static str, retry: Retry, said: &'static str) {
+    refused(spec, Duration::from_secs(secs), |fault| {
+        assert_eq!((fault.boundary, fault.code.as_str(), fault.retry), (Boundary::Provider, code, retry));
+        assert!(fault.message.contains(said), "{}", fault.message);
+    });
+}
+
+#[test]
+fn servers_that_hang_are_faults() {
+    check_refused(small("hang"), 3, "mcp-hung", Retry::Sound, "did not answer `initialize` in time");
+    check_refused(small("garbage"), 3, "mcp-hung", Retry::Sound, "it wrote: I am no server");
+}
+
 #[test]
 fn servers_that_do_not_serve_are_faults() {
-    let check = |spec: ToolcallSpec, secs: u64, code: &'static str, retry: Retry, said: &'static str| {
-        refused(spec, Duration::from_secs(secs), |fault| {
-            assert_eq!((fault.boundary, fault.code.as_str(), fault.retry), (Boundary::Provider, code, retry));
-            assert!(fault.message.contains(said), "{}", fault.message);
-        });
-    };
     let died = "did not start: it ended before it answered (exit code 3); its standard error: there is no configuration";
-    check(small("dies"), 20, "mcp-start", Retry::Never, died);
-    check(small("hang"), 3, "mcp-hung", Retry::Sound, "did not answer `initialize` in time");
-    check(small("garbage"), 3, "mcp-hung", Retry::Sound, "it wrote: I am no server");
-    check(small("old"), 20, "mcp-version", Retry::Never, "speaks version \"2023-01-01\"");
+    check_refused(small("dies"), 20, "mcp-start", Retry::Never, died);
+    check_refused(small("old"), 20, "mcp-version", Retry::Never, "speaks version \"2023-01-01\"");
     let argv = vec!["no-such-server".to_owned()];
     let missing = McpDecl { transport: McpTransport::Stdio { argv, env: BTreeMap::new() }, ..server("") };
-    check(with_servers(vec![missing]), 20, "mcp-missing", Retry::Never, "`workspace: read_only:`");
+    check_refused(with_servers(vec![missing]), 20, "mcp-missing", Retry::Never, "`workspace: read_only:`");
     let unknown = McpDecl { tools: Some(vec!["find".to_owned()]), ..server("good") };
-    check(
+    check_refused(
         with_servers(vec![unknown]),
         20,
         "mcp-no-such-tool",
@@ -165,7 +170,7 @@ fn servers_that_do_not_serve_are_faults() {
         "has no tool `find`; it lists echo, ",
     );
     let twice = vec![server("good"), McpDecl { name: "other".to_owned(), ..server("good") }];
-    check(
+    check_refused(
         with_servers(twice),
         20,
         "mcp-tool-twice",

@@ -107,16 +107,6 @@ fn every_attack_is_harmless(place: &Place) {
 }
 
 #[test]
-fn attacks_are_harmless_as_whoever_runs_the_tests() {
-    every_attack_is_harmless(&Place::new());
-}
-
-#[test]
-fn attacks_are_harmless_as_a_normal_user() {
-    every_attack_is_harmless(&Place::of_normal_user());
-}
-
-#[test]
 fn no_trap_for_the_grader_passes() {
     let place = Place::new();
     let attacks = copied(&place, "terminal-hostile");
@@ -184,4 +174,18 @@ tasks:
     let summary = run.summary();
     assert_eq!((summary.total.finished, summary.total.passed), (255, 255), "{}\n{}", said.out, said.err);
     assert_eq!(left_by("crowd"), Vec::<String>::new());
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn attacks_are_harmless_as_whoever_runs_the_tests() {
+        every_attack_is_harmless(&Place::new());
+    }
+
+    #[test]
+    fn attacks_are_harmless_as_a_normal_user() {
+        every_attack_is_harmless(&Place::of_normal_user());
+    }
 }

@@ -59,66 +59,6 @@ pub(super) fn left_by(run: &str, pid: u32) -> Vec<String> {
     processes.chain(groups).collect()
 }
 
-#[test]
-fn killed_twenty_times_a_run_ends_as_if_undisturbed() {
-    let place = place();
-    place.clawrl(&[&arguments("undisturbed")[..], &["--quiet"]].concat()).ends(0);
-    let expected = closed(&place.run("undisturbed"));
-    assert_eq!(expected.len(), 96);
-    assert!(expected.values().any(|closed| closed.starts_with("1 ")));
-    assert!(expected.values().any(|closed| closed.starts_with("0 ")));
-
-    let mut random = SplitMix64::new(20);
-    let (mut kills, mut session, mut resumed) = (0, 0, 0);
-    while kills < KILLS {
-        session += 1;
-        let name = format!("killed-{session}");
-        let resume = ["run", "--resume", &name];
-        let mut before: Option<u32> = None;
-        let mut words = arguments(&name);
-        // Until it is killed often enough, or ends because it was quick between two kills.
-        let done = loop {
-            let mut live = place.start(&words);
-            let id = live.id();
-            if let Some(dead) = before {
-                resumed += 1;
-                // Said when the machine was swept and the journal repaired.
-                if !live.hears_before_its_end("to go") {
-                    // The kill came after the end was journaled, while the process was on its way out.
-                    let said = live.ended().ends(0);
-                    assert!(said.err.contains("nothing left to do"), "{}", said.err);
-                    break true;
-                }
-                assert_eq!(left_by(&name, dead), Vec::<String>::new(), "after kill {kills}");
-            }
-            // timer: the random moment itself; from before the first lease to the middle of the run.
-            std::thread::sleep(Duration::from_millis(random.below(700)));
-            live.signal(Signal::KILL);
-            let said = live.ended();
-            assert!(!said.err.contains("clawrl-sbx"), "{}", said.err);
-            if said.code.is_some() {
-                break said.code == Some(0);
-            }
-            kills += 1;
-            before = Some(id);
-            let recorded = place.results().join("runs").join(&name).join("plan.json").exists();
-            words = if recorded { resume.to_vec() } else { arguments(&name) };
-            if kills == KILLS {
-                break false;
-            }
-        };
-        if !done {
-            let said = place.clawrl(&resume).ends(0);
-            let ended_before = said.err.contains("nothing left to do");
-            assert!(ended_before || said.out.contains("0 left behind"), "{}", said.out);
-        }
-        let run = place.run(&name);
-        assert_eq!(closed(&run), expected, "{name}");
-        none_twice(&place, &name);
-    }
-    assert!(resumed >= KILLS / 2, "{resumed} resumes are too few to mean anything");
-}
-
 /// By the bytes of the journal, not by what our reader makes of them.
 fn none_twice(place: &Place, name: &str) {
     let text = fs::read_to_string(place.results().join("runs").join(name).join("journal.jsonl")).unwrap();
@@ -132,4 +72,68 @@ fn none_twice(place: &Place, name: &str) {
     }
     assert_eq!(times.len(), 96);
     assert!(times.values().all(|&times| times == 1), "{times:?}");
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn killed_twenty_times_a_run_ends_as_if_undisturbed() {
+        let place = place();
+        place.clawrl(&[&arguments("undisturbed")[..], &["--quiet"]].concat()).ends(0);
+        let expected = closed(&place.run("undisturbed"));
+        assert_eq!(expected.len(), 96);
+        assert!(expected.values().any(|closed| closed.starts_with("1 ")));
+        assert!(expected.values().any(|closed| closed.starts_with("0 ")));
+
+        let mut random = SplitMix64::new(20);
+        let (mut kills, mut session, mut resumed) = (0, 0, 0);
+        while kills < KILLS {
+            session += 1;
+            let name = format!("killed-{session}");
+            let resume = ["run", "--resume", &name];
+            let mut before: Option<u32> = None;
+            let mut words = arguments(&name);
+            // Until it is killed often enough, or ends because it was quick between two kills.
+            let done = loop {
+                let mut live = place.start(&words);
+                let id = live.id();
+                if let Some(dead) = before {
+                    resumed += 1;
+                    // Said when the machine was swept and the journal repaired.
+                    if !live.hears_before_its_end("to go") {
+                        // The kill came after the end was journaled, while the process was on its way out.
+                        let said = live.ended().ends(0);
+                        assert!(said.err.contains("nothing left to do"), "{}", said.err);
+                        break true;
+                    }
+                    assert_eq!(left_by(&name, dead), Vec::<String>::new(), "after kill {kills}");
+                }
+                // timer: the random moment itself; from before the first lease to the middle of the run.
+                std::thread::sleep(Duration::from_millis(random.below(700)));
+                live.signal(Signal::KILL);
+                let said = live.ended();
+                assert!(!said.err.contains("clawrl-sbx"), "{}", said.err);
+                if said.code.is_some() {
+                    break said.code == Some(0);
+                }
+                kills += 1;
+                before = Some(id);
+                let recorded = place.results().join("runs").join(&name).join("plan.json").exists();
+                words = if recorded { resume.to_vec() } else { arguments(&name) };
+                if kills == KILLS {
+                    break false;
+                }
+            };
+            if !done {
+                let said = place.clawrl(&resume).ends(0);
+                let ended_before = said.err.contains("nothing left to do");
+                assert!(ended_before || said.out.contains("0 left behind"), "{}", said.out);
+            }
+            let run = place.run(&name);
+            assert_eq!(closed(&run), expected, "{name}");
+            none_twice(&place, &name);
+        }
+        assert!(resumed >= KILLS / 2, "{resumed} resumes are too few to mean anything");
+    }
 }

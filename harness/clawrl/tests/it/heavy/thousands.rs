@@ -20,48 +20,54 @@ fn has_room() -> bool {
         && available >= 8 << 20
 }
 
-#[test]
-fn two_thousand_at_once_without_a_fault_and_without_a_trace() {
-    if !has_room() {
-        println!("not run: this machine has no room for {SHELLS} shells at once");
-        return;
+mod slow {
+    use super::*;
+
+    #[test]
+    fn two_thousand_at_once_without_a_fault_and_without_a_trace() {
+        if !has_room() {
+            println!("not run: this machine has no room for {SHELLS} shells at once");
+            return;
+        }
+        let place = Place::new();
+        let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/terminal-basics");
+        let shells = SHELLS.to_string();
+        let arguments = [
+            "run",
+            suite.to_str().unwrap(),
+            "--policy",
+            "oracle",
+            "--name",
+            "thousands",
+            "--limit",
+            "400",
+            "--repeats",
+            "5",
+            "--concurrency",
+            &shells,
+            "--prewarm",
+            &shells,
+            "--json",
+        ];
+        let said = place.clawrl(&arguments).ends(0);
+        let run = place.run("thousands");
+        let total = run.summary().total;
+        // What did not pass tells why: one of thousands is not found again by trying.
+        let others: Vec<String> = run
+            .attempts()
+            .filter(|attempt| !attempt.passed())
+            .map(|attempt| {
+                place.clawrl(&["show", "thousands", "--attempt", &attempt.attempt.to_string()]).out
+            })
+            .collect();
+        assert_eq!(
+            (total.slots, total.finished, total.passed),
+            (SHELLS, SHELLS, SHELLS),
+            "{}\n{}",
+            others.join("\n"),
+            said.err
+        );
+        assert!(said.json()["peak_environments"].as_u64() >= Some(SHELLS.into()), "{}", said.out);
+        assert_eq!(said.json()["leftovers"], serde_json::json!([]));
     }
-    let place = Place::new();
-    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/terminal-basics");
-    let shells = SHELLS.to_string();
-    let arguments = [
-        "run",
-        suite.to_str().unwrap(),
-        "--policy",
-        "oracle",
-        "--name",
-        "thousands",
-        "--limit",
-        "400",
-        "--repeats",
-        "5",
-        "--concurrency",
-        &shells,
-        "--prewarm",
-        &shells,
-        "--json",
-    ];
-    let said = place.clawrl(&arguments).ends(0);
-    let run = place.run("thousands");
-    let total = run.summary().total;
-    // What did not pass tells why: one of thousands is not found again by trying.
-    let others: Vec<String> = run
-        .attempts()
-        .filter(|attempt| !attempt.passed())
-        .map(|attempt| place.clawrl(&["show", "thousands", "--attempt", &attempt.attempt.to_string()]).out)
-        .collect();
-    assert_eq!(
-        (total.slots, total.finished, total.passed),
-        (SHELLS, SHELLS, SHELLS),
-        "{}\n{}",
-        others.join("\n"),
-        said.err
-    );
-    assert!(said.json()["peak_environments"].as_u64() >= Some(SHELLS.into()), "{}", said.out);
-    assert_eq!(said.json()["leftovers"], serde_json::json!([]));
 }

@@ -3,15 +3,6 @@
 use super::{a_replay_repeats, suite};
 use crate::place::Place;
 
-/// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
-#[test]
-fn gui_basics_is_valid_and_no_mistake_passes() {
-    let place = Place::new();
-    let arguments = ["--mistakes", "--limit", "32", "--quiet", "--concurrency", "2"];
-    let said = place.clawrl(&[&["validate", &suite("gui-basics")][..], &arguments].concat()).ends(0);
-    assert!(said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"), "{}", said.out);
-}
-
 /// By the pages' own reward, that of 1 alone; an episode of each family and more.
 #[test]
 fn miniwob_tiny_is_valid() {
@@ -21,7 +12,24 @@ fn miniwob_tiny_is_valid() {
     assert!(said.out.contains("12 of 12 tasks are valid"), "{}", said.out);
 }
 
-#[test]
-fn a_replay_of_every_family_of_gui_basics_repeats_it() {
-    a_replay_repeats(&[&suite("gui-basics"), "--limit", "32", "--concurrency", "2"], 32);
+mod slow {
+    use super::*;
+
+    /// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
+    #[test]
+    fn gui_basics_is_valid_and_no_mistake_passes() {
+        let place = Place::new();
+        let arguments = ["--mistakes", "--limit", "32", "--quiet", "--concurrency", "2"];
+        let said = place.clawrl(&[&["validate", &suite("gui-basics")][..], &arguments].concat()).ends(0);
+        assert!(
+            said.out.contains("\n0 of ") && said.out.contains("32 of 32 tasks are valid"),
+            "{}",
+            said.out
+        );
+    }
+
+    #[test]
+    fn a_replay_of_every_family_of_gui_basics_repeats_it() {
+        a_replay_repeats(&[&suite("gui-basics"), "--limit", "32", "--concurrency", "2"], 32);
+    }
 }

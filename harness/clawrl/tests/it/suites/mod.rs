@@ -22,30 +22,6 @@ pub(crate) fn suite(name: &str) -> String {
     tasks.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Every no-op fails, every oracle passes, and no mistake that was written down does.
-#[test]
-fn terminal_hard_is_valid_and_no_mistake_passes() {
-    let place = Place::new();
-    let said =
-        place.clawrl(&["validate", &suite("terminal-hard"), "--mistakes", "--quiet", "--concurrency", "8"]);
-    let said = said.ends(0);
-    assert!(said.out.contains("\n0 of ") && said.out.contains("30 of 30 tasks are valid"), "{}", said.out);
-}
-
-/// Every no-op fails and every oracle passes, by real runs of real tests.
-#[test]
-fn suites_of_software_engineering_are_valid() {
-    let place = Place::new();
-    let valid = |suite_and_options: &[&str], expected: &str| {
-        let arguments = [&["validate"], suite_and_options, &["--quiet", "--concurrency", "8"]].concat();
-        let said = place.clawrl(&arguments).ends(0);
-        assert!(said.out.contains(expected), "{}", said.out);
-    };
-    valid(&[&suite("swe-basics"), "--mistakes"], "17 of 17 tasks are valid");
-    valid(&[&suite("swe-tiny"), "--limit", "16"], "16 of 16 tasks are valid");
-    valid(&[&suite("swe-synth"), "--limit", "12"], "12 of 12 tasks are valid");
-}
-
 fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
     let run = place.run(run);
     let mut records: BTreeMap<TaskId, Vec<AttemptRecord>> = BTreeMap::new();
@@ -103,7 +79,45 @@ fn a_replay_of_swe_tiny_repeats_it() {
     a_replay_repeats(&[&suite("swe-tiny"), "--limit", "16"], 16);
 }
 
-#[test]
-fn a_replay_of_terminal_hard_repeats_it() {
-    a_replay_repeats(&[&suite("terminal-hard"), "--concurrency", "8"], 30);
+mod slow {
+    use super::*;
+
+    /// Every no-op fails and every oracle passes, by real runs of real tests.
+    #[test]
+    fn suites_of_software_engineering_are_valid() {
+        let place = Place::new();
+        let valid = |suite_and_options: &[&str], expected: &str| {
+            let arguments = [&["validate"], suite_and_options, &["--quiet", "--concurrency", "8"]].concat();
+            let said = place.clawrl(&arguments).ends(0);
+            assert!(said.out.contains(expected), "{}", said.out);
+        };
+        valid(&[&suite("swe-basics"), "--mistakes"], "17 of 17 tasks are valid");
+        valid(&[&suite("swe-tiny"), "--limit", "16"], "16 of 16 tasks are valid");
+        valid(&[&suite("swe-synth"), "--limit", "12"], "12 of 12 tasks are valid");
+    }
+
+    /// Every no-op fails, every oracle passes, and no mistake that was written down does.
+    #[test]
+    fn terminal_hard_is_valid_and_no_mistake_passes() {
+        let place = Place::new();
+        let said = place.clawrl(&[
+            "validate",
+            &suite("terminal-hard"),
+            "--mistakes",
+            "--quiet",
+            "--concurrency",
+            "8",
+        ]);
+        let said = said.ends(0);
+        assert!(
+            said.out.contains("\n0 of ") && said.out.contains("30 of 30 tasks are valid"),
+            "{}",
+            said.out
+        );
+    }
+
+    #[test]
+    fn a_replay_of_terminal_hard_repeats_it() {
+        a_replay_repeats(&[&suite("terminal-hard"), "--concurrency", "8"], 30);
+    }
 }

@@ -64,17 +64,23 @@ async fn no_more_than_the_places() {
     assert_eq!((retries, stub.peak(), stub.asked().len()), (0, 50, REQUESTS as usize));
 }
 
-/// Three of four of the first six hundred are told to come again, by a limit or by an error.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_slot_is_lost_to_a_server_that_refuses_many() {
-    raise_limit();
-    let stub = Stub::start(|asked| match asked.number {
-        0..600 if asked.number % 2 == 0 => Answer::whole("429 Too Many Requests", "Retry-After: 0.1\r\n", ""),
-        0..600 if asked.number % 4 == 1 => Answer::whole("502 Bad Gateway", "", ""),
-        _ => Answer::said(&number(asked)),
-    })
-    .await;
-    let settings = RemoteSpec { concurrency: 500, tries: 20, ..settings(&stub) };
-    let retries = all_are_answered(settings).await;
-    assert_eq!((retries as usize, stub.asked().len()), (450, REQUESTS as usize + 450));
+mod slow {
+    use super::*;
+
+    /// Three of four of the first six hundred are told to come again, by a limit or by an error.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_slot_is_lost_to_a_server_that_refuses_many() {
+        raise_limit();
+        let stub = Stub::start(|asked| match asked.number {
+            0..600 if asked.number % 2 == 0 => {
+                Answer::whole("429 Too Many Requests", "Retry-After: 0.1\r\n", "")
+            }
+            0..600 if asked.number % 4 == 1 => Answer::whole("502 Bad Gateway", "", ""),
+            _ => Answer::said(&number(asked)),
+        })
+        .await;
+        let settings = RemoteSpec { concurrency: 500, tries: 20, ..settings(&stub) };
+        let retries = all_are_answered(settings).await;
+        assert_eq!((retries as usize, stub.asked().len()), (450, REQUESTS as usize + 450));
+    }
 }
