@@ -1,5 +1,7 @@
 //! The repository keeps its own rules, and the tool says how it is used.
 
+mod build_cache;
+
 use std::process::{Command, Output};
 
 fn xtask(arguments: &[&str]) -> Output {
