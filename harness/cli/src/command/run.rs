@@ -93,7 +93,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     crate::host::open_files::raise_limit();
     let store = arguments.results.store()?;
     let mut plan = new_plan(arguments, &store, log)?;
-    // A name that nobody chose may be taken meanwhile; `create` finds another one.
+    // Another run may take a generated name in the meantime; `create` then finds a free one.
     if arguments.plan.name.is_some()
         && let Ok(taken) = store.run(&plan.run)
     {
