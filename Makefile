@@ -61,8 +61,8 @@ doc-tests:
 	@packages=$$(cargo xtask doc-tests); \
 	if [[ -n $$packages ]]; then $(CARGO) test --doc --locked --quiet $$packages; fi
 
-slowest: ## Print the tests that took longest in the last run with CI=true
-	@ci/slowest-tests.py target/nextest/ci/junit.xml
+slowest: ## Print the tests that took longest in the last run
+	@ci/slowest-tests.py "$$(ls -t target/nextest/*/junit.xml | sed -n 1p)"
 
 lint: format tidy check clippy ## Check formatting, the rules of CONTRIBUTING.md, and clippy with warnings denied
 

@@ -89,7 +89,7 @@ files_of_units() {
 save() {
     [[ -e $stamp && $(<"$stamp") == "$key" ]] || return 0
     mkdir -p "$cache"
-    new=$(mktemp --directory "$cache/.new-XXXXXX") || return 0 # No local: the trap outlives this function.
+    new=$(mktemp --directory "$cache/.new-XXXXXX") || return 0 # Global, since the trap outlives this function.
     trap 'rm -rf "$new"' EXIT
     third_party_units >"$new/units"
     # Nothing that the entry has not.
