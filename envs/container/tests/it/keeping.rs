@@ -124,38 +124,6 @@ fn with_place<F: Future<Output = ()>>(test: impl FnOnce(Arc<Place>) -> F) {
 }
 
 #[test]
-fn the_one_used_least_recently_goes_and_comes_back_when_it_is_asked_for() {
-    with_place(|place| async move {
-        let [a, b, c] = ["a", "b", "c"].map(|name| place.build(name));
-        let backend = place.backend(2.5, &[]).await;
-        let first = place.used(&backend, &a).await;
-        let second = place.used(&backend, &b).await;
-        assert_eq!(place.used(&backend, &a).await, first);
-        place.check_there(&[&first, &second]).await;
-        // I3.
-        let third = place.used(&backend, &c).await;
-        place.check_there(&[&first, &third]).await;
-        let (images, bytes) = place.evicted.so_far();
-        assert_eq!(images, 1);
-        assert!(
-            (BLOB as u64..BLOB as u64 * 5 / 4).contains(&bytes),
-            "{bytes} bytes: what it shares with others stays"
-        );
-        // I4: the same backend knew it.
-        let again = place.used(&backend, &b).await;
-        place.check_there(&[&third, &again]).await;
-        assert_eq!(backend.shutdown().await, Vec::<String>::new());
-        // When they were used last is known to later runs, too.
-        let later = place.backend(2.5, &[]).await;
-        assert_eq!(place.used(&later, &c).await, third);
-        let first = place.used(&later, &a).await;
-        place.check_there(&[&third, &first]).await;
-        assert_eq!(place.evicted.so_far().0, 3);
-        assert_eq!(later.shutdown().await, Vec::<String>::new());
-    });
-}
-
-#[test]
 fn what_was_fetched_goes_by_the_name_it_was_fetched_by() {
     with_place(|place| async move {
         let registry = Registry::start().await;
@@ -177,41 +145,6 @@ fn what_was_fetched_goes_by_the_name_it_was_fetched_by() {
     });
 }
 
-/// I1, I2.
-#[test]
-fn what_is_used_needed_or_somebody_elses_stays() {
-    with_place(|place| async move {
-        let [used, needed, tagged, own, last] =
-            ["used", "needed", "tagged", "own", "last"].map(|name| place.build(name));
-        // Made by a run that keeps no ledger: nobody's, for all that is known.
-        let without = backend_keeping(&place.engine.socket(), place.client.clone(), "without", None).await;
-        let nobodys = place.used(&without, &own).await;
-        assert_eq!(without.shutdown().await, Vec::<String>::new());
-
-        let before = place.backend(100.0, &[]).await;
-        let needed_id = place.used(&before, &needed).await;
-        let tagged_id = place.used(&before, &tagged).await;
-        assert_eq!(before.shutdown().await, Vec::<String>::new());
-        let options = TagImageOptions { repo: Some("mine".to_owned()), tag: Some("1".to_owned()) };
-        place.docker.tag_image(&tagged_id, Some(options)).await.unwrap();
-
-        let backend = place.backend(0.0, &[&needed, &used, &own]).await;
-        let holding = backend.start(of(&used)).await.unwrap();
-        let used_id = place.images_of_containers().await.pop().unwrap();
-        assert_eq!(place.used_beside(&backend, &own, &used_id).await, nobodys);
-        let last_id = place.used_beside(&backend, &last, &used_id).await;
-        place.check_there(&[&nobodys, &needed_id, &tagged_id, &used_id, &last_id]).await;
-        assert_eq!(place.evicted.so_far(), (0, 0));
-        // The slot that needed it has begun, and nothing holds any of them.
-        drop(holding);
-        assert_eq!(place.used(&backend, &needed).await, needed_id);
-        let again = place.used(&backend, &place.build("again")).await;
-        place.check_there(&[&nobodys, &tagged_id, &again]).await;
-        assert_eq!(place.evicted.so_far().0, 3);
-        assert_eq!(backend.shutdown().await, Vec::<String>::new());
-    });
-}
-
 impl Place {
     /// As [`Place::used`], while a container of another image lives.
     async fn used_beside(&self, backend: &ContainerBackend, source: &ImageSource, other: &String) -> String {
@@ -221,46 +154,6 @@ impl Place {
         removed_but(1, &self.engine.socket()).await;
         id
     }
-}
-
-#[test]
-fn an_image_that_somebody_removed_is_made_again() {
-    with_place(|place| async move {
-        let source = place.build("a");
-        let keeping = Some(place.keeping());
-        for keeping in [keeping, None] {
-            let backend =
-                backend_keeping(&place.engine.socket(), place.client.clone(), "again", keeping).await;
-            let id = place.used(&backend, &source).await;
-            let options = RemoveImageOptions { force: true, ..RemoveImageOptions::default() };
-            place.docker.remove_image(&id, Some(options), None).await.unwrap();
-            let both = tokio::join!(backend.start(of(&source)), backend.start(of(&source)));
-            drop((both.0.unwrap(), both.1.unwrap()));
-            assert_eq!(backend.shutdown().await, Vec::<String>::new());
-        }
-    });
-}
-
-#[test]
-fn many_at_once_have_their_images_within_no_budget_at_all() {
-    with_place(|place| async move {
-        let sources = ["a", "b", "c", "d"].map(|name| place.build(name));
-        let (one, other) = (place.backend(0.0, &[]).await, place.backend(0.0, &[]).await);
-        let workers = [(&one, 1), (&other, 1), (&one, 3), (&other, 3)].map(|(backend, stride)| {
-            let sources = &sources;
-            async move {
-                for at in 0..6 {
-                    let started = backend.start(of(&sources[at * stride % sources.len()])).await.unwrap();
-                    let said = text(&sh(started.sandbox.as_ref(), "stat -c %s blob").await);
-                    assert_eq!(said, format!("{BLOB}\n"));
-                }
-            }
-        });
-        join_all(workers).await;
-        assert!(place.evicted.so_far().0 > 0);
-        assert_eq!(one.shutdown().await, Vec::<String>::new());
-        assert_eq!(other.shutdown().await, Vec::<String>::new());
-    });
 }
 
 #[test]
@@ -288,4 +181,116 @@ fn a_budget_without_a_list_of_what_is_ours_is_refused() {
         place.used(&without, &place.build("a")).await;
         assert_eq!(without.shutdown().await, Vec::<String>::new());
     });
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn the_one_used_least_recently_goes_and_comes_back_when_it_is_asked_for() {
+        with_place(|place| async move {
+            let [a, b, c] = ["a", "b", "c"].map(|name| place.build(name));
+            let backend = place.backend(2.5, &[]).await;
+            let first = place.used(&backend, &a).await;
+            let second = place.used(&backend, &b).await;
+            assert_eq!(place.used(&backend, &a).await, first);
+            place.check_there(&[&first, &second]).await;
+            // I3.
+            let third = place.used(&backend, &c).await;
+            place.check_there(&[&first, &third]).await;
+            let (images, bytes) = place.evicted.so_far();
+            assert_eq!(images, 1);
+            assert!(
+                (BLOB as u64..BLOB as u64 * 5 / 4).contains(&bytes),
+                "{bytes} bytes: what it shares with others stays"
+            );
+            // I4: the same backend knew it.
+            let again = place.used(&backend, &b).await;
+            place.check_there(&[&third, &again]).await;
+            assert_eq!(backend.shutdown().await, Vec::<String>::new());
+            // When they were used last is known to later runs, too.
+            let later = place.backend(2.5, &[]).await;
+            assert_eq!(place.used(&later, &c).await, third);
+            let first = place.used(&later, &a).await;
+            place.check_there(&[&third, &first]).await;
+            assert_eq!(place.evicted.so_far().0, 3);
+            assert_eq!(later.shutdown().await, Vec::<String>::new());
+        });
+    }
+
+    /// I1, I2.
+    #[test]
+    fn what_is_used_needed_or_somebody_elses_stays() {
+        with_place(|place| async move {
+            let [used, needed, tagged, own, last] =
+                ["used", "needed", "tagged", "own", "last"].map(|name| place.build(name));
+            // Made by a run that keeps no ledger: nobody's, for all that is known.
+            let without =
+                backend_keeping(&place.engine.socket(), place.client.clone(), "without", None).await;
+            let nobodys = place.used(&without, &own).await;
+            assert_eq!(without.shutdown().await, Vec::<String>::new());
+
+            let before = place.backend(100.0, &[]).await;
+            let needed_id = place.used(&before, &needed).await;
+            let tagged_id = place.used(&before, &tagged).await;
+            assert_eq!(before.shutdown().await, Vec::<String>::new());
+            let options = TagImageOptions { repo: Some("mine".to_owned()), tag: Some("1".to_owned()) };
+            place.docker.tag_image(&tagged_id, Some(options)).await.unwrap();
+
+            let backend = place.backend(0.0, &[&needed, &used, &own]).await;
+            let holding = backend.start(of(&used)).await.unwrap();
+            let used_id = place.images_of_containers().await.pop().unwrap();
+            assert_eq!(place.used_beside(&backend, &own, &used_id).await, nobodys);
+            let last_id = place.used_beside(&backend, &last, &used_id).await;
+            place.check_there(&[&nobodys, &needed_id, &tagged_id, &used_id, &last_id]).await;
+            assert_eq!(place.evicted.so_far(), (0, 0));
+            // The slot that needed it has begun, and nothing holds any of them.
+            drop(holding);
+            assert_eq!(place.used(&backend, &needed).await, needed_id);
+            let again = place.used(&backend, &place.build("again")).await;
+            place.check_there(&[&nobodys, &tagged_id, &again]).await;
+            assert_eq!(place.evicted.so_far().0, 3);
+            assert_eq!(backend.shutdown().await, Vec::<String>::new());
+        });
+    }
+
+    #[test]
+    fn an_image_that_somebody_removed_is_made_again() {
+        with_place(|place| async move {
+            let source = place.build("a");
+            let keeping = Some(place.keeping());
+            for keeping in [keeping, None] {
+                let backend =
+                    backend_keeping(&place.engine.socket(), place.client.clone(), "again", keeping).await;
+                let id = place.used(&backend, &source).await;
+                let options = RemoveImageOptions { force: true, ..RemoveImageOptions::default() };
+                place.docker.remove_image(&id, Some(options), None).await.unwrap();
+                let both = tokio::join!(backend.start(of(&source)), backend.start(of(&source)));
+                drop((both.0.unwrap(), both.1.unwrap()));
+                assert_eq!(backend.shutdown().await, Vec::<String>::new());
+            }
+        });
+    }
+
+    #[test]
+    fn many_at_once_have_their_images_within_no_budget_at_all() {
+        with_place(|place| async move {
+            let sources = ["a", "b", "c", "d"].map(|name| place.build(name));
+            let (one, other) = (place.backend(0.0, &[]).await, place.backend(0.0, &[]).await);
+            let workers = [(&one, 1), (&other, 1), (&one, 3), (&other, 3)].map(|(backend, stride)| {
+                let sources = &sources;
+                async move {
+                    for at in 0..6 {
+                        let started = backend.start(of(&sources[at * stride % sources.len()])).await.unwrap();
+                        let said = text(&sh(started.sandbox.as_ref(), "stat -c %s blob").await);
+                        assert_eq!(said, format!("{BLOB}\n"));
+                    }
+                }
+            });
+            join_all(workers).await;
+            assert!(place.evicted.so_far().0 > 0);
+            assert_eq!(one.shutdown().await, Vec::<String>::new());
+            assert_eq!(other.shutdown().await, Vec::<String>::new());
+        });
+    }
 }

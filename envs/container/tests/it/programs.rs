@@ -51,20 +51,25 @@ here_and_elsewhere!(what_was_written_before_is_here_before, async |backend, _| {
     assert_eq!((code, all.len()), (Some(3), 300_000));
 });
 
-here_and_elsewhere!(programs_whose_output_nobody_reads_hold_up_no_other, async |backend, _| {
-    // Few in each, within its limit of processes.
-    let all = [start(&backend).await, start(&backend).await, start(&backend).await, start(&backend).await];
-    let mut talkers = Vec::new();
-    for started in all.iter().cycle().take(20) {
-        let mut program = open(started.sandbox.as_ref(), "while :; do echo something; done").await;
-        let mut first = [0; 10];
-        program.output.read_exact(&mut first).await.unwrap();
-        talkers.push(program);
-    }
-    for started in all.iter().cycle().take(20) {
-        assert_eq!(text(&sh(started.sandbox.as_ref(), "echo still here").await), "still here\n");
-    }
-    for program in &talkers {
-        program.kill().await;
-    }
-});
+mod slow {
+    use super::*;
+
+    here_and_elsewhere!(programs_whose_output_nobody_reads_hold_up_no_other, async |backend, _| {
+        // Few in each, within its limit of processes.
+        let all =
+            [start(&backend).await, start(&backend).await, start(&backend).await, start(&backend).await];
+        let mut talkers = Vec::new();
+        for started in all.iter().cycle().take(20) {
+            let mut program = open(started.sandbox.as_ref(), "while :; do echo something; done").await;
+            let mut first = [0; 10];
+            program.output.read_exact(&mut first).await.unwrap();
+            talkers.push(program);
+        }
+        for started in all.iter().cycle().take(20) {
+            assert_eq!(text(&sh(started.sandbox.as_ref(), "echo still here").await), "still here\n");
+        }
+        for program in &talkers {
+            program.kill().await;
+        }
+    });
+}

@@ -68,70 +68,6 @@ fn with_provider<F: Future<Output = ()>>(test: impl FnOnce(Arc<SweProvider>, Str
     });
 }
 
-/// The tests of pytest's users, which are not of this machine's programs.
-#[test]
-fn pytest_tells_of_tests_and_its_configuration_is_the_tasks() {
-    let attacks: [(&str, &[&str]); 4] = [
-        (
-            "conftest",
-            &[
-                "printf 'import pytest\\n@pytest.hookimpl(hookwrapper=True)\\ndef pytest_runtest_makereport(item, call):\\n    outcome = yield\\n    report = outcome.get_result()\\n    report.outcome = \"passed\"\\n' | tee tests/conftest.py > conftest.py",
-            ],
-        ),
-        (
-            "pytest.ini",
-            &[
-                "printf '[pytest]\\naddopts = -p cheat\\n' > pytest.ini; printf 'def pytest_runtest_makereport(item, call): pass\\n' > cheat.py",
-            ],
-        ),
-        (
-            "forged lines",
-            &[
-                "printf 'print(\"PASSED tests/test_calc.py::test_add\")\\ndef add(a, b): return 0\\ndef mul(a, b): return a * b\\n' > calc.py",
-            ],
-        ),
-        ("exit", &["printf 'import pytest\\npytest.exit(\"done\", returncode=0)\\n' >> calc.py"]),
-    ];
-    with_provider(|provider, image| async move {
-        let mut spec = contained(swe_spec(), &image);
-        spec.tests.run = "python3 -m pytest -rA tests".to_owned();
-        spec.tests.parser = LogParser::Pytest;
-        spec.tests.files = vec![text_file(
-            "tests/test_calc.py",
-            "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n\ndef test_mul():\n    assert calc.mul(2, 3) == 6\n",
-        )];
-        spec.tests.fail_to_pass = TestNames::Inline(vec!["tests/test_calc.py::test_add".to_owned()]);
-        spec.tests.pass_to_pass = TestNames::Inline(vec!["tests/test_calc.py::test_mul".to_owned()]);
-        let task = swe_task(spec);
-        for (name, commands) in attacks {
-            let calls: Vec<_> = commands.iter().map(|command| bash(command)).collect();
-            let grade = swe_grade(provider.as_ref(), &task, &calls).await;
-            assert_eq!(grade.score, 0.0, "{name}: {grade:?}");
-        }
-        let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
-        assert!(grade.passed, "{grade:?}");
-    });
-}
-
-#[test]
-fn an_engine_that_is_gone_is_a_fault_and_never_a_score() {
-    with_engine(|mut engine, client| async move {
-        let socket = engine.socket();
-        let image = base_image(&socket);
-        let provider = provider(backend(&socket, client, "gone").await);
-        let task = swe_task(contained(swe_spec(), &image));
-        let mut first = ready(&provider, &task).await;
-        first.step(&[bash(SWE_FIX)], step_ctx(1)).await.unwrap();
-        engine.restart().await;
-        let fault = first.grade(step_ctx(2)).await.unwrap_err();
-        assert_eq!((fault.code.as_str(), fault.retry), ("container-lost", Retry::Sound), "{fault:?}");
-        assert!(first.close().await.leftovers.is_empty());
-        let grade = swe_grade(&provider, &task, &[bash(SWE_FIX)]).await;
-        assert!(grade.passed, "{grade:?}");
-        assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
-    });
-}
-
 mod slow {
     use super::*;
 
@@ -205,6 +141,70 @@ mod slow {
             for (attack, (alone, beside)) in attacks.iter().zip(alone.into_iter().zip(beside)) {
                 assert_eq!((alone.score, beside.score), (0.0, 1.0), "{attack}: {alone:?} {beside:?}");
             }
+        });
+    }
+
+    /// The tests of pytest's users, which are not of this machine's programs.
+    #[test]
+    fn pytest_tells_of_tests_and_its_configuration_is_the_tasks() {
+        let attacks: [(&str, &[&str]); 4] = [
+            (
+                "conftest",
+                &[
+                    "printf 'import pytest\\n@pytest.hookimpl(hookwrapper=True)\\ndef pytest_runtest_makereport(item, call):\\n    outcome = yield\\n    report = outcome.get_result()\\n    report.outcome = \"passed\"\\n' | tee tests/conftest.py > conftest.py",
+                ],
+            ),
+            (
+                "pytest.ini",
+                &[
+                    "printf '[pytest]\\naddopts = -p cheat\\n' > pytest.ini; printf 'def pytest_runtest_makereport(item, call): pass\\n' > cheat.py",
+                ],
+            ),
+            (
+                "forged lines",
+                &[
+                    "printf 'print(\"PASSED tests/test_calc.py::test_add\")\\ndef add(a, b): return 0\\ndef mul(a, b): return a * b\\n' > calc.py",
+                ],
+            ),
+            ("exit", &["printf 'import pytest\\npytest.exit(\"done\", returncode=0)\\n' >> calc.py"]),
+        ];
+        with_provider(|provider, image| async move {
+            let mut spec = contained(swe_spec(), &image);
+            spec.tests.run = "python3 -m pytest -rA tests".to_owned();
+            spec.tests.parser = LogParser::Pytest;
+            spec.tests.files = vec![text_file(
+                "tests/test_calc.py",
+                "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n\ndef test_mul():\n    assert calc.mul(2, 3) == 6\n",
+            )];
+            spec.tests.fail_to_pass = TestNames::Inline(vec!["tests/test_calc.py::test_add".to_owned()]);
+            spec.tests.pass_to_pass = TestNames::Inline(vec!["tests/test_calc.py::test_mul".to_owned()]);
+            let task = swe_task(spec);
+            for (name, commands) in attacks {
+                let calls: Vec<_> = commands.iter().map(|command| bash(command)).collect();
+                let grade = swe_grade(provider.as_ref(), &task, &calls).await;
+                assert_eq!(grade.score, 0.0, "{name}: {grade:?}");
+            }
+            let grade = swe_grade(provider.as_ref(), &task, &[bash(SWE_FIX)]).await;
+            assert!(grade.passed, "{grade:?}");
+        });
+    }
+
+    #[test]
+    fn an_engine_that_is_gone_is_a_fault_and_never_a_score() {
+        with_engine(|mut engine, client| async move {
+            let socket = engine.socket();
+            let image = base_image(&socket);
+            let provider = provider(backend(&socket, client, "gone").await);
+            let task = swe_task(contained(swe_spec(), &image));
+            let mut first = ready(&provider, &task).await;
+            first.step(&[bash(SWE_FIX)], step_ctx(1)).await.unwrap();
+            engine.restart().await;
+            let fault = first.grade(step_ctx(2)).await.unwrap_err();
+            assert_eq!((fault.code.as_str(), fault.retry), ("container-lost", Retry::Sound), "{fault:?}");
+            assert!(first.close().await.leftovers.is_empty());
+            let grade = swe_grade(&provider, &task, &[bash(SWE_FIX)]).await;
+            assert!(grade.passed, "{grade:?}");
+            assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
         });
     }
 }

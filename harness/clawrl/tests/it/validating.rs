@@ -61,17 +61,25 @@ fn a_new_suite_with_a_new_task_is_valid() {
 mod browser_tests {
     use super::*;
 
-    #[test]
-    fn a_new_suite_of_pages_with_a_new_task_is_valid() {
-        let place = Place::new();
-        let written = place.clawrl(&["new", "suite", "paged", "--env", "gui"]).ends(0);
-        let files = ["suite.yaml", "site/index.html", "site/prices.html"];
-        assert_eq!(written.out, files.map(|file| format!("tasks/paged/{file}\n")).concat());
-        let written = place.clawrl(&["new", "task", "paged", "another"]).ends(0);
-        assert!(written.err.contains("a copy of `price`"), "{}", written.err);
-        let arguments = ["--mistakes", "--limit", "4", "--quiet", "--concurrency", "2"];
-        let said = place.clawrl(&[&["validate", "paged"][..], &arguments].concat()).ends(0);
-        assert!(said.out.contains("\n0 of ") && said.out.contains("4 of 4 tasks are valid"), "{}", said.out);
-        place.clawrl(&["env", "check", "paged"]).ends(0);
+    mod slow {
+        use super::*;
+
+        #[test]
+        fn a_new_suite_of_pages_with_a_new_task_is_valid() {
+            let place = Place::new();
+            let written = place.clawrl(&["new", "suite", "paged", "--env", "gui"]).ends(0);
+            let files = ["suite.yaml", "site/index.html", "site/prices.html"];
+            assert_eq!(written.out, files.map(|file| format!("tasks/paged/{file}\n")).concat());
+            let written = place.clawrl(&["new", "task", "paged", "another"]).ends(0);
+            assert!(written.err.contains("a copy of `price`"), "{}", written.err);
+            let arguments = ["--mistakes", "--limit", "4", "--quiet", "--concurrency", "2"];
+            let said = place.clawrl(&[&["validate", "paged"][..], &arguments].concat()).ends(0);
+            assert!(
+                said.out.contains("\n0 of ") && said.out.contains("4 of 4 tasks are valid"),
+                "{}",
+                said.out
+            );
+            place.clawrl(&["env", "check", "paged"]).ends(0);
+        }
     }
 }

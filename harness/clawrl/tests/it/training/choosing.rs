@@ -54,35 +54,6 @@ fn successes(progress: &Value) -> Vec<f64> {
     families.map(success).collect()
 }
 
-/// Killed in every update, it goes on with the groups that it would have chosen.
-#[test]
-fn killed_with_a_curriculum_a_training_chooses_the_same_groups() {
-    let place = chosen("curriculum: { memory: 16 }\n  length: { coefficient: 0.5, target: 1 }");
-    trained(&place, "undisturbed");
-    killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4"]);
-    place.clawrl(&["train", "--resume", "killed"]).ends(0);
-    assert_alike(&place, "killed", "undisturbed");
-    let progress = |name: &str| progress(&place, name, 4);
-    assert_eq!(progress("killed"), progress("undisturbed"));
-    assert!(progress("killed")["length"]["first"].as_f64() > Some(0.0));
-    for metric in
-        [Metric::TrainShareLeastRatio, Metric::TrainShareMostRatio, Metric::TrainLengthPunishmentCoefficient]
-    {
-        let of = |name: &str| figures(&place, name, metric);
-        assert_eq!((of("killed").len(), of("killed")), (4, of("undisturbed")), "{metric:?}");
-    }
-    // Nothing was known in the first update.
-    let least = figures(&place, "killed", Metric::TrainShareLeastRatio);
-    assert!((least[0] - 1.0).abs() < 1e-9 && least[1] < 1.0, "{least:?}");
-    assert_eq!(figures(&place, "killed", Metric::TrainLengthPunishmentCoefficient)[..1], [0.0]);
-
-    // Families have the numbers of their names: `idle` is the first.
-    let known = successes(&progress("killed"));
-    assert!(known.len() == 3 && known[0] > 0.8, "{known:?}");
-    let families = consumed(&place, "killed", 4);
-    assert_eq!(families.len(), 3, "each comes up again: {families:?}");
-}
-
 /// The others are passed by half of all attempts, whatever they do.
 #[test]
 fn a_family_that_always_passes_comes_up_seldom() {
@@ -98,4 +69,39 @@ fn a_family_that_always_passes_comes_up_seldom() {
     assert!(idle * 4 < all, "{families:?}");
     let known = successes(&progress(&place, "streaming", 16));
     assert!(known.len() == 3 && known[0] > 0.9, "{known:?}");
+}
+
+mod slow {
+    use super::*;
+
+    /// Killed in every update, it goes on with the groups that it would have chosen.
+    #[test]
+    fn killed_with_a_curriculum_a_training_chooses_the_same_groups() {
+        let place = chosen("curriculum: { memory: 16 }\n  length: { coefficient: 0.5, target: 1 }");
+        trained(&place, "undisturbed");
+        killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4"]);
+        place.clawrl(&["train", "--resume", "killed"]).ends(0);
+        assert_alike(&place, "killed", "undisturbed");
+        let progress = |name: &str| progress(&place, name, 4);
+        assert_eq!(progress("killed"), progress("undisturbed"));
+        assert!(progress("killed")["length"]["first"].as_f64() > Some(0.0));
+        for metric in [
+            Metric::TrainShareLeastRatio,
+            Metric::TrainShareMostRatio,
+            Metric::TrainLengthPunishmentCoefficient,
+        ] {
+            let of = |name: &str| figures(&place, name, metric);
+            assert_eq!((of("killed").len(), of("killed")), (4, of("undisturbed")), "{metric:?}");
+        }
+        // Nothing was known in the first update.
+        let least = figures(&place, "killed", Metric::TrainShareLeastRatio);
+        assert!((least[0] - 1.0).abs() < 1e-9 && least[1] < 1.0, "{least:?}");
+        assert_eq!(figures(&place, "killed", Metric::TrainLengthPunishmentCoefficient)[..1], [0.0]);
+
+        // Families have the numbers of their names: `idle` is the first.
+        let known = successes(&progress("killed"));
+        assert!(known.len() == 3 && known[0] > 0.8, "{known:?}");
+        let families = consumed(&place, "killed", 4);
+        assert_eq!(families.len(), 3, "each comes up again: {families:?}");
+    }
 }

@@ -118,30 +118,34 @@ fn a_version_that_solves_less_is_evaluated_and_never_acts() {
     place.clawrl(&["show", "worse-gate-000002"]).ends(0);
 }
 
-/// I3.
-#[test]
-fn killed_with_rejected_versions_behind_it_a_training_ends_with_the_same_bits() {
-    let with = |max_kl: f64| {
-        let gate = format!(
-            "gate:\n    max_kl: {max_kl}\n    failures: 9\n    held_out: {{ every_updates: 2, max_drop_points: 100 }}\n  \
-             sampling:"
-        );
-        REPRODUCIBLE.replace("sampling:", &gate)
-    };
-    let place = ground(&with(1000.0));
-    trained(&place, "open");
-    assert_eq!(rejected(&place, "open"), Vec::<u64>::new());
-    assert_eq!(figures(&place, "open", Metric::TrainGateSuccessRatio).len(), 2);
-    let first = figures(&place, "open", Metric::TrainGateKlNats)[0];
-    assert!(first > 0.0);
+mod slow {
+    use super::*;
 
-    fs::write(place.path().join("train.yaml"), with(first * 0.99)).unwrap();
-    trained(&place, "undisturbed");
-    assert_eq!(rejected(&place, "undisturbed").first(), Some(&1));
-    killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4", "update    4/4"]);
-    place.clawrl(&["train", "--resume", "killed"]).ends(0);
-    assert_alike(&place, "killed", "undisturbed");
-    assert_eq!(versions(&place, "killed"), versions(&place, "undisturbed"));
-    let progress = |name| progress(&place, name, 4);
-    assert_eq!(progress("killed"), progress("undisturbed"));
+    /// I3.
+    #[test]
+    fn killed_with_rejected_versions_behind_it_a_training_ends_with_the_same_bits() {
+        let with = |max_kl: f64| {
+            let gate = format!(
+                "gate:\n    max_kl: {max_kl}\n    failures: 9\n    held_out: {{ every_updates: 2, max_drop_points: 100 }}\n  \
+                 sampling:"
+            );
+            REPRODUCIBLE.replace("sampling:", &gate)
+        };
+        let place = ground(&with(1000.0));
+        trained(&place, "open");
+        assert_eq!(rejected(&place, "open"), Vec::<u64>::new());
+        assert_eq!(figures(&place, "open", Metric::TrainGateSuccessRatio).len(), 2);
+        let first = figures(&place, "open", Metric::TrainGateKlNats)[0];
+        assert!(first > 0.0);
+
+        fs::write(place.path().join("train.yaml"), with(first * 0.99)).unwrap();
+        trained(&place, "undisturbed");
+        assert_eq!(rejected(&place, "undisturbed").first(), Some(&1));
+        killed(&place, "killed", &["update    1/4", "update    2/4", "update    3/4", "update    4/4"]);
+        place.clawrl(&["train", "--resume", "killed"]).ends(0);
+        assert_alike(&place, "killed", "undisturbed");
+        assert_eq!(versions(&place, "killed"), versions(&place, "undisturbed"));
+        let progress = |name| progress(&place, name, 4);
+        assert_eq!(progress("killed"), progress("undisturbed"));
+    }
 }

@@ -25,11 +25,14 @@ fn evaluated_after_every_update_it_makes_them_all_and_loses_no_group() {
     assert!(oldest > 0.0, "sampling never ran ahead");
 }
 
-/// Attempts at these tasks have two turns, and end by that.
+/// Of attempts that have two turns and end by that.
+fn overlong(how: &str) -> String {
+    LUCKY.replace("updates: 4,", &format!("updates: 6, overlong: {how},"))
+}
+
 #[test]
-fn what_a_limit_cut_earns_less_or_is_not_trained_on() {
-    let with = |how: &str| LUCKY.replace("updates: 4,", &format!("updates: 6, overlong: {how},"));
-    let place = lucky(&with("soft"), "");
+fn overlong_attempts_earn_less() {
+    let place = lucky(&overlong("soft"), "");
     trained(&place, "soft");
     for update in place.run("soft").updates().unwrap().iter().filter(|update| update.update > 0) {
         let figure = |metric| update.get(metric).unwrap();
@@ -38,7 +41,11 @@ fn what_a_limit_cut_earns_less_or_is_not_trained_on() {
         assert!((lost - 1.0).abs() < 1e-9, "{lost}");
         assert_eq!(figure(Metric::TrainTokensOverlongCount), 0.0);
     }
-    std::fs::write(place.path().join("train.yaml"), with("mask")).unwrap();
+}
+
+#[test]
+fn masked_overlong_attempts_are_not_trained_on() {
+    let place = lucky(&overlong("mask"), "");
     let said = place.clawrl(&["train", "train.yaml", "--name", "mask"]).ends(9);
     assert!(said.err.contains("had no token to train on"), "{}", said.err);
     let masked = place.run("mask").updates().unwrap();

@@ -73,73 +73,78 @@ fn nobody_is_refused_or_cut_while_versions_are_published() {
     assert_eq!((count("gateway_refused_count"), count("gateway_unrecorded_count")), (0.0, 0.0), "{metrics}");
 }
 
-#[test]
-fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
-    let place = bells();
-    let model = checkpoint(&place, "bells", 4).join("model");
-    // So small a step that hundreds of updates, as many as a fast machine makes, drift nowhere near what is allowed.
-    let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.000005\n";
-    let mut answered = BTreeSet::new();
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for life in 0..20_u64 {
-        let served = start(&place, &model, chat);
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        let lives = Duration::from_millis(50 + (random >> 33) % 900);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(lives); // timer: how long it lives
-                served.dies();
-            });
-            let message = json!({"role": "user", "content": "Ring the bell, Ada."});
-            for number in 0.. {
-                let body =
-                    json!({"messages": [message], "user": format!("{life} {number}"), "max_tokens": 8});
-                let Ok((200, answer)) = served.try_ask(&served.key, "POST", "/v1/chat/completions", &body)
-                else {
-                    break;
-                };
-                let Ok(answer) = serde_json::from_str::<Value>(body_of(&answer)) else { break };
-                let turn: u64 =
-                    answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().parse().unwrap();
-                assert!(answered.insert(turn), "number {turn} was used twice");
-                let thumb = json!({"turn": turn, "rating": if number % 2 == 0 { "up" } else { "down" }});
-                if served.try_ask(&served.key, "POST", "/v1/feedback", &thumb).is_err() {
-                    break;
+mod slow {
+    use super::*;
+
+    #[test]
+    fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
+        let place = bells();
+        let model = checkpoint(&place, "bells", 4).join("model");
+        // So small a step that hundreds of updates, as many as a fast machine makes, drift nowhere near what is allowed.
+        let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.000005\n";
+        let mut answered = BTreeSet::new();
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for life in 0..20_u64 {
+            let served = start(&place, &model, chat);
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let lives = Duration::from_millis(50 + (random >> 33) % 900);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(lives); // timer: how long it lives
+                    served.dies();
+                });
+                let message = json!({"role": "user", "content": "Ring the bell, Ada."});
+                for number in 0.. {
+                    let body =
+                        json!({"messages": [message], "user": format!("{life} {number}"), "max_tokens": 8});
+                    let Ok((200, answer)) =
+                        served.try_ask(&served.key, "POST", "/v1/chat/completions", &body)
+                    else {
+                        break;
+                    };
+                    let Ok(answer) = serde_json::from_str::<Value>(body_of(&answer)) else { break };
+                    let turn: u64 =
+                        answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap().parse().unwrap();
+                    assert!(answered.insert(turn), "number {turn} was used twice");
+                    let thumb = json!({"turn": turn, "rating": if number % 2 == 0 { "up" } else { "down" }});
+                    if served.try_ask(&served.key, "POST", "/v1/feedback", &thumb).is_err() {
+                        break;
+                    }
                 }
-            }
-        });
+            });
+        }
+        let served = start(&place, &model, chat);
+        until(&served, |now| now["waiting"].as_u64().unwrap() < 2);
+        // Its end waits for the update that is being made, and too few samples wait for another one.
+        served.ends();
+        let served = start(&place, &model, chat);
+        let (_, answer) = served.ask("GET", "/v1/export", &Value::Null);
+        let export = lines(body_of(&answer));
+        let turns: Vec<&Value> =
+            export.iter().map(|line| &line["turn"]).filter(|turn| turn.is_object()).collect();
+        let recorded: BTreeSet<u64> = turns
+            .iter()
+            .filter(|turn| turn["state"] == "answered")
+            .map(|turn| turn["turn"].as_u64().unwrap())
+            .collect();
+        let lost: Vec<&u64> = answered.difference(&recorded).collect();
+        assert!(lost.is_empty(), "answers that clients have and the record has not: {lost:?}");
+        assert!(answered.len() > 20, "{}", answered.len());
+        let updates = || turns.iter().flat_map(|turn| turn["updates"].as_array().unwrap());
+        let mut trained = BTreeMap::new();
+        for update in updates().filter(|update| update["outcome"] == "trained") {
+            *trained.entry(update["sample"].as_u64().unwrap()).or_insert(0) += 1;
+        }
+        assert!(trained.values().all(|times| *times == 1), "{trained:?}");
+        assert!(trained.len() > 10, "{}", trained.len());
+        // What the checkpoint lists is what the ledger says.
+        let version = policy(&served)["version"].as_u64().unwrap();
+        let folder = place.results().join(format!("chat/adapters/user-me/checkpoints/{version:06}"));
+        let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        let progress: Value = serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap();
+        let mut listed: Vec<u64> = serde_json::from_value(progress["samples"].clone()).unwrap();
+        listed.sort_unstable();
+        assert_eq!(listed, trained.into_keys().collect::<Vec<_>>());
     }
-    let served = start(&place, &model, chat);
-    until(&served, |now| now["waiting"].as_u64().unwrap() < 2);
-    // Its end waits for the update that is being made, and too few samples wait for another one.
-    served.ends();
-    let served = start(&place, &model, chat);
-    let (_, answer) = served.ask("GET", "/v1/export", &Value::Null);
-    let export = lines(body_of(&answer));
-    let turns: Vec<&Value> =
-        export.iter().map(|line| &line["turn"]).filter(|turn| turn.is_object()).collect();
-    let recorded: BTreeSet<u64> = turns
-        .iter()
-        .filter(|turn| turn["state"] == "answered")
-        .map(|turn| turn["turn"].as_u64().unwrap())
-        .collect();
-    let lost: Vec<&u64> = answered.difference(&recorded).collect();
-    assert!(lost.is_empty(), "answers that clients have and the record has not: {lost:?}");
-    assert!(answered.len() > 20, "{}", answered.len());
-    let updates = || turns.iter().flat_map(|turn| turn["updates"].as_array().unwrap());
-    let mut trained = BTreeMap::new();
-    for update in updates().filter(|update| update["outcome"] == "trained") {
-        *trained.entry(update["sample"].as_u64().unwrap()).or_insert(0) += 1;
-    }
-    assert!(trained.values().all(|times| *times == 1), "{trained:?}");
-    assert!(trained.len() > 10, "{}", trained.len());
-    // What the checkpoint lists is what the ledger says.
-    let version = policy(&served)["version"].as_u64().unwrap();
-    let folder = place.results().join(format!("chat/adapters/user-me/checkpoints/{version:06}"));
-    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&manifest).unwrap();
-    let progress: Value = serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap();
-    let mut listed: Vec<u64> = serde_json::from_value(progress["samples"].clone()).unwrap();
-    listed.sort_unstable();
-    assert_eq!(listed, trained.into_keys().collect::<Vec<_>>());
 }
