@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
-use clawrl_core::{ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
+use clawrl_core::{ActionFormat, ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
 use clawrl_record::{RecordError, RunStore};
 
 use crate::exit_code::Exit;
@@ -67,6 +67,11 @@ pub(crate) struct PlanArguments {
     /// At most this many tasks of each suite, spread over its families.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// How replies are read, whatever suites and policy files say: raw (the whole reply is the command), fenced (one code
+    /// block), tool_calls (the server's own) or hermes (calls in the text). Default: tool_calls for a model behind a server,
+    /// fenced if its policy file has `tools: text`; for others as the suite says.
+    #[arg(long, value_name = "FORMAT")]
+    action_format: Option<ActionFormatChoice>,
     /// For tasks that name no image: the name of one, to run them in containers, or a folder with an unpacked root file
     /// system (/..., ./... or ../...), to run them in sandboxes on it.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
@@ -86,6 +91,26 @@ pub(crate) struct PlanArguments {
     /// Share of a suite while several compete, as SUITE=N. May be repeated.
     #[arg(long, value_name = "SUITE=N", value_parser = weight)]
     weight: Vec<(String, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum ActionFormatChoice {
+    Raw,
+    Fenced,
+    ToolCalls,
+    Hermes,
+}
+
+impl From<ActionFormatChoice> for ActionFormat {
+    fn from(choice: ActionFormatChoice) -> Self {
+        match choice {
+            ActionFormatChoice::Raw => Self::Raw,
+            ActionFormatChoice::Fenced => Self::Fenced,
+            ActionFormatChoice::ToolCalls => Self::ToolCalls,
+            ActionFormatChoice::Hermes => Self::Hermes,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -147,7 +172,18 @@ impl PlanArguments {
     /// Refuses options beside a train file, which says itself what they would.
     pub(crate) fn refuse_with_train_file(&self) -> Result<(), Failure> {
         let Self { policy, base_url, key_env, name, group_size, repeats, filter, limit, .. } = self;
-        let Self { seed, image, concurrency, prewarm, max_retries, max_faults, weight, split, .. } = self;
+        let Self {
+            seed,
+            action_format,
+            image,
+            concurrency,
+            prewarm,
+            max_retries,
+            max_faults,
+            weight,
+            split,
+            ..
+        } = self;
         let given = [
             ("--policy", *policy != PolicyChoice::Oracle),
             ("--base-url", base_url.is_some()),
@@ -159,6 +195,7 @@ impl PlanArguments {
             ("--split", *split != SplitChoice::All),
             ("--filter", !filter.is_empty()),
             ("--limit", limit.is_some()),
+            ("--action-format", action_format.is_some()),
             ("--image", image.is_some()),
             ("--concurrency", concurrency.is_some()),
             ("--prewarm", *prewarm != 0),
@@ -183,6 +220,11 @@ impl PlanArguments {
             Some(name) => name.clone(),
             None => unused_name(store, &usual_name(&suites))?,
         };
+        if self.action_format.is_some() && matches!(self.policy, PolicyChoice::Agent { .. }) {
+            let help = "leave --action-format out";
+            let message = "an agent program acts by calls, whatever its model writes";
+            return Err(Failure::with_help(Exit::Refused, message, help));
+        }
         let server = ServerChoice { base_url: self.base_url.clone(), key_env: self.key_env.clone() };
         let options = PlanOptions {
             seed: self.seed,
@@ -195,6 +237,7 @@ impl PlanArguments {
             prewarm: self.prewarm,
             max_retries: self.max_retries,
             max_faults: self.max_faults,
+            action_format: self.action_format.map(Into::into),
             image: self.image.clone(),
             judge: judge.spec()?,
             weights: self.weight.iter().cloned().collect::<BTreeMap<_, _>>(),

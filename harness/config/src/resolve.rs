@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Determinism, EnvSpec, FORMAT_VERSION, GroupId, ImageSource, PolicySpec, RemoteSpec, ResolvedLimits,
-    RunId, RunPlan, SlotId, SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, derive_seed, stable_hash,
+    ActionFormat, Determinism, EnvSpec, FORMAT_VERSION, GroupId, ImageSource, PolicySpec, RemoteSpec,
+    ResolvedLimits, RunId, RunPlan, SlotId, SlotSpec, Split, SuiteRef, TaskIndex, TaskSpec, ToolUse,
+    derive_seed, stable_hash,
 };
 use minijinja::Value;
 
@@ -57,6 +58,8 @@ pub struct PlanOptions {
     pub max_retries: u32,
     /// Faulted slots after which the run is given up. `None` for never.
     pub max_faults: Option<u32>,
+    /// How replies are read, whatever policy and tasks say; `raw` and `fenced` where a task takes plain text. `None` leaves it to them.
+    pub action_format: Option<ActionFormat>,
     /// The root file system of tasks that name none.
     pub image: Option<ImageSource>,
     /// What the host has free.
@@ -84,6 +87,7 @@ impl PlanOptions {
             prewarm: 0,
             max_retries: 0,
             max_faults: None,
+            action_format: None,
             image: None,
             host,
             weights: BTreeMap::new(),
@@ -137,6 +141,7 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
     problems.extend(argument_problems(suites, options));
     raise(problems)?;
 
+    let policy = acting(options);
     let everywhere =
         TaskChoice { split: options.split, filter: options.filter.clone(), limit: options.limit };
     let mut selection = Selection::new(&everywhere.filter);
@@ -147,7 +152,7 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
         let own = options.choices.get(suite.name());
         let mut of_own = own.map(|choice| Selection::new(&choice.filter));
         let choice = own.unwrap_or(&everywhere);
-        let found = suite_tasks(suite, options, choice, of_own.as_mut().unwrap_or(&mut selection));
+        let found = suite_tasks(suite, options, &policy, choice, of_own.as_mut().unwrap_or(&mut selection));
         problems.extend(of_own.iter().flat_map(|own| unused_patterns(suites, own)));
         match found {
             Ok(found) => {
@@ -178,7 +183,7 @@ pub fn resolve_plan(suites: &[Suite], options: &PlanOptions) -> Result<RunPlan, 
         run: options.run.clone(),
         seed: options.seed,
         suites: suites.iter().map(|suite| suite_ref(suite, options)).collect(),
-        policy: options.policy.clone(),
+        policy,
         judge,
         tasks,
         slots,
@@ -251,10 +256,46 @@ fn argument_problems(suites: &[Suite], options: &PlanOptions) -> Vec<Problem> {
     problems
 }
 
+/// The policy as the plan has it: one behind a server says how its replies are read.
+fn acting(options: &PlanOptions) -> PolicySpec {
+    match &options.policy {
+        PolicySpec::Remote(remote) => {
+            let mut remote = remote.as_ref().clone();
+            remote.action_format = options.action_format.or(remote.action_format);
+            PolicySpec::Remote(Box::new(remote.acting()))
+        }
+        other => other.clone(),
+    }
+}
+
+/// How the replies to a task of this row are read, which says `own`.
+fn action_format(options: &PlanOptions, policy: &PolicySpec, row: &Row, own: ActionFormat) -> ActionFormat {
+    let remote = match (policy, policy.speaker()) {
+        // Its actions are calls, whatever its model writes.
+        (PolicySpec::Agent(_), _) => return own,
+        (_, PolicySpec::Remote(remote)) => Some(remote),
+        _ => None,
+    };
+    let takes_text = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_));
+    let wanted = options.action_format.or_else(|| remote?.action_format);
+    match (wanted, own) {
+        (Some(format @ (ActionFormat::ToolCalls | ActionFormat::Hermes)), _) => format,
+        (Some(format), _) if takes_text => format,
+        // A chat model explains what it does; what it explains must not be typed into a shell.
+        (None, ActionFormat::Raw)
+            if takes_text && remote.is_some_and(|remote| remote.tools == ToolUse::Text) =>
+        {
+            ActionFormat::Fenced
+        }
+        _ => own,
+    }
+}
+
 /// The selected tasks of a suite, in order.
 fn suite_tasks(
     suite: &Suite,
     options: &PlanOptions,
+    policy: &PolicySpec,
     choice: &TaskChoice,
     selection: &mut Selection,
 ) -> Result<Vec<TaskSpec>, ConfigError> {
@@ -286,12 +327,6 @@ fn suite_tasks(
     if let Some(limit) = choice.limit {
         spread_evenly(&mut rows, limit as usize);
     }
-    let format = match (&options.policy, options.policy.speaker()) {
-        // Its actions are calls, whatever its model writes.
-        (PolicySpec::Agent(_), _) => None,
-        (_, PolicySpec::Remote(remote)) => remote.action_format,
-        _ => None,
-    };
     let mut tasks = Vec::new();
     let mut checked: Vec<&Row> = Vec::new();
     for (row, index, values) in rows.iter().flatten() {
@@ -300,11 +335,7 @@ fn suite_tasks(
         }
         tasks.extend(filler.task(suite.name(), row, *index, values).map(|mut task| {
             options.image.iter().for_each(|image| place(&mut task.env, image));
-            if let (Some(format), true) =
-                (format, matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_)))
-            {
-                task.action_format = format;
-            }
+            task.action_format = action_format(options, policy, row, task.action_format);
             task
         }));
     }

@@ -3,12 +3,17 @@
 //! The format is part of the plan. A reply that does not fit is [`MalformedAction`]: it costs a turn and
 //! the policy is told the reason; it is never guessed at.
 //!
+//! I1. Reasoning is never an action: what stands in its tags is left out before a reply is read, in every format.
+//!
 //! Pure; nothing to cancel.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{HERMES_OPENING, ToolCall, ToolSpec};
+use crate::hermes::{HERMES_CLOSING, HERMES_OPENING};
+use crate::reasoning::{after_reasoning, reasoning_length};
+use crate::reply_parser::{Reads, ReplyParser, ReplyPart};
+use crate::{ToolCall, ToolSpec};
 
 /// How a policy writes its actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,9 +23,10 @@ pub enum ActionFormat {
     /// `submit`, or starts with `submit` and a space, is the call of that name.
     #[default]
     Raw,
-    /// Exactly one fenced code block, whose content is the primary tool's text argument.
+    /// Exactly one fenced code block, whose content is read as in [`ActionFormat::Raw`].
     Fenced,
-    /// The calls that came with the message in the OpenAI form. A message without calls is malformed.
+    /// The calls that came with the message in the OpenAI form, or, where none did, as in [`ActionFormat::Hermes`]: some
+    /// servers leave calls in the text. A message without either is malformed.
     ToolCalls,
     /// `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` elements in the text.
     Hermes,
@@ -45,11 +51,14 @@ pub fn parse_calls(
     tools: &[ToolSpec],
 ) -> Result<Vec<ToolCall>, MalformedAction> {
     let calls = if native_calls.is_empty() {
+        let said = after_reasoning(text).map_err(|open| {
+            malformed(format!("the reply ends inside {open}: nothing follows the reasoning"))
+        })?;
         match format {
-            ActionFormat::Raw => vec![raw_call(text, tools)?],
-            ActionFormat::Fenced => vec![raw_call(only_fenced_block(text)?, tools)?],
-            ActionFormat::Hermes => hermes_calls(text)?,
-            ActionFormat::ToolCalls => return Err(malformed("no tool was called; call one of the tools")),
+            ActionFormat::Raw => vec![raw_call(said, tools)?],
+            ActionFormat::Fenced => vec![raw_call(only_fenced_block(said)?, tools)?],
+            ActionFormat::Hermes => hermes_calls(said, "no <tool_call> element in the reply")?,
+            ActionFormat::ToolCalls => hermes_calls(said, "no tool was called; call one of the tools")?,
         }
     } else {
         native_calls.to_vec()
@@ -90,19 +99,29 @@ fn raw_call(text: &str, tools: &[ToolSpec]) -> Result<ToolCall, MalformedAction>
     Ok(ToolCall::new(&tool.name, arguments.into()))
 }
 
+/// The content of the only fenced code block. Fences are those of `CommonMark`: three or more backticks or tildes, closed by as many or
+/// more of the same and nothing else; so a longer fence may hold shorter ones.
 fn only_fenced_block(text: &str) -> Result<&str, MalformedAction> {
     let mut blocks = Vec::new();
-    let mut open: Option<usize> = None;
+    let mut open: Option<(Fence, usize)> = None;
+    // Up to here, all is reasoning.
+    let mut thought = 0;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        let end = at + line.len();
-        if line.trim_end().starts_with("```") {
-            match open.take() {
-                None => open = Some(end),
-                Some(start) => blocks.push(&text[start..at]),
-            }
-        }
+        let (start, end) = (at, at + line.len());
         at = end;
+        if start < thought {
+            continue;
+        }
+        match (open, Fence::of(line)) {
+            (None, Some(fence)) => open = Some((fence, end)),
+            (None, None) => thought = start + reasoning_length(&text[start..]).unwrap_or_default(),
+            (Some((opening, content)), Some(fence)) if fence.closes(opening) => {
+                blocks.push(&text[content..start]);
+                open = None;
+            }
+            (Some(_), _) => {}
+        }
     }
     match (blocks.as_slice(), open) {
         ([block], None) => Ok(block),
@@ -112,18 +131,69 @@ fn only_fenced_block(text: &str) -> Result<&str, MalformedAction> {
     }
 }
 
-fn hermes_calls(text: &str) -> Result<Vec<ToolCall>, MalformedAction> {
-    let mut calls = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(HERMES_OPENING) {
-        let body = &rest[start + HERMES_OPENING.len()..];
-        let end = body.find("</tool_call>").ok_or_else(|| malformed("<tool_call> is not closed"))?;
-        let call: ToolCall = serde_json::from_str(body[..end].trim())
-            .map_err(|error| malformed(format!("the content of <tool_call> is no call: {error}")))?;
-        calls.push(call);
-        rest = &body[end + "</tool_call>".len()..];
+/// A line that opens or closes a code block.
+#[derive(Debug, Clone, Copy)]
+struct Fence {
+    sign: char,
+    length: usize,
+    /// Nothing follows the signs.
+    is_bare: bool,
+}
+
+impl Fence {
+    fn of(line: &str) -> Option<Self> {
+        let line = line.trim_end();
+        let signs = line.trim_start_matches(' ');
+        let sign = signs.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+        let rest = signs.trim_start_matches(sign);
+        let length = signs.len() - rest.len();
+        // Four spaces are an indented block, and backticks behind backticks are code inside a line.
+        let is_fence = line.len() - signs.len() < 4 && length >= 3 && !(sign == '`' && rest.contains('`'));
+        is_fence.then_some(Self { sign, length, is_bare: rest.is_empty() })
     }
-    if calls.is_empty() { Err(malformed("no <tool_call> element in the reply")) } else { Ok(calls) }
+
+    fn closes(self, opening: Self) -> bool {
+        self.is_bare && self.sign == opening.sign && self.length >= opening.length
+    }
+}
+
+/// The calls of all elements outside of reasoning; `none` is the reason where there is no element.
+fn hermes_calls(text: &str, none: &str) -> Result<Vec<ToolCall>, MalformedAction> {
+    let mut parser = ReplyParser::new(Reads { calls: true, in_reasoning: false });
+    let mut parts = parser.push(text);
+    parts.extend(parser.end());
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            ReplyPart::Call { name, arguments } => {
+                let arguments =
+                    serde_json::from_str(&arguments).map_err(|error| no_call(&error.to_string()))?;
+                calls.push(ToolCall::new(&name, arguments));
+            }
+            ReplyPart::Text(text) => {
+                if let Some(content) = text.strip_prefix(HERMES_OPENING) {
+                    return Err(broken_element(content));
+                }
+            }
+            ReplyPart::Reasoning(_) => {}
+        }
+    }
+    if calls.is_empty() { Err(malformed(none)) } else { Ok(calls) }
+}
+
+fn no_call(reason: &str) -> MalformedAction {
+    malformed(format!("the content of <tool_call> is no call: {reason}"))
+}
+
+/// What is wrong with an element that the parser does not take for a call.
+fn broken_element(content: &str) -> MalformedAction {
+    match content.strip_suffix(HERMES_CLOSING) {
+        None => malformed("<tool_call> is not closed"),
+        Some(body) => match serde_json::from_str::<ToolCall>(body.trim()) {
+            Err(error) => no_call(&error.to_string()),
+            Ok(_) => no_call("it needs a name, and arguments that are a JSON object"),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +241,78 @@ mod tests {
             Err("2 fenced code blocks; write exactly one"),
         );
         check("ls", ActionFormat::Fenced, Err("no fenced code block; write exactly one"));
+        check("```ls```", ActionFormat::Fenced, Err("no fenced code block; write exactly one"));
         check("```\nls", ActionFormat::Fenced, Err("a fenced code block is not closed"));
+    }
+
+    #[test]
+    fn a_longer_fence_holds_shorter_ones() {
+        let markdown = "cat > a.md <<E\n```python\nprint(1)\n```\nE";
+        check(&format!("````bash\n{markdown}\n````"), ActionFormat::Fenced, Ok(run(markdown)));
+        check(&format!("~~~\n{markdown}\n~~~~  \n"), ActionFormat::Fenced, Ok(run(markdown)));
+        // With a word behind it, a line of backticks closes nothing.
+        check("```\na\n```b\n```", ActionFormat::Fenced, Ok(run("a\n```b")));
+        check("- so:\n   ```sh\n   ls\n   ```", ActionFormat::Fenced, Ok(run("   ls")));
+        check("    ```\n```\nls\n```", ActionFormat::Fenced, Ok(run("ls")));
+    }
+
+    /// I1.
+    #[test]
+    fn reasoning_is_not_executed_in_any_format() {
+        let call = |command: &str| {
+            format!(
+                "<tool_call>{{\"name\": \"run\", \"arguments\": {{\"command\": \"{command}\"}}}}</tool_call>"
+            )
+        };
+        let (rm, ls) = (call("rm"), call("ls"));
+        let fence = |command: &str| format!("```\n{command}\n```");
+        for thought in [
+            format!("<think>\n{rm}\n{}\n</think>\n", fence("rm")),
+            format!("{rm}\n{}\n</think>\n", fence("rm")),
+        ] {
+            check(&format!("{thought}ls"), ActionFormat::Raw, Ok(run("ls")));
+            check(&format!("{thought}{}", fence("ls")), ActionFormat::Fenced, Ok(run("ls")));
+            check(&format!("{thought}{ls}"), ActionFormat::Hermes, Ok(run("ls")));
+            check(&format!("{thought}{ls}"), ActionFormat::ToolCalls, Ok(run("ls")));
+        }
+        // Between and behind what is said.
+        check(
+            &format!("So.\n<think>\n{}\n</think>\n{}", fence("rm"), fence("ls")),
+            ActionFormat::Fenced,
+            Ok(run("ls")),
+        );
+        check(&format!("{}\n<think>\n{}", fence("ls"), fence("rm")), ActionFormat::Fenced, Ok(run("ls")));
+        check(&format!("So <think>{rm}</think> {ls}\n<think>{rm}"), ActionFormat::Hermes, Ok(run("ls")));
+        check(&format!("I close <think> and call: {ls}"), ActionFormat::Hermes, Ok(run("ls")));
+        for format in [ActionFormat::Raw, ActionFormat::Fenced, ActionFormat::Hermes, ActionFormat::ToolCalls]
+        {
+            let open = format!("<think>\n{rm}\n{}", fence("rm"));
+            check(&open, format, Err("the reply ends inside <think>: nothing follows the reasoning"));
+        }
+    }
+
+    #[test]
+    fn calls_in_the_text_are_read_where_a_server_leaves_them_there() {
+        let text = r#"<tool_call>{"name": "run", "arguments": {"command": "ls"}}</tool_call>"#;
+        check(text, ActionFormat::ToolCalls, Ok(run("ls")));
+        check("ls", ActionFormat::ToolCalls, Err("no tool was called; call one of the tools"));
+    }
+
+    #[test]
+    fn a_closing_tag_inside_a_string_ends_no_element() {
+        let command = r#"echo '</tool_call>' \" > a; echo \\"#;
+        let text =
+            format!(r#"<tool_call>{{"name": "run", "arguments": {{"command": "{command}"}}}}</tool_call>"#);
+        let expected = run(r#"echo '</tool_call>' " > a; echo \"#);
+        check(&format!("{text} {text}"), ActionFormat::Hermes, Ok([expected.clone(), expected].concat()));
+        // A string that is not closed reaches to the first closing tag.
+        let broken =
+            r#"<tool_call>{"name": "run</tool_call> <tool_call>{"name": "run", "arguments": {}}</tool_call>"#;
+        let got = parse_calls(broken, &[], ActionFormat::Hermes, &tools()).unwrap_err();
+        assert!(
+            got.reason.starts_with("the content of <tool_call> is no call: EOF while parsing a string"),
+            "{got}"
+        );
     }
 
     #[test]

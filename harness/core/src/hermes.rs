@@ -16,6 +16,44 @@ use crate::spaced_json::spaced_json;
 /// What no text has but one with calls.
 pub const HERMES_OPENING: &str = "<tool_call>";
 
+/// What ends an element.
+pub(crate) const HERMES_CLOSING: &str = "</tool_call>";
+
+/// Looks for the end of an element: the closing tag that is outside of all JSON strings of its content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ElementEnd {
+    /// Bytes that were looked at.
+    at: usize,
+    in_string: bool,
+    is_escaped: bool,
+}
+
+impl ElementEnd {
+    /// Bytes of the content before the closing tag. Goes on where it stopped: `content` is what came by now, from the same beginning.
+    pub(crate) fn find(&mut self, content: &str) -> Option<usize> {
+        let bytes = content.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_string => self.is_escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                b'<' if !self.in_string => {
+                    let rest = &bytes[self.at..];
+                    if rest.starts_with(HERMES_CLOSING.as_bytes()) {
+                        return Some(self.at);
+                    }
+                    if HERMES_CLOSING.as_bytes().starts_with(rest) {
+                        return None;
+                    }
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        None
+    }
+}
+
 #[derive(Serialize)]
 struct Element<'a> {
     name: &'a str,
@@ -29,7 +67,7 @@ pub fn hermes_text(calls: &[ToolCall]) -> String {
         let element = Element { name: &call.name, arguments: &call.arguments };
         // Names and JSON values can always be written.
         let body = spaced_json(&element).unwrap_or_default();
-        format!("{HERMES_OPENING}\n{body}\n</tool_call>")
+        format!("{HERMES_OPENING}\n{body}\n{HERMES_CLOSING}")
     };
     calls.iter().map(element).collect::<Vec<_>>().join("\n")
 }
@@ -59,9 +97,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn cuts_do_not_change_where_an_element_ends(
+            content in "(a|\"|\\\\|<|</tool_call>|</tool|_call>){0,12}",
+        ) {
+            let mut end = ElementEnd::default();
+            let cuts = content.char_indices().map(|(at, _)| at).chain([content.len()]);
+            let found = cuts.filter_map(|cut| end.find(&content[..cut])).next();
+            prop_assert_eq!(found, ElementEnd::default().find(&content));
+        }
+
         /// I1.
         #[test]
-        fn what_is_written_reads_as_the_same_calls(names in proptest::collection::vec("\\PC{0,8}", 1..4), value in ".{0,20}") {
+        fn what_is_written_reads_as_the_same_calls(
+            names in proptest::collection::vec("\\PC{1,8}", 1..4),
+            value in "(.|<think>|</think>|<tool_call>|</tool_call>|\"|\\\\|\n){0,20}",
+        ) {
             let calls: Vec<ToolCall> =
                 names.iter().map(|name| ToolCall::new(name, json!({ "value": &value, "list": [1, null] }))).collect();
             let specs: Vec<ToolSpec> = names
@@ -73,7 +124,6 @@ mod tests {
                     text_argument: None,
                 })
                 .collect();
-            prop_assume!(!value.contains("</tool_call>") && !names.iter().any(|name| name.contains("</tool_call>")));
             prop_assert_eq!(parse_calls(&hermes_text(&calls), &[], ActionFormat::Hermes, &specs), Ok(calls));
         }
     }

@@ -31,7 +31,9 @@ mod policy;
 mod printable;
 mod progress;
 mod public_address;
+mod reasoning;
 mod remote;
+mod reply_parser;
 mod seed;
 mod sink;
 mod spaced_json;
@@ -80,6 +82,7 @@ pub use remote::{
     BadBaseUrl, KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
     TokenSource, ToolUse, check_base_url,
 };
+pub use reply_parser::{Reads, ReplyParser, ReplyPart};
 pub use seed::{SplitMix64, derive_seed, stable_hash};
 pub use sink::{AttemptRecord, EpisodeSink, LeaseRecord, SinkError};
 pub use spaced_json::spaced_json;

@@ -37,7 +37,7 @@ pub struct RemoteSpec {
     pub exact_tokens: Option<TokenSource>,
     /// How tools are offered.
     pub tools: ToolUse,
-    /// How replies are read where a task has a shell, whatever the task says; `None` leaves it to the task.
+    /// How replies are read, whatever the task says; `raw` and `fenced` where a task takes plain text. `None` leaves it to the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_format: Option<ActionFormat>,
     /// First message; `None` for one that explains the format of actions, empty for none.
@@ -54,6 +54,16 @@ pub struct RemoteSpec {
 }
 
 impl RemoteSpec {
+    /// The same for a run: where nothing is said about actions, they are the server's own tool calls, unless tools are
+    /// offered in text. Chat models are trained on these, and hardly any writes a bare command as its whole reply.
+    #[must_use]
+    pub fn acting(mut self) -> Self {
+        if self.tools != ToolUse::Text {
+            self.action_format = self.action_format.or(Some(ActionFormat::ToolCalls));
+        }
+        self
+    }
+
     /// A model with everything else as it is where nobody says otherwise.
     #[must_use]
     pub fn usual(dialect: RemoteDialect, base_url: String, model: String) -> Self {
@@ -236,7 +246,7 @@ pub enum TokenSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolUse {
-    /// Natively where a task's actions are tool calls, in text elsewhere.
+    /// Natively where actions are read as tool calls, in text elsewhere.
     Auto,
     /// In the server's own form, whatever the task's format.
     Native,

@@ -27,7 +27,7 @@ mod reply;
 mod request;
 mod trainer;
 
-pub use answer::{AnswerParser, AnswerPart, Reads, StopScanner, Utf8Assembly};
+pub use answer::{StopScanner, Utf8Assembly};
 pub use api::{Drained, Server, ServerSettings};
 pub use backend::{
     Ask, Backend, BackendError, Begun, Delta, End, Piece, Prompt, Refusal, Sampling, Token, Usage,

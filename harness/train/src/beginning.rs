@@ -105,7 +105,7 @@ impl Session<'_> {
         }
         let folder = self.files.folder().join(REFERENCE);
         let files = ModelFiles::of(&folder);
-        if files.weights().exists() {
+        if files.has_weights() {
             return load_params(&files, Device::Cpu).map(Some).map_err(unusable);
         }
         if checkpoint.version > 0 {

@@ -202,9 +202,21 @@ fn call_events(number: usize, name: &str, arguments: &Value) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
-/// What the model calls where it may call tools: it asks for the price of a thing, and submits what it is told.
+/// What the model calls where it may call tools: with a shell the command, then that it is done; else it asks for the price of a thing,
+/// and submits what it is told.
 fn scripted_call(body: &Value) -> Option<(&'static str, Value)> {
-    let has_price = body["tools"].as_array()?.iter().any(|tool| tool["function"]["name"] == "price");
+    let has = |name: &str| {
+        body["tools"]
+            .as_array()
+            .is_some_and(|tools| tools.iter().any(|tool| tool["function"]["name"] == name))
+    };
+    if has("run") {
+        return Some(match command(body) {
+            Some(command) => ("run", json!({ "command": command })),
+            None => ("submit", json!({})),
+        });
+    }
+    let has_price = has("price");
     let messages = body["messages"].as_array()?;
     let last = messages.last()?;
     let text = last["content"].as_str()?;
@@ -232,12 +244,20 @@ fn exact_events(text: &str) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
-/// What the model says: the command, then that it is done.
-fn reply(body: &Value) -> String {
+/// The command that a task asks for; nothing behind it.
+fn command(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array().unwrap();
     if messages.iter().any(|message| message["role"] == "assistant") {
-        return "submit".to_owned();
+        return None;
     }
+    let task = messages.last().unwrap()["content"].as_str().unwrap();
+    let word = task.strip_prefix("Write ").and_then(|rest| rest.split(' ').next()).unwrap_or("nothing");
+    Some(format!("echo {word} > out.txt"))
+}
+
+/// What the model says: the command, then that it is done; as chat models do it, in a block with words around it, if it is told of blocks.
+fn reply(body: &Value) -> String {
+    let messages = body["messages"].as_array().unwrap();
     let task = messages.last().unwrap()["content"].as_str().unwrap();
     if task.starts_with("You judge an answer by a rubric.") {
         return vote(body, task);
@@ -245,8 +265,12 @@ fn reply(body: &Value) -> String {
     if task.starts_with("You judge one reply of an agent") {
         return said_of_a_turn(body, task);
     }
-    let word = task.strip_prefix("Write ").and_then(|rest| rest.split(' ').next()).unwrap_or("nothing");
-    format!("echo {word} > out.txt")
+    let action = command(body).unwrap_or_else(|| "submit".to_owned());
+    if messages[0]["content"].as_str().unwrap().contains("exactly one block between lines of three backticks")
+    {
+        return format!("That's what I'd run:\n```bash\n{action}\n```\nIt won't hurt.");
+    }
+    action
 }
 
 /// A judge for whom an answer is polite if it says thanks, and who can make nothing of one without words.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use clawrl_core::UsageSource;
+use clawrl_core::{ActionFormat, UsageSource};
 
 use crate::model_server::{Manner, ModelServer};
 use crate::place::{Place, Said};
@@ -61,6 +61,31 @@ fn arguments_are_enough_for_a_server_without_a_key() {
         place.clawrl(&[&["run", "small", "--filter", "write*", "--json"], &policy[..]].concat()).ends(0);
     assert_eq!(said.json()["summary"]["total"]["passed"], 4);
     assert_eq!(said.json()["summary"]["total"]["usage"]["replies"], 8);
+}
+
+#[test]
+fn replies_are_read_as_tool_calls_unless_told_otherwise() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner { key: KEY.to_owned(), ..Manner::default() });
+    let check = |name: &str, file: &str, more: &[&str], format: ActionFormat, reply: &str| {
+        policy_file(&place, &server, file);
+        let arguments = [&REMOTE[..REMOTE.len() - 1], &[name, "--limit", "1"], more].concat();
+        clawrl(&place, &arguments).ends(0);
+        let run = place.run(name);
+        assert_eq!(run.plan().tasks[0].action_format, format, "{name}");
+        let record = run.trajectories().unwrap().next().unwrap().unwrap();
+        assert_eq!(record.trajectory.turns[1].reply.joined_text(), reply, "{name}");
+        assert_eq!(run.summary().total.passed, 1, "{name}");
+    };
+    let fenced = "That's what I'd run:\n```bash\nsubmit\n```\nIt won't hurt.";
+    // The suite says `raw`, as does whoever says nothing.
+    check("usual", "", &[], ActionFormat::ToolCalls, "");
+    check("in-text", "tools: text\n", &[], ActionFormat::Fenced, fenced);
+    check("told", "tools: text\naction_format: raw\n", &[], ActionFormat::Raw, "submit");
+    check("argument", "", &["--action-format", "fenced"], ActionFormat::Fenced, fenced);
+    check("both", "action_format: fenced\n", &["--action-format", "tool_calls"], ActionFormat::ToolCalls, "");
+    let said = place.clawrl(&["run", "small", "--action-format", "json"]).ends(2);
+    assert!(said.err.contains("[possible values: raw, fenced, tool_calls, hermes]"), "{}", said.err);
 }
 
 /// The server dies in the middle of a reply and comes back on the same port: what it interrupted is tried again from

@@ -45,7 +45,8 @@ pub(crate) struct PolicyFile {
     pub(crate) exact_tokens: Option<Located<TokensFile>>,
     /// How tools are offered. Default: auto.
     pub(crate) tools: Option<ToolsFile>,
-    /// How replies are read where a task has a shell: software engineering tasks and terminals. Default: as the task says.
+    /// How replies are read, whatever the task says; `raw` and `fenced` only where a task takes plain text. Default:
+    /// tool_calls; with `tools: text` as the task says, but `fenced` for `raw`.
     pub(crate) action_format: Option<ActionFormatFile>,
     /// First message to the model. Default: a short explanation of the task's format of actions, or nothing where tools
     /// are offered natively. Empty for none.
@@ -157,7 +158,7 @@ pub(crate) enum TokensFile {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Tools")]
 pub(crate) enum ToolsFile {
-    /// Natively to tasks with `action_format: tool_calls`, in text to others.
+    /// Natively where replies are read as tool calls, in text elsewhere.
     Auto,
     /// In the server's own form to all tasks.
     Native,

@@ -4,13 +4,11 @@
 //! behind the first call where one is all that is wanted, there is nothing. I3. Ids and log-probabilities are all those that were sampled,
 //! those of the end, and of a text that ended the answer, included.
 
+use clawrl_core::{Reads, ReplyParser, ReplyPart};
 use serde_json::{Value, json};
 
 use super::wanted::{Form, Wanted};
-use crate::{
-    AnswerParser, AnswerPart, Begun, Delta, End, Piece, Reads, ReplyCall, StopScanner, Token, Usage,
-    Utf8Assembly,
-};
+use crate::{Begun, Delta, End, Piece, ReplyCall, StopScanner, Token, Usage, Utf8Assembly};
 
 /// Tokens that there is room for from the beginning: to grow takes time, and most answers are of some words or of many more.
 const USUAL: usize = 128;
@@ -23,7 +21,7 @@ pub(super) struct Choice {
     is_plain: bool,
     utf8: Utf8Assembly,
     stops: Option<StopScanner>,
-    parser: Option<AnswerParser>,
+    parser: Option<ReplyParser>,
     one_call: bool,
     /// Ids of its calls begin so.
     call_prefix: String,
@@ -71,7 +69,7 @@ impl Choice {
             is_plain: false,
             utf8: Utf8Assembly::default(),
             stops: Some(StopScanner::new(&wanted.stops)),
-            parser: Some(AnswerParser::new(reads)),
+            parser: Some(ReplyParser::new(reads)),
             one_call: wanted.one_call,
             call_prefix,
             text: String::with_capacity(4 * USUAL),
@@ -96,7 +94,7 @@ impl Choice {
     pub(super) fn take_plain<'a>(&mut self, piece: &'a Piece) -> Option<&'a str> {
         let (Piece::Token(token), true) = (piece, self.is_plain) else { return None };
         let text = str::from_utf8(&token.bytes).ok().filter(|text| !text.is_empty())?;
-        let lets_pass = |parser: &AnswerParser| parser.lets_pass(text);
+        let lets_pass = |parser: &ReplyParser| parser.lets_pass(text);
         if self.form == Form::Chat && !self.parser.as_ref().is_some_and(lets_pass) {
             return None;
         }
@@ -106,7 +104,7 @@ impl Choice {
     }
 
     /// Takes a piece, and gives the parts that it makes known. After the last one [`Self::has_ended`].
-    pub(super) fn take(&mut self, piece: Piece) -> Vec<AnswerPart> {
+    pub(super) fn take(&mut self, piece: Piece) -> Vec<ReplyPart> {
         let parts = self.take_apart(piece);
         self.is_plain = self.finish.is_none()
             && self.entries.is_none()
@@ -115,7 +113,7 @@ impl Choice {
         parts
     }
 
-    fn take_apart(&mut self, piece: Piece) -> Vec<AnswerPart> {
+    fn take_apart(&mut self, piece: Piece) -> Vec<ReplyPart> {
         if self.has_ended() {
             return Vec::new();
         }
@@ -131,7 +129,7 @@ impl Choice {
             }
             Piece::End(end) => return self.end(end),
         };
-        if let Some(first) = parts.iter().position(|part| matches!(part, AnswerPart::Call { .. }))
+        if let Some(first) = parts.iter().position(|part| matches!(part, ReplyPart::Call { .. }))
             && self.one_call
         {
             parts.truncate(first + 1);
@@ -196,7 +194,7 @@ impl Choice {
         (!new.is_empty()).then_some(new)
     }
 
-    fn token(&mut self, token: &Token) -> Vec<AnswerPart> {
+    fn token(&mut self, token: &Token) -> Vec<ReplyPart> {
         self.tokens.add(token);
         if let Some(entries) = &mut self.entries {
             let others: Vec<Value> =
@@ -209,15 +207,15 @@ impl Choice {
         self.read(&text)
     }
 
-    fn delta(&mut self, delta: Delta) -> Vec<AnswerPart> {
+    fn delta(&mut self, delta: Delta) -> Vec<ReplyPart> {
         let Delta { text, reasoning, calls, logprobs } = delta;
         if let Some(entries) = &mut self.entries {
             entries.extend(logprobs);
         }
-        let calls = calls.into_iter().map(|(name, arguments)| AnswerPart::Call { name, arguments });
-        let texts = [AnswerPart::Reasoning(reasoning), AnswerPart::Text(text)].into_iter();
+        let calls = calls.into_iter().map(|(name, arguments)| ReplyPart::Call { name, arguments });
+        let texts = [ReplyPart::Reasoning(reasoning), ReplyPart::Text(text)].into_iter();
         let texts = texts.filter(
-            |part| !matches!(part, AnswerPart::Reasoning(text) | AnswerPart::Text(text) if text.is_empty()),
+            |part| !matches!(part, ReplyPart::Reasoning(text) | ReplyPart::Text(text) if text.is_empty()),
         );
         texts.chain(calls).collect()
     }
@@ -230,7 +228,7 @@ impl Choice {
         self.tokens.sampled.extend_from_slice(sampled);
     }
 
-    fn end(&mut self, end: End) -> Vec<AnswerPart> {
+    fn end(&mut self, end: End) -> Vec<ReplyPart> {
         self.usage = end.usage;
         let text = std::mem::take(&mut self.utf8).end();
         let rest = self.rest(text);
@@ -249,21 +247,21 @@ impl Choice {
     }
 
     /// What this text makes known.
-    fn read(&mut self, text: &str) -> Vec<AnswerPart> {
+    fn read(&mut self, text: &str) -> Vec<ReplyPart> {
         let released = self.stops.as_mut().map(|stops| stops.push(text)).unwrap_or_default();
         self.part(&released)
     }
 
-    fn part(&mut self, text: &str) -> Vec<AnswerPart> {
+    fn part(&mut self, text: &str) -> Vec<ReplyPart> {
         if self.form == Form::Text {
-            let part = (!text.is_empty()).then(|| AnswerPart::Text(text.to_owned()));
+            let part = (!text.is_empty()).then(|| ReplyPart::Text(text.to_owned()));
             return part.into_iter().collect();
         }
         self.parser.as_mut().map(|parser| parser.push(text)).unwrap_or_default()
     }
 
     /// What was held back, and this text before it.
-    fn rest(&mut self, text: String) -> Vec<AnswerPart> {
+    fn rest(&mut self, text: String) -> Vec<ReplyPart> {
         let mut parts = self.read(&text);
         // What was held back may have been the beginning of an end that did not come.
         if !self.is_stopped() {
@@ -271,17 +269,17 @@ impl Choice {
             parts.extend(self.part(&held));
         }
         if self.form == Form::Chat {
-            parts.extend(self.parser.take().map(AnswerParser::end).unwrap_or_default());
+            parts.extend(self.parser.take().map(ReplyParser::end).unwrap_or_default());
         }
         parts
     }
 
-    fn keep(&mut self, parts: &[AnswerPart]) {
+    fn keep(&mut self, parts: &[ReplyPart]) {
         for part in parts {
             match part {
-                AnswerPart::Text(text) => self.text.push_str(text),
-                AnswerPart::Reasoning(text) => self.reasoning.push_str(text),
-                AnswerPart::Call { name, arguments } => {
+                ReplyPart::Text(text) => self.text.push_str(text),
+                ReplyPart::Reasoning(text) => self.reasoning.push_str(text),
+                ReplyPart::Call { name, arguments } => {
                     let id = format!("{}{:02x}", self.call_prefix, self.calls.len());
                     self.calls.push(ReplyCall { id, name: name.clone(), arguments: arguments.clone() });
                 }
@@ -335,7 +333,7 @@ mod tests {
         let mut shown = String::new();
         for piece in pieces {
             for part in choice.take(piece) {
-                if let AnswerPart::Text(text) = part {
+                if let ReplyPart::Text(text) = part {
                     shown += &text;
                 }
             }
@@ -440,7 +438,7 @@ mod tests {
                 let parts = other.take(piece.clone());
                 match one.take_plain(&piece) {
                     Some(text) => {
-                        assert_eq!(parts, [AnswerPart::Text(text.to_owned())], "{form:?} {settings}");
+                        assert_eq!(parts, [ReplyPart::Text(text.to_owned())], "{form:?} {settings}");
                         plain += 1;
                     }
                     None => assert_eq!(one.take(piece), parts, "{form:?} {settings}"),

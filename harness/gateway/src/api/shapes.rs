@@ -4,12 +4,13 @@
 //!
 //! Source: the reference of OpenAI's API. Deviation: `reasoning_content`, as by DeepSeek and vLLM.
 
+use clawrl_core::ReplyPart;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::choice::Choice;
 use super::wanted::Form;
-use crate::{AnswerPart, ReplyCall, Usage};
+use crate::{ReplyCall, Usage};
 
 /// What all parts of an answer have in common.
 #[derive(Debug, Clone)]
@@ -88,26 +89,26 @@ impl Shape {
     pub(super) fn piece<'a>(
         &'a self,
         choice: usize,
-        part: &'a AnswerPart,
+        part: &'a ReplyPart,
         call: Option<(usize, &ReplyCall)>,
         logprobs: Value,
     ) -> Chunk<'a> {
         let delta = match (part, call) {
-            (AnswerPart::Reasoning(text), _) => Delta { reasoning_content: Some(text), ..Delta::default() },
-            (AnswerPart::Call { .. }, Some((index, call))) => {
+            (ReplyPart::Reasoning(text), _) => Delta { reasoning_content: Some(text), ..Delta::default() },
+            (ReplyPart::Call { .. }, Some((index, call))) => {
                 let mut call = call_json(call);
                 call["index"] = index.into();
                 Delta { tool_calls: Some([call]), ..Delta::default() }
             }
-            (AnswerPart::Text(text), _) => Delta { content: Some(text), ..Delta::default() },
-            (AnswerPart::Call { .. }, None) => Delta::default(),
+            (ReplyPart::Text(text), _) => Delta { content: Some(text), ..Delta::default() },
+            (ReplyPart::Call { .. }, None) => Delta::default(),
         };
         self.chunk(choice, delta, None, logprobs)
     }
 
     /// What is written before and behind the text of a piece that is nothing but text.
     pub(super) fn around_text(&self, choice: usize) -> Around {
-        let text = AnswerPart::Text(MARK.to_owned());
+        let text = ReplyPart::Text(MARK.to_owned());
         // Texts and numbers always are JSON.
         let chunk = serde_json::to_string(&self.piece(choice, &text, None, Value::Null)).unwrap_or_default();
         let (before, behind) = chunk.split_once(WRITTEN).unwrap_or_default();
@@ -281,7 +282,7 @@ mod tests {
                 let around = shape.around_text(3);
                 let (before, behind) = around.parts();
                 let written = format!("{before}{}{behind}", serde_json::to_string(text).unwrap());
-                let part = AnswerPart::Text(text.to_owned());
+                let part = ReplyPart::Text(text.to_owned());
                 let expected = serde_json::to_string(&shape.piece(3, &part, None, Value::Null)).unwrap();
                 assert_eq!(written, expected);
             }
@@ -298,13 +299,13 @@ mod tests {
             fingerprint: None,
             include_usage: false,
         };
-        let delta = |part: AnswerPart, call: Option<(usize, &ReplyCall)>| {
+        let delta = |part: ReplyPart, call: Option<(usize, &ReplyCall)>| {
             let chunk = serde_json::to_value(shape.piece(0, &part, call, Value::Null)).unwrap();
             chunk["choices"][0]["delta"].clone()
         };
-        assert_eq!(delta(AnswerPart::Text("a\"".to_owned()), None), json!({"content": "a\""}));
-        assert_eq!(delta(AnswerPart::Reasoning("b".to_owned()), None), json!({"reasoning_content": "b"}));
-        let part = AnswerPart::Call { name: "ls".to_owned(), arguments: "{}".to_owned() };
+        assert_eq!(delta(ReplyPart::Text("a\"".to_owned()), None), json!({"content": "a\""}));
+        assert_eq!(delta(ReplyPart::Reasoning("b".to_owned()), None), json!({"reasoning_content": "b"}));
+        let part = ReplyPart::Call { name: "ls".to_owned(), arguments: "{}".to_owned() };
         let call = ReplyCall { id: "call1".to_owned(), name: "ls".to_owned(), arguments: "{}".to_owned() };
         let function = json!({"name": "ls", "arguments": "{}"});
         assert_eq!(

@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use clawrl_core::ReplyPart;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::body::{Body, Frame};
@@ -32,7 +33,7 @@ use super::error::ApiError;
 use super::places::Place;
 use super::shapes::{Around, Shape};
 use super::voices::Voices;
-use crate::{AnswerPart, Ask, Piece};
+use crate::{Ask, Piece};
 
 /// Bytes that a frame has at most, and a piece.
 const AHEAD: usize = 16 << 10;
@@ -206,12 +207,12 @@ impl Saying {
         for part in &parts {
             self.first.get_or_insert_with(Instant::now);
             let logprobs = voice.choice.new_logprobs();
-            if let (AnswerPart::Text(text), None, Some(around)) = (part, &logprobs, &voice.around) {
+            if let (ReplyPart::Text(text), None, Some(around)) = (part, &logprobs, &voice.around) {
                 say_text(said, around, text);
                 continue;
             }
             let logprobs = logprobs.map_or(Value::Null, |entries| shape.logprobs(entries));
-            let call = if matches!(part, AnswerPart::Call { .. }) { calls.next() } else { None };
+            let call = if matches!(part, ReplyPart::Call { .. }) { calls.next() } else { None };
             say(said, &shape.piece(at, part, call, logprobs));
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! I1. Every token that was sampled is in the server's numbers, at the latest when its answer ends or is dropped.
 
+use clawrl_core::ReplyPart;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,7 +13,7 @@ use futures_util::stream::BoxStream;
 use super::choice::Choice;
 use super::gateway::Gateway;
 use super::shapes::Around;
-use crate::{AnswerPart, BackendError, Piece, Usage};
+use crate::{BackendError, Piece, Usage};
 
 /// Tokens of a choice that the numbers are told of together: they lie between all workers.
 const TOLD_AT_ONCE: usize = 16;
@@ -95,7 +96,7 @@ impl Voices {
     }
 
     /// Takes a piece in, and gives the parts that it makes known; a choice that has ended is not listened to any more.
-    pub(super) fn take(&mut self, at: usize, piece: Piece) -> (&mut Voice, Vec<AnswerPart>) {
+    pub(super) fn take(&mut self, at: usize, piece: Piece) -> (&mut Voice, Vec<ReplyPart>) {
         let voice = &mut self.all[at];
         let parts = voice.choice.take(piece);
         if voice.choice.has_ended() {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::error::ConversationError;
 use super::template::ChatTemplate;
-use crate::model::ModelFiles;
+use crate::model::{EndTokens, ModelFiles};
 use crate::tokenizer::{MarkupTokens, Tokenizer};
 
 /// The template of policies made here: one special token opens a message, one closes it.
@@ -52,14 +52,7 @@ struct NamedTemplate {
 
 #[derive(Deserialize)]
 struct GenerationConfig {
-    eos_token_id: Option<StopIds>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StopIds {
-    One(u32),
-    Several(Vec<u32>),
+    eos_token_id: Option<EndTokens>,
 }
 
 impl Chat {
@@ -90,7 +83,10 @@ impl Chat {
             };
             one.ok_or_else(|| unreadable(&path, &"there is no chat template"))?
         };
-        Self::new(tokenizer, source, special_tokens(config.rest), stop_ids(files, model.eos_token_id)?)
+        let special_tokens = special_tokens(config.rest);
+        let named = special_tokens.get("eos_token").and_then(|token| tokenizer.added_token(token));
+        let stop_ids = stop_ids(files, model.eos_token_id, named)?;
+        Self::new(tokenizer, source, special_tokens, stop_ids)
     }
 
     /// Puts a chat together from its parts. `special_tokens` are the variables of the template, such as `bos_token`;
@@ -166,14 +162,19 @@ fn special_tokens(entries: BTreeMap<String, serde_json::Value>) -> BTreeMap<Stri
     tokens.collect()
 }
 
-fn stop_ids(files: &ModelFiles, otherwise: u32) -> Result<Vec<u32>, ConversationError> {
+/// What ends a reply: as `generation_config.json` says, else the model's configuration, else the tokenizer's.
+fn stop_ids(
+    files: &ModelFiles,
+    model: EndTokens,
+    tokenizer: Option<u32>,
+) -> Result<Vec<u32>, ConversationError> {
     let path = files.generation_config();
     let generation: Option<GenerationConfig> = if path.exists() { Some(read_json(&path)?) } else { None };
-    match generation.and_then(|generation| generation.eos_token_id) {
-        Some(StopIds::One(id)) => Ok(vec![id]),
-        Some(StopIds::Several(ids)) => Ok(ids),
-        None => Ok(vec![otherwise]),
-    }
+    Ok(match generation.and_then(|generation| generation.eos_token_id) {
+        Some(EndTokens(ids)) => ids,
+        None if model.0.is_empty() => tokenizer.into_iter().collect(),
+        None => model.0,
+    })
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ConversationError> {

@@ -1,17 +1,19 @@
-//! A model's folder in the format of Hugging Face: `config.json` and `model.safetensors`.
+//! A model's folder in the format of Hugging Face: `config.json`, and `model.safetensors` or the shards that
+//! `model.safetensors.index.json` lists.
 //!
 //! I1. A file appears complete or not at all: it is written beside its place, synced and renamed. I2. What is read is
 //! checked: every parameter present, of its shape, finite; nothing there that has no place.
 //!
 //! Errors: [`TorchError::Model`] names the file and the tensor.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
 use super::config::ModelConfig;
@@ -24,6 +26,12 @@ pub struct ModelFiles {
     folder: PathBuf,
     /// Where a file is that the folder lacks.
     fallback: Option<PathBuf>,
+}
+
+/// An index of shards, as far as it is needed.
+#[derive(Deserialize)]
+struct Shards {
+    weight_map: HashMap<String, String>,
 }
 
 impl ModelFiles {
@@ -75,6 +83,43 @@ impl ModelFiles {
         self.at("model.safetensors")
     }
 
+    /// `model.safetensors.index.json`: which tensor is in which shard.
+    fn index(&self) -> PathBuf {
+        self.at("model.safetensors.index.json")
+    }
+
+    /// Whether the folder has weights.
+    #[must_use]
+    pub fn has_weights(&self) -> bool {
+        self.weights().exists() || self.index().exists()
+    }
+
+    /// The files that hold the weights: one, or the shards of an index.
+    fn weight_files(&self) -> Result<Vec<PathBuf>, TorchError> {
+        let (whole, index) = (self.weights(), self.index());
+        if whole.exists() || !index.exists() {
+            let pickled = ["pytorch_model.bin", "pytorch_model.bin.index.json"].map(|name| self.at(name));
+            return match pickled.iter().find(|path| path.exists() && !whole.exists()) {
+                Some(path) => Err(unreadable(
+                    path,
+                    &"weights are read as safetensors; save the model with safe_serialization=True",
+                )),
+                None => Ok(vec![whole]),
+            };
+        }
+        let text = fs::read_to_string(&index).map_err(|error| unreadable(&index, &error))?;
+        let shards: Shards = serde_json::from_str(&text).map_err(|error| unreadable(&index, &error))?;
+        let names: BTreeSet<String> = shards.weight_map.into_values().collect();
+        let path = |name: String| {
+            let parts: Vec<Component<'_>> = Path::new(&name).components().collect();
+            match parts.as_slice() {
+                [Component::Normal(_)] => Ok(index.with_file_name(&name)),
+                _ => Err(unreadable(&index, &format!("`{name}` is no name of a file in this folder"))),
+            }
+        };
+        names.into_iter().map(path).collect()
+    }
+
     /// `tokenizer.json`.
     #[must_use]
     pub fn tokenizer(&self) -> PathBuf {
@@ -106,9 +151,7 @@ impl ModelFiles {
     pub fn read_config(&self) -> Result<ModelConfig, TorchError> {
         let path = self.config();
         let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-        let config: ModelConfig = serde_json::from_str(&text).map_err(|error| unreadable(&path, &error))?;
-        config.check().map_err(|error| unreadable(&path, &error))?;
-        Ok(config)
+        ModelConfig::parse(&text).map_err(|error| unreadable(&path, &error))
     }
 
     /// Writes the shape of the model.
@@ -131,7 +174,7 @@ impl ModelFiles {
 /// [`TorchError::Model`] when a parameter is missing, has another shape, is not finite, or has no place in the model.
 pub fn load_params(files: &ModelFiles, device: Device) -> Result<Params, TorchError> {
     let layout = Arc::new(ParamLayout::new(files.read_config()?));
-    load_tensors(&files.weights(), layout, device)
+    load_files(&files.weight_files()?, layout, device)
 }
 
 /// Reads a file of tensors into a fresh buffer of this layout.
@@ -140,13 +183,32 @@ pub(crate) fn load_tensors(
     layout: Arc<ParamLayout>,
     device: Device,
 ) -> Result<Params, TorchError> {
+    load_files(&[path.to_owned()], layout, device)
+}
+
+/// The same from several files, each tensor in one of them.
+fn load_files(paths: &[PathBuf], layout: Arc<ParamLayout>, device: Device) -> Result<Params, TorchError> {
+    let params = Params::zeros(layout, device)?;
+    let mut loaded = HashSet::new();
+    for path in paths {
+        load_file(path, &params, &mut loaded)?;
+    }
+    let missing = params.layout().specs().iter().find(|spec| !loaded.contains(&spec.name));
+    match (missing, paths) {
+        (Some(spec), [first, ..]) => Err(unreadable(first, &format!("there is no tensor `{}`", spec.name))),
+        _ => Ok(params),
+    }
+}
+
+/// Fills the parameters that a file has, and adds their names to `loaded`.
+fn load_file(path: &Path, params: &Params, loaded: &mut HashSet<String>) -> Result<(), TorchError> {
     let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
     let stored = SafeTensors::deserialize(&bytes).map_err(|error| unreadable(path, &error))?;
-    let params = Params::zeros(layout, device)?;
     for spec in params.layout().specs() {
-        let view = stored
-            .tensor(&spec.name)
-            .map_err(|_| unreadable(path, &format!("there is no tensor `{}`", spec.name)))?;
+        let Ok(view) = stored.tensor(&spec.name) else { continue };
+        if !loaded.insert(spec.name.clone()) {
+            return Err(unreadable(path, &format!("tensor `{}` is in another shard, too", spec.name)));
+        }
         let shape: Vec<i64> = view.shape().iter().map(|&size| size as i64).collect();
         if shape != spec.shape {
             let what = format!("tensor `{}` has shape {shape:?}, not {:?}", spec.name, spec.shape);
@@ -169,7 +231,7 @@ pub(crate) fn load_tensors(
     if let Some(name) = stored.names().into_iter().find(homeless) {
         return Err(unreadable(path, &format!("tensor `{name}` has no place in this model")));
     }
-    Ok(params)
+    Ok(())
 }
 
 /// Writes the weights of a folder, in the type that its configuration names.
@@ -260,6 +322,64 @@ mod tests {
         let read = load_params(&files, Device::Cpu).unwrap();
         let rounded = params.flat().f_to_kind(Kind::BFloat16).unwrap().f_to_kind(Kind::Float).unwrap();
         assert!(read.flat().f_equal(&rounded).unwrap());
+    }
+
+    /// Splits the weights of a folder into two shards, and lists them under these names.
+    fn split(files: &ModelFiles, names: [&str; 2]) {
+        let bytes = fs::read(files.weights()).unwrap();
+        let stored = SafeTensors::deserialize(&bytes).unwrap();
+        let mut tensors = stored.tensors();
+        tensors.sort_by(|one, other| one.0.cmp(&other.0));
+        let second = tensors.split_off(tensors.len() / 2);
+        let mut map = serde_json::Map::new();
+        for (name, tensors) in names.into_iter().zip([tensors, second]) {
+            map.extend(tensors.iter().map(|(tensor, _)| (tensor.clone(), name.into())));
+            let folder = files.weights();
+            safetensors::serialize_to_file(tensors, None, &folder.with_file_name(name)).unwrap();
+        }
+        fs::write(files.index(), serde_json::json!({"metadata": {}, "weight_map": map}).to_string()).unwrap();
+        fs::remove_file(files.weights()).unwrap();
+    }
+
+    #[test]
+    fn shards_are_read_as_one_file() {
+        let (_folder, files, params) = folder("float32");
+        split(&files, ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]);
+        assert!(files.has_weights());
+        let read = load_params(&files, Device::Cpu).unwrap();
+        assert!(read.flat().f_equal(params.flat()).unwrap());
+    }
+
+    #[test]
+    fn broken_shards_are_named() {
+        let names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+        let check = |spoil: &dyn Fn(&ModelFiles), expected: &str| {
+            let (_folder, files, _) = folder("float32");
+            split(&files, names);
+            spoil(&files);
+            let error = load_params(&files, Device::Cpu).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let index = |files: &ModelFiles, name: &str| {
+            let map = serde_json::json!({"weight_map": {"model.norm.weight": name}});
+            fs::write(files.index(), map.to_string()).unwrap();
+        };
+        check(&|files| fs::remove_file(files.weights().with_file_name(names[1])).unwrap(), names[1]);
+        check(&|files| index(files, names[0]), "there is no tensor `model.");
+        for name in ["../model.safetensors", "/etc/passwd", "a/b", ".."] {
+            check(&|files| index(files, name), "is no name of a file in this folder");
+        }
+        check(&|files| fs::write(files.index(), "[]").unwrap(), "model.safetensors.index.json");
+        let twice = |files: &ModelFiles| {
+            let at = |name| files.weights().with_file_name(name);
+            drop(fs::copy(at(names[0]), at(names[1])).unwrap());
+        };
+        check(&twice, "is in another shard, too");
+        let pickled = |files: &ModelFiles| {
+            fs::remove_file(files.index()).unwrap();
+            fs::write(files.weights().with_file_name("pytorch_model.bin"), "").unwrap();
+        };
+        check(&pickled, "safe_serialization=True");
     }
 
     #[test]

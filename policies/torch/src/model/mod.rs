@@ -13,7 +13,7 @@ mod params;
 
 pub use adapted::Adapted;
 pub use adapter_files::{AdapterFiles, load_adapter, load_apart, load_merged, policy_files, save_adapter};
-pub use config::{ModelConfig, ModelConfigError};
+pub use config::{EndTokens, ModelConfig, ModelConfigError};
 pub use dtype::Dtype;
 pub use files::{ModelFiles, load_params, save_params};
 pub(crate) use files::{load_tensors, save_tensors};
