@@ -114,14 +114,14 @@ impl Toolbox {
                 );
                 return Err(Fault::permanent(Boundary::Provider, "mcp-tool-twice", message));
             }
-            let schema = schemas.get(&offered.parameters).map_err(|error| {
-                let message = format!(
-                    "the MCP server `{}` has a tool `{name}` whose parameters are no schema that is known here: {error}; \
-                     leave it out by `tools: [...]`",
-                    decl.name
-                );
-                Fault::permanent(Boundary::Provider, "mcp-schema", message)
-            })?;
+            let schema = match schemas.get(&offered.parameters) {
+                Ok(schema) => schema,
+                // The server checks arguments itself; what it says of them is still shown to the policy.
+                Err(error) => {
+                    tracing::debug!(server = %decl.name, tool = %name, %error, "arguments are checked by the server alone");
+                    schemas.get(&json!({ "type": "object" })).map_err(|error| invalid(name, &error))?
+                }
+            };
             let origin = Origin::Served { server, own_name };
             self.tools.push(Tool { offered, schema, timeout, max_calls: None, origin });
         }

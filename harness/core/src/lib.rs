@@ -21,6 +21,7 @@ mod hermes;
 mod id;
 mod ignored;
 mod image;
+pub mod json_text;
 mod judge;
 mod mcp;
 mod message;

@@ -32,7 +32,7 @@ pub use learner::{
     Unpublished,
 };
 pub use model::{
-    Adapted, AdapterFiles, Dtype, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
+    Adapted, AdapterFiles, Dtype, EndTokens, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
     ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
     init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, policy_files,
     random_params, rms_norm, save_adapter, save_params,

@@ -24,15 +24,12 @@ use tokio::sync::Mutex;
 
 use super::endpoint::{Endpoint, Trouble};
 use super::listing::MOST_TOOLS;
-use super::overheard::Overheard;
+use super::overheard::{LINE_BYTES, Overheard};
 use super::told::told;
 use crate::http::HttpClient;
 use crate::place::Place;
 use crate::result::{Allowance, CallResult};
 use crate::struck::Struck;
-
-/// Bytes of one message of a program.
-const LINE_BYTES: usize = 16 << 20;
 
 /// Pages of a list of tools.
 const MOST_PAGES: usize = 64;
@@ -226,7 +223,7 @@ impl Connection {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..MOST_PAGES {
-            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let page = match self.peer.list_tools(Some(page)).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -237,7 +234,9 @@ impl Connection {
                 }
             };
             tools.extend(page.tools);
-            cursor = page.next_cursor;
+            // An empty cursor, or the one that was just used, is how some servers say that this was the last page.
+            let next = page.next_cursor.filter(|next| !next.is_empty() && cursor.as_ref() != Some(next));
+            cursor = next;
             if tools.len() > MOST_TOOLS {
                 break;
             }

@@ -26,6 +26,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use tokio::sync::Notify;
 
+use super::mended::mended;
 use crate::http::{HttpClient, SendError, USER_AGENT as OUR_NAME, root_cause};
 
 /// Bytes of one answer, all of its events together.
@@ -173,8 +174,14 @@ impl Endpoint {
                 }
             }
         });
-        SseStream::from_bytes_stream(pieces.boxed()).boxed()
+        let events = SseStream::from_bytes_stream(pieces.boxed());
+        events.map(|event| event.map(|event| Sse { data: event.data.map(mended_text), ..event })).boxed()
     }
+}
+
+fn mended_text(data: String) -> String {
+    let mended = mended(data.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
+    mended.unwrap_or(data)
 }
 
 impl StreamableHttpClient for Endpoint {
@@ -216,6 +223,7 @@ impl StreamableHttpClient for Endpoint {
             Err(StreamableHttpError::ResponseBodyTooLarge { .. }) if !status.is_success() => Vec::new(),
             body => body?,
         };
+        let body = mended(&body).unwrap_or(body);
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             Err(_) if status.is_success() => {

@@ -42,9 +42,13 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         |tool: &Tool| decl.tools.as_ref().is_none_or(|names| names.iter().any(|name| *name == tool.name));
     let mut chosen: Vec<ServedTool> = Vec::new();
     for tool in listed.into_iter().filter(is_wanted) {
-        let mut name = format!("{}{}", decl.prefix, tool.name);
-        // With a mark in it, it is no name, and refused as such.
+        let listed = format!("{}{}", decl.prefix, tool.name);
+        let mut name = listed.clone();
         struck.clean(&mut name);
+        // One with a secret in it has a mark now, and is refused with that.
+        if name == listed {
+            name = as_name(&listed);
+        }
         if !is_name(&name) {
             let message =
                 format!("lists `{name}`, which cannot be the name of a tool; leave it out by `tools: [...]`");
@@ -70,9 +74,17 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
     Ok(chosen)
 }
 
+/// The name with `_` for each character that servers of models do not take, such as the dots and slashes of `files.read` and `git/log`.
+fn as_name(name: &str) -> String {
+    name.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect()
+}
+
 fn is_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    (1..=NAME_CHARS).contains(&name.len()) && name.chars().all(allowed)
+    (1..=NAME_CHARS).contains(&name.len()) && name.chars().all(is_allowed)
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
 fn words(names: &[&str]) -> String {
@@ -113,9 +125,21 @@ mod tests {
         check(None, "", &[], Ok(&[]));
         let missing = "the MCP server `docs` has no tool `x`; it lists a, b";
         check(Some(&["a", "x"]), "", &["a", "b"], Err(missing));
-        let odd = "the MCP server `docs` lists `a b`, which cannot be the name of a tool; leave it out by `tools: [...]`";
-        check(None, "", &["a b"], Err(odd));
-        check(Some(&["a"]), "", &["a b", "a"], Ok(&["a"]));
+        check(
+            None,
+            "",
+            &["a b", "git/log", "files.read", "naïve"],
+            Ok(&["a_b", "git_log", "files_read", "na_ve"]),
+        );
+        check(Some(&["files.read"]), "docs.", &["files.read", "b"], Ok(&["docs_files_read"]));
+        let twice = "the MCP server `docs` lists two tools `a_b`; choose others by `tools: [...]`";
+        check(None, "", &["a.b", "a/b"], Err(twice));
+        let long = "x".repeat(65);
+        let refused = format!(
+            "the MCP server `docs` lists `{long}`, which cannot be the name of a tool; leave it out by `tools: [...]`"
+        );
+        check(None, "", &[&long], Err(&refused));
+        check(Some(&["a"]), "", &[&long, "a"], Ok(&["a"]));
         let secret = "the MCP server `docs` lists `get_[KEY]`, which cannot be the name of a tool; leave it out by `tools: [...]`";
         check(None, "", &["get_k3y-k3y-k3y"], Err(secret));
         let twice = "the MCP server `docs` lists two tools `a`; choose others by `tools: [...]`";

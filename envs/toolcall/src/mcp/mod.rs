@@ -8,6 +8,7 @@
 mod connection;
 mod endpoint;
 mod listing;
+mod mended;
 mod overheard;
 mod pool;
 mod server;

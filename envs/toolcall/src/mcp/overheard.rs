@@ -5,14 +5,21 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use clawrl_core::printable_line;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
+use super::mended::mended;
 use crate::struck::Struck;
+
+/// Bytes of one message of a program.
+pub(super) const LINE_BYTES: usize = 16 << 20;
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 8 * 1024;
 
 /// Bytes of standard error that are kept, its last ones.
 const ERROR_BYTES: usize = 4 * 1024;
@@ -42,7 +49,7 @@ impl Overheard {
     pub(super) fn listen(output: pipe::Receiver, errors: pipe::Receiver, struck: Struck) -> (Self, Tap) {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
-        let tap = Tap { output, heard: Arc::clone(&heard) };
+        let tap = Tap { output, heard: Arc::clone(&heard), line: Vec::new(), ready: Vec::new(), given: 0 };
         (Self { heard, struck, listener }, tap)
     }
 
@@ -114,11 +121,39 @@ async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Heard>>) {
     }
 }
 
-/// The output of a server, whose beginning is kept.
+/// The output of a server, whose beginning is kept and whose lines are mended.
 #[derive(Debug)]
 pub(super) struct Tap {
     output: pipe::Receiver,
     heard: Arc<Mutex<Heard>>,
+    /// A line whose end has not come.
+    line: Vec<u8>,
+    /// What is handed on next, from `given` on.
+    ready: Vec<u8>,
+    given: usize,
+}
+
+impl Tap {
+    /// Takes what came, and makes its whole lines ready. What is longer than any message is handed on at once: it is refused elsewhere.
+    fn line_by_line(&mut self, bytes: &[u8]) {
+        self.ready.clear();
+        self.given = 0;
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                match mended(&self.line) {
+                    Some(message) => {
+                        self.ready.extend_from_slice(&message);
+                        self.ready.push(b'\n');
+                    }
+                    None => self.ready.extend_from_slice(&self.line),
+                }
+                self.line.clear();
+            } else if self.line.len() > LINE_BYTES {
+                self.ready.append(&mut self.line);
+            }
+        }
+    }
 }
 
 impl AsyncRead for Tap {
@@ -127,10 +162,28 @@ impl AsyncRead for Tap {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.output).poll_read(context, buffer);
-        lock(&self.heard).push_output(&buffer.filled()[before..]);
-        polled
+        let mut chunk = [0; CHUNK_BYTES];
+        while self.given == self.ready.len() {
+            let mut read = ReadBuf::new(&mut chunk);
+            ready!(Pin::new(&mut self.output).poll_read(context, &mut read))?;
+            lock(&self.heard).push_output(read.filled());
+            if read.filled().is_empty() {
+                // The end, perhaps in the middle of a line.
+                let rest = std::mem::take(&mut self.line);
+                if rest.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                (self.ready, self.given) = (rest, 0);
+            } else {
+                let came = read.filled().len();
+                self.line_by_line(&chunk[..came]);
+            }
+        }
+        let rest = &self.ready[self.given..];
+        let count = rest.len().min(buffer.remaining());
+        buffer.put_slice(&rest[..count]);
+        self.given += count;
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -124,7 +124,7 @@ fn a_model_behind_a_server_is_not_asked_again() {
     let place = Place::new();
     let server = ModelServer::start(Manner { tells_tokens: true, ..Manner::default() });
     let file = format!(
-        "format: 1\nmodel: able\nbase_url: {}\nkey_env: none\nexact_tokens: vllm\nsampling: {{ temperature: 1 }}\nprices: {{ input: 1, output: 10 }}\n",
+        "format: 1\nmodel: able\nbase_url: {}\nkey_env: none\nexact_tokens: vllm\ntools: text\nsampling: {{ temperature: 1 }}\nprices: {{ input: 1, output: 10 }}\n",
         server.base_url()
     );
     fs::write(place.path().join("policy.yaml"), file).unwrap();
@@ -153,7 +153,7 @@ fn a_model_behind_a_server_is_not_asked_again() {
         }
     }
     // The text that explains how to act is a part of what is shown, and nobody wrote it into the suite.
-    place.suite("small", &SMALL.replace("tasks:", "  action_format: fenced\ntasks:"));
+    place.suite("small", &SMALL.replace("tasks:", "  action_format: hermes\ntasks:"));
     let said = place.clawrl(&[&write[..], &["--policy", "cassette:live.cassette"]].concat()).ends(4);
     assert!(said.out.contains("message 1, of the system, was"), "{}", said.out);
 }

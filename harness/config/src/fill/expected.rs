@@ -10,7 +10,7 @@ use minijinja::Value;
 use serde_json::{Map, Value as Json};
 
 use super::filler::Filler;
-use super::toolcall::{argument_names, arguments_words, escaped};
+use super::toolcall::{argument_names, arguments_words, escaped, is_open};
 use crate::row::{CallRow, JsonText};
 use crate::suggest::{did_you_mean, listed};
 
@@ -61,7 +61,7 @@ impl<'s> Filler<'_, '_, 's> {
         let pointer = format!("/{}", escaped(name));
         let known = argument_names(&decl.parameters);
         let words = arguments_words(&known);
-        if !known.contains(&name) {
+        if !known.contains(&name) && !is_open(&decl.parameters) {
             let message = format!("the tool `{}` has no argument `{name}`", decl.name);
             let help = format!("{}{words}", did_you_mean(name, known.iter().copied()));
             self.found_in(written, &pointer, message, "never in a call", &help);

@@ -260,7 +260,8 @@ impl<'s> Filler<'_, '_, 's> {
         let Json::Object(filled) = self.json(written, values)? else { return None };
         let Some(decl) = tools?.iter().find(|decl| decl.name == tool.value) else { return Some(filled) };
         let known = argument_names(&decl.parameters);
-        if let Some(name) = filled.keys().find(|name| !known.contains(&name.as_str())) {
+        let is_unknown = |name: &&String| !known.contains(&name.as_str()) && !is_open(&decl.parameters);
+        if let Some(name) = filled.keys().find(is_unknown) {
             let message = format!("the tool `{}` has no argument `{name}`", tool.value);
             let help = format!("{}{}", did_you_mean(name, known.iter().copied()), arguments_words(&known));
             self.found_in(written, &format!("/{}", escaped(name)), message, "never in a call", &help);
@@ -287,6 +288,24 @@ impl<'s> Filler<'_, '_, 's> {
 
 pub(super) fn argument_names(parameters: &Json) -> Vec<&str> {
     parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Whether a schema says that there may be arguments besides those under `properties`. One that says nothing about it allows them, too, but
+/// there a name that it does not list is more likely a mistake.
+pub(super) fn is_open(parameters: &Json) -> bool {
+    let says = |key: &str| parameters.get(key).is_some_and(|value| *value != json!(false));
+    [
+        "additionalProperties",
+        "patternProperties",
+        "unevaluatedProperties",
+        "$ref",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+    ]
+    .into_iter()
+    .any(says)
 }
 
 pub(super) fn arguments_words(names: &[&str]) -> String {
