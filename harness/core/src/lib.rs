@@ -22,6 +22,7 @@ mod id;
 mod ignored;
 mod image;
 mod judge;
+mod lone_surrogate;
 mod mcp;
 mod message;
 mod outcome;
@@ -63,6 +64,7 @@ pub use image::{
     absolute_problem, workdir_problem,
 };
 pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
+pub use lone_surrogate::{LoneSurrogate, lone_surrogates, read_json, utf8_text, without_lone_surrogates};
 pub use mcp::{McpDecl, McpShare, McpTransport};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
