@@ -66,6 +66,26 @@ async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
 }
 
 #[tokio::test]
+async fn every_answer_names_its_request() {
+    let house = house().await;
+    let (none, key) = ([].as_slice(), [("Authorization", "Bearer one")].as_slice());
+    let mut names = std::collections::BTreeSet::new();
+    for (method, path, headers) in [
+        ("POST", CHAT, key),
+        ("POST", CHAT, none),
+        ("GET", "/healthz", none),
+        ("GET", "/nothing", key),
+        ("DELETE", CHAT, key),
+        ("GET", "/login", none),
+    ] {
+        let asked = request(method, path, &house.host(), headers, hi().as_bytes());
+        let answer = send(house.address, &asked).await;
+        let name = answer.header("x-request-id").unwrap_or_else(|| panic!("{method} {path}"));
+        assert!(names.insert(name.to_owned()), "{name} twice");
+    }
+}
+
+#[tokio::test]
 async fn pages_of_other_sites_are_turned_away() {
     let house = house().await;
     let with = |host: &str, more: &[(&str, &str)]| {
