@@ -137,7 +137,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
             json_answer("404 Not Found", &json!({"error": {"message": "no such model"}}))
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
-            let call = scripted_call(&body);
+            let call = demanded_call(&body).or_else(|| scripted_call(&body));
             let said = match (&call, shared.manner.babbles) {
                 (Some(_), _) => String::new(),
                 (None, true) => "It depends.".to_owned(),
@@ -202,18 +202,46 @@ fn call_events(number: usize, name: &str, arguments: &Value) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
+/// What the model has to call, with the least that the tool's schema takes.
+fn demanded_call(body: &Value) -> Option<(&str, Value)> {
+    let tools = body["tools"].as_array()?;
+    let function = match &body["tool_choice"] {
+        Value::String(choice) if choice == "required" => &tools.first()?["function"],
+        choice => {
+            let wanted = choice["function"]["name"].as_str()?;
+            &tools.iter().find(|tool| tool["function"]["name"] == wanted)?["function"]
+        }
+    };
+    Some((function["name"].as_str()?, least(&function["parameters"])))
+}
+
+/// The least that a schema takes.
+fn least(schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("object") => {
+            let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            required.map(|key| (key.to_owned(), least(&schema["properties"][key]))).collect()
+        }
+        Some("array") => json!([least(&schema["items"])]),
+        Some("string") => json!("text"),
+        Some("integer" | "number") => json!(7),
+        _ => Value::Null,
+    }
+}
+
 /// What the model calls where it may call tools: it asks for the price of a thing, and submits what it is told.
-fn scripted_call(body: &Value) -> Option<(&'static str, Value)> {
-    let has_price = body["tools"].as_array()?.iter().any(|tool| tool["function"]["name"] == "price");
+fn scripted_call(body: &Value) -> Option<(&str, Value)> {
+    let tools = body["tools"].as_array()?;
+    let has = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
     let messages = body["messages"].as_array()?;
     let last = messages.last()?;
     let text = last["content"].as_str()?;
-    if last["role"] == "tool" {
+    if last["role"] == "tool" && has("submit") {
         let price = text.split_whitespace().last().unwrap_or_default();
         return Some(("submit", json!({"answer": price})));
     }
     let thing = text.lines().next()?.strip_prefix("What does ")?.strip_suffix(" cost")?;
-    has_price.then(|| ("price", json!({"key": thing})))
+    has("price").then(|| ("price", json!({"key": thing})))
 }
 
 /// The same from a server that says its tokens.
@@ -234,6 +262,10 @@ fn exact_events(text: &str) -> String {
 
 /// What the model says: the command, then that it is done.
 fn reply(body: &Value) -> String {
+    let format = &body["response_format"];
+    if format["type"] == "json_schema" {
+        return least(&format["json_schema"]["schema"]).to_string();
+    }
     let messages = body["messages"].as_array().unwrap();
     if messages.iter().any(|message| message["role"] == "assistant") {
         return "submit".to_owned();
