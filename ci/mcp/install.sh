@@ -11,7 +11,7 @@
 set -euo pipefail
 
 readonly PYTHON_SERVERS=(mcp-server-time==2026.10.19 mcp-server-git==2026.10.19)
-readonly PYTHON_CLIENTS=(openai==3.57.0) # Of chat.
+readonly PYTHON_CLIENTS=(openai==3.57.0 'pydantic-ai-slim[openai]==2.68.0') # Of chat.
 readonly NODE_SERVERS=(@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31)
 readonly EXIT_MISSING=1 EXIT_USAGE=2 EXIT_PROGRAMS=3 EXIT_INSTALL=6
 

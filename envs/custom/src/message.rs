@@ -4,7 +4,7 @@
 //! is taken is finite. M3. Nothing that is missing or of another type is guessed at, but keys that are not known are passed
 //! over, so that a later version can have more.
 
-use clawrl_core::{ToolCall, printable_line};
+use clawrl_core::{ToolCall, printable_line, read_json, utf8_text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -210,14 +210,23 @@ pub(crate) enum AnswerId {
     Other(String),
 }
 
+/// What JSON says, with U+FFFD in the place of half a character.
+///
+/// # Errors
+/// Why it is none.
+pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let text = utf8_text(bytes).map_err(|error| error.to_string())?;
+    read_json(&text).map_err(|error| error.to_string())
+}
+
 /// Reads an answer.
 ///
 /// # Errors
 /// [`Trouble`] for what is none.
 pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
     let name = method.name();
-    let envelope: Envelope = serde_json::from_slice(bytes).map_err(|error| {
-        Trouble::protocol(format!("instead of an answer to `{name}` came {} ({error})", shown(bytes)))
+    let envelope: Envelope = json(bytes).map_err(|why| {
+        Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
     })?;
     let result = match (envelope.result, envelope.error) {
         (Some(result), None) => Ok(result),
@@ -315,6 +324,7 @@ mod tests {
     fn an_answer_is_a_result_or_an_error() {
         check(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, "Number(3) {}");
         check(r#"{"id":"3","result":1}"#, r#"Other("\"3\"") 1"#);
+        check(r#"{"id":3,"result":"\ud83d"}"#, "Number(3) \"\u{fffd}\"");
         let error = r#"{"id":3,"error":{"code":-32602,"message":"no such level"}}"#;
         check(error, "Number(3) env-error Never `step` was answered with error -32602: no such level");
         let busy = r#"{"id":null,"error":{"code":1,"message":"busy","data":{"retryable":true}}}"#;

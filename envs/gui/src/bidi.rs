@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clawrl_core::read_json;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::Request;
 use serde::Deserialize;
@@ -176,7 +177,8 @@ impl Drop for Bidi {
 }
 
 fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
-    let incoming: Incoming = match serde_json::from_str(text) {
+    // Texts of pages are in units of 16 bits, and may be cut within a character.
+    let incoming: Incoming = match read_json(text) {
         Ok(incoming) => incoming,
         Err(error) => {
             tracing::debug!(%error, "a message of the browser was not understood");
@@ -258,6 +260,15 @@ mod tests {
 
     fn check(params: Value, expected: Value) {
         assert_eq!(cut(params), expected);
+    }
+
+    #[test]
+    fn b1_half_a_character_in_a_page_is_an_answer_all_the_same() {
+        let (shared, (events, _taken)) = (Shared::default(), mpsc::channel(1));
+        let (answer, mut answered) = oneshot::channel();
+        *shared.waiting() = Some(HashMap::from([(7, answer)]));
+        deliver(&shared, &events, r#"{"type":"success","id":7,"result":{"value":"a \ud83d"}}"#);
+        assert_eq!(answered.try_recv().unwrap().unwrap(), json!({ "value": "a \u{fffd}" }));
     }
 
     #[test]

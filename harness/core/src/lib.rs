@@ -23,6 +23,7 @@ mod ignored;
 mod image;
 pub mod json_text;
 mod judge;
+mod lone_surrogate;
 mod mcp;
 mod message;
 mod outcome;
@@ -66,6 +67,7 @@ pub use image::{
     absolute_problem, workdir_problem,
 };
 pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
+pub use lone_surrogate::{LoneSurrogate, lone_surrogates, read_json, utf8_text, without_lone_surrogates};
 pub use mcp::{McpDecl, McpShare, McpTransport};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{

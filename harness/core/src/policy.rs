@@ -19,6 +19,8 @@ pub enum FinishReason {
     Stop,
     /// The token limit cut it.
     Length,
+    /// A filter of the server cut it.
+    ContentFilter,
 }
 
 /// The exact tokens of a reply (I3), from policies that can give them.

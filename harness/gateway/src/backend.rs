@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clawrl_core::FinishReason;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
@@ -150,8 +151,8 @@ pub struct Delta {
 /// How an answer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Whether it came to its end by itself; else it was cut by its limit.
-    pub is_whole: bool,
+    /// Why.
+    pub finish: FinishReason,
     /// Tokens of prompt and answer, as counted by whoever has the tokenizer.
     pub usage: Option<Usage>,
 }

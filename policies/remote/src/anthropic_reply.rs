@@ -1,25 +1,30 @@
 //! A message of Anthropic's, whole or in events, as a reply.
 //!
-//! I1. Blocks are put together by their index and stay in its order. I2. A reply without a reason for its end is not
+//! I1. Blocks are put together by their index and stay in its order; calls by [`PartialCalls`]. Two blocks may have one index, and what goes
+//! on with a block may have a wrong one or none. I2. A reply without a reason for its end is not
 //! whole. I3. Input counts what came from the cache and what went into it. I4. Pings and unknown events keep a connection
 //! alive and are no part of the reply.
 //!
 //! Blocks of thinking are counted and left out; other kinds of block belong to tools of the server, which are not asked
 //! for, and are left out with a note.
 
-use std::collections::BTreeMap;
-
-use clawrl_core::FinishReason;
+use clawrl_core::{FinishReason, read_json};
 use serde_json::Value;
 
-use crate::reply::{Figure, Heard, PartialCall, Reply, Reported, check_size};
-use crate::server_text::{error_names, message_in};
+use crate::event_json::EventJson;
+use crate::finish::{check_finish, finish_of};
+use crate::openai_reply::no_error;
+use crate::partial_calls::{PartialCalls, Piece};
+use crate::reply::{Figure, Heard, Reply, Reported, check_size, tool_call};
 use crate::trouble::Trouble;
 
 /// Takes events, gives the reply.
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicReply {
-    blocks: BTreeMap<u64, Block>,
+    json: EventJson,
+    /// Those that are no calls, in the order in which they began.
+    blocks: Vec<Block>,
+    calls: PartialCalls,
     stop: Option<String>,
     input: Figure,
     cache_written: Figure,
@@ -30,9 +35,14 @@ pub(crate) struct AnthropicReply {
 }
 
 #[derive(Debug)]
-enum Block {
+struct Block {
+    index: u64,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
     Text(String),
-    Call(PartialCall),
     Thinking,
     Other,
 }
@@ -43,17 +53,15 @@ impl AnthropicReply {
         if data.trim().is_empty() {
             return Ok(Heard::KeepAlive);
         }
-        let event = parse(data)?;
+        let event = no_error(self.json.read(data), data)?;
         let mut heard = Heard::Part;
         match event.get("type").and_then(Value::as_str) {
             Some("message_start") => self.usage(event.pointer("/message/usage")),
             Some("content_block_start") => {
-                let index = index(&event)?;
-                self.begin(index, event.get("content_block").unwrap_or(&Value::Null));
+                self.begin(index(&event), event.get("content_block").unwrap_or(&Value::Null));
             }
             Some("content_block_delta") => {
-                let index = index(&event)?;
-                self.go_on(index, event.get("delta").unwrap_or(&Value::Null))?;
+                self.go_on(index(&event), event.get("delta").unwrap_or(&Value::Null))?;
             }
             Some("message_delta") => {
                 if let Some(stop) = event.pointer("/delta/stop_reason").and_then(Value::as_str) {
@@ -70,23 +78,27 @@ impl AnthropicReply {
             Some(_) => heard = Heard::KeepAlive,
             None => return Err(Trouble::garbled("an event of the server has no `type`")),
         }
-        check_size(self.written_bytes, self.blocks.len())?;
+        self.check_size()?;
         Ok(heard)
     }
 
     /// Takes an answer that came whole.
     pub(crate) fn complete(&mut self, text: &str) -> Result<(), Trouble> {
-        let message = parse(text)?;
+        let message = no_error(read_json(text), text)?;
         let Some(blocks) = message.get("content").and_then(Value::as_array) else {
             return Err(Trouble::garbled("the server's answer has no `content`"));
         };
         for (index, block) in (0..).zip(blocks) {
-            self.begin(index, block);
+            self.begin(Some(index), block);
         }
         self.stop = message.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
         self.usage(message.get("usage"));
         self.done = true;
-        check_size(self.written_bytes, self.blocks.len())
+        self.check_size()
+    }
+
+    fn check_size(&self) -> Result<(), Trouble> {
+        check_size(self.written_bytes, self.blocks.len() + self.calls.len())
     }
 
     /// Later figures are totals that replace earlier ones.
@@ -104,49 +116,66 @@ impl AnthropicReply {
         }
     }
 
-    fn begin(&mut self, index: u64, block: &Value) {
-        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let begun = match block.get("type").and_then(Value::as_str) {
-            Some("text") => Block::Text(text("text")),
+    fn begin(&mut self, index: Option<u64>, block: &Value) {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        let kind = match block.get("type").and_then(Value::as_str) {
+            Some("text") => Kind::Text(text("text").to_owned()),
             Some("tool_use") => {
                 let input =
                     block.get("input").filter(|input| input.as_object().is_some_and(|map| !map.is_empty()));
                 let arguments = input.map(ToString::to_string).unwrap_or_default();
-                Block::Call(PartialCall { id: text("id"), name: text("name"), arguments })
+                let piece = Piece { index, id: text("id"), name: text("name"), arguments: &arguments };
+                self.written_bytes += self.calls.begin(&piece);
+                return;
             }
-            Some("thinking" | "redacted_thinking") => {
-                self.written_bytes += text("thinking").len();
-                Block::Thinking
-            }
-            _ => Block::Other,
+            Some("thinking" | "redacted_thinking") => Kind::Thinking,
+            _ => Kind::Other,
         };
-        self.written_bytes += match &begun {
-            Block::Text(text) => text.len(),
-            Block::Call(call) => call.name.len() + call.arguments.len(),
-            Block::Thinking | Block::Other => 0,
-        };
-        self.blocks.insert(index, begun);
+        self.written_bytes += text("text").len() + text("thinking").len();
+        let last = self.blocks.last().map_or(0, |block| block.index);
+        self.blocks.push(Block { index: index.unwrap_or(last), kind });
     }
 
-    fn go_on(&mut self, index: u64, delta: &Value) -> Result<(), Trouble> {
+    /// Goes on with the block of this index, or with the last one that is of this kind.
+    fn go_on(&mut self, index: Option<u64>, delta: &Value) -> Result<(), Trouble> {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
-        let Some(block) = self.blocks.get_mut(&index) else {
-            return Err(Trouble::garbled("the server goes on with a block that it has not begun"));
+        let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default();
+        if kind == "input_json_delta" {
+            let piece = Piece { index, arguments: text("partial_json"), ..Piece::default() };
+            let is_other = |block: &Block| Some(block.index) == index && matches!(block.kind, Kind::Other);
+            if self.calls.is_empty() || self.blocks.iter().any(is_other) {
+                // Of a tool of the server.
+                return self.begun(index);
+            }
+            self.written_bytes += self.calls.take_piece(&piece);
+            return Ok(());
+        }
+        let is_meant = |block: &Block| match block.kind {
+            Kind::Text(_) => kind == "text_delta",
+            Kind::Thinking => kind == "thinking_delta",
+            Kind::Other => false,
         };
-        let piece = match (delta.get("type").and_then(Value::as_str), block) {
-            (Some("text_delta"), Block::Text(known)) => {
+        let has_index = |block: &Block| Some(block.index) == index;
+        let at = self.blocks.iter().rposition(|block| is_meant(block) && has_index(block));
+        let Some(at) = at.or_else(|| self.blocks.iter().rposition(is_meant)) else {
+            return self.begun(index);
+        };
+        let piece = match &mut self.blocks[at].kind {
+            Kind::Text(known) => {
                 known.push_str(text("text"));
                 text("text")
             }
-            (Some("input_json_delta"), Block::Call(call)) => {
-                call.arguments.push_str(text("partial_json"));
-                text("partial_json")
-            }
-            (Some("thinking_delta"), Block::Thinking) => text("thinking"),
-            _ => "",
+            Kind::Thinking | Kind::Other => text("thinking"),
         };
         self.written_bytes += piece.len();
         Ok(())
+    }
+
+    /// Whether there is a block of which a piece may be passed over.
+    fn begun(&self, index: Option<u64>) -> Result<(), Trouble> {
+        let is_known = self.blocks.iter().any(|block| Some(block.index) == index);
+        let message = "the server goes on with a block that it has not begun";
+        if is_known || !self.calls.is_empty() { Ok(()) } else { Err(Trouble::garbled(message)) }
     }
 
     /// The reply, if it is whole.
@@ -154,11 +183,9 @@ impl AnthropicReply {
         let Some(stop) = self.stop else {
             return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
         };
+        check_finish(&stop)?;
         let mut reply = Reply {
-            finish: match stop.as_str() {
-                "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-                _ => FinishReason::Stop,
-            },
+            finish: finish_of(Some(&stop)),
             reported: Reported {
                 input: self.input.plus(self.cache_written).plus(self.cached),
                 cached: self.cached,
@@ -167,6 +194,8 @@ impl AnthropicReply {
             written_bytes: self.written_bytes,
             ..Reply::default()
         };
+        let calls = self.calls.all().into_iter().enumerate();
+        reply.calls = calls.map(|(position, call)| tool_call(call, turn, position)).collect();
         let mut note = |is: bool, note| {
             if is && !reply.notes.contains(&note) {
                 reply.notes.push(note);
@@ -174,37 +203,22 @@ impl AnthropicReply {
         };
         note(!self.done, "no-done");
         note(stop == "refusal", "refusal");
-        for block in self.blocks.into_values() {
-            match block {
-                Block::Text(text) => reply.text.push_str(&text),
-                Block::Call(call) => {
-                    let position = reply.calls.len();
-                    reply.calls.push(call.whole(turn, position));
-                }
-                Block::Thinking => note(true, "reasoning-left-out"),
-                Block::Other => note(true, "block-left-out"),
+        note(reply.finish == FinishReason::ContentFilter, "content-filter");
+        let mut blocks = self.blocks;
+        blocks.sort_by_key(|block| block.index);
+        for block in blocks {
+            match block.kind {
+                Kind::Text(text) => reply.text.push_str(&text),
+                Kind::Thinking => note(true, "reasoning-left-out"),
+                Kind::Other => note(true, "block-left-out"),
             }
         }
         Ok(reply)
     }
 }
 
-fn index(event: &Value) -> Result<u64, Trouble> {
-    let index = event.get("index").and_then(Value::as_u64);
-    index.ok_or_else(|| Trouble::garbled("an event of the server has no `index`"))
-}
-
-/// A JSON object that is no error.
-fn parse(text: &str) -> Result<Value, Trouble> {
-    let object: Value = serde_json::from_str(text)
-        .map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
-    if object.get("type").and_then(Value::as_str) != Some("error") {
-        return Ok(object);
-    }
-    let told = message_in(&object).unwrap_or_else(|| "an error".to_owned());
-    let message = format!("the server broke off its answer: {told}");
-    let is_limit = error_names(text).contains("rate_limit");
-    Err(Trouble::later(if is_limit { "rate-limited" } else { "server-error" }, message))
+fn index(event: &Value) -> Option<u64> {
+    event.get("index").and_then(Value::as_u64)
 }
 
 #[cfg(test)]
@@ -302,6 +316,58 @@ mod tests {
         let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "Overloaded"}});
         check(&[start(), error("overloaded_error")], Err("server-error"));
         check(&[start(), error("rate_limit_error")], Err("rate-limited"));
+        let long = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}});
+        check(&[start(), long], Err("context-too-long"));
+        check(&[start(), end("model_context_window_exceeded")], Ok(FinishReason::Length));
+    }
+
+    #[test]
+    fn i1_blocks_may_have_one_index_a_wrong_one_or_none() {
+        let call = |index: Value, id: &str| {
+            json!({"type": "content_block_start", "index": index,
+            "content_block": {"type": "tool_use", "id": id, "name": "run", "input": {}}})
+        };
+        let input = |index: Value, text: &str| {
+            json!({"type": "content_block_delta", "index": index,
+            "delta": {"type": "input_json_delta", "partial_json": text}})
+        };
+        let said = |index: Value, text: &str| {
+            json!({"type": "content_block_delta", "index": index,
+            "delta": {"type": "text_delta", "text": text}})
+        };
+        for (first, second, more) in
+            [(1, 2, [json!(1), json!(2)]), (0, 0, [json!(0), json!(0)]), (1, 2, [json!(null), json!(9)])]
+        {
+            let reply = read(&[
+                start(),
+                block(0, json!({"type": "text", "text": ""})),
+                said(more[0].clone(), "I look."),
+                call(json!(first), "a"),
+                input(more[0].clone(), "{\"x\": "),
+                input(more[0].clone(), "1}"),
+                call(json!(second), "b"),
+                input(more[1].clone(), "{\"x\": 2}"),
+                end("tool_use"),
+            ]);
+            let reply = reply.unwrap();
+            let calls: Vec<_> =
+                reply.calls.iter().map(|call| (call.id.as_str(), call.arguments["x"].as_u64())).collect();
+            assert_eq!((reply.text.as_str(), calls), ("I look.", vec![("a", Some(1)), ("b", Some(2))]));
+        }
+    }
+
+    #[test]
+    fn halves_of_characters_lose_no_reply() {
+        let mut reply = AnthropicReply::default();
+        reply.event(&block(0, json!({"type": "text", "text": ""})).to_string()).unwrap();
+        for text in [r"a\ud83d", r"\ude00 \ud83d b"] {
+            let delta = format!(
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+            );
+            reply.event(&delta).unwrap();
+        }
+        reply.event(&end("end_turn").to_string()).unwrap();
+        assert_eq!(reply.whole(0).unwrap().text, "a😀 \u{fffd} b");
     }
 
     #[test]

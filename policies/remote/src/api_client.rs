@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use clawrl_core::RemotePatience;
+use clawrl_core::{RemotePatience, read_json};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -22,14 +22,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::client::HttpClient;
 use crate::endpoint::Endpoint;
+use crate::event_json::EventJson;
 use crate::exchange::{ContentKind, Pieces, beginning, content_kind, garbled_events};
 use crate::policy::RemoteError;
 use crate::retry_after::retry_after;
 use crate::secret::{Secret, struck};
 use crate::server_text::{message_in, server_text};
 use crate::silence::Silence;
-use crate::sse::SseReader;
-use crate::status::url_wrong;
+use crate::sse::{Event, SseReader};
+use crate::status::{is_error, url_wrong};
 use crate::trouble::Trouble;
 
 /// How long a connection may take to stand.
@@ -103,7 +104,8 @@ pub enum ApiEvent {
 pub struct ApiEvents {
     pieces: Pieces,
     reader: SseReader,
-    read: VecDeque<String>,
+    json: EventJson,
+    read: VecDeque<Event>,
     has_ended: bool,
     key: Option<Secret>,
 }
@@ -192,6 +194,7 @@ impl ApiClient {
             ContentKind::Events => Ok(ApiAnswer::Events(Box::new(ApiEvents {
                 pieces,
                 reader: SseReader::default(),
+                json: EventJson::default(),
                 read: VecDeque::new(),
                 has_ended: false,
                 key: self.key.clone(),
@@ -199,7 +202,7 @@ impl ApiClient {
             ContentKind::Json => {
                 let text = pieces.text().await.map_err(|trouble| told(&trouble, self.key.as_ref()))?;
                 let no_json = |_| self.unknown(route, "what is no JSON");
-                serde_json::from_str(&text).map(ApiAnswer::Whole).map_err(no_json)
+                read_json(&text).map(ApiAnswer::Whole).map_err(no_json)
             }
             ContentKind::Other(kind) => Err(self.unknown(route, &kind)),
         }
@@ -218,8 +221,8 @@ impl ApiEvents {
     /// [`ApiError::Ended`] for an event that is an error; [`ApiError::Trouble`].
     pub async fn next(&mut self) -> Result<Option<ApiEvent>, ApiError> {
         loop {
-            if let Some(data) = self.read.pop_front() {
-                return self.event(&data).map(Some);
+            if let Some(event) = self.read.pop_front() {
+                return self.event(&event).map(Some);
             }
             if self.has_ended {
                 return Ok(None);
@@ -246,15 +249,18 @@ impl ApiEvents {
         if !events.is_empty() {
             self.pieces.silence.said(Instant::now());
         }
-        self.read.extend(events.into_iter().map(|event| event.data));
+        self.read.extend(events);
         Ok(())
     }
 
-    fn event(&self, data: &str) -> Result<ApiEvent, ApiError> {
-        if data.trim() == DONE {
+    fn event(&mut self, event: &Event) -> Result<ApiEvent, ApiError> {
+        if event.data.trim() == DONE {
             return Ok(ApiEvent::Done);
         }
-        let Ok(value) = serde_json::from_str::<Value>(data) else {
+        if event.is_error() {
+            return Err(ApiError::Ended(server_text(&event.data, self.key.as_ref())));
+        }
+        let Ok(value) = self.json.read(&event.data) else {
             // The last event of a stream that was cut is half of one.
             let trouble = if self.has_ended {
                 Trouble::later("stream-cut", "the server's answer breaks off within an event")
@@ -263,7 +269,7 @@ impl ApiEvents {
             };
             return Err(told(&trouble, self.key.as_ref()));
         };
-        if value.get("error").is_some_and(|error| !error.is_null()) {
+        if is_error(&value) {
             let words = message_in(&value).unwrap_or_else(|| "an error without words".to_owned());
             return Err(ApiError::Ended(server_text(&words, self.key.as_ref())));
         }

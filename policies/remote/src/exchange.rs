@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{RemoteDialect, RemotePatience, RemoteSpec};
+use clawrl_core::{RemoteDialect, RemotePatience, RemoteSpec, utf8_text};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -23,9 +23,10 @@ use crate::openai_reply::OpenaiReply;
 use crate::reply::{Heard, MAX_REPLY_BYTES, Reply};
 use crate::retry_after::retry_after;
 use crate::secret::{Secret, struck};
+use crate::server_text::server_text;
 use crate::silence::Silence;
-use crate::sse::{SseError, SseReader};
-use crate::status::{Refusal, trouble_of, url_wrong};
+use crate::sse::{Event, SseError, SseReader};
+use crate::status::{Refusal, broken_off, trouble_of, url_wrong};
 use crate::trouble::{Remedy, Trouble};
 
 /// The version of the messages that is spoken.
@@ -218,7 +219,8 @@ impl Server {
     pub(crate) fn cleaned(&self, trouble: Trouble) -> Trouble {
         let message = struck(self.key.as_ref(), &trouble.message);
         let message = message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-        Trouble { message, ..trouble }
+        let told = trouble.told.map(|told| server_text(&told, self.key.as_ref()));
+        Trouble { message, told, ..trouble }
     }
 }
 
@@ -315,7 +317,8 @@ impl Pieces {
             }
             bytes.extend_from_slice(&piece);
         }
-        String::from_utf8(bytes).map_err(|_| Trouble::garbled("the server's answer is not UTF-8"))
+        let text = utf8_text(&bytes).map_err(|_| Trouble::garbled("the server's answer is not UTF-8"))?;
+        Ok(text.into_owned())
     }
 }
 
@@ -326,7 +329,7 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
     while let Some(bytes) = pieces.next().await? {
         sse.push(&bytes, &mut events).map_err(garbled_events)?;
         for event in events.drain(..) {
-            match reader.event(&event.data)? {
+            match reader.event(&event)? {
                 Heard::KeepAlive => {}
                 Heard::Part => pieces.silence.said(Instant::now()),
                 Heard::End => {
@@ -341,7 +344,7 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
     sse.finish(&mut events).map_err(|_| cut())?;
     for event in events {
         reader
-            .event(&event.data)
+            .event(&event)
             .map_err(|trouble| if trouble.remedy == Remedy::Once { cut() } else { trouble })?;
     }
     Ok(())
@@ -369,10 +372,11 @@ impl ReplyReader {
         }
     }
 
-    fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
+    fn event(&mut self, event: &Event) -> Result<Heard, Trouble> {
         match self {
-            Self::Openai(reply) => reply.event(data),
-            Self::Anthropic(reply) => reply.event(data),
+            _ if event.is_error() => Err(broken_off(&event.data)),
+            Self::Openai(reply) => reply.event(&event.data),
+            Self::Anthropic(reply) => reply.event(&event.data),
         }
     }
 

@@ -24,7 +24,9 @@ mod api_client;
 mod backoff;
 mod client;
 mod endpoint;
+mod event_json;
 mod exchange;
+mod finish;
 mod images;
 mod openai_reply;
 mod openai_request;
@@ -51,6 +53,7 @@ mod usage;
 
 pub use api_client::{ApiAnswer, ApiClient, ApiError, ApiEvent, ApiEvents};
 pub use openai_stream::{RemoteEnd, RemotePiece, Said};
+pub use partial_calls::{PartialCall, PartialCalls};
 pub use passed_on::{Drawn, PassedOn};
 pub use policy::{RemoteError, RemotePolicy};
 pub use preflight::{PreflightError, preflight};

@@ -6,21 +6,22 @@
 //!
 //! Reasoning that comes beside the text is counted and left out: no message of ours has a place for it.
 
-use clawrl_core::{FinishReason, TokenSource};
+use clawrl_core::{FinishReason, TokenSource, read_json};
 use serde_json::Value;
 
+use crate::event_json::EventJson;
+use crate::finish::{check_finish, finish_of};
 use crate::partial_calls::PartialCalls;
-use crate::reply::{Figure, Heard, Reply, Reported, check_size};
+use crate::reply::{Figure, Heard, Reply, Reported, check_size, tool_call};
+use crate::server_text::message_in;
+use crate::status::{broken_off, is_error};
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
-
-/// What servers write where a reply ends because they do: vLLM and SGLang when they abort a request, DeepSeek when it
-/// runs out of resources. What was written until then is no reply.
-const GIVEN_UP: &[&str] = &["abort", "error", "insufficient_system_resource"];
 
 /// Takes pieces, gives the reply.
 #[derive(Debug, Default)]
 pub(crate) struct OpenaiReply {
+    json: EventJson,
     text: String,
     calls: PartialCalls,
     finish: Option<String>,
@@ -49,7 +50,8 @@ impl OpenaiReply {
             _ => {}
         }
         let before = self.extent();
-        self.object(&parse(data)?)?;
+        let event = self.json.read(data);
+        self.object(&no_error(event, data)?)?;
         Ok(if self.extent() == before { Heard::KeepAlive } else { Heard::Part })
     }
 
@@ -61,7 +63,7 @@ impl OpenaiReply {
 
     /// Takes an answer that came whole.
     pub(crate) fn complete(&mut self, text: &str) -> Result<(), Trouble> {
-        self.object(&parse(text)?)?;
+        self.object(&whole_answer(text)?)?;
         self.done = true;
         Ok(())
     }
@@ -138,21 +140,19 @@ impl OpenaiReply {
         let mut note = |is: bool, note| is.then(|| notes.push(note));
         note(!self.done, "no-done");
         note(self.finish.is_none(), "no-finish-reason");
-        note(self.finish.as_deref() == Some("content_filter"), "content-filter");
+        let finish = finish_of(self.finish.as_deref());
+        note(finish == FinishReason::ContentFilter, "content-filter");
         note(self.refused, "refusal");
         note(self.reasoned, "reasoning-left-out");
         let asked_for_tokens = self.tokens.is_some();
         let counted = self.reported.output;
         let tokens = self.tokens.and_then(|(_, collector)| collector.whole(counted));
         note(asked_for_tokens && tokens.is_none(), "tokens-missing");
-        let calls = self.calls.all().enumerate();
+        let calls = self.calls.all().into_iter().enumerate();
         Ok(Reply {
             text: self.text,
-            calls: calls.map(|(position, call)| call.whole(turn, position)).collect(),
-            finish: match self.finish.as_deref() {
-                Some("length" | "max_tokens") => FinishReason::Length,
-                _ => FinishReason::Stop,
-            },
+            calls: calls.map(|(position, call)| tool_call(call, turn, position)).collect(),
+            finish,
             tokens,
             reported: self.reported,
             written_bytes: self.written_bytes,
@@ -169,24 +169,23 @@ pub(crate) fn check_end(done: bool, finish: Option<&str>, choices_seen: bool) ->
     if !choices_seen {
         return Err(Trouble::garbled("the server's answer has no `choices`"));
     }
-    if let Some(reason) = finish.filter(|reason| GIVEN_UP.contains(reason)) {
-        let told = format!("the server gave its answer up (`finish_reason: {reason}`)");
-        return Err(Trouble::later("stream-cut", told));
-    }
-    Ok(())
+    finish.map_or(Ok(()), check_finish)
 }
 
-/// A JSON text that is no error.
-pub(crate) fn parse(text: &str) -> Result<Value, Trouble> {
-    let object: Value = serde_json::from_str(text)
-        .map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
-    match object.get("error") {
-        None | Some(Value::Null) => Ok(object),
-        Some(_) => {
-            let told = crate::server_text::message_in(&object).unwrap_or_else(|| "an error".to_owned());
-            Err(Trouble::later("server-error", format!("the server broke off its answer: {told}")))
-        }
+/// What was read of an event, or of an answer, if it is no error.
+pub(crate) fn no_error(read: serde_json::Result<Value>, text: &str) -> Result<Value, Trouble> {
+    let object =
+        read.map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
+    if is_error(&object) { Err(broken_off(text)) } else { Ok(object) }
+}
+
+/// An answer that came whole. One that has no `choices` and a message is an error with the status of an answer.
+pub(crate) fn whole_answer(text: &str) -> Result<Value, Trouble> {
+    let object = no_error(read_json(text), text)?;
+    if object.get("choices").is_none() && message_in(&object).is_some() {
+        return Err(broken_off(text));
     }
+    Ok(object)
 }
 
 #[cfg(test)]
@@ -320,6 +319,39 @@ mod tests {
         check(&["<html>"], Err("reply-garbled"));
         check(&["[1, 2]"], Err("reply-garbled"));
         check(&[&said, r#"{"error": {"message": "out of memory"}}"#], Err("server-error"));
+        check(
+            &[&said, r#"{"error": {"message": "Context size has been exceeded."}}"#],
+            Err("context-too-long"),
+        );
+        check(
+            &[r#"{"object": "error", "message": "maximum context length is 8", "code": 400}"#],
+            Err("context-too-long"),
+        );
+        check(&[&said, &STOP.replace("stop", "content_filter"), "[DONE]"], Ok(&["content-filter"]));
+    }
+
+    #[test]
+    fn halves_of_characters_lose_no_reply() {
+        let reply = read(&[
+            r#"{"choices":[{"delta":{"content":"a\ud83d"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"\ude00 b \ud83d c"}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"x\": \"\\ud83d\"}"}}]}}]}"#,
+            STOP,
+        ]);
+        let reply = reply.unwrap();
+        assert_eq!(reply.text, "a😀 b \u{fffd} c");
+        assert_eq!(reply.calls[0].arguments, json!({"x": "\u{fffd}"}));
+    }
+
+    #[test]
+    fn an_error_that_came_whole_is_told() {
+        let check = |text: &str, code: &str| {
+            let trouble = OpenaiReply::new(None).complete(text).unwrap_err();
+            assert_eq!(trouble.code, code, "{text}: {trouble}");
+        };
+        check(r#"{"detail": "Input is too long for requested model."}"#, "context-too-long");
+        check(r#"{"message": "busy"}"#, "server-error");
+        check(r#"[{"error": {"message": "busy"}}]"#, "server-error");
     }
 
     #[test]

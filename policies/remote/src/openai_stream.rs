@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{SampledTokens, TokenSource};
+use clawrl_core::{FinishReason, SampledTokens, TokenSource};
 use serde_json::{Map, Value, json};
 
-use crate::openai_reply::{check_end, parse};
-use crate::partial_calls::PartialCalls;
-use crate::reply::{Figure, Heard, PartialCall, check_size};
+use crate::event_json::EventJson;
+use crate::finish::finish_of;
+use crate::openai_reply::{check_end, no_error, whole_answer};
+use crate::partial_calls::{PartialCall, PartialCalls};
+use crate::reply::{Figure, Heard, check_size};
 use crate::secret::{Secret, struck};
 use crate::strainer::Strainer;
 use crate::tokens::TokenCollector;
@@ -45,8 +47,8 @@ pub struct Said {
 /// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteEnd {
-    /// Whether it came to its end by itself; else it was cut by its limit.
-    pub is_whole: bool,
+    /// Why.
+    pub finish: FinishReason,
     /// Tokens of prompt and answer as the server counts them, where it counts both.
     pub usage: Option<(u64, u64)>,
 }
@@ -54,6 +56,7 @@ pub struct RemoteEnd {
 /// Takes events, gives pieces.
 #[derive(Debug)]
 pub(crate) struct OpenaiStream {
+    json: EventJson,
     calls: PartialCalls,
     finish: Option<String>,
     input: Figure,
@@ -73,6 +76,7 @@ pub(crate) struct OpenaiStream {
 impl OpenaiStream {
     pub(crate) fn new(tokens: Option<TokenSource>, key: Option<Secret>) -> Self {
         Self {
+            json: EventJson::default(),
             calls: PartialCalls::default(),
             finish: None,
             input: Figure::Missing,
@@ -105,14 +109,15 @@ impl OpenaiStream {
             _ => {}
         }
         let before = self.extent();
-        let said = self.object(&parse(data)?)?;
+        let event = self.json.read(data);
+        let said = self.object(&no_error(event, data)?)?;
         let heard = if self.extent() == before { Heard::KeepAlive } else { Heard::Part };
         Ok((heard, said))
     }
 
     /// Takes an answer that came whole.
     pub(crate) fn complete(&mut self, text: &str) -> Result<Option<Said>, Trouble> {
-        let said = self.object(&parse(text)?)?;
+        let said = self.object(&whole_answer(text)?)?;
         self.done = true;
         Ok(said)
     }
@@ -123,12 +128,13 @@ impl OpenaiStream {
         let spelled = self.has_found();
         let key = self.key;
         let call = |PartialCall { name, arguments, .. }: PartialCall| {
-            let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
+            let is_nothing = matches!(arguments.trim(), "" | "null");
+            let arguments = if is_nothing { "{}".to_owned() } else { arguments };
             let without = (struck(key.as_ref(), &name), struck(key.as_ref(), &arguments));
             let found = without.0 != name || without.1 != arguments;
             (without, found)
         };
-        let calls: Vec<((String, String), bool)> = self.calls.all().map(call).collect();
+        let calls: Vec<((String, String), bool)> = self.calls.all().into_iter().map(call).collect();
         let found = calls.iter().any(|(_, found)| *found);
         let said = Said {
             text: self.text.end(),
@@ -143,10 +149,10 @@ impl OpenaiStream {
             (Figure::Count(input), Figure::Count(output)) => Some((input, output)),
             _ => None,
         };
-        let is_whole = !matches!(self.finish.as_deref(), Some("length" | "max_tokens"));
+        let finish = finish_of(self.finish.as_deref());
         let mut pieces: Vec<RemotePiece> = tokens.into_iter().map(RemotePiece::Sampled).collect();
         pieces.extend((said != Said::default()).then_some(RemotePiece::Said(said)));
-        pieces.push(RemotePiece::End(RemoteEnd { is_whole, usage }));
+        pieces.push(RemotePiece::End(RemoteEnd { finish, usage }));
         Ok(pieces)
     }
 
@@ -297,8 +303,8 @@ mod tests {
         RemotePiece::Said(Said { text: text.to_owned(), ..Said::default() })
     }
 
-    fn end(is_whole: bool, usage: Option<(u64, u64)>) -> RemotePiece {
-        RemotePiece::End(RemoteEnd { is_whole, usage })
+    fn end(finish: FinishReason, usage: Option<(u64, u64)>) -> RemotePiece {
+        RemotePiece::End(RemoteEnd { finish, usage })
     }
 
     fn check(events: &[Value], expected: &[RemotePiece]) {
@@ -320,11 +326,13 @@ mod tests {
                 finish("length"),
                 usage,
             ],
-            &[reasoning("h"), reasoning("m"), text("l"), text("s"), end(false, Some((9, 3)))],
+            &[reasoning("h"), reasoning("m"), text("l"), text("s"), end(FinishReason::Length, Some((9, 3)))],
         );
         let other =
             json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "text": "well"}]});
-        check(&[other, finish("stop")], &[text("well"), end(true, None)]);
+        check(&[other, finish("stop")], &[text("well"), end(FinishReason::Stop, None)]);
+        let filtered = end(FinishReason::ContentFilter, None);
+        check(&[delta(json!({"content": "I"})), finish("content_filter")], &[text("I"), filtered]);
     }
 
     #[test]
@@ -342,7 +350,7 @@ mod tests {
                 piece(json!({"index": 0, "function": {"arguments": ": 1}"}})),
                 finish("tool_calls"),
             ],
-            &[RemotePiece::Said(calls), end(true, None)],
+            &[RemotePiece::Said(calls), end(FinishReason::Stop, None)],
         );
     }
 
@@ -378,7 +386,8 @@ mod tests {
         };
         check(std::slice::from_ref(&said), "stream-cut");
         check(&[said.clone(), finish("abort")], "stream-cut");
-        check(&[said, json!({"error": {"message": "out of memory"}})], "server-error");
+        check(&[said.clone(), json!({"error": {"message": "out of memory"}})], "server-error");
+        check(&[said, json!({"error": {"message": "prompt is too long"}})], "context-too-long");
         check(&[json!([1])], "reply-garbled");
     }
 
@@ -389,6 +398,17 @@ mod tests {
         let pieces = read(None, &[piece("a sk-very"), piece("-secret-0001"), call, finish("stop")]).unwrap();
         assert!(!format!("{pieces:?}").contains(KEY), "{pieces:?}");
         assert_eq!(pieces[..2], [text("a "), text("[key]")]);
+    }
+
+    #[test]
+    fn halves_of_characters_lose_no_answer() {
+        let mut stream = OpenaiStream::new(None, Secret::new(KEY));
+        let mut said = |text: &str| {
+            let event = format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#);
+            stream.event(&event).unwrap().1.map(|said| said.text)
+        };
+        assert_eq!(said(r"a\ud83d").as_deref(), Some("a"));
+        assert_eq!(said(r"\ude00 \ud83d b").as_deref(), Some("😀 \u{fffd} b"));
     }
 
     #[test]

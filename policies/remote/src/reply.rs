@@ -1,8 +1,9 @@
 //! A reply in the words that both dialects come down to.
 
-use clawrl_core::{FinishReason, SampledTokens, ToolCall};
+use clawrl_core::{FinishReason, SampledTokens, ToolCall, read_json};
 use serde_json::Value;
 
+use crate::partial_calls::PartialCall;
 use crate::trouble::Trouble;
 
 /// Most bytes of text, arguments of calls and reasoning together.
@@ -72,26 +73,15 @@ impl Figure {
     }
 }
 
-/// A call on the way in.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PartialCall {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    /// JSON text, as far as it has come.
-    pub(crate) arguments: String,
-}
-
-impl PartialCall {
-    /// The call. Arguments that are no JSON stay as text, which reading the action then refuses in words for the
-    /// policy. A call without id gets one that is unique in its conversation, since calls are answered by their ids.
-    pub(crate) fn whole(self, turn: u32, position: usize) -> ToolCall {
-        let arguments = match self.arguments.trim() {
-            "" => Value::Object(serde_json::Map::new()),
-            text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(self.arguments.clone())),
-        };
-        let id = if self.id.is_empty() { format!("call_{turn}_{position}") } else { self.id };
-        ToolCall { id, name: self.name, arguments }
-    }
+/// A call that has come. Arguments that are no JSON stay as text, which reading the action then refuses in words for the
+/// policy. A call without id gets one that is unique in its conversation, since calls are answered by their ids.
+pub(crate) fn tool_call(call: PartialCall, turn: u32, position: usize) -> ToolCall {
+    let arguments = match call.arguments.trim() {
+        "" | "null" => Value::Object(serde_json::Map::new()),
+        text => read_json(text).unwrap_or_else(|_| Value::String(call.arguments.clone())),
+    };
+    let id = if call.id.is_empty() { format!("call_{turn}_{position}") } else { call.id };
+    ToolCall { id, name: call.name, arguments }
 }
 
 /// What is sent back as the arguments of an earlier call: servers parse them, and refuse a conversation over one.
@@ -120,9 +110,11 @@ mod tests {
     fn arguments_that_are_no_json_stay_text() {
         let call = |arguments: &str| {
             let call = PartialCall { arguments: arguments.to_owned(), ..PartialCall::default() };
-            call.whole(7, 2)
+            tool_call(call, 7, 2)
         };
         assert_eq!(call("").arguments, json!({}));
+        assert_eq!(call("null").arguments, json!({}));
+        assert_eq!(call(r#"{"a":"\ud83d"}"#).arguments, json!({"a": "\u{fffd}"}));
         assert_eq!(call(r#"{"a":1}"#).arguments, json!({"a": 1}));
         assert_eq!(call(r#"{"a":"#).arguments, json!(r#"{"a":"#));
         assert_eq!(call("").id, "call_7_2");

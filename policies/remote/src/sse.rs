@@ -7,7 +7,13 @@
 //!
 //! Pure; nothing to cancel.
 //! Source: WHATWG HTML, "Server-sent events", parsing an event stream. Deviations: `id` and `retry` are of no use here
-//! and are skipped; bytes that are not UTF-8 are an error, not replaced.
+//! and are skipped; bytes that are not UTF-8 are an error, not replaced, but for halves of surrogate pairs; a field `error` (llama.cpp) is the
+//! data of an event of that name.
+
+use clawrl_core::utf8_text;
+
+/// What an event is called that is an error.
+const ERROR: &str = "error";
 
 /// Largest event. One with log-probabilities of every token of a long piece is a few hundred kilobytes.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 << 20;
@@ -19,6 +25,13 @@ pub(crate) struct Event {
     pub(crate) name: String,
     /// Its lines of data, joined.
     pub(crate) data: String,
+}
+
+impl Event {
+    /// Whether it is an error by its name.
+    pub(crate) fn is_error(&self) -> bool {
+        self.name == ERROR
+    }
 }
 
 /// Why bytes are no events.
@@ -74,7 +87,8 @@ impl SseReader {
 
     fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
-        let mut line = std::str::from_utf8(&line).map_err(|_| SseError::NotUtf8)?;
+        let line = utf8_text(&line).map_err(|_| SseError::NotUtf8)?;
+        let mut line: &str = &line;
         if !std::mem::replace(&mut self.past_first_line, true) {
             line = line.trim_start_matches('\u{feff}');
         }
@@ -85,7 +99,10 @@ impl SseReader {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "data" => {
+            "data" | ERROR => {
+                if field == ERROR {
+                    ERROR.clone_into(&mut self.name);
+                }
                 if self.begun {
                     self.data.push('\n');
                 }
@@ -141,11 +158,14 @@ mod tests {
         check("data\n\n", &[("", "")]);
         check("id: 1\nretry: 5\ndata: a", &[("", "a")]);
         check("garbage\nmore of it\n\n", &[]);
+        check("error: {\"code\":500}\n\n", &[("error", "{\"code\":500}")]);
     }
 
     #[test]
     fn bytes_that_are_not_text_are_refused() {
         assert_eq!(read(&[b"data: \xff\n\n"]), Err(SseError::NotUtf8));
+        let half = Event { data: "a \u{fffd}".to_owned(), ..Event::default() };
+        assert_eq!(read(&[b"data: a \xed\xa0\xbd\n\n"]), Ok(vec![half]));
     }
 
     #[test]

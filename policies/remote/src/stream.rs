@@ -23,7 +23,8 @@ use crate::passed_on::{self, Drawn, PassedOn, Request};
 use crate::policy::{RemoteError, server_of};
 use crate::reply::Heard;
 use crate::secret::Secret;
-use crate::sse::SseReader;
+use crate::sse::{Event, SseReader};
+use crate::status::broken_off;
 use crate::trouble::{Remedy, Trouble};
 
 /// The longest that an answer is waited for whose server keeps the connection alive and says nothing.
@@ -231,7 +232,7 @@ impl RemoteStream {
         if let Some(bytes) = self.pieces.next().await? {
             let read = self.sse.push(&bytes, &mut events).map_err(garbled_events);
             for event in events {
-                if self.take(&event.data)? {
+                if self.take(&event)? {
                     self.pieces.drain().await;
                     return self.finish();
                 }
@@ -242,16 +243,19 @@ impl RemoteStream {
         let cut = || Trouble::later("stream-cut", "the server's answer breaks off within an event");
         self.sse.finish(&mut events).map_err(|_| cut())?;
         for event in events {
-            let taken = self.take(&event.data);
+            let taken = self.take(&event);
             taken.map_err(|trouble| if trouble.remedy == Remedy::Once { cut() } else { trouble })?;
         }
         self.finish()
     }
 
     /// Takes an event; whether it was the last.
-    fn take(&mut self, data: &str) -> Result<bool, Trouble> {
+    fn take(&mut self, event: &Event) -> Result<bool, Trouble> {
         let Some(reader) = &mut self.reader else { return Ok(true) };
-        let (heard, said) = reader.event(data)?;
+        if event.is_error() {
+            return Err(broken_off(&event.data));
+        }
+        let (heard, said) = reader.event(&event.data)?;
         self.prompt_ids = self.prompt_ids.take().or_else(|| reader.prompt_ids());
         if heard == Heard::Part {
             self.pieces.silence.said(Instant::now());

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::{Ask, Backend, BackendError, Begun, Delta, End, Piece, Refusal, Token, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -68,7 +69,7 @@ impl Backend for StubBackend {
         let pieces = unfold(Some(self.stub.answer()), move |answer| async move {
             let mut answer = answer?;
             let Some(word) = answer.next().await else {
-                let end = Piece::End(End { is_whole: true, usage: None });
+                let end = Piece::End(End { finish: FinishReason::Stop, usage: None });
                 return Some((Ok::<_, BackendError>(end), None));
             };
             let piece = if tells_ids {

@@ -21,7 +21,7 @@ use super::action::{Acting, act_tool, acting, listed_tools, step};
 use super::socket::{Ended, Socket};
 use super::text::text;
 use crate::http::HttpClient;
-use crate::message::{Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
+use crate::message::{self, Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
 use crate::process::too_large;
 use crate::trouble::Trouble;
@@ -185,8 +185,8 @@ impl OpenenvSession {
         if !answered.status.is_success() {
             return Err(answered.refusal(&url));
         }
-        let schemas: Value = serde_json::from_slice(&answered.body).map_err(|error| {
-            Trouble::protocol(format!("{url} answered with {} ({error})", shown(&answered.body)))
+        let schemas: Value = message::json(&answered.body).map_err(|why| {
+            Trouble::protocol(format!("{url} answered with {} ({why})", shown(&answered.body)))
         })?;
         Ok(schemas["action"].clone())
     }
@@ -232,8 +232,8 @@ impl OpenenvSession {
 
     fn read(&self, bytes: &[u8], method: Method) -> Result<Told, Trouble> {
         let name = method.name();
-        let answer: Value = serde_json::from_slice(bytes).map_err(|error| {
-            Trouble::protocol(format!("instead of an answer to `{name}` came {} ({error})", shown(bytes)))
+        let answer: Value = message::json(bytes).map_err(|why| {
+            Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
         })?;
         let data = &answer["data"];
         match answer["type"].as_str() {

@@ -137,7 +137,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
             json_answer("404 Not Found", &json!({"error": {"message": "no such model"}}))
         } else {
             let number = shared.replies.fetch_add(1, Ordering::SeqCst);
-            let call = scripted_call(&body);
+            let call = demanded_call(&body).or_else(|| scripted_call(&body));
             let said = match (&call, shared.manner.babbles) {
                 (Some(_), _) => String::new(),
                 (None, true) => "It depends.".to_owned(),
@@ -202,30 +202,53 @@ fn call_events(number: usize, name: &str, arguments: &Value) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
+/// What the model has to call, with the least that the tool's schema takes.
+fn demanded_call(body: &Value) -> Option<(&str, Value)> {
+    let tools = body["tools"].as_array()?;
+    let function = match &body["tool_choice"] {
+        Value::String(choice) if choice == "required" => &tools.first()?["function"],
+        choice => {
+            let wanted = choice["function"]["name"].as_str()?;
+            &tools.iter().find(|tool| tool["function"]["name"] == wanted)?["function"]
+        }
+    };
+    Some((function["name"].as_str()?, least(&function["parameters"])))
+}
+
+/// The least that a schema takes.
+fn least(schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("object") => {
+            let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            required.map(|key| (key.to_owned(), least(&schema["properties"][key]))).collect()
+        }
+        Some("array") => json!([least(&schema["items"])]),
+        Some("string") => json!("text"),
+        Some("integer" | "number") => json!(7),
+        _ => Value::Null,
+    }
+}
+
 /// What the model calls where it may call tools: with a shell the command, then that it is done; else it asks for the price of a thing,
 /// and submits what it is told.
-fn scripted_call(body: &Value) -> Option<(&'static str, Value)> {
-    let has = |name: &str| {
-        body["tools"]
-            .as_array()
-            .is_some_and(|tools| tools.iter().any(|tool| tool["function"]["name"] == name))
-    };
+fn scripted_call(body: &Value) -> Option<(&str, Value)> {
+    let tools = body["tools"].as_array()?;
+    let has = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
     if has("run") {
         return Some(match command(body) {
             Some(command) => ("run", json!({ "command": command })),
             None => ("submit", json!({})),
         });
     }
-    let has_price = has("price");
     let messages = body["messages"].as_array()?;
     let last = messages.last()?;
     let text = last["content"].as_str()?;
-    if last["role"] == "tool" {
+    if last["role"] == "tool" && has("submit") {
         let price = text.split_whitespace().last().unwrap_or_default();
         return Some(("submit", json!({"answer": price})));
     }
     let thing = text.lines().next()?.strip_prefix("What does ")?.strip_suffix(" cost")?;
-    has_price.then(|| ("price", json!({"key": thing})))
+    has("price").then(|| ("price", json!({"key": thing})))
 }
 
 /// The same from a server that says its tokens.
@@ -257,6 +280,10 @@ fn command(body: &Value) -> Option<String> {
 
 /// What the model says: the command, then that it is done; as chat models do it, in a block with words around it, if it is told of blocks.
 fn reply(body: &Value) -> String {
+    let format = &body["response_format"];
+    if format["type"] == "json_schema" {
+        return least(&format["json_schema"]["schema"]).to_string();
+    }
     let messages = body["messages"].as_array().unwrap();
     let task = messages.last().unwrap()["content"].as_str().unwrap();
     if task.starts_with("You judge an answer by a rubric.") {

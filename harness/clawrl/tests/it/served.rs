@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -75,6 +76,13 @@ impl Served {
         live.signal(Signal::TERM);
         live.ended().ends(0)
     }
+}
+
+/// The interpreter with the clients of others, where `ci/setup.sh mcp` has installed them.
+pub(crate) fn client_python() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+    cache.unwrap_or_else(home).join("clawrl/mcp/venv/bin/python")
 }
 
 /// What is behind the head of a response.

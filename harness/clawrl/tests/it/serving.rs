@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
-use crate::served::{Served, body_of};
+use crate::served::{Served, body_of, client_python};
 
 const KEY: &str = "sk-very-secret-0001";
 
@@ -87,6 +87,26 @@ fn what_another_server_says_is_passed_on_and_recorded_as_said() {
     assert!(events.contains("data: [DONE]"), "{events}");
     assert_eq!(served.ask("GET", "/readyz", &Value::Null).0, 200);
     served.end(&place);
+}
+
+mod real_clients {
+    use super::*;
+
+    /// OpenAI's SDK and pydantic-ai, where ci/setup.sh has installed them.
+    #[test]
+    fn first_examples_of_clients_are_completed_by_a_server_of_others() {
+        let place = Place::new();
+        let server = ModelServer::start(keyed());
+        let served = Passing::start(&place, &server, "");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/clients/first_examples.py");
+        let base_url = format!("http://{}/v1", served.0.address);
+        let output = std::process::Command::new(client_python())
+            .args([script, &base_url, &served.0.key])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        served.end(&place);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! I1. What a request asks for and cannot have is refused by name, never left out in silence; but sampling, which is the
 //! policy's to say: `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and the like. I2. What is not known is passed over.
 
-use clawrl_core::{Message, Part, Role, ToolCall, ToolSpec};
+use clawrl_core::{Message, Part, Role, ToolCall, ToolSpec, read_json, utf8_text};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,9 @@ struct FunctionBody {
 /// # Errors
 /// What is wrong with it, for whoever made it.
 pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
-    let body: Body = serde_json::from_slice(bytes).map_err(|error| format!("this is no request: {error}"))?;
+    let no_request = |why: String| format!("this is no request: {why}");
+    let text = utf8_text(bytes).map_err(|error| no_request(error.to_string()))?;
+    let body: Body = read_json(&text).map_err(|error| no_request(error.to_string()))?;
     refuse(&body.rest)?;
     let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
     if messages.is_empty() {
@@ -150,7 +152,7 @@ fn call(CallBody { id, function: FunctionCall { name, arguments } }: CallBody) -
     // What the model once wrote and is no JSON goes back to it as it was.
     let arguments = match arguments.as_str() {
         "" => json!({}),
-        text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+        text => read_json(text).unwrap_or_else(|_| Value::from(text)),
     };
     ToolCall { id, name, arguments }
 }
@@ -197,6 +199,15 @@ mod tests {
         assert_eq!(found.messages[1].tool_calls[0].arguments, json!({"a": 1}));
         assert_eq!(found.messages[2].tool_call_id.as_deref(), Some("c1"));
         assert_eq!(found.tools[0].parameters["type"], "object");
+    }
+
+    #[test]
+    fn half_a_character_ends_no_conversation() {
+        let body = br#"{"messages": [{"role": "user", "content": "cut \ud83d"}, {"role": "assistant", "content": null,
+            "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{\"x\": \"\\ude00\"}"}}]}], "unknown": "\ud83d"}"#;
+        let found = read(body).unwrap();
+        assert_eq!(found.messages[0], Message::text(Role::User, "cut \u{fffd}"));
+        assert_eq!(found.messages[1].tool_calls[0].arguments, json!({"x": "\u{fffd}"}));
     }
 
     #[test]

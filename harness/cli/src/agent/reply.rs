@@ -93,6 +93,7 @@ fn calls(said: &Action, indexed: bool) -> Value {
 fn finish(said: &Action) -> &'static str {
     match (said.finish, said.tool_calls.is_empty()) {
         (FinishReason::Length, _) => "length",
+        (FinishReason::ContentFilter, _) => "content_filter",
         (FinishReason::Stop, false) => "tool_calls",
         (FinishReason::Stop, true) => "stop",
     }

@@ -121,9 +121,9 @@ fn piece_of(piece: RemotePiece) -> Piece {
             Piece::Delta(Delta { text, reasoning, calls, logprobs })
         }
         RemotePiece::Sampled(tokens) => Piece::Sampled(tokens.ids.into_iter().zip(tokens.logprobs).collect()),
-        RemotePiece::End(RemoteEnd { is_whole, usage }) => {
+        RemotePiece::End(RemoteEnd { finish, usage }) => {
             let usage = usage.map(|(prompt, completion)| Usage { prompt, completion });
-            Piece::End(End { is_whole, usage })
+            Piece::End(End { finish, usage })
         }
     }
 }

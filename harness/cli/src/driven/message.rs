@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clawrl_core::{
     BlobRef, BlobStore, Boundary, CheckReport, Fault, Grade, Observation, Part, Retry, StepResult,
-    StopReason, ToolCall, ToolSpec, printable_line,
+    StopReason, ToolCall, ToolSpec, printable_line, read_json, utf8_text,
 };
 use clawrl_custom::PROTOCOL;
 use serde::de::DeserializeOwned;
@@ -136,9 +136,11 @@ struct CallParams {
 /// # Errors
 /// A [`Refusal`], with the id of the request if that much could be read.
 pub(crate) fn read(line: &[u8]) -> Result<Asked, (Value, Refusal)> {
-    let value: Value = serde_json::from_slice(line).map_err(|error| {
-        (Value::Null, Refusal::new(-32700, "not-json", format!("{} is not JSON: {error}", shown(line))))
-    })?;
+    let not_json = |why: String| {
+        (Value::Null, Refusal::new(-32700, "not-json", format!("{} is not JSON: {why}", shown(line))))
+    };
+    let text = utf8_text(line).map_err(|error| not_json(error.to_string()))?;
+    let value: Value = read_json(&text).map_err(|error| not_json(error.to_string()))?;
     let id = match value.get("id") {
         Some(id @ (Value::Number(_) | Value::String(_))) => id.clone(),
         _ => Value::Null,
@@ -384,6 +386,11 @@ mod tests {
         let submit = vec![ToolCall::new("submit", json!({}))];
         check(short, Ok(Request::Step { calls: submit, within: Some(Duration::from_millis(500)) }));
         check(r#"{"id":3,"method":"grade","params":{"answer":null}}"#, Ok(Request::Grade));
+        // Half of a character.
+        let cut = vec![ToolCall::new("say", json!({ "text": "\u{fffd}" }))];
+        let step =
+            r#"{"id":2,"method":"step","params":{"calls":[{"name":"say","arguments":{"text":"\ud83d"}}]}}"#;
+        check(step, Ok(Request::Step { calls: cut, within: None }));
         check(r#"{"id":4,"method":"close","params":{}}"#, Ok(Request::Close));
     }
 

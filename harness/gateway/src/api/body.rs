@@ -1,8 +1,11 @@
 //! Bodies of requests: within bounds of size and time, and JSON.
+//!
+//! I1. What is given on is JSON for every reader of it: half of a character, which some clients leave where they cut a text, is U+FFFD.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
+use clawrl_core::{utf8_text, without_lone_surrogates};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -44,12 +47,45 @@ pub(super) async fn read(
     }
 }
 
-/// The object in a body.
-pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
-    let no_json =
-        |error: serde_json::Error| ApiError::invalid("invalid_json", format!("the body is no JSON: {error}"));
-    match serde_json::from_slice(bytes).map_err(no_json)? {
-        Value::Object(object) => Ok(object),
+/// The object in a body, and the body (I1).
+pub(super) fn object(body: Bytes) -> Result<(Map<String, Value>, Bytes), ApiError> {
+    let (value, body) = match serde_json::from_slice(&body) {
+        Ok(value) => (value, body),
+        Err(error) => without_halves(&body)
+            .and_then(|text| Some((serde_json::from_str(&text).ok()?, Bytes::from(text))))
+            .ok_or_else(|| ApiError::invalid("invalid_json", format!("the body is no JSON: {error}")))?,
+    };
+    match value {
+        Value::Object(object) => Ok((object, body)),
         _ => Err(ApiError::invalid("invalid_json", "the body is no JSON object")),
+    }
+}
+
+/// The text of a body, where it is one but for halves of characters.
+fn without_halves(body: &[u8]) -> Option<String> {
+    let text = utf8_text(body).ok()?;
+    Some(without_lone_surrogates(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_halves_of_characters_are_replaced_and_nothing_else_is() {
+        let check = |body: &'static [u8], expected: Option<&[u8]>| {
+            let read = object(Bytes::from_static(body)).ok();
+            assert_eq!(read.as_ref().map(|(_, body)| &body[..]), expected, "{body:?}");
+            if let Some((object, body)) = read {
+                assert_eq!(serde_json::from_slice::<Map<String, Value>>(&body).unwrap(), object);
+            }
+        };
+        let whole = "{\"a\": \"\\ud83d\\ude00 é\"}".as_bytes();
+        check(whole, Some(whole));
+        check(br#"{"a": "\ud83d b"}"#, Some(br#"{"a": "\ufffd b"}"#));
+        check(b"{\"a\": \"\xed\xa0\xbd\"}", Some("{\"a\": \"\u{fffd}\"}".as_bytes()));
+        for none in [&b"{\"a\": \"\xe9\"}"[..], br#"{"a": "\ud83d"#, br#"["\ud83d"]"#, b""] {
+            check(none, None);
+        }
     }
 }

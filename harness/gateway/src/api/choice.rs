@@ -4,7 +4,7 @@
 //! behind the first call where one is all that is wanted, there is nothing. I3. Ids and log-probabilities are all those that were sampled,
 //! those of the end, and of a text that ended the answer, included.
 
-use clawrl_core::{Reads, ReplyParser, ReplyPart};
+use clawrl_core::{FinishReason, Reads, ReplyParser, ReplyPart};
 use serde_json::{Value, json};
 
 use super::wanted::{Form, Wanted};
@@ -151,7 +151,7 @@ impl Choice {
         self.finish.is_some()
     }
 
-    /// `stop`, `length` or `tool_calls`.
+    /// `stop`, `length`, `tool_calls` or `content_filter`.
     pub(super) fn finish_reason(&self) -> &'static str {
         self.finish.unwrap_or("length")
     }
@@ -233,11 +233,12 @@ impl Choice {
         let text = std::mem::take(&mut self.utf8).end();
         let rest = self.rest(text);
         self.keep(&rest);
-        self.finish = Some(match end.is_whole {
+        self.finish = Some(match end.finish {
             _ if self.is_stopped() => "stop",
-            false => "length",
-            true if self.calls.is_empty() => "stop",
-            true => "tool_calls",
+            FinishReason::Length => "length",
+            FinishReason::ContentFilter => "content_filter",
+            FinishReason::Stop if self.calls.is_empty() => "stop",
+            FinishReason::Stop => "tool_calls",
         });
         rest
     }
@@ -325,7 +326,7 @@ mod tests {
     }
 
     fn whole() -> Piece {
-        Piece::End(End { is_whole: true, usage: None })
+        Piece::End(End { finish: FinishReason::Stop, usage: None })
     }
 
     /// Text, calls, reason, sampled tokens, whatever was given away on the way.
@@ -348,8 +349,10 @@ mod tests {
     fn answers_end_by_themselves_by_their_limit_or_by_a_text() {
         let plain = || choice(Form::Chat, json!({}));
         check(plain(), vec![token("Hel"), token("lo "), token(""), whole()], "Hello ", 0, "stop", 3);
-        let cut = Piece::End(End { is_whole: false, usage: None });
+        let cut = Piece::End(End { finish: FinishReason::Length, usage: None });
         check(plain(), vec![token("Hel"), cut], "Hel", 0, "length", 1);
+        let filtered = Piece::End(End { finish: FinishReason::ContentFilter, usage: None });
+        check(plain(), vec![token("Hel"), filtered], "Hel", 0, "content_filter", 1);
         let stop = || choice(Form::Chat, json!({"stop": "END"}));
         check(stop(), vec![token("a E"), token("ND b"), token("c")], "a ", 0, "stop", 2);
         check(stop(), vec![token("a E"), token("N"), whole()], "a EN", 0, "stop", 2);
@@ -371,7 +374,7 @@ mod tests {
         let two = Piece::Delta(Delta { calls: vec![call.clone(), call], ..Delta::default() });
         assert_eq!((one.take(two.clone()).len(), one.take(two).len(), one.has_ended()), (1, 0, false));
         let usage = Usage { prompt: 9, completion: 4 };
-        one.take(Piece::End(End { is_whole: true, usage: Some(usage) }));
+        one.take(Piece::End(End { finish: FinishReason::Stop, usage: Some(usage) }));
         assert_eq!((one.calls().len(), one.finish_reason(), one.usage()), (1, "tool_calls", usage));
         let mut kept = choice(Form::Chat, json!({}));
         kept.take(sampled());

@@ -54,7 +54,7 @@ async fn complete(
     let raw = body::read(&gateway.settings, &parts.headers, raw).await?;
     gateway.metrics.requests.add(1);
     let place = gateway.places.take(&user)?;
-    let object = body::object(&raw)?;
+    let (object, raw) = body::object(raw)?;
     let mut wanted = Wanted::parse(&object, form, random())?;
     wanted.sampling = gateway.backend.settles(&object, wanted.sampling);
     let models = gateway.backend.models();

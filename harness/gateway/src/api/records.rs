@@ -270,7 +270,7 @@ async fn named_session(
 pub(super) async fn object(gateway: &Gateway, request: Request) -> Result<Map<String, Value>, ApiError> {
     let (parts, body) = request.into_parts();
     let bytes = body::read(&gateway.settings, &parts.headers, body).await?;
-    body::object(&bytes)
+    Ok(body::object(bytes)?.0)
 }
 
 fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
-use axum::http::{Method, Response, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderValue, Method, Response, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -21,8 +21,12 @@ use super::error::ApiError;
 use super::gateway::Gateway;
 use super::learning;
 use super::pages;
+use super::random::random;
 use super::records;
 use crate::UserId;
+
+/// As OpenAI has it.
+const REQUEST_ID: &str = "x-request-id";
 
 /// What OpenAI's interface has under `/v1/` and this server has not.
 const NOT_HERE: [&str; 22] = [
@@ -76,7 +80,22 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(gateway), enter))
         .merge(pages::router(gateway))
+        .layer(from_fn(name))
         .with_state(Arc::clone(gateway))
+}
+
+/// Gives a request a name, which its answer has as `x-request-id`, and the log with what went wrong here.
+async fn name(request: Request, next: Next) -> Response<Body> {
+    let id = format!("req-{:016x}", random());
+    let mut response = next.run(request).await;
+    if response.status().is_server_error() {
+        tracing::warn!(%id, status = response.status().as_u16(), "a request was not answered");
+    }
+    // Letters and digits are a header.
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
 }
 
 /// Lets a request in, or says why not.

@@ -347,6 +347,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::task::Waker;
 
+    use clawrl_core::FinishReason;
     use futures_util::StreamExt;
     use futures_util::stream::{iter, poll_fn as asked, repeat_with};
     use http_body_util::BodyExt;
@@ -484,7 +485,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_ends_is_said_and_recorded() {
-        let end = Ok(Piece::End(End { is_whole: true, usage: None }));
+        let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         scene.streamed.begin().await.unwrap();
         let mut said = String::new();
@@ -504,7 +505,7 @@ mod tests {
     /// I1. The client goes away when its answer is recorded, and before its end is sent.
     #[tokio::test]
     async fn who_goes_away_behind_the_record_has_failed_nothing() {
-        let end = Ok(Piece::End(End { is_whole: true, usage: None }));
+        let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         let mut changes = scene.record.events();
         scene.streamed.begin().await.unwrap();

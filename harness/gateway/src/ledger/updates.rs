@@ -181,7 +181,7 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
             )
             .into_owned(),
             temperature: row.get::<_, Option<f64>>(12)?.unwrap_or(1.0),
-            is_cut: row.get::<_, String>(13)? == "length",
+            is_cut: matches!(row.get::<_, String>(13)?.as_str(), "length" | "content_filter"),
             adapter: row.get(14)?,
         });
     }

@@ -15,7 +15,7 @@ pub struct NewRequest {
     pub endpoint: &'static str,
     /// All of them; those that linking reads are kept.
     pub headers: Headers,
-    /// The body as received: valid JSON.
+    /// The body as received, but for halves of characters: valid JSON.
     pub raw: Bytes,
     /// The same, read.
     pub body: Arc<ChatRequest>,
@@ -68,7 +68,7 @@ pub struct NewChoice {
     pub reasoning: Option<String>,
     /// As sent.
     pub calls: Vec<ReplyCall>,
-    /// As sent: `stop`, `length`, `tool_calls`.
+    /// As sent: `stop`, `length`, `tool_calls`, `content_filter`.
     pub finish_reason: String,
     /// Tokens as sampled; none where they are not known.
     pub sampled_ids: Vec<u32>,

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clawrl_config::ChatPlan;
-use clawrl_core::FinishReason;
 use clawrl_gateway::{
     Ask, Backend, BackendError, Begun, End, Piece, Prompt, RecorderHandle, Refusal, Token, Trainer, Usage,
     UserId,
@@ -243,7 +242,7 @@ impl Reading {
         }
         let usage = Some(Usage { prompt: self.prompt, completion: self.sampled });
         let end = self.stream.end().await.map_err(backend_error);
-        let end = end.map(|whole| Piece::End(End { is_whole: whole.finish == FinishReason::Stop, usage }));
+        let end = end.map(|whole| Piece::End(End { finish: whole.finish, usage }));
         Some((end, None))
     }
 }

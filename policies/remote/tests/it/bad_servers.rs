@@ -41,6 +41,21 @@ async fn refusals_are_permanent_and_asked_once() {
     check(Answer::json("422 Unprocessable", &error("no")), "request-refused", Retry::Never, 1).await;
 }
 
+/// It helps nobody to ask again, whatever the status says.
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_permanent_and_asked_once() {
+    let error = json!({"error": {"message": "Context size has been exceeded.", "type": "server_error"}});
+    let half = said_once("ls");
+    for answer in [
+        Answer::json("500 Internal Server Error", &error),
+        Answer::pieces(&[half.as_bytes(), format!("data: {error}\n\n").as_bytes()]),
+        Answer::pieces(&[format!("error: {}\n\n", error["error"]).as_bytes()]),
+    ] {
+        let message = check(answer, "context-too-long", Retry::Never, 1).await;
+        assert!(message.contains("Context size has been exceeded."), "{message}");
+    }
+}
+
 #[tokio::test]
 async fn errors_of_the_server_are_asked_again_and_passed_on_in_the_end() {
     let broken = Answer::whole("500 Internal Server Error", "", "boom");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{RemoteDialect, RemoteSpec, TokenSource};
+use clawrl_core::{FinishReason, RemoteDialect, RemoteSpec, TokenSource};
 use clawrl_remote::{
     PassedOn, RemoteEnd, RemoteError, RemoteModel, RemotePiece, RemoteStream, Secret, StreamError,
 };
@@ -63,7 +63,7 @@ fn event(delta: Value) -> String {
 }
 
 fn end(usage: Option<(u64, u64)>) -> Option<RemoteEnd> {
-    Some(RemoteEnd { is_whole: true, usage })
+    Some(RemoteEnd { finish: FinishReason::Stop, usage })
 }
 
 const STOP: &str = "data: {\"choices\": [{\"index\": 0, \"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n";
@@ -201,6 +201,57 @@ async fn refusals_are_told_apart_and_asked_once() {
     );
     let later = check(Answer::whole("503 Service Unavailable", "Retry-After: 600\r\n", "")).await;
     assert!(matches!(later, StreamError::Later { code: "server-error", .. }), "{later:?}");
+}
+
+/// Whatever status it has, before the first piece and behind it: in the server's words, and asked for once.
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_told_as_such() {
+    let words = format!("Context size has been exceeded. {KEY}");
+    let expected = StreamError::TooLong("Context size has been exceeded. [key]".to_owned());
+    let error = json!({"error": {"message": words, "code": 500, "type": "server_error"}});
+    let inner = error["error"].to_string();
+    let said = event(json!({"content": "l"}));
+    let empty = event(json!({"role": "assistant", "content": ""}));
+    let answers = [
+        Answer::json("500 Internal Server Error", &error),
+        Answer::json("200 OK", &error),
+        Answer::pieces(&[format!("data: {error}\n\n").as_bytes()]),
+        Answer::pieces(&[empty.as_bytes(), format!("event: error\ndata: {inner}\n\n").as_bytes()]),
+        Answer::pieces(&[format!("error: {inner}\n\n").as_bytes()]),
+        Answer::pieces(&[said.as_bytes(), format!("data: {error}\n\n").as_bytes()]),
+        Answer::pieces(&[said.as_bytes(), format!("error: {inner}\n\n").as_bytes()]),
+    ];
+    for answer in answers {
+        let told = answer.clone();
+        let stub = Stub::start(move |_| told.clone()).await;
+        let error = match begin(&model(settings(&stub))).await {
+            Err(error) => error,
+            Ok(stream) => read(stream).await.unwrap_err(),
+        };
+        assert_eq!(error, expected, "{answer:?}");
+        assert_eq!(stub.asked().len(), 1, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_filter_cut_says_so() {
+    let filtered = STOP.replace("stop", "content_filter");
+    let said = event(json!({"content": "I"}));
+    let whole =
+        answered(Answer::pieces(&[said.as_bytes(), filtered.as_bytes(), DONE.as_bytes()])).await.unwrap();
+    assert_eq!(whole.end, Some(RemoteEnd { finish: FinishReason::ContentFilter, usage: None }));
+}
+
+#[tokio::test]
+async fn halves_of_characters_lose_no_answer() {
+    let said = |text: &str| {
+        format!(r#"data: {{"choices": [{{"index": 0, "delta": {{"content": "{text}"}}}}]}}{}"#, "\n\n")
+    };
+    let pieces = [said(r"a\ud83d"), said(r"\ude00 b"), said(r"\udc00 c"), STOP.to_owned(), DONE.to_owned()];
+    let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+    assert_eq!(answered(Answer::pieces(&pieces)).await.unwrap().text, "a😀 b\u{fffd} c");
+    let encoded: &[u8] = b"data: {\"choices\": [{\"delta\": {\"content\": \"a\xed\xa0\xbd\"}}]}\n\n";
+    assert_eq!(answered(Answer::pieces(&[encoded, STOP.as_bytes()])).await.unwrap().text, "a\u{fffd}");
 }
 
 #[tokio::test]

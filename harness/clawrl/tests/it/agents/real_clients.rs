@@ -1,8 +1,7 @@
 //! The agent on OpenAI's SDK that comes with ClawRL, where `ci/setup.sh mcp` has installed the SDK.
 
-use std::path::PathBuf;
-
 use super::house::House;
+use crate::served::client_python;
 
 /// Four questions that one tool answers.
 const PRICES: &str = r#"
@@ -26,20 +25,14 @@ tasks:
     oracle: { actions: [{ call: { name: price, arguments: { key: "{{ thing }}" } } }, { submit: "{{ price }}" }] }
 "#;
 
-/// The interpreter with the SDK.
-fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-    cache.unwrap_or_else(home).join("clawrl/mcp/venv/bin/python")
-}
-
 #[test]
 fn an_agent_on_openai_s_sdk_solves_tasks_and_is_tested_with_no_model() {
     let mut house = House::new("good", "");
     house.place.suite("small", PRICES);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../bridges/openai-sdk/agent.py");
-    let agent_file =
-        |model: &str| format!("format: 1\ncommand: [{}, {script}]\nmodel: {model}\n", python().display());
+    let agent_file = |model: &str| {
+        format!("format: 1\ncommand: [{}, {script}]\nmodel: {model}\n", client_python().display())
+    };
     house.write("agent/agent.yaml", &agent_file("remote:policy.yaml"));
     house.run(&["--name", "first", "--record-cassette", "agent/live.cassette"]).ends(0);
     let run = house.place.run("first");

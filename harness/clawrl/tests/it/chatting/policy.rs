@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::{Ask, Backend, BackendError, Begun, Delta, End, Piece, Refusal, Token, Usage, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -61,30 +62,31 @@ fn delta(delta: Delta) -> Say {
 
 fn script(messages: &[Value]) -> Result<Vec<Say>, BackendError> {
     let last = messages.last().unwrap()["content"].as_str().unwrap();
-    let end = |is_whole| {
+    let ended = |finish| {
         let usage = Some(Usage { prompt: messages.len() as u64, completion: 2 });
-        Say::Piece(Piece::End(End { is_whole, usage }))
+        Say::Piece(Piece::End(End { finish, usage }))
     };
+    let end = || ended(FinishReason::Stop);
     Ok(match last {
-        "think" => vec![token("<think>let me "), token("see</think>"), token("thought"), end(true)],
-        "wait" => vec![token("Hel"), Say::Gate, token("lo"), end(true)],
+        "think" => vec![token("<think>let me "), token("see</think>"), token("thought"), end()],
+        "wait" => vec![token("Hel"), Say::Gate, token("lo"), end()],
         "call" => {
             let calls = vec![("look".to_owned(), "{\"at\": 1}".to_owned())];
-            vec![delta(Delta { text: "I look.".to_owned(), calls, ..Delta::default() }), end(true)]
+            vec![delta(Delta { text: "I look.".to_owned(), calls, ..Delta::default() }), end()]
         }
-        "short" => vec![token("cut"), end(false)],
+        "short" => vec![token("cut"), ended(FinishReason::Length)],
         "busy" => return Err(unavailable()),
         "long" => return Err(BackendError::NoRoom("9 of 8 tokens".to_owned())),
         "break" => vec![token("half"), Say::Fail(unavailable())],
-        "hostile" => vec![token("a\u{1b}[2Jb\u{202e}c"), end(true)],
-        "system" => vec![token(messages[0]["content"].as_str().unwrap()), end(true)],
+        "hostile" => vec![token("a\u{1b}[2Jb\u{202e}c"), end()],
+        "system" => vec![token(messages[0]["content"].as_str().unwrap()), end()],
         other => match other.strip_prefix("repeat ") {
             Some(text) => {
                 let tokens = text.chars().map(|c| token(c.encode_utf8(&mut [0; 4])));
-                tokens.chain([end(true)]).collect()
+                tokens.chain([end()]).collect()
             }
             None => {
-                vec![token("You said "), token(&format!("{other} after {}", messages.len() - 1)), end(true)]
+                vec![token("You said "), token(&format!("{other} after {}", messages.len() - 1)), end()]
             }
         },
     })

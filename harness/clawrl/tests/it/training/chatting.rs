@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::ground::checkpoint;
 use super::toolcalls::bells;
 use crate::place::Place;
-use crate::served::{Served, body_of};
+use crate::served::{Served, body_of, client_python};
 
 fn start(place: &Place, model: &Path) -> Served {
     Served::start(place, model.to_str().unwrap(), |_| {})
@@ -104,11 +104,8 @@ mod real_clients {
     fn openai_s_sdk_holds_a_conversation() {
         let place = bells();
         let served = start(&place, &checkpoint(&place, "bells", 4).join("model"));
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
-        let cache = cache
-            .unwrap_or_else(|| std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/clients/openai_sdk.py");
-        let output = std::process::Command::new(cache.join("clawrl/mcp/venv/bin/python"))
+        let output = std::process::Command::new(client_python())
             .args([script, &format!("http://{}/v1", served.address), &served.key])
             .output()
             .unwrap();

@@ -1,11 +1,12 @@
 //! An answer as it comes, chunk by chunk.
 //!
-//! I1. However an answer is cut into chunks, the same is kept. I2. It is whole only if the server said how it ended. Chunks of other choices than
-//! the first are passed over, and so is what nobody needs here.
+//! I1. However an answer is cut into chunks, the same is kept; calls are put together as those of any server are. I2. It is whole only if the
+//! server said how it ended. Chunks of other choices than the first are passed over, and so is what nobody needs here.
 //!
 //! Source: the reference of OpenAI's API. Deviations: reasoning comes as `reasoning_content` (DeepSeek, vLLM, ClawRL) or `reasoning` (Ollama);
 //! the arguments of a call may be an object.
 
+use clawrl_remote::{PartialCall, PartialCalls};
 use serde_json::{Value, json};
 
 /// What the result of a call says, without which servers take no further message.
@@ -20,21 +21,10 @@ pub(super) struct Answer {
     pub(super) model: Option<String>,
     pub(super) text: String,
     pub(super) reasoning: String,
-    pub(super) calls: Vec<Call>,
-    /// `stop`, `length`, `tool_calls`.
+    pub(super) calls: PartialCalls,
+    /// `stop`, `length`, `tool_calls`, `content_filter`.
     pub(super) finish: Option<String>,
     pub(super) usage: Option<Value>,
-}
-
-/// A call of a tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Call {
-    /// Under which its pieces come.
-    index: Option<u64>,
-    pub(super) id: String,
-    pub(super) name: String,
-    /// JSON.
-    pub(super) arguments: String,
 }
 
 /// What is shown as it comes.
@@ -77,32 +67,18 @@ impl Answer {
             parts.push(Part::Text(text.to_owned()));
         }
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.call(piece);
+            self.calls.take(piece);
         }
         parts
     }
 
-    /// Pieces of a call have its index; a new id begins a call, since some servers number all of them 0.
-    fn call(&mut self, piece: &Value) {
-        let index = piece["index"].as_u64();
-        let id = piece["id"].as_str().unwrap_or_default();
-        let known = self.calls.iter().rposition(|call| {
-            index.is_some() && call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
-        });
-        let at = known.unwrap_or_else(|| {
-            self.calls.push(Call { index, ..Call::default() });
-            self.calls.len() - 1
-        });
-        let call = &mut self.calls[at];
-        if call.id.is_empty() {
-            id.clone_into(&mut call.id);
-        }
-        call.name += piece.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
-        match piece.pointer("/function/arguments") {
-            Some(Value::String(text)) => call.arguments += text,
-            Some(object @ Value::Object(_)) => call.arguments += &object.to_string(),
-            _ => {}
-        }
+    /// Calls of tools, each with an id: without one it cannot be answered.
+    pub(super) fn calls(&self) -> Vec<PartialCall> {
+        let named = |(place, call): (usize, PartialCall)| match call.id.is_empty() {
+            true => PartialCall { id: format!("call_{place}"), ..call },
+            false => call,
+        };
+        self.calls.all().into_iter().enumerate().map(named).collect()
     }
 
     /// I2.
@@ -113,24 +89,21 @@ impl Answer {
     /// The messages that it adds to a conversation: its own, and a result of each call, without which there can be no further message.
     pub(super) fn messages(&self) -> Vec<Value> {
         let mut own = json!({"role": "assistant", "content": self.text});
-        if self.calls.is_empty() {
+        let calls = self.calls();
+        if calls.is_empty() {
             return vec![own];
         }
-        own["tool_calls"] = self.calls.iter().map(Call::json).collect();
-        let results = self
-            .calls
-            .iter()
-            .map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": NOT_RUN}));
+        own["tool_calls"] = calls.iter().map(call_json).collect();
+        let results =
+            calls.iter().map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": NOT_RUN}));
         std::iter::once(own).chain(results).collect()
     }
 }
 
-impl Call {
-    /// As OpenAI has it.
-    pub(super) fn json(&self) -> Value {
-        let Self { id, name, arguments, .. } = self;
-        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-    }
+/// As OpenAI has it.
+pub(super) fn call_json(call: &PartialCall) -> Value {
+    let PartialCall { id, name, arguments } = call;
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
 #[cfg(test)]
@@ -181,9 +154,11 @@ mod tests {
             let chunks: Vec<Value> =
                 pieces.iter().map(|piece| delta(json!({"tool_calls": [piece]}))).collect();
             let (answer, _) = taken(&chunks);
-            let calls = answer.calls.iter();
-            let calls: Vec<_> =
-                calls.map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str())).collect();
+            let calls = answer.calls();
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))
+                .collect();
             assert_eq!(calls, expected);
         };
         let begun = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}});
@@ -194,7 +169,11 @@ mod tests {
         let second = json!({"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}});
         check(&[begun, second], &[("a", "f", "{\"x\""), ("b", "g", "{}")]);
         let bare = json!({"function": {"name": "h", "arguments": "{}"}});
-        check(&[bare.clone(), bare], &[("", "h", "{}"), ("", "h", "{}")]);
+        check(&[bare.clone(), bare], &[("call_0", "h", "{}"), ("call_1", "h", "{}")]);
+        // A new id with every piece, and the name as well.
+        let more = json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": ": 1}"}});
+        let begun = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}});
+        check(&[begun, more], &[("a", "f", "{\"x\": 1}")]);
     }
 
     #[test]

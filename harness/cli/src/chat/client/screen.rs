@@ -3,10 +3,10 @@
 //! I1. The key is in nothing of it, however a server cuts it into pieces. I2. Where a reply stops within a line, what comes next begins another
 //! one.
 
-use clawrl_remote::{Secret, Strainer};
+use clawrl_remote::{PartialCall, Secret, Strainer};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Call, Part};
+use super::answer::{Answer, Part, call_json};
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print_json_line, print_piece};
@@ -117,7 +117,7 @@ impl Screen {
         self.print(&rest, false)?;
         self.end_line()?;
         if !self.manner.is_json {
-            for Call { name, arguments, .. } in &answer.calls {
+            for PartialCall { name, arguments, .. } in answer.calls() {
                 self.print(&self.struck(&format!("[call] {name} {arguments}\n")), false)?;
             }
         }
@@ -137,13 +137,16 @@ impl Screen {
         if !answer.reasoning.is_empty() {
             line["reasoning"] = self.struck(&answer.reasoning).into();
         }
-        if !answer.calls.is_empty() {
-            let calls = answer.calls.iter().map(|call| {
-                let mut call = call.clone();
-                call.arguments = self.struck(&call.arguments);
-                call.json()
-            });
-            line["tool_calls"] = calls.collect();
+        let calls: Vec<Value> = answer
+            .calls()
+            .into_iter()
+            .map(|call| {
+                let (name, arguments) = (self.struck(&call.name), self.struck(&call.arguments));
+                call_json(&PartialCall { name, arguments, ..call })
+            })
+            .collect();
+        if !calls.is_empty() {
+            line["tool_calls"] = calls.into();
         }
         self.line(&line)
     }

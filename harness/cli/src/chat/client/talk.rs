@@ -270,7 +270,7 @@ fn remark(answer: &Answer) -> Option<&'static str> {
     match answer.finish.as_deref() {
         Some("length") => Some("the answer was cut by the server's limit of tokens"),
         Some("content_filter") => Some("the answer was ended by the server's filter"),
-        _ if !answer.calls.is_empty() => Some("this client has no tools: the call was not run"),
+        _ if !answer.calls().is_empty() => Some("this client has no tools: the call was not run"),
         _ if answer.text.trim().is_empty() => Some("the answer is empty"),
         _ => None,
     }

@@ -45,6 +45,46 @@ async fn nobody_comes_in_without_a_key() {
     }
 }
 
+/// A client that cuts texts in units of 16 bits can go on with its conversation.
+#[tokio::test]
+async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
+    let headers = [("Authorization", "Bearer one"), ("Content-Type", "application/json")];
+    let first = br#"{"messages": [{"role": "user", "content": "cut \ud83d here"}]}"#;
+    let next = b"{\"messages\": [{\"role\": \"user\", \"content\": \"cut \xed\xa0\xbd here\"},
+        {\"role\": \"assistant\", \"content\": \"One\"}, {\"role\": \"user\", \"content\": \"and on\"}]}";
+    for body in [first.as_slice(), next] {
+        let answer = send(house.address, &request("POST", CHAT, &house.host(), &headers, body)).await;
+        assert_eq!(answer.status, 200);
+    }
+    let turns = house.turns().await;
+    let body: Value = serde_json::from_str(turns[0].requests[0].body.as_deref().unwrap()).unwrap();
+    assert_eq!(body["messages"][0]["content"], "cut \u{fffd} here");
+    // The second request goes on with the first one.
+    assert_eq!(turns[0].next_state.as_ref().unwrap().request, turns[1].requests[0].request);
+    assert_eq!(house.policy.asks.lock().unwrap()[0].body["messages"], body["messages"]);
+}
+
+#[tokio::test]
+async fn every_answer_names_its_request() {
+    let house = house().await;
+    let (none, key) = ([].as_slice(), [("Authorization", "Bearer one")].as_slice());
+    let mut names = std::collections::BTreeSet::new();
+    for (method, path, headers) in [
+        ("POST", CHAT, key),
+        ("POST", CHAT, none),
+        ("GET", "/healthz", none),
+        ("GET", "/nothing", key),
+        ("DELETE", CHAT, key),
+        ("GET", "/login", none),
+    ] {
+        let asked = request(method, path, &house.host(), headers, hi().as_bytes());
+        let answer = send(house.address, &asked).await;
+        let name = answer.header("x-request-id").unwrap_or_else(|| panic!("{method} {path}"));
+        assert!(names.insert(name.to_owned()), "{name} twice");
+    }
+}
+
 #[tokio::test]
 async fn pages_of_other_sites_are_turned_away() {
     let house = house().await;
@@ -92,7 +132,7 @@ async fn bodies_have_bounds() {
         ("[".repeat(100_000).as_bytes(), "invalid_json"),
         (b"{}", "invalid_value"),
         (b"{\"messages\": []}", "invalid_value"),
-        (b"{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]}", "invalid_json"),
+        (b"{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]", "invalid_json"),
     ] {
         let refused = house.post_as("one", CHAT, body).await;
         assert_eq!(refused.status, 400);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::{Adapter, Finish, NewReward, NewSample, NewUpdate, NewVote, RequestId, TurnId};
 use serde_json::{Value, json};
 
@@ -415,7 +416,9 @@ async fn events_say_what_changed_and_only_to_their_user() {
 
 #[tokio::test]
 async fn long_lists_have_pages() {
-    let house = House::new(Scripted::new(vec![Ok(vec![Say::Token("ok".to_owned()), Say::End(true)])])).await;
+    let house =
+        House::new(Scripted::new(vec![Ok(vec![Say::Token("ok".to_owned()), Say::End(FinishReason::Stop)])]))
+            .await;
     for at in 0..27 {
         ask(&house, "one", hi(&format!("question {at}")), &[]).await;
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::Drained;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -14,7 +15,7 @@ fn body() -> Value {
 }
 
 fn gated() -> Vec<Say> {
-    vec![Say::Token("a".to_owned()), Say::Gate, Say::End(true)]
+    vec![Say::Token("a".to_owned()), Say::Gate, Say::End(FinishReason::Stop)]
 }
 
 #[tokio::test]

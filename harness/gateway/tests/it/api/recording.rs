@@ -1,5 +1,6 @@
 //! What users see, say and undo.
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::{Delta, Piece};
 use serde_json::{Value, json};
 
@@ -142,7 +143,7 @@ async fn sessions_are_closed_by_number_and_by_name() {
 /// What is deleted while it is answered is answered and not recorded, and the record is well.
 #[tokio::test]
 async fn what_is_deleted_during_its_answer_is_not_recorded() {
-    let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(true)];
+    let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(FinishReason::Stop)];
     let house = House::new(Scripted::new(vec![Ok(says)])).await;
     let body = json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]});
     let mut answer = house.post("/v1/chat/completions", &body).await;
@@ -184,8 +185,10 @@ async fn what_another_server_says_is_exact_where_it_says_its_tokens() {
     let delta = |text: &str| Say::Piece(Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() }));
     let call = Delta { calls: vec![("ls".to_owned(), "{}".to_owned())], ..Delta::default() };
     let sampled = Say::Piece(Piece::Sampled(vec![(5, -0.5), (6, -0.25)]));
-    let exact = vec![delta("One"), sampled, Say::Piece(Piece::Delta(call)), Say::End(true)];
-    let house = House::new(Scripted::new(vec![Ok(vec![delta("Two"), Say::End(true)]), Ok(exact)])).await;
+    let exact = vec![delta("One"), sampled, Say::Piece(Piece::Delta(call)), Say::End(FinishReason::Stop)];
+    let house =
+        House::new(Scripted::new(vec![Ok(vec![delta("Two"), Say::End(FinishReason::Stop)]), Ok(exact)]))
+            .await;
     for (content, stream) in [("a", false), ("b", true)] {
         let body = json!({"messages": [{"role": "user", "content": content}], "stream": stream, "tools": [{"type": "function", "function": {"name": "ls"}}]});
         let answer = house.post("/v1/chat/completions", &body).await;

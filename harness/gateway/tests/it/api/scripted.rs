@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::{Ask, Backend, BackendError, Begun, End, Piece, Prompt, Refusal, Token, Usage, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -19,8 +20,8 @@ pub(super) enum Say {
     Piece(Piece),
     /// Waits until the test opens the gate.
     Gate,
-    /// The end: by itself, or by the limit.
-    End(bool),
+    /// The end, and why.
+    End(FinishReason),
     /// A failure.
     Fail(BackendError),
 }
@@ -28,7 +29,7 @@ pub(super) enum Say {
 /// Tokens with these texts, and the end.
 pub(super) fn said(tokens: &[&str]) -> Vec<Say> {
     let tokens = tokens.iter().map(|token| Say::Token((*token).to_owned()));
-    tokens.chain([Say::End(true)]).collect()
+    tokens.chain([Say::End(FinishReason::Stop)]).collect()
 }
 
 /// The policy.
@@ -122,7 +123,7 @@ impl Backend for Scripted {
                             ..Token::default()
                         })),
                         Say::Piece(piece) => Ok(piece),
-                        Say::End(is_whole) => Ok(Piece::End(End { is_whole, usage })),
+                        Say::End(finish) => Ok(Piece::End(End { finish, usage })),
                         Say::Fail(error) => Err(error),
                         Say::Gate => unreachable!("passed above"),
                     };

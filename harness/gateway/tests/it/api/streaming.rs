@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clawrl_core::FinishReason;
 use clawrl_gateway::BackendError;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ fn deltas(events: &[Value]) -> Vec<Value> {
 
 #[tokio::test]
 async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
-    let says = vec![token("Hel"), Say::Gate, token("lo"), Say::Gate, Say::End(true)];
+    let says = vec![token("Hel"), Say::Gate, token("lo"), Say::Gate, Say::End(FinishReason::Stop)];
     let house = House::new(Scripted::new(vec![Ok(says)])).await;
     let options = json!({"stream_options": {"include_usage": true}});
     let mut answer = house.post("/v1/chat/completions", &body(options)).await;
@@ -100,9 +101,29 @@ async fn choices_and_texts_in_pieces() {
 }
 
 #[tokio::test]
+async fn what_a_filter_cut_and_what_is_too_long_is_said_and_recorded_as_such() {
+    let filtered = vec![token("a"), Say::End(FinishReason::ContentFilter)];
+    let too_long = vec![token("a"), Say::Fail(BackendError::NoRoom("9 of 8 tokens".to_owned()))];
+    let house = House::new(Scripted::new(vec![Ok(filtered), Ok(too_long)])).await;
+    let events = house.post("/v1/chat/completions", &body(json!({}))).await.events().await;
+    assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "content_filter");
+    let mut other = body(json!({}));
+    other["messages"][0]["content"] = "another".into();
+    let events = house.post("/v1/chat/completions", &other).await.events().await;
+    let error = &events.last().unwrap()["error"];
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (&json!("context_length_exceeded"), &json!("9 of 8 tokens"))
+    );
+    let turns = house.turns().await;
+    assert_eq!(turns[0].requests[0].answers[0].finish_reason, "content_filter");
+    assert_eq!(turns[1].requests[0].reason.as_deref(), Some("9 of 8 tokens"));
+}
+
+#[tokio::test]
 async fn silence_is_held_open() {
     let house = House::with(
-        Scripted::new(vec![Ok(vec![Say::Gate, token("a"), Say::Gate, Say::End(true)])]),
+        Scripted::new(vec![Ok(vec![Say::Gate, token("a"), Say::Gate, Say::End(FinishReason::Stop)])]),
         |settings| {
             settings.keep_alive = Duration::from_millis(5);
             settings.begin_grace = Duration::from_millis(5);
@@ -137,7 +158,7 @@ async fn an_error_before_the_beginning_has_a_status_and_a_later_one_is_an_event(
 
 #[tokio::test]
 async fn who_goes_away_ends_the_answer() {
-    let policy = Scripted::new(vec![Ok(vec![token("a"), Say::Gate, Say::End(true)])]);
+    let policy = Scripted::new(vec![Ok(vec![token("a"), Say::Gate, Say::End(FinishReason::Stop)])]);
     let house = House::with(policy, |settings| settings.keep_alive = Duration::from_millis(5)).await;
     let mut answer = house.post("/v1/chat/completions", &body(json!({}))).await;
     while !answer.piece().await.unwrap().contains("\"a\"") {}
@@ -175,7 +196,7 @@ async fn who_goes_away_ends_the_answer() {
 async fn who_does_not_read_is_given_up() {
     // More than pipes and queues take.
     let long = "x".repeat(1 << 16);
-    let says = std::iter::repeat_n(token(&long), 1_000).chain([Say::End(true)]).collect();
+    let says = std::iter::repeat_n(token(&long), 1_000).chain([Say::End(FinishReason::Stop)]).collect();
     let house =
         House::with(Scripted::new(vec![Ok(says)]), |settings| settings.stall = Duration::from_millis(50))
             .await;
