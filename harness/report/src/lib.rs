@@ -1,7 +1,7 @@
 //! Reports of runs: figures with their intervals, one page of HTML with every attempt, exports to formats of others.
 //!
 //! A report is made from a run's record alone, whatever state the run is in, and changes nothing in it. The
-//! statistics are in `rate.rs` and `at_k.rs`, each with formula and source; `gather.rs` reads the trajectories once,
+//! statistics are in `at_k.rs` and `rate.rs` of the record, each with formula and source; `gather.rs` reads the trajectories once,
 //! `page/` writes the page.
 //!
 //! I1. A fault is never a failure: it is in no denominator, and stands beside it (I2 of the architecture).
@@ -24,14 +24,13 @@ mod gather;
 mod histogram;
 mod kind;
 mod page;
-mod quantile;
-mod rate;
 mod report;
 mod series;
 mod text;
 mod words;
 
 pub use at_k::{AtK, Mean, at_k, success_in};
+pub use clawrl_record::{Clusters, Method, Rate, Tries, rate};
 pub use detail::{call_text, shown};
 pub use error::ReportError;
 pub use figures::{Figures, GroupFigures, Heading, Per, PhaseFigures, Row, SuiteFigures, TaskFigures};
@@ -39,7 +38,6 @@ pub use gather::Options;
 pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
 pub use kind::{cancel_words, stop_words};
 pub use page::FIGURES_STYLE;
-pub use rate::{Clusters, Method, Rate, Tries, rate};
 pub use report::{Report, report};
 pub use series::{EventLog, exposition, history};
 pub use text::render_text;

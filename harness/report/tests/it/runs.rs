@@ -30,6 +30,25 @@ fn i1_faults_are_in_no_denominator() {
     assert_eq!(of_k, [(1, 4), (2, 4), (4, 2)]);
 }
 
+/// `clawrl run` ends with a summary, `clawrl report` says the same of the run: episodes of a task are no independent ones in either.
+#[test]
+fn the_summary_and_the_report_of_a_run_have_one_interval() {
+    let place = Place::with_run();
+    let (summary, figures) = (place.run().summary(), place.report(0).figures);
+    let mut rows = vec![(summary.total.pass_rate, figures.total.rate)];
+    for (suite, of_suite) in summary.suites.iter().zip(&figures.suites) {
+        rows.push((suite.total.pass_rate, of_suite.total.rate));
+        rows.extend(
+            suite.families.iter().map(|(name, counts)| (counts.pass_rate, of_suite.families[name].rate)),
+        );
+    }
+    assert!(rows.len() > 3 && rows[0].1.unwrap().method == Method::ClusteredByTask);
+    for (summarized, reported) in rows {
+        let summarized = summarized.map(|rate| (rate.value, rate.low, rate.high));
+        assert_eq!(summarized, reported.map(|rate| (rate.value, rate.low, rate.high)));
+    }
+}
+
 #[test]
 fn figures_are_json() {
     let figures = serde_json::to_value(Place::with_run().report(0).figures).unwrap();
