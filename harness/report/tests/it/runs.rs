@@ -1,6 +1,6 @@
 //! Runs in every state, and their figures.
 
-use clawrl_report::{Method, Options, ReportError, render_text, report};
+use clawrl_report::{Method, Options, ReportError, csv_of_run, junit_of_run, render_text, report};
 
 use crate::fixture::{Place, fill, heading};
 
@@ -47,6 +47,21 @@ fn the_summary_and_the_report_of_a_run_have_one_interval() {
         let summarized = summarized.map(|rate| (rate.value, rate.low, rate.high));
         assert_eq!(summarized, reported.map(|rate| (rate.value, rate.low, rate.high)));
     }
+}
+
+#[test]
+fn every_slot_is_a_case_of_junit_and_a_row_of_csv() {
+    let run = Place::with_run().run();
+    let (junit, csv) = (junit_of_run(&run), csv_of_run(&run));
+    insta::assert_snapshot!("junit", junit);
+    insta::assert_snapshot!("csv", csv);
+    let slots = run.plan().slots.len();
+    assert_eq!((junit.matches("<testcase ").count(), csv.lines().count()), (slots, slots + 1));
+    // As the report counts them: a fault is an error, and an open slot was skipped.
+    let total = Place::with_run().report(0).figures.total;
+    let count = |tag: &str| junit.matches(tag).count() as u32;
+    assert_eq!(count("<failure "), total.finished - total.passed);
+    assert_eq!((count("<error "), count("<skipped ")), (total.faulted, total.open));
 }
 
 #[test]
