@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// Gates by the pass rate alone, or by the pass rate and the number of turns.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Metrics::One, Metrics::Two])]
     metrics: Vec<Metrics>,
+    /// Whether gates judge each task, too.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    each_task: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -117,6 +120,7 @@ struct Case {
     looks: u32,
     alpha: f64,
     matters: f64,
+    each_task: bool,
 }
 
 /// What a pipeline said.
@@ -161,8 +165,8 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
         for &metrics in &arguments.metrics {
             for &truth in &arguments.truths {
                 for &looks in &arguments.looks {
-                    let Arguments { alpha, matters, .. } = *arguments;
-                    let case = Case { suite, truth, metrics, looks, alpha, matters };
+                    let Arguments { alpha, matters, each_task, .. } = *arguments;
+                    let case = Case { suite, truth, metrics, looks, alpha, matters, each_task };
                     let row = row(case, arguments.pipelines, arguments.seed)?;
                     rows::append(out, AREA, std::slice::from_ref(&row))?;
                     rows.push(row);
@@ -340,7 +344,7 @@ fn gate(case: Case) -> CiPlan {
         repeats: if is_fixed { Repeats::Exactly(DOCUMENTED_REPEATS) } else { Repeats::Auto },
         metrics,
         must_pass: Vec::new(),
-        each_task: None,
+        each_task: Some(case.each_task),
         alpha: case.alpha,
         power: POWER,
         looks: case.looks,
@@ -457,7 +461,15 @@ mod tests {
     use super::*;
 
     fn case(truth: Truth, looks: u32) -> Case {
-        Case { suite: Suite::Few, truth, metrics: Metrics::One, looks, alpha: 0.05, matters: 0.2 }
+        Case {
+            suite: Suite::Few,
+            truth,
+            metrics: Metrics::One,
+            looks,
+            alpha: 0.05,
+            matters: 0.2,
+            each_task: true,
+        }
     }
 
     #[test]
