@@ -77,16 +77,30 @@ pub struct SandboxFolder {
 }
 
 /// Who prints the ready mark and sets the limit that only means this sandbox inside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Announcer {
     /// A small shell before the main program: right for any program, and one more program to start.
     #[default]
     Wrapper,
-    /// The main program itself, a shell whose start file begins with [`announcement`].
-    Main,
+    /// A script of `sh` among the support files, by its path. It begins with [`announcement`] and is given the main
+    /// program and its arguments.
+    Script(String),
 }
 
-/// Shell code that says that the sandbox is in place, for [`Announcer::Main`].
+impl Announcer {
+    /// What is run before the main program and its arguments; `sh` is that shell.
+    pub(crate) fn before(&self, sh: &str, announcement: &str) -> Vec<String> {
+        match self {
+            Self::Wrapper => {
+                let script = format!("{announcement}; exec \"$@\"");
+                [sh, "-c", &script, "sh"].map(str::to_owned).to_vec()
+            }
+            Self::Script(path) => [sh, path].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Shell code that says that the sandbox is in place, for [`Announcer::Script`].
 #[must_use]
 pub fn announcement(limits: &SandboxLimits) -> String {
     // `ulimit -u` is `-p` in dash.
@@ -205,7 +219,7 @@ pub trait SandboxBackend: Send + Sync {
     /// A provider [`Fault`] that says what is missing and what to do.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>>;
 
-    /// Shell code that says that a sandbox of this kind is in place, for [`Announcer::Main`].
+    /// Shell code that says that a sandbox of this kind is in place, for [`Announcer::Script`].
     fn announcement(&self, limits: &SandboxLimits) -> String {
         announcement(limits)
     }

@@ -90,11 +90,17 @@ pub enum StepEnd {
     Incomplete,
     /// The deadline passed; the foreground job was ended.
     TimedOut {
-        /// The shell itself did not return to its prompt and was ended, too.
+        /// The shell itself did not return to its prompt and was ended, too. [`StepNote::NewShell`] says whether a new
+        /// one is there.
         shell_lost: bool,
     },
-    /// The shell ended. How, only its parent knows.
+    /// The shell ended, as it was told to.
     ShellExited,
+    /// The shell ended without being told to, and a new one is at its prompt.
+    ShellReplaced {
+        /// Exit code of the one that ended.
+        exit_code: i32,
+    },
     /// The step was given up.
     Cancelled,
 }
@@ -107,7 +113,7 @@ pub enum StepNote {
     /// The shell is at a prompt that carries no marks: its prompt variables were changed or it was replaced by
     /// another bash.
     MarksLost,
-    /// The shell's prompt variables, line editor or terminal settings were put back before the command.
+    /// The shell's prompt variables, line editor or terminal settings were put back.
     ShellRepaired,
     /// Bytes that are no UTF-8 were replaced.
     InvalidUtf8,
@@ -119,6 +125,8 @@ pub enum StepNote {
     InputUnread,
     /// There was no job to signal.
     NothingRunning,
+    /// Another shell is at its prompt: folder, variables, functions and jobs of the one before are gone.
+    NewShell,
 }
 
 impl StepNote {
@@ -134,6 +142,7 @@ impl StepNote {
             Self::TypedIntoProgram => "typed_into_program",
             Self::InputUnread => "input_unread",
             Self::NothingRunning => "nothing_running",
+            Self::NewShell => "new_shell",
         }
     }
 }
@@ -149,6 +158,8 @@ pub struct StepOutput {
     pub full_text: Option<String>,
     /// The screen, while a full-screen program runs.
     pub screen: Option<ScreenView>,
+    /// What would finish an unfinished command, in words, as far as that is known.
+    pub missing: Option<String>,
     /// Working folder at the last prompt.
     pub folder: Option<String>,
     /// Wall time.
