@@ -2,15 +2,19 @@
 
 use clawrl_config::{TrainPlan, load_train};
 use clawrl_core::RunId;
+use clawrl_record::render_held_out;
 
+use super::best::{self, Best};
+use super::files::TrainingFiles;
 use super::libtorch::check_libtorch;
-use super::session::{Request, Start, train};
+use super::session::{Request, Start, Trained, train};
 use clawrl_cli::command::train::Arguments;
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
 use clawrl_cli::log::Log;
 use clawrl_cli::output::{print, print_json};
 use clawrl_cli::plan_request::{stamp, unused_name};
+use clawrl_cli::results::quoted;
 
 /// Does what the arguments say and tells what it came to.
 pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
@@ -40,34 +44,48 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
             return Err(Failure::new(Exit::Refused, "name a train file, or a training to --resume"));
         }
     };
-    let resume = format!("clawrl train --resume {run}{}", arguments.results.repeated());
+    let repeated = arguments.results.repeated();
+    let resume = format!("clawrl train --resume {run}{repeated}");
+    let files = TrainingFiles::new(run.clone(), arguments.results.dir())?;
     let (profile, quiet) = (arguments.profile, arguments.quiet);
     let request = Request { plan, run, results: arguments.results.dir(), start, profile, quiet };
-    let trained = train(request, log).inspect_err(|failure| {
-        if failure.exit == Exit::Interrupted && !arguments.quiet {
-            log.note(format_args!("to go on: {resume}"));
+    let trained = train(request, log).inspect_err(|failure| match failure.exit {
+        Exit::Interrupted if !arguments.quiet => log.note(format_args!("to go on: {resume}")),
+        Exit::TrainingFailed => {
+            // What failed is told already; without an evaluation there is nothing to add.
+            let way_back = best::way_back(&files, &repeated).ok().flatten();
+            if let Some(words) = way_back {
+                log.note(format_args!("{words}"));
+            }
         }
+        _ => {}
     })?;
     if arguments.json {
         print_json(&trained)?;
         return Ok(Exit::Success);
     }
-    let percent = |rate: &clawrl_record::PassRate| {
-        format!(
-            "{:.1} % (95 % interval {:.1} to {:.1} %)",
-            100.0 * rate.value,
-            100.0 * rate.low,
-            100.0 * rate.high
-        )
-    };
-    let mut text = format!("\ntraining {}: {} updates\n\nheld-out, greedy\n", trained.run, trained.updates);
-    for (version, rate) in &trained.held_out {
-        text += &format!("  after {version:>5} updates  {}\n", percent(rate));
-    }
-    if let [(_, first), .., (_, last)] = trained.held_out.as_slice() {
-        text += &format!("  change              {:+.1} points\n", 100.0 * (last.value - first.value));
-    }
-    text += &format!("\nreport      {}\npolicy      {}\n", trained.page.display(), trained.policy.display());
-    print(&text)?;
+    print(&words(&trained, &repeated))?;
     Ok(Exit::Success)
+}
+
+/// What a training came to.
+fn words(trained: &Trained, repeated: &str) -> String {
+    let run = &trained.run;
+    let mut text = format!("\ntraining {run}: {} updates\n\nheld-out, greedy\n", trained.updates);
+    text += &render_held_out(&trained.evaluated);
+    if let [first, .., last] = trained.evaluated.as_slice() {
+        let change = last.rate().value - first.rate().value;
+        text += &format!("  change              {:+.1} points\n", 100.0 * change);
+    }
+    text += &format!("\nreport      {}\npolicy      {}", trained.page.display(), trained.policy.display());
+    let Some(best) = &trained.best else { return text + "\n" };
+    let Some(folder) = &best.policy else { return text + "\n" };
+    if *folder == trained.policy {
+        let remark = if trained.evaluated.len() > 1 { " (no evaluation was better)" } else { "" };
+        return text + remark + "\n";
+    }
+    let Best { version, updates, .. } = best;
+    text += &format!("\nbest        {} (version {version}, after {updates} updates)\n", folder.display());
+    text += &format!("to run it   clawrl run SUITE --policy torch:{}\n", quoted(folder));
+    text + &format!("to go back  clawrl policy rollback {run} --to {version}{repeated}\n")
 }

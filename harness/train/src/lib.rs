@@ -5,6 +5,7 @@
 //! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
 
 mod beginning;
+mod best;
 mod chat;
 mod command;
 mod corpus;

@@ -9,6 +9,7 @@ mod gating;
 mod ground;
 mod imitating;
 mod judging;
+mod keeping;
 mod killing;
 mod learning_from_chat;
 mod personal;
