@@ -99,7 +99,7 @@ pub fn render_held_out(evaluations: &[HeldOut]) -> String {
     let line = |at: &HeldOut| {
         let PassRate { value, low, high } = at.rate();
         let mut line = format!(
-            "  after {:>5} updates  {:.1} % (95 % interval {:.1} to {:.1} %)",
+            "  after {:>5} updates  {:>5.1} % (95 % interval {:.1} to {:.1} %)",
             at.updates,
             100.0 * value,
             100.0 * low,

@@ -8,9 +8,7 @@ use clawrl_core::{PolicySpec, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-use crate::{
-    AttemptSummary, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file,
-};
+use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file};
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
 const REMOVING: &str = ".removing-";

@@ -135,7 +135,8 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
         let points = report.updates.iter().filter(|figures| figures.update > 0);
         points.filter_map(|figures| Some((figures.update as f64, figures.get(name)?))).collect()
     };
-    let series = |label, class, name| Series { label, class, points: line(name), bars: Vec::new(), falls: Vec::new() };
+    let series =
+        |label, class, name| Series { label, class, points: line(name), bars: Vec::new(), falls: Vec::new() };
     let evaluated = report.held_out.iter().map(|at| (at.updates as f64, at.rate()));
     let held_out = Series {
         label: "held-out, greedy",

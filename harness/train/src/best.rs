@@ -21,7 +21,7 @@ use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
 
 /// The version of the best evaluation, as it is told.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Best {
     /// The version.
     pub(super) version: u64,
@@ -76,8 +76,8 @@ pub(super) fn recorded(
             let given_up = !is_of(version, &line, &made);
             Some(HeldOut { by_gate, given_up, ..held_out(&run, at, version) })
         };
-        let is_evaluated = plan.evaluation.is_due(at, all)
-            && (branch.is_some() || has(Metric::TrainHeldOutSuccessRatio));
+        let is_evaluated =
+            plan.evaluation.is_due(at, all) && (branch.is_some() || has(Metric::TrainHeldOutSuccessRatio));
         let mut found = if is_evaluated { read(files.evaluation(at, branch)?, false) } else { None };
         // What a gate evaluated and let act was evaluated as well.
         let is_accepted =
@@ -129,7 +129,9 @@ pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut
 /// That the last of these evaluations is a fall, in words, and what is kept.
 pub(super) fn warning(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<String> {
     let words = fall_of(evaluated).map(fall_words)?;
-    let Some(Best { version, policy: Some(folder), .. }) = Best::of(files, evaluated) else { return Some(words) };
+    let Some(Best { version, policy: Some(folder), .. }) = Best::of(files, evaluated) else {
+        return Some(words);
+    };
     Some(format!("{words}; version {version}, the best, is kept in {}", folder.display()))
 }
 
@@ -148,8 +150,14 @@ pub(super) fn way_back(files: &TrainingFiles, repeated: &str) -> Result<Option<S
         percent(success.value),
         folder.display()
     );
-    if VersionLog::of(files).read().keys().next_back() != Some(&version) {
+    // The checkpoint of a version that was rejected has what the one before it has.
+    let made = VersionLog::of(files).read();
+    let newest = made.values().rev().find(|made| made.rejected.is_none()).map(|made| made.version);
+    if let Some(newest) = newest.filter(|newest| *newest != version) {
         words += &format!("; to go back to it: clawrl policy rollback {} --to {version}{repeated}", files.run());
+        if evaluated.iter().all(|at| at.version != newest) {
+            words += &format!(". Version {newest}, the newest, was not evaluated");
+        }
     }
     Ok(Some(words))
 }

@@ -1,12 +1,13 @@
 //! `clawrl train` from its arguments to what is printed.
 
-use clawrl_config::{TrainPlan, load_train};
+use clawrl_config::{TrainPlan, load_train_with};
 use clawrl_core::RunId;
 use clawrl_record::render_held_out;
 
 use super::best::{self, Best};
-use super::files::TrainingFiles;
+use super::files::{NAME_CHARS, TrainingFiles};
 use super::libtorch::check_libtorch;
+use super::seeds::train_seeds;
 use super::session::{Request, Start, Trained, train};
 use clawrl_cli::command::train::Arguments;
 use clawrl_cli::exit_code::Exit;
@@ -32,11 +33,14 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
             (plan, run.clone(), Start::Resume)
         }
         (None, Some(file)) => {
-            let mut plan = load_train(file)?;
-            plan.seed = arguments.seed.unwrap_or(plan.seed);
+            let mut plan = load_train_with(file, &arguments.settings)?;
+            if let [_, _, ..] = arguments.seeds.as_slice() {
+                return train_seeds(arguments, file, &plan, log);
+            }
+            plan.seed = arguments.seeds.first().copied().unwrap_or(plan.seed);
             let run = match &arguments.name {
                 Some(name) => name.clone(),
-                None => unused_name(&store, &format!("{}-{}", stamp(), plan.name))?,
+                None => unused_name(&store, &usual_name(&plan.name))?,
             };
             (plan, run, Start::New)
         }
@@ -45,27 +49,38 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
         }
     };
     let repeated = arguments.results.repeated();
-    let resume = format!("clawrl train --resume {run}{repeated}");
-    let files = TrainingFiles::new(run.clone(), arguments.results.dir())?;
     let (profile, quiet) = (arguments.profile, arguments.quiet);
-    let request = Request { plan, run, results: arguments.results.dir(), start, profile, quiet };
-    let trained = train(request, log).inspect_err(|failure| match failure.exit {
-        Exit::Interrupted if !arguments.quiet => log.note(format_args!("to go on: {resume}")),
-        Exit::TrainingFailed => {
-            // What failed is told already; without an evaluation there is nothing to add.
-            let way_back = best::way_back(&files, &repeated).ok().flatten();
-            if let Some(words) = way_back {
-                log.note(format_args!("{words}"));
+    let is_named = arguments.name.is_some();
+    let request = Request { plan, run, is_named, results: arguments.results.dir(), start, profile, quiet };
+    let mut name = None;
+    let trained = train(request, |run| name = Some(run.clone()), log);
+    if let (Err(failure), Some(run)) = (&trained, name) {
+        match failure.exit {
+            Exit::Interrupted if !arguments.quiet => {
+                log.note(format_args!("to go on: clawrl train --resume {run}{repeated}"));
             }
+            Exit::TrainingFailed => {
+                let files = TrainingFiles::new(run, arguments.results.dir())?;
+                // Without an evaluation there is nothing to add.
+                if let Ok(Some(words)) = best::way_back(&files, &repeated) {
+                    log.note(format_args!("{words}"));
+                }
+            }
+            _ => {}
         }
-        _ => {}
-    })?;
+    }
+    let trained = trained?;
     if arguments.json {
         print_json(&trained)?;
         return Ok(Exit::Success);
     }
     print(&words(&trained, &repeated))?;
     Ok(Exit::Success)
+}
+
+/// The name of a training that is given none; with a number behind it, it still leaves room for those of its parts.
+pub(super) fn usual_name(train: &str) -> String {
+    format!("{}-{train}", stamp()).chars().take(NAME_CHARS - 4).collect()
 }
 
 /// What a training came to.

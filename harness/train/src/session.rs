@@ -19,8 +19,8 @@ use clawrl_config::{
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
-    HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter, fall_of,
-    fall_words,
+    HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
+    fall_of, fall_words,
 };
 use clawrl_remote::Secret;
 use clawrl_scheduler::{Demand, Interrupt};
@@ -43,13 +43,14 @@ use super::files::TrainingFiles;
 use super::gate::{Fate, Gate, accepted_success};
 use super::hints::HINT_MARK;
 use super::judging::{Incoming, JudgedAttempts, TurnJudge};
+use super::layout::Layout;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::libtorch::gpus;
+use super::settings;
 use super::silence::Silence;
 use super::teacher::{Arriving, RemoteTeacher};
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
-use super::settings;
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
 use clawrl_cli::host::{capacity, facts, room};
@@ -75,6 +76,8 @@ pub(super) enum Start {
 pub(super) struct Request {
     pub(super) plan: TrainPlan,
     pub(super) run: RunId,
+    /// Whether a person chose the name; another one is found where a generated one is taken.
+    pub(super) is_named: bool,
     pub(super) results: PathBuf,
     pub(super) start: Start,
     pub(super) profile: bool,
@@ -82,7 +85,7 @@ pub(super) struct Request {
 }
 
 /// What a training came to.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Trained {
     /// The run.
     pub(super) run: RunId,
@@ -96,7 +99,7 @@ pub(super) struct Trained {
     /// The version of the best evaluation.
     pub(super) best: Option<Best>,
     /// That held-out success fell, and from where, if it did.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fall: Option<String>,
     /// The page about it.
     pub(super) page: PathBuf,
@@ -142,49 +145,32 @@ fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clo
     suites_and_families.map(|name| numbers[&name]).collect()
 }
 
-/// Trains. Call on the main thread, before anything starts a thread.
+/// Trains. Call on the main thread, before anything starts a thread. `started` is told the name, once the training has it
+/// for itself.
 ///
 /// # Errors
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
-pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
-    let Request { plan, run, results, start, profile, quiet } = request;
+pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -> Result<Trained, Failure> {
+    let Request { plan, run, is_named, results, start, profile, quiet } = request;
     let split = room::split(&plan, gpus(plan.engine.device)?)?;
-    let files = TrainingFiles::new(run, results)?;
     let tasks = TrainTasks::load(&plan)?;
     for warning in tasks.warnings() {
         log.diagnostic(warning);
     }
-    let policy_folder = match &plan.policy {
-        PolicySource::Preset(_) => files.policy(),
-        PolicySource::Path(folder) => folder.clone(),
-    };
-    let part = |run: RunId| TrainRun { run, host: capacity::probe() };
-    let rl_plan = match start {
-        Start::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
-        Start::Resume => recorded_plan(&files, &tasks)?,
-    };
-    // Looked at now, so that what is wrong with it is told before minutes have passed.
-    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
-    let mut plans = vec![&rl_plan, &evaluation];
-    let demonstrations = match &plan.warm_start {
-        Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
-        None => None,
-    };
-    plans.extend(&demonstrations);
-    plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
-    room::budget(&plan, &split, rl_plan.limits.concurrency)?;
+    let mut layout = Layout::new(run, results, &plan, &tasks, start)?;
+    layout.plans().into_iter().try_for_each(refuse_unseen_pictures)?;
+    room::budget(&plan, &split, layout.rl.limits.concurrency)?;
     let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
     let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
     let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
-    let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
-    let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    let judge = judging.and_then(|judging| judging.judge.as_deref());
+    let machine = Machine::prepare_judged(&layout.plans(), judge, log)?;
+    let lock = LockFile::new(&layout.rl, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
-        refuse_taken(&files)?;
-        let train = serde_json::to_value(&plan).map_err(|error| {
-            Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
-        })?;
-        RunWriter::create_training(files.results(), &rl_plan, &lock, &train)?.close()?;
+        layout = layout.create(is_named, &plan, &tasks, &lock)?;
     }
+    let Layout { files, policy_folder, rl: rl_plan, demonstrations, .. } = layout;
+    started(files.run());
     // Held to the end: between two stretches nobody writes the run, and yet it is ours.
     let _alone = files.lock()?;
     profile::start(profile);
@@ -434,6 +420,7 @@ impl Session<'_> {
             let at = learning.updates();
             let is_of_now = |past: &HeldOut| past.updates == u64::from(at) && !past.by_gate;
             if self.plan.evaluation.is_due(at, rl.updates) && !evaluated.iter().any(is_of_now) {
+                learning.publish()?;
                 let version = clawrl_learn::Learner::version(&learning.learner);
                 let held_out = self.evaluate(at, version, &engine, &chat)?;
                 self.keep_evaluation(&mut evaluated, held_out)?;
@@ -668,13 +655,7 @@ impl Session<'_> {
     }
 
     /// Greedy success of the acting version, which the checkpoint of `version` has.
-    fn evaluate(
-        &self,
-        at: u32,
-        version: u64,
-        engine: &Engine,
-        chat: &Arc<Chat>,
-    ) -> Result<HeldOut, Failure> {
+    fn evaluate(&self, at: u32, version: u64, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
         let began = std::time::Instant::now();
         let branch = VersionLog::of(&self.files).branches().get(&at).copied();
         let held_out = self.measure(self.files.evaluation(at, branch)?, at, version, engine, chat)?;
@@ -731,35 +712,6 @@ impl Session<'_> {
         writer.close()?;
         kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
     }
-}
-
-/// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
-fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
-    let store = RunStore::open(files.results())?;
-    let run = files.run();
-    if store.run(run).is_ok() {
-        let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
-        return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
-    }
-    for part in [files.demonstrations()?, files.evaluation(0, None)?] {
-        if store.run(&part).is_ok() {
-            let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
-            let message = format!("run {part} is there already, of an older training of this name");
-            return Err(Failure::with_help(Exit::NoSuchRun, message, help));
-        }
-    }
-    Ok(())
-}
-
-/// The plan of a training that is taken up, which goes on with the suites that it began with.
-fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, Failure> {
-    let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
-    let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);
-    let Some((suite, _)) = changed else { return Ok(plan) };
-    let (name, path) = (suite.name(), suite.path().display());
-    let message = format!("suite {name} has changed since the training began: {path}");
-    let help = "restore it, or train anew under another name";
-    Err(Failure::with_help(Exit::Refused, message, help))
 }
 
 #[cfg(test)]

@@ -327,9 +327,9 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
         let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
         let message = format!("version {to} of training {} is not kept", arguments.run);
         let help = format!(
-                "these are: {}; `keep_weights` of `checkpoint:` says how many stay beside version 0 and the best",
-                there.join(", ")
-            );
+            "these are: {}; `keep_weights` of `checkpoint:` says how many stay beside version 0 and the best",
+            there.join(", ")
+        );
         return Err(Failure::with_help(Exit::Refused, message, help));
     };
     if to == newest.version {
@@ -351,7 +351,11 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     let branch = Branch { from: to, instead_of: newest.version };
     training.checkpoints.branch(branch, version, &text).map_err(results)?;
     VersionLog::of(&training.files).add_found(version, Some(branch), progress.updates)?;
-    best::keep(&training.files, &training.plan, &best::recorded(&training.files, &training.plan, progress.updates)?)?;
+    best::keep(
+        &training.files,
+        &training.plan,
+        &best::recorded(&training.files, &training.plan, progress.updates)?,
+    )?;
     let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
     let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
     if arguments.json {

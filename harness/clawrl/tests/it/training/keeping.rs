@@ -1,9 +1,11 @@
 //! What is kept of a training that gets worse, and how that is told.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
 
+use super::gating::acted;
 use super::ground::{LUCKY, REPRODUCIBLE, ground, killed, lucky, trained, weights};
 use crate::place::Place;
 
@@ -30,8 +32,14 @@ fn after_a_collapse_the_best_version_is_there_and_named() {
     let place = destroyed();
     let said = place.clawrl(&["train", "train.yaml", "--name", "worse"]).ends(0);
     let fell = "held-out success fell to 0.0 % after 2 updates, from ";
-    assert!(said.err.contains(fell) && said.err.contains("; version 0, the best, is kept in "), "{}", said.err);
-    for part in [", the best: version 0\n", ", a fall\n", "best        ", "clawrl policy rollback worse --to 0\n"] {
+    assert!(
+        said.err.contains(fell) && said.err.contains("; version 0, the best, is kept in "),
+        "{}",
+        said.err
+    );
+    for part in
+        [", the best: version 0\n", ", a fall\n", "best        ", "clawrl policy rollback worse --to 0\n"]
+    {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
     assert_eq!(kept(&place, "worse"), [0, 2]);
@@ -43,8 +51,11 @@ fn after_a_collapse_the_best_version_is_there_and_named() {
     assert_eq!(shown["held_out"].as_array().map(Vec::len), Some(3), "{shown}");
     let listed = place.clawrl(&["ls"]).ends(0).out;
     assert!(listed.contains(&format!("worse: {fell}")), "{listed}");
-    let page = fs::read_to_string(place.run("worse").checkpoints_dir().with_file_name("report.html")).unwrap();
-    assert!(page.contains("<circle class=\"fall\"") && page.contains("The best evaluation was after 0 updates"));
+    let page =
+        fs::read_to_string(place.run("worse").checkpoints_dir().with_file_name("report.html")).unwrap();
+    assert!(
+        page.contains("<circle class=\"fall\"") && page.contains("The best evaluation was after 0 updates")
+    );
     let versions = place.clawrl(&["policy", "versions", "worse"]).ends(0).out;
     assert!(versions.lines().any(|line| line.starts_with('0') && line.contains(", the best")), "{versions}");
 
@@ -65,7 +76,12 @@ fn killed_around_a_collapse_a_training_keeps_and_tells_the_same() {
     killed(
         &place,
         "killed",
-        &["held-out, greedy, after 0 updates", "update    1/2", "held-out, greedy, after 1 updates", "held-out success fell"],
+        &[
+            "held-out, greedy, after 0 updates",
+            "update    1/2",
+            "held-out, greedy, after 1 updates",
+            "held-out success fell",
+        ],
     );
     let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0).json();
     assert_eq!((&said["held_out"], &said["fall"]), (&whole["held_out"], &whole["fall"]));
@@ -78,29 +94,55 @@ fn killed_around_a_collapse_a_training_keeps_and_tells_the_same() {
 /// Which version is evaluated best is drawn.
 #[test]
 fn of_all_evaluated_versions_the_best_and_the_first_stay() {
-    let train = LUCKY
-        .replace("every_updates: 0, max_tasks: 4 }", "every_updates: 1, max_tasks: 9 }\ncheckpoint: { every_updates: 1, keep_weights: 1 }");
+    let train = LUCKY.replace(
+        "every_updates: 0, max_tasks: 4 }",
+        "every_updates: 1, max_tasks: 9 }\ncheckpoint: { every_updates: 1, keep_weights: 1 }",
+    );
     let place = lucky(&train, "");
     let said = trained(&place, "luck").json();
     let rates = said["held_out"].as_array().unwrap();
     let success = |at: &Value| at[1]["low"].as_f64().unwrap();
     let most = rates.iter().map(success).fold(0.0, f64::max);
     let best = rates.iter().rfind(|at| success(at) == most).unwrap()[0].as_u64().unwrap();
-    assert_eq!((said["best"]["version"].as_u64(), said["best"]["updates"].as_u64()), (Some(best), Some(best)));
+    assert_eq!(
+        (said["best"]["version"].as_u64(), said["best"]["updates"].as_u64()),
+        (Some(best), Some(best))
+    );
     let mut expected = vec![0, best, 4];
     expected.dedup();
     assert_eq!(kept(&place, "luck"), expected, "{said}");
     assert!(fs::exists(said["best"]["policy"].as_str().unwrap()).unwrap());
 }
 
+/// A schedule that holds a version back until a batch is whole holds none back from its evaluation.
+#[test]
+fn what_is_evaluated_after_an_update_is_the_version_of_that_update() {
+    let train = LUCKY
+        .replace("updates: 4,", "updates: 4, schedule: one_step_off,")
+        .replace("every_updates: 0, max_tasks: 4 }", "every_updates: 1, max_tasks: 4 }");
+    let place = lucky(&train, "");
+    trained(&place, "luck");
+    for updates in 0..=4 {
+        assert_eq!(acted(&place, &format!("luck-eval-{updates:06}")), BTreeSet::from([updates]));
+    }
+}
+
 #[test]
 fn a_training_that_is_given_up_says_what_it_can_go_back_to() {
-    // One failure in a row halts it.
-    let train = LUCKY
-        .replace("updates: 4,", "gate: { max_kl: 1e-12, failures: 1 }, updates: 6,")
-        .replace("limits:", "checkpoint: { every_updates: 1 }\nlimits:");
+    // A policy from nothing is less undecided than at the first update before long.
+    let guards = "guards: { updates: 1, entropy: 1 }, updates: 40,";
+    let train = LUCKY.replace("updates: 4,", guards);
     let place = lucky(&train, "");
-    let said = place.clawrl(&["train", "train.yaml", "--name", "held"]).ends(9);
+    let said = place.clawrl(&["train", "train.yaml", "--name", "halted"]).ends(9);
+    for part in ["the best evaluation was ", "clawrl policy rollback halted --to 0", ", the newest, was not evaluated"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    place.clawrl(&["policy", "rollback", "halted", "--to", "0"]).ends(0);
+
+    // Where what was learned was rejected there is nothing to go back from.
+    let train = LUCKY.replace("updates: 4,", "gate: { max_kl: 1e-12, failures: 1 }, updates: 6,");
+    fs::write(place.path().join("train.yaml"), train).unwrap();
+    let said = place.clawrl(&["train", "train.yaml", "--name", "rejected"]).ends(9);
     assert!(said.err.contains("the best evaluation was "), "{}", said.err);
-    assert!(said.err.contains("clawrl policy rollback held --to 0"), "{}", said.err);
+    assert!(!said.err.contains("clawrl policy rollback rejected"), "{}", said.err);
 }

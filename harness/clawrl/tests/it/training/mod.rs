@@ -20,6 +20,7 @@ mod profiling;
 mod refusing;
 mod remote_teaching;
 mod repeating;
+mod seeds;
 mod streaming;
 mod teacher_server;
 mod teaching;
