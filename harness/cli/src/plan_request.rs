@@ -285,16 +285,16 @@ pub fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
 /// # Errors
 /// What `create` says; that a chosen name is taken.
 pub fn create_under<W>(
-    name: RunId,
+    wanted: &RunId,
     is_chosen: bool,
     store: &RunStore,
     mut create: impl FnMut(&RunId) -> Result<Result<W, RecordError>, Failure>,
 ) -> Result<W, Failure> {
-    let mut name = name;
+    let mut name = wanted.clone();
     loop {
         match create(&name)? {
             Err(RecordError::Exists { .. } | RecordError::Running { .. }) if !is_chosen => {
-                name = unused_name(store, name.as_str())?;
+                name = unused_name(store, wanted.as_str())?;
             }
             created => return Ok(created?),
         }
@@ -310,7 +310,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = RunStore::open(folder.path()).unwrap();
         let mut tries = Vec::new();
-        let made = create_under(RunId::new("run").unwrap(), is_chosen, &store, |name| {
+        let made = create_under(&RunId::new("run").unwrap(), is_chosen, &store, |name| {
             tries.push(name.to_string());
             let exists = RecordError::Exists { run: name.clone() };
             Ok(if tries.len() <= taken { Err(exists) } else { Ok(tries.len()) })

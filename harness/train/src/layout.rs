@@ -77,7 +77,7 @@ impl Layout {
         })?;
         let results = self.files.results().to_owned();
         let store = RunStore::open(&results)?;
-        let writer = create_under(self.files.run().clone(), is_named, &store, |name| {
+        let writer = create_under(&self.files.run().clone(), is_named, &store, |name| {
             if name != self.files.run() {
                 self = Self::new(name.clone(), results.clone(), plan, tasks, Start::New)?;
             }

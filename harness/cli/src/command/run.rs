@@ -111,7 +111,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         redaction::note(redactor, &plan, &mut lock)?;
     }
     let results = arguments.results.dir();
-    let writer = create_under(plan.run.clone(), arguments.plan.name.is_some(), &store, |name| {
+    let writer = create_under(&plan.run.clone(), arguments.plan.name.is_some(), &store, |name| {
         plan.run.clone_from(name);
         Ok(RunWriter::create(&results, &plan, &lock))
     })?;
