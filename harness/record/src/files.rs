@@ -15,6 +15,8 @@ pub(crate) const RUNS: &str = "runs";
 pub(crate) const PLAN: &str = "plan.json";
 pub(crate) const LOCK: &str = "lock.json";
 pub(crate) const TRAIN: &str = "train.json";
+/// Evaluations on held-out tasks, in the run of a training.
+pub(crate) const HELD_OUT: &str = "held_out.json";
 /// Folder of the learner, in the run of a training.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// Folder of what trajectories only name, by its hash.

@@ -8,7 +8,7 @@ use clawrl_core::{PolicySpec, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, files, lock_file};
+use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file};
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
 const REMOVING: &str = ".removing-";
@@ -54,6 +54,9 @@ pub struct RunInfo {
     pub policy: Option<PolicySpec>,
     /// Names of the suites.
     pub suites: Vec<String>,
+    /// Of a training: that its success on held-out tasks fell, and from where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fall: Option<String>,
     /// Why it is damaged, or what a resume would cut.
     pub problem: Option<String>,
 }
@@ -96,6 +99,7 @@ impl RunStore {
                 passed: 0,
                 policy: None,
                 suites: Vec::new(),
+                fall: None,
                 problem: Some(error.to_string()),
             },
         }
@@ -196,6 +200,7 @@ fn described(run: &RunId, opened: &Run) -> RunInfo {
         passed: count(AttemptSummary::passed),
         policy: Some(plan.policy.clone()),
         suites: plan.suites.iter().map(|suite| suite.name.clone()).collect(),
+        fall: opened.held_out().ok().and_then(|held_out| fall_of(&held_out).map(fall_words)),
         problem: opened
             .torn_tail()
             .map(|tail| format!("the last {} bytes of the journal are torn; a resume cuts them", tail.bytes)),

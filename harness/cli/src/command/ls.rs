@@ -38,8 +38,8 @@ pub(super) fn listing(runs: &[RunInfo]) -> String {
     let headings = ["run", "started (UTC)", "state", "policy", "suites", "closed", "passed", "faulted"];
     let mut text = aligned(headings, [false, false, false, false, false, true, true, true], &rows);
     for info in runs {
-        if let Some(problem) = &info.problem {
-            text += &format!("{}: {problem}\n", info.run);
+        for what in info.problem.iter().chain(&info.fall) {
+            text += &format!("{}: {what}\n", info.run);
         }
     }
     text

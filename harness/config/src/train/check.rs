@@ -17,6 +17,7 @@ use super::plan::{
     CheckpointPlan, Device, EnginePlan, EvaluationPlan, PolicySource, TrainLimits, TrainPlan, TrainSuite,
     WarmStartPlan,
 };
+use super::settings::{TrainSetting, with_settings};
 use crate::bounds;
 use crate::dialect;
 use crate::file::Located;
@@ -38,7 +39,15 @@ pub(super) const NEW_TOKENS: u32 = 48;
 /// # Errors
 /// A file that cannot be read or has the wrong shape is one problem; otherwise every problem that there is.
 pub fn load_train(path: &Path) -> Result<TrainPlan, ConfigError> {
-    let source = read(path, &dialect::TRAIN)?;
+    load_train_with(path, &[])
+}
+
+/// The same with other values of some keys.
+///
+/// # Errors
+/// As [`load_train`]; a key that leads nowhere.
+pub fn load_train_with(path: &Path, settings: &[TrainSetting]) -> Result<TrainPlan, ConfigError> {
+    let source = with_settings(read(path, &dialect::TRAIN)?, settings)?;
     let file: TrainFile = parse(&source, &dialect::TRAIN)?;
     let mut checker = Checker { findings: Findings::new(&source), reproducible: None };
     let plan = checker.plan(&source, file);
