@@ -202,7 +202,9 @@ mod tests {
         let hostname = json!({ "pattern": "^(?=.{1,253}$)[a-z0-9-]+(\\.[a-z0-9-]+)*$" });
         let schema = Schema::compile(&hostname).unwrap();
         assert_eq!(schema.problem(&json!("a.example")), None);
-        assert!(schema.problem(&json!("a..b")).is_some() && schema.problem(&json!("a".repeat(254))).is_some());
+        assert!(
+            schema.problem(&json!("a..b")).is_some() && schema.problem(&json!("a".repeat(254))).is_some()
+        );
         // Without a bound this takes longer than the universe is old.
         let slow = Schema::compile(&json!({ "pattern": "^(?!x)(a|aa)+(?!b)$" })).unwrap();
         assert!(slow.problem(&json!("a".repeat(500) + "!")).is_some());

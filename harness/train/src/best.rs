@@ -154,7 +154,8 @@ pub(super) fn way_back(files: &TrainingFiles, repeated: &str) -> Result<Option<S
     let made = VersionLog::of(files).read();
     let newest = made.values().rev().find(|made| made.rejected.is_none()).map(|made| made.version);
     if let Some(newest) = newest.filter(|newest| *newest != version) {
-        words += &format!("; to go back to it: clawrl policy rollback {} --to {version}{repeated}", files.run());
+        words +=
+            &format!("; to go back to it: clawrl policy rollback {} --to {version}{repeated}", files.run());
         if evaluated.iter().all(|at| at.version != newest) {
             words += &format!(". Version {newest}, the newest, was not evaluated");
         }

@@ -32,10 +32,10 @@ pub use learner::{
     Unpublished,
 };
 pub use model::{
-    Adapted, AdapterFiles, Dtype, EndTokens, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank, ModelConfig,
-    ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope, init_adapter,
-    init_params, layer_forward, load_adapter, load_apart, load_merged, load_params, policy_files,
-    random_params, rms_norm, save_adapter, save_params,
+    Adapted, AdapterFiles, Dtype, EndTokens, LayerAdapter, LayerParams, LoraConfig, LoraTarget, LowRank,
+    ModelConfig, ModelConfigError, ModelFiles, PackedRows, ParamLayout, ParamSpec, Params, Rope,
+    init_adapter, init_params, layer_forward, load_adapter, load_apart, load_merged, load_params,
+    policy_files, random_params, rms_norm, save_adapter, save_params,
 };
 pub use policy::{ReplySampling, TorchPolicy, described_tools};
 pub use preset::{Preset, PresetError, PresetRequest, PresetSummary, init_policy};

@@ -134,7 +134,11 @@ fn a_training_that_is_given_up_says_what_it_can_go_back_to() {
     let train = LUCKY.replace("updates: 4,", guards);
     let place = lucky(&train, "");
     let said = place.clawrl(&["train", "train.yaml", "--name", "halted"]).ends(9);
-    for part in ["the best evaluation was ", "clawrl policy rollback halted --to 0", ", the newest, was not evaluated"] {
+    for part in [
+        "the best evaluation was ",
+        "clawrl policy rollback halted --to 0",
+        ", the newest, was not evaluated",
+    ] {
         assert!(said.err.contains(part), "{part}: {}", said.err);
     }
     place.clawrl(&["policy", "rollback", "halted", "--to", "0"]).ends(0);
