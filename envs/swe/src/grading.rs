@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Boundary, CheckReport, Fault, Grade, Limit, StepCtx, SweSpec, TaskSpec, TestScore, printable_line,
+    Boundary, CheckReport, Fault, Grade, Limit, StepCtx, SweSpec, TaskSpec, TestScore, TestSpec,
+    printable_line,
 };
 use clawrl_sandbox::{
     Announcer, ExecOutput, ExecSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxFolder,
@@ -21,11 +22,12 @@ use clawrl_sandbox::{
 use clawrl_workspace::{FixtureReader, refuse_lost};
 
 use crate::prepare::{Ingredients, as_file, prepare};
-use crate::protection::Protection;
+use crate::protection::{Deciding, Protection};
 use crate::repository::Script;
 use crate::resolution::{ExpectedTests, Resolution, TestOutcome};
 use crate::results::TestResults;
 use crate::submission::{Base, FOLDER, Left, Refused, Submission, adopt};
+use crate::suspicion;
 
 /// Columns and rows of a terminal that nobody looks at.
 const SIZE: (u16, u16) = (80, 24);
@@ -110,8 +112,10 @@ async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault
             None => Vec::new(),
         };
         let files = laid.iter().map(|file| file.path.clone()).chain(touched);
-        let protection = Protection::new(spec.tests.parser, &spec.tests.protected, &expected, files)?;
-        match adopt(left, fresh.as_ref(), &base, &spec.workspace, &protection, deadline).await? {
+        let TestSpec { parser, run, protected, .. } = &spec.tests;
+        let deciding = Deciding { parser: *parser, run, patterns: protected, expected: &expected };
+        let protection = Protection::new(deciding, files, &base.paths)?;
+        match adopt(left, fresh.as_ref(), &base, spec, &protection, deadline).await? {
             Err(reason) => Ok(refused(reason)),
             Ok(submission) => {
                 lay(fresh.as_ref(), laid, test_patch, deadline).await?;
@@ -248,7 +252,9 @@ fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, test
             flags.push(name.to_owned());
         }
     };
+    let suspicious = suspicion::words(spec.tests.parser, expected, &submission.patch);
     flag(!submission.tampered.is_empty(), "tampered");
+    flag(!suspicious.is_empty(), "suspect");
     flag(submission.not_copied > 0, "copy-incomplete");
     flag(output.code.is_none(), "tests-timed-out");
     flag(output.code == Some(KILLED), "tests-killed");
@@ -270,6 +276,10 @@ fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, test
     if !submission.tampered.is_empty() {
         let message = format!("restored, for the task protects it: {}", submission.tampered.join(", "));
         checks.push(line("protected", 0.0, 0.0, &message));
+    }
+    if !suspicious.is_empty() {
+        let message = format!("the change names what the run of tests is made of: {}", suspicious.join(", "));
+        checks.push(line("suspect", 0.0, 0.0, &message));
     }
     Grade {
         score,

@@ -13,13 +13,17 @@ mod editing;
 mod env;
 mod expected;
 mod grading;
+mod imports;
 mod prepare;
 mod protection;
 mod provider;
 mod repository;
 mod resolution;
 mod results;
+mod runner_config;
 mod submission;
+mod suspicion;
+mod test_command;
 mod tools;
 
 pub use clawrl_core::LogParser;

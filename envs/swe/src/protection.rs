@@ -1,6 +1,7 @@
 //! Which files of a submission count.
 //!
-//! F1. Files that decide, and files by which a runner could be turned, are as the task has them. F2. Tests that an agent
+//! F1. Files that decide, files that would be read, run or imported in their place, and files by which a runner could be
+//! turned, are as the task has them. F2. Tests that an agent
 //! wrote for itself are no part of a fix: they stay out, and nobody minds. F3. What is nobody's source, such as compiled
 //! Python, stays out: a cache may claim to be that of any source.
 //!
@@ -14,7 +15,9 @@ use std::path::Path;
 use clawrl_core::{Boundary, Fault, LogParser};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::imports::{Imports, folders_above};
 use crate::resolution::ExpectedTests;
+use crate::test_command::started;
 
 /// What becomes of a changed path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +34,14 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
+    /// As a symbolic link.
+    AddedLink,
     ChangedOrDeleted,
 }
 
 /// What cannot be changed.
 #[derive(Debug)]
-pub(crate) struct Protection {
+pub(crate) struct Protection<'a> {
     /// Files of the task: whoever touches one is flagged.
     decisive: GlobSet,
     /// Looks like a test.
@@ -46,8 +51,10 @@ pub(crate) struct Protection {
     /// Files that the task lays over the repository, and the folders above them.
     laid: HashSet<String>,
     above: HashSet<String>,
-    /// Whether modules at the root shadow those of the interpreter.
-    shadows: bool,
+    /// How the tests are imported, where they are.
+    imports: Option<Imports>,
+    /// Every path of the repository.
+    base: &'a HashSet<Vec<u8>>,
 }
 
 /// By what a runner of Python is configured or extended.
@@ -61,224 +68,141 @@ const PYTHON_RUNNER: &[&str] = &[
     "**/pytest.toml",
     "**/.pytest.toml",
     "**/tox.ini",
+    "**/.coveragerc",
+    // Plugins are found by it.
+    "**/*.egg-info/entry_points.txt",
+    "**/*.dist-info/entry_points.txt",
 ];
 const PYTHON_TESTS: &[&str] =
     &["tests/**", "**/tests/**", "test/**", "**/test_*.py", "**/*_test.py", "**/tests.py"];
-const PYTHON_CACHES: &[&str] =
-    &["**/__pycache__/**", "**/*.pyc", "**/*.pyo", "**/.pytest_cache/**", "**/.mypy_cache/**"];
-
-/// Modules of the standard library and of runners that are written in Python and imported by name: a file of that name
-/// where programs are started from is imported instead.
-const SHADOWED: &[&str] = &[
-    "__future__",
-    "_collections_abc",
-    "_pytest",
-    "_weakrefset",
-    "abc",
-    "argparse",
-    "ast",
-    "asyncio",
-    "atexit",
-    "attr",
-    "base64",
-    "bdb",
-    "bisect",
-    "builtins",
-    "bz2",
-    "cmd",
-    "code",
-    "codecs",
-    "codeop",
-    "collections",
-    "concurrent",
-    "configparser",
-    "contextlib",
-    "contextvars",
-    "copy",
-    "copyreg",
-    "coverage",
-    "csv",
-    "ctypes",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "dis",
-    "doctest",
-    "email",
-    "encodings",
-    "enum",
-    "errno",
-    "exceptiongroup",
-    "execnet",
-    "faulthandler",
-    "fnmatch",
-    "fractions",
-    "functools",
-    "gc",
-    "genericpath",
-    "getopt",
-    "getpass",
-    "gettext",
-    "glob",
-    "gzip",
-    "hashlib",
-    "heapq",
-    "hmac",
-    "html",
-    "http",
-    "importlib",
-    "iniconfig",
-    "inspect",
-    "io",
-    "itertools",
-    "json",
-    "keyword",
-    "linecache",
-    "locale",
-    "logging",
-    "lzma",
-    "marshal",
-    "math",
-    "mimetypes",
-    "multiprocessing",
-    "ntpath",
-    "numbers",
-    "opcode",
-    "operator",
-    "optparse",
-    "os",
-    "packaging",
-    "pathlib",
-    "pdb",
-    "pickle",
-    "pkgutil",
-    "platform",
-    "pluggy",
-    "posixpath",
-    "pprint",
-    "profile",
-    "py",
-    "pydoc",
-    "pygments",
-    "pytest",
-    "queue",
-    "quopri",
-    "random",
-    "re",
-    "reprlib",
-    "runpy",
-    "sched",
-    "select",
-    "selectors",
-    "shlex",
-    "shutil",
-    "signal",
-    "site",
-    "socket",
-    "sqlite3",
-    "sre_compile",
-    "sre_constants",
-    "sre_parse",
-    "ssl",
-    "stat",
-    "statistics",
-    "string",
-    "stringprep",
-    "struct",
-    "subprocess",
-    "symtable",
-    "sys",
-    "sysconfig",
-    "tarfile",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "time",
-    "timeit",
-    "token",
-    "tokenize",
-    "tomllib",
-    "trace",
-    "traceback",
-    "tracemalloc",
-    "types",
-    "typing",
-    "unicodedata",
-    "unittest",
-    "urllib",
-    "uuid",
-    "warnings",
-    "weakref",
-    "xdist",
-    "xml",
-    "zipfile",
-    "zipimport",
-    "zlib",
+const PYTHON_CACHES: &[&str] = &[
+    "**/__pycache__/**",
+    "**/*.pyc",
+    "**/*.pyo",
+    "**/.pytest_cache/**",
+    "**/.mypy_cache/**",
+    "**/*.egg-info/**",
 ];
 
-/// Folders that programs are commonly started from.
-const ROOTS: &[&str] = &["", "src/", "lib/"];
+/// What a task says of its tests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deciding<'a> {
+    pub(crate) parser: LogParser,
+    /// The command that runs them.
+    pub(crate) run: &'a str,
+    /// Patterns of the task's own.
+    pub(crate) patterns: &'a [String],
+    pub(crate) expected: &'a ExpectedTests,
+}
 
-impl Protection {
-    /// Of a task: its own patterns, its tests by name, the files that it lays over and those that its patch touches.
+impl<'a> Protection<'a> {
+    /// Of a task; `files` are those that it lays over the repository and those that its patch touches, `base` has every
+    /// path of the repository.
     ///
     /// # Errors
     /// A permanent [`Fault`] when a pattern of the task is none.
     pub(crate) fn new(
-        parser: LogParser,
-        patterns: &[String],
-        expected: &ExpectedTests,
+        deciding: Deciding<'_>,
         files: impl IntoIterator<Item = String>,
+        base: &'a HashSet<Vec<u8>>,
     ) -> Result<Self, Fault> {
+        let Deciding { parser, run, patterns, expected } = deciding;
         let (runner, tests, caches): (&[&str], &[&str], &[&str]) = match parser {
             LogParser::Pytest | LogParser::Unittest => (PYTHON_RUNNER, PYTHON_TESTS, PYTHON_CACHES),
-            LogParser::Cargo => (&[".cargo/**"], &["tests/**", "**/tests/**"], &["target/**"]),
-            LogParser::Go => (&[], &["**/*_test.go", "**/testdata/**"], &[]),
+            LogParser::Cargo => (
+                &["**/.cargo/**", "**/rust-toolchain", "**/rust-toolchain.toml"],
+                &["tests/**", "**/tests/**"],
+                &["target/**"],
+            ),
+            LogParser::Go => (&["go.work"], &["**/*_test.go", "**/testdata/**"], &[]),
             LogParser::Jest => (
-                &["**/jest.config.*", "**/jest.setup.*", ".babelrc", "**/babel.config.*"],
-                &["**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/__snapshots__/**"],
+                &[
+                    "**/jest.config.*",
+                    "**/jest.setup.*",
+                    "**/.babelrc",
+                    "**/.babelrc.*",
+                    "**/babel.config.*",
+                    "**/.swcrc",
+                    "**/.npmrc",
+                ],
+                // Mocks beside a module, or beside `node_modules`, are taken in its place.
+                &["**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/__snapshots__/**", "**/__mocks__/**"],
                 &["**/node_modules/**"],
             ),
         };
-        let files: Vec<String> = files.into_iter().collect();
-        let ancestors = |path: &String| -> Vec<String> {
-            path.match_indices('/').map(|(at, _)| path[..at].to_owned()).collect()
-        };
-        let above = files.iter().flat_map(ancestors).collect();
-        let laid = files.iter().cloned().collect();
-        let named = files.into_iter().chain(of_tests(parser, expected)).map(|path| escaped(&path));
-        let own =
-            runner.iter().map(|&pattern| pattern.to_owned()).chain(patterns.iter().cloned()).chain(named);
-        let literal =
-            |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect::<Vec<_>>();
+        let laid: HashSet<String> = files.into_iter().collect();
+        let above = laid.iter().flat_map(|path| folders_above(path)).map(str::to_owned).collect();
+        let is_there = |path: &String| laid.contains(path) || base.contains(path.as_bytes());
+        let deciding: Vec<String> =
+            of_tests(parser, expected).into_iter().chain(started(run, base)).collect();
+        let tests = set(tests.iter().map(|&pattern| pattern.to_owned()))?;
+        let own = runner.iter().map(|&pattern| pattern.to_owned()).chain(patterns.iter().cloned());
+        let mut decisive: Vec<String> =
+            own.chain(laid.iter().chain(&deciding).map(|path| escaped(path))).collect();
+        let mut imports = None;
+        if matches!(parser, LogParser::Pytest | LogParser::Unittest) {
+            let decide = set(decisive.iter().cloned())?;
+            let there = || base.iter().filter_map(|path| std::str::from_utf8(path).ok());
+            let protected = there().filter(|path| decide.is_match(path) || tests.is_match(path));
+            let files = protected.chain(laid.iter().map(String::as_str));
+            let deciding: Vec<String> = deciding.into_iter().filter(is_there).collect();
+            let found = Imports::new(files, &deciding, base);
+            let sources = there().filter(|path| !decide.is_match(path) && !tests.is_match(path));
+            decisive.extend(packages_of_tests(&found, sources, base).map(|path| escaped(&path)));
+            imports = Some(found);
+        }
         Ok(Self {
-            decisive: set(own)?,
-            tests: set(literal(tests))?,
-            caches: set(literal(caches))?,
+            decisive: set(decisive)?,
+            tests,
+            caches: set(caches.iter().map(|&pattern| pattern.to_owned()))?,
             laid,
             above,
-            shadows: matches!(parser, LogParser::Pytest | LogParser::Unittest),
+            imports,
+            base,
         })
     }
 
-    /// What becomes of a changed path. `base` has the names at the repository's root and in its folders of sources.
-    pub(crate) fn fate(&self, path: &[u8], change: Change, base: &HashSet<Vec<u8>>) -> Fate {
+    /// What becomes of a changed path. `installed` has the names of [`Self::new_module`] that are modules without the
+    /// submission.
+    pub(crate) fn fate(&self, path: &[u8], change: Change, installed: &HashSet<String>) -> Fate {
         let shown = Path::new(OsStr::from_bytes(path));
-        let is_new = change == Change::Added;
+        let is_new = change != Change::ChangedOrDeleted;
+        let is_link = change == Change::AddedLink;
+        // No module that a task names has a name that is not UTF-8.
+        let imported = self.imports.as_ref().filter(|_| is_new).zip(std::str::from_utf8(path).ok());
         if self.decisive.is_match(shown)
-            || (is_new && (self.is_shadow(path, base) || self.is_in_the_way(path)))
+            || (is_new && self.is_in_the_way(path))
+            || imported.is_some_and(|(imports, path)| imports.replaces_test(path, is_link))
         {
             return Fate::Tampered;
         }
         if self.caches.is_match(shown) {
             return Fate::LeftOut;
         }
-        match (self.tests.is_match(shown), change) {
-            (true, Change::Added) => Fate::LeftOut,
-            (true, Change::ChangedOrDeleted) => Fate::Tampered,
-            (false, _) => Fate::Kept,
+        if self.tests.is_match(shown) {
+            return if is_new { Fate::LeftOut } else { Fate::Tampered };
         }
+        let replaces = imported.is_some_and(|(imports, path)| {
+            imports.replaces_package(path, is_link, self.base)
+                || imports.new_module(path, is_link, self.base).any(|name| installed.contains(name))
+        });
+        if replaces { Fate::Tampered } else { Fate::Kept }
+    }
+
+    /// The name under which a changed path is imported where imports begin, if the repository has none of that name there.
+    pub(crate) fn new_module<'p>(&self, path: &'p [u8], change: Change) -> Vec<&'p str> {
+        let Some((imports, path)) = self.imports.as_ref().zip(std::str::from_utf8(path).ok()) else {
+            return Vec::new();
+        };
+        match change {
+            Change::ChangedOrDeleted => Vec::new(),
+            _ => imports.new_module(path, change == Change::AddedLink, self.base).collect(),
+        }
+    }
+
+    /// Folders that imports may begin in.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
+        self.imports.iter().flat_map(Imports::roots)
     }
 
     /// Whether the task lays files into a folder at this path, or a file at the path of a folder above.
@@ -286,20 +210,20 @@ impl Protection {
         let Ok(path) = std::str::from_utf8(path) else { return false };
         self.above.contains(path) || path.match_indices('/').any(|(at, _)| self.laid.contains(&path[..at]))
     }
+}
 
-    /// A module of a name that the repository does not have there already.
-    fn is_shadow(&self, path: &[u8], base: &HashSet<Vec<u8>>) -> bool {
-        let Ok(path) = std::str::from_utf8(path) else { return false };
-        // Extension modules are imported as well.
-        if !self.shadows || !(path.ends_with(".py") || path.ends_with(".so")) {
-            return false;
-        }
-        ROOTS.iter().filter_map(|root| Some((root, path.strip_prefix(root)?))).any(|(root, inner)| {
-            let name = inner.split(['/', '.']).next().unwrap_or(inner);
-            let known = |ending: &str| base.contains(format!("{root}{name}{ending}").as_bytes());
-            SHADOWED.binary_search(&name).is_ok() && !known("") && !known(".py")
-        })
-    }
+/// The `__init__.py` of each package that holds nothing but tests: it is run ahead of them, and is no source of anything else.
+fn packages_of_tests<'p>(
+    imports: &'p Imports,
+    sources: impl Iterator<Item = &'p str>,
+    base: &HashSet<Vec<u8>>,
+) -> impl Iterator<Item = String> {
+    let sources = sources.filter(|path| path.ends_with(".py") && !path.ends_with("/__init__.py"));
+    let with_source: HashSet<&str> = sources.flat_map(folders_above).collect();
+    let only_tests = imports.packages().iter().filter(move |folder| !with_source.contains(folder.as_str()));
+    only_tests
+        .map(|folder| format!("{folder}/__init__.py"))
+        .filter(move |path| base.contains(path.as_bytes()))
 }
 
 /// Files that names of tests name.
@@ -358,21 +282,45 @@ fn set(patterns: impl IntoIterator<Item = String>) -> Result<GlobSet, Fault> {
 mod tests {
     use super::*;
 
-    fn protection(parser: LogParser) -> Protection {
-        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let expected = ExpectedTests {
-            fail_to_pass: names(&["checks/unit.py::test_a[x]", "test_b (suite.part.B.test_b)"]),
-            pass_to_pass: Vec::new(),
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn paths(paths: &[&str]) -> HashSet<Vec<u8>> {
+        paths.iter().map(|path| path.as_bytes().to_vec()).collect()
+    }
+
+    /// What becomes of a path of a repository with tests in `checks`, which is no package, and in `suite`, which is one.
+    fn fates(parser: LogParser, path: &str) -> [Fate; 2] {
+        let fail_to_pass = match parser {
+            LogParser::Unittest => names(&["test_a (checks.unit.A.test_a)", "test_b (suite.part.B.test_b)"]),
+            _ => names(&["checks/unit.py::test_a[x]", "suite/part.py::test_b"]),
         };
-        Protection::new(parser, &["docs/*.md".to_owned()], &expected, ["laid/[a].txt".to_owned()]).unwrap()
+        let expected = ExpectedTests { fail_to_pass, pass_to_pass: Vec::new() };
+        let patterns = names(&["docs/*.md"]);
+        let deciding = Deciding { parser, run: "sh ci/run.sh", patterns: &patterns, expected: &expected };
+        let base = paths(&[
+            "ci/run.sh",
+            "checks",
+            "checks/unit.py",
+            "suite",
+            "suite/__init__.py",
+            "suite/part.py",
+            "pkg",
+            "pkg/__init__.py",
+            "pkg/core.py",
+            "src",
+            "src/attr",
+            "coverage.py",
+        ]);
+        let protection = Protection::new(deciding, ["laid/[a].txt".to_owned()], &base).unwrap();
+        let installed = names(&["json", "unittest", "attr", "coverage", "email"]).into_iter().collect();
+        [Change::Added, Change::ChangedOrDeleted]
+            .map(|change| protection.fate(path.as_bytes(), change, &installed))
     }
 
     fn check(parser: LogParser, path: &str, added: Fate, changed: Fate) {
-        let protection = protection(parser);
-        let base = ["src/attr", "coverage.py"].map(|name| name.as_bytes().to_vec()).into();
-        let found = [Change::Added, Change::ChangedOrDeleted]
-            .map(|change| protection.fate(path.as_bytes(), change, &base));
-        assert_eq!(found, [added, changed], "{path}");
+        assert_eq!(fates(parser, path), [added, changed], "{path}");
     }
 
     #[test]
@@ -392,12 +340,19 @@ mod tests {
         check(Pytest, "laid", Tampered, Kept);
         check(Pytest, "laid/[a].txt/x", Tampered, Kept);
         check(Pytest, "a/pytest.toml", Tampered, Tampered);
+        check(Pytest, "evil.egg-info/entry_points.txt", Tampered, Tampered);
+        check(Pytest, "suite/__init__.py", Tampered, Tampered);
+        check(Pytest, "pkg/__init__.py", Kept, Kept);
+        check(Go, "ci/run.sh", Tampered, Tampered);
+        check(Jest, "pkg/.babelrc", Tampered, Tampered);
+        check(Cargo, "pkg/.cargo/config.toml", Tampered, Tampered);
         check(Unittest, "suite/part.py", Tampered, Tampered);
         check(Unittest, "tests/suite/part.py", Tampered, Tampered);
         // F2.
         check(Pytest, "pkg/tests/test_new.py", LeftOut, Tampered);
         check(Go, "a/b_test.go", LeftOut, Tampered);
         check(Jest, "src/a.test.tsx", LeftOut, Tampered);
+        check(Jest, "__mocks__/fs.js", LeftOut, Tampered);
         check(Cargo, "tests/it/a.rs", LeftOut, Tampered);
         check(Cargo, "pkg/test_a.py", Kept, Kept);
         // F3.
@@ -409,23 +364,43 @@ mod tests {
     fn modules_that_would_be_imported_instead_are_tampering() {
         use Fate::{Kept, Tampered};
         for path in [
+            // Of the library, or installed.
             "unittest.py",
             "unittest/__init__.py",
             "src/json.py",
-            "lib/re/x.py",
-            "random.cpython-311-x86_64-linux-gnu.so",
+            "lib/json/__init__.py",
+            "json.cpython-311-x86_64-linux-gnu.so",
+            "checks/json.py",
+            // A test module itself.
+            "checks/unit/__init__.py",
+            "checks/unit/__init__.abi3.so",
+            "checks/unit.cpython-311-x86_64-linux-gnu.so",
+            "suite/part/__init__.py",
+            "unit.py",
+            "src/suite/__init__.py",
+            "lib/suite.py",
+            // What it lies in.
+            "checks.py",
+            "checks/__init__.py",
+            "checks.abi3.so",
+            "suite.py",
         ] {
-            check(LogParser::Unittest, path, Tampered, Kept);
+            assert_eq!(fates(LogParser::Unittest, path)[0], Tampered, "{path}");
+            check(LogParser::Pytest, path, Tampered, Kept);
         }
         for path in [
             "pkg/json.py",
+            "pkg/unit.py",
             "jsonx.py",
-            "random.bin",
+            "json.bin",
+            "checks/unit/data.txt",
+            "checks/units.py",
             "re",
             "src/attr/_new.py",
             "coverage.py",
             "email/template.txt",
             "unittest_helpers.py",
+            "new/__init__.py",
         ] {
             check(LogParser::Unittest, path, Kept, Kept);
         }
@@ -433,13 +408,45 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_modules_is_in_order() {
-        assert!(SHADOWED.is_sorted());
+    fn a_link_is_what_it_may_lead_to() {
+        let expected =
+            ExpectedTests { fail_to_pass: names(&["checks/unit.py::a"]), ..ExpectedTests::default() };
+        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let base = paths(&["checks", "checks/unit.py"]);
+        let protection = Protection::new(deciding, [], &base).unwrap();
+        let installed = HashSet::from(["json".to_owned()]);
+        for (path, fate) in [("checks/unit", Fate::Tampered), ("json", Fate::Tampered), ("docs", Fate::Kept)]
+        {
+            assert_eq!(protection.fate(path.as_bytes(), Change::AddedLink, &installed), fate, "{path}");
+            assert_eq!(protection.fate(path.as_bytes(), Change::Added, &installed), Fate::Kept, "{path}");
+        }
+        assert_eq!(protection.new_module(b"json", Change::AddedLink), ["json"]);
+        assert_eq!(protection.new_module(b"json", Change::Added), [""; 0]);
+    }
+
+    /// The fix makes a package of its own, with tests that the task lays into it.
+    #[test]
+    fn a_new_package_with_tests_of_the_task_is_no_shadow() {
+        let expected = ExpectedTests::default();
+        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let base = paths(&["pkg", "pkg/__init__.py", "pkg/core.py"]);
+        let laid = ["pkg/new/tests/test_new.py".to_owned()];
+        let protection = Protection::new(deciding, laid, &base).unwrap();
+        for path in ["pkg/new/__init__.py", "pkg/new/json.py"] {
+            assert_eq!(
+                protection.fate(path.as_bytes(), Change::Added, &HashSet::from(["json".to_owned()])),
+                Fate::Kept,
+                "{path}"
+            );
+        }
     }
 
     #[test]
     fn a_pattern_that_is_none_is_refused() {
-        let refused = Protection::new(LogParser::Go, &["a[".to_owned()], &ExpectedTests::default(), []);
+        let (patterns, expected) = (names(&["a["]), ExpectedTests::default());
+        let deciding = Deciding { parser: LogParser::Go, run: "", patterns: &patterns, expected: &expected };
+        let base = HashSet::new();
+        let refused = Protection::new(deciding, [], &base);
         assert_eq!(refused.unwrap_err().code, "protected");
     }
 }

@@ -6,15 +6,17 @@
 //!
 //! Errors: a [`Fault`] of the machine. What is wrong with a submission is [`Refused`], which is a score.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clawrl_core::{Boundary, Fault, WorkspaceSpec};
+use clawrl_core::{Boundary, Fault, SweSpec, WorkspaceSpec};
 use clawrl_sandbox::{Exclusions, Filling, SafeDir, Sandbox, TreeBounds, TreeError};
 
+use crate::imports::HAS_MODULES;
 use crate::protection::{Change, Fate, Protection};
 use crate::repository::{Script, failed, last_lines};
+use crate::runner_config::{Parts, parts};
 
 /// The folder beside the repository that the agent's tree is copied to.
 pub(crate) const FOLDER: &str = "/submission";
@@ -30,8 +32,7 @@ const DOES_NOT_APPLY: i32 = 51;
 const FILE_TOO_LARGE: i32 = 52;
 
 /// Takes the fresh repository as it is, byte by byte: no attribute of it, nor one of the agent's, changes what git reads or
-/// writes from here on. Prints its tree, its size and its number of entries, then names at its root and in folders of
-/// sources.
+/// writes from here on. Prints its tree, its size and its number of entries, then every path of it.
 const BASE: &str = r#"
 mkdir -p .git/info
 printf '* -text -ident !eol !filter !working-tree-encoding\n' > .git/info/attributes
@@ -41,8 +42,7 @@ git add -A .
 base=$(git write-tree)
 set -- $(du -sk . | cut -f 1) $(find . | wc -l)
 echo "$base $1 $2"
-git ls-tree -z --name-only "$base"
-git ls-tree -z --name-only "$base" src/ lib/
+git ls-tree -r -t -z --name-only "$base"
 "#;
 
 /// `$1` is the folder with the agent's tree, `$2` the fresh repository's. Prints what differs.
@@ -88,6 +88,7 @@ rm -f .git/clawrl.submitted .git/clawrl.final
 /// Mode of a repository within the repository.
 const SUBMODULE: &[u8] = b"160000";
 const NO_FILE: &[u8] = b"000000";
+const LINK: &[u8] = b"120000";
 
 /// What the agent left.
 #[derive(Debug)]
@@ -126,8 +127,8 @@ pub(crate) struct Base {
     pub(crate) tree: String,
     bytes: u64,
     entries: u64,
-    /// At the root, and in folders of sources.
-    names: HashSet<Vec<u8>>,
+    /// Of its files and folders.
+    pub(crate) paths: HashSet<Vec<u8>>,
 }
 
 impl Base {
@@ -148,7 +149,7 @@ impl Base {
             tree: words.next()?.to_owned(),
             bytes: words.next()?.parse::<u64>().ok()? << 10,
             entries: words.next()?.parse().ok()?,
-            names: output[line + 1..].split(|&byte| byte == 0).map(<[u8]>::to_vec).collect(),
+            paths: output[line + 1..].split(|&byte| byte == 0).map(<[u8]>::to_vec).collect(),
         })
     }
 }
@@ -165,15 +166,15 @@ pub(crate) async fn adopt(
     left: Left<'_>,
     fresh: &dyn Sandbox,
     base: &Base,
-    spec: &WorkspaceSpec,
-    protection: &Protection,
+    spec: &SweSpec,
+    protection: &Protection<'_>,
     deadline: Instant,
 ) -> Result<Result<Submission, Refused>, Fault> {
     let mut submission = Submission::default();
     let arguments: [&str; 2];
     let script = match left {
         Left::Tree(tree) => {
-            match bring(tree, fresh, base, spec).await? {
+            match bring(tree, fresh, base, &spec.workspace).await? {
                 Ok(not_copied) => submission.not_copied = not_copied,
                 Err(refused) => return Ok(Err(refused)),
             }
@@ -203,7 +204,9 @@ pub(crate) async fn adopt(
         return Ok(Err(Refused { flag: "too-large", message }));
     }
     let changes = listed(&compared).ok_or_else(unknown_output)?;
-    let counted = counted(&changes, protection, &base.names);
+    let installed = installed(&changes, fresh, spec, protection, deadline).await?;
+    let mut counted = counted(&changes, protection, &installed);
+    keep_runner_config(&mut counted, fresh, spec, deadline).await?;
     submission.kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
     submission.left_out = counted.iter().filter(|(_, fate)| *fate == Fate::LeftOut).count();
     let tampered = counted.iter().filter(|(_, fate)| *fate == Fate::Tampered);
@@ -295,13 +298,110 @@ fn copy_fault(error: &TreeError) -> Fault {
     if error.is_lasting() { Fault::permanent(Boundary::Grader, &fault.code, fault.message) } else { fault }
 }
 
+/// Those of the new modules that Python has without the submission. Asked where nothing of the submission is on its path.
+async fn installed(
+    changes: &[Listed<'_>],
+    fresh: &dyn Sandbox,
+    spec: &SweSpec,
+    protection: &Protection<'_>,
+    deadline: Instant,
+) -> Result<HashSet<String>, Fault> {
+    let names: BTreeSet<&str> =
+        changes.iter().flat_map(|change| protection.new_module(change.path, change.kind())).collect();
+    if names.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let activate = spec.activate.as_deref().unwrap_or_default();
+    // Only a program that is not there says nothing: then nothing is imported either.
+    let text = format!(
+        "set +e\nrepository=$PWD\nexec 3>&1 >&2\n{activate}\ncd \"$repository\"\n\
+         python=$(command -v python3 || command -v python) || exit 0\nexec \"$python\" -B -c \"$@\" >&3"
+    );
+    let arguments: Vec<&str> = std::iter::once(HAS_MODULES).chain(protection.roots()).collect();
+    let input = names.into_iter().collect::<Vec<_>>().join("\n").into_bytes();
+    let script = Script {
+        arguments: &arguments,
+        input,
+        variables: Some(&spec.workspace.env),
+        output_cap: LIST_CAP,
+        ..Script::new(&text, deadline)
+    };
+    let output = script.expect(fresh, "asking Python for its modules").await?;
+    Ok(String::from_utf8_lossy(&output).split_whitespace().map(str::to_owned).collect())
+}
+
+/// Prints what the objects on standard input hold.
+const SHOWN: &str = "git cat-file --batch";
+
+/// Files that configure a runner beside other things stay as they were where the runner's part of them changed.
+async fn keep_runner_config(
+    counted: &mut [(Listed<'_>, Fate)],
+    fresh: &dyn Sandbox,
+    spec: &SweSpec,
+    deadline: Instant,
+) -> Result<(), Fault> {
+    let mut read: Vec<(&mut Fate, Listed<'_>, Parts)> = Vec::new();
+    for (change, fate) in counted.iter_mut().filter(|(_, fate)| *fate == Fate::Kept) {
+        if let Some(parts) = parts(spec.tests.parser, change.path) {
+            read.push((fate, *change, parts));
+        }
+    }
+    if read.is_empty() {
+        return Ok(());
+    }
+    let mut input = Vec::new();
+    for (_, change, _) in &read {
+        for object in [change.old_object, change.object] {
+            input.extend_from_slice(object);
+            input.push(b'\n');
+        }
+    }
+    let script = Script { input, output_cap: LIST_CAP, ..Script::new(SHOWN, deadline) };
+    let output = script.expect(fresh, "reading what configures a runner").await?;
+    let mut rest = output.as_slice();
+    for (fate, change, parts) in read {
+        let (before, after) = (content(&mut rest), content(&mut rest));
+        // A link says nothing of what it leads to, and what was cut off is not known.
+        let unknown = change.new_mode == LINK || before.is_none() || after.is_none();
+        if unknown || parts.differ(before.unwrap_or_default(), after.unwrap_or_default()) {
+            *fate = Fate::Tampered;
+        }
+    }
+    Ok(())
+}
+
+/// One object's: `NAME blob SIZE`, then the content; `NAME missing` where there is no file.
+fn content<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = memchr::memchr(b'\n', rest)?;
+    let (head, after) = (&rest[..end], &rest[end + 1..]);
+    let size: Option<usize> = match head.strip_suffix(b" missing") {
+        Some(_) => None,
+        None => Some(std::str::from_utf8(head).ok()?.rsplit(' ').next()?.parse().ok()?),
+    };
+    let size = size.unwrap_or_default();
+    let content = after.get(..size)?;
+    *rest = if head.ends_with(b" missing") { after } else { after.get(size + 1..)? };
+    Some(content)
+}
+
 /// A changed path, as git lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Listed<'a> {
     old_mode: &'a [u8],
     new_mode: &'a [u8],
+    old_object: &'a [u8],
     object: &'a [u8],
     path: &'a [u8],
+}
+
+impl Listed<'_> {
+    fn kind(&self) -> Change {
+        match (self.old_mode, self.new_mode) {
+            (NO_FILE, LINK) => Change::AddedLink,
+            (NO_FILE, _) => Change::Added,
+            _ => Change::ChangedOrDeleted,
+        }
+    }
 }
 
 /// `:OLD NEW OBJECT OBJECT STATUS\0PATH\0` for each.
@@ -311,9 +411,9 @@ fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
     while let Some(head) = parts.next().filter(|head| !head.is_empty()) {
         let mut fields = head.strip_prefix(b":")?.split(|&byte| byte == b' ');
         let (old_mode, new_mode) = (fields.next()?, fields.next()?);
-        let object = fields.nth(1)?;
+        let (old_object, object) = (fields.next()?, fields.next()?);
         let path = parts.next().filter(|path| !path.is_empty())?;
-        changes.push(Listed { old_mode, new_mode, object, path });
+        changes.push(Listed { old_mode, new_mode, old_object, object, path });
     }
     Some(changes)
 }
@@ -322,16 +422,15 @@ fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
 /// judged as that path is.
 fn counted<'a>(
     changes: &[Listed<'a>],
-    protection: &Protection,
-    base: &HashSet<Vec<u8>>,
+    protection: &Protection<'_>,
+    installed: &HashSet<String>,
 ) -> Vec<(Listed<'a>, Fate)> {
     let fate = |change: &Listed<'a>| {
         // A repository of its own is none of the submission, nor is what lies in the place of one.
         if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
             return Fate::LeftOut;
         }
-        let kind = if change.old_mode == NO_FILE { Change::Added } else { Change::ChangedOrDeleted };
-        protection.fate(change.path, kind, base)
+        protection.fate(change.path, change.kind(), installed)
     };
     let mut counted: Vec<_> = changes.iter().map(|change| (*change, fate(change))).collect();
     let mut restored: HashMap<&[u8], Fate> = HashMap::new();
@@ -377,12 +476,8 @@ mod tests {
     use clawrl_core::LogParser;
 
     use super::*;
+    use crate::protection::Deciding;
     use crate::resolution::ExpectedTests;
-
-    fn protection() -> Protection {
-        Protection::new(LogParser::Unittest, &[], &ExpectedTests::default(), ["tests/test_new.py".to_owned()])
-            .unwrap()
-    }
 
     /// Changes by letter: `A` added, `M` changed, `D` deleted, `S` a submodule that became a file, `L` added as a link.
     fn check(changes: &[(char, &str)], expected: &[Fate]) {
@@ -399,7 +494,10 @@ mod tests {
             output.extend(format!(":{old} {new} 1111 2222 {letter}\0{path}\0").bytes());
         }
         let changes = listed(&output).unwrap();
-        let counted = counted(&changes, &protection(), &HashSet::new());
+        let (base, tests) = (HashSet::new(), ExpectedTests::default());
+        let deciding = Deciding { parser: LogParser::Unittest, run: "", patterns: &[], expected: &tests };
+        let protection = Protection::new(deciding, ["tests/test_new.py".to_owned()], &base).unwrap();
+        let counted = counted(&changes, &protection, &HashSet::new());
         let fates: Vec<Fate> = counted.iter().map(|(_, fate)| *fate).collect();
         assert_eq!(fates, expected, "{changes:?}");
         let kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
@@ -421,6 +519,16 @@ mod tests {
     }
 
     #[test]
+    fn contents_are_read_one_after_another() {
+        let mut rest = b"aa blob 3\nx\ny\n0000 missing\nbb blob 0\n\n".as_slice();
+        assert_eq!([(); 3].map(|()| content(&mut rest)), [Some(b"x\ny".as_slice()), Some(b""), Some(b"")]);
+        assert!(rest.is_empty());
+        for cut in ["aa blob 3\nx", "aa", "aa blob x\n", "aa blob 99999999999999999999\n"] {
+            assert_eq!(content(&mut cut.as_bytes()), None, "{cut}");
+        }
+    }
+
+    #[test]
     fn a_list_that_git_did_not_write_is_refused() {
         for output in ["x\0y\0", ":1 2 3\0y\0", ":1 2 3 4 A\0"] {
             assert_eq!(listed(output.as_bytes()), None, "{output:?}");
@@ -429,6 +537,6 @@ mod tests {
         assert!(Base::told(b"").is_none() && Base::told(b"aaaa 1\n").is_none());
         let base = Base::told(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
         assert_eq!((base.tree.as_str(), base.bytes, base.entries), ("aaaa", 2048, 3));
-        assert!(base.names.contains(b"src/a".as_slice()));
+        assert!(base.paths.contains(b"src/a".as_slice()));
     }
 }

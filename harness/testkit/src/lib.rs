@@ -8,7 +8,7 @@
 //! - Terminals, whoever provides them: small tasks ([`terminal_task`]), their case for the suite ([`terminal_case`]), and
 //!   the way through an episode ([`ready`], [`step`]).
 //! - Software engineering environments, whoever provides them: a small repository ([`swe_spec`]), their case for the suite
-//!   ([`swe_case`]), and what agents try instead of mending it ([`SWE_ATTACKS`]).
+//!   ([`swe_case`]), and what agents try instead of mending it ([`SWE_ATTACKS`], [`SWE_SHADOWS`]).
 //! - [`again_as_normal_user`]: a test once more, as somebody who is not root.
 //! - [`unpack_image`]: a small root file system to put sandboxes on, of this machine's own programs.
 //!
@@ -34,8 +34,8 @@ pub use null::{NullProvider, NullSettings};
 pub use plan::{PlanShape, SuiteShape, call, run_tool, submit_tool, task};
 pub use policy::{Reply, ScriptedPolicy};
 pub use swe::{
-    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, SWE_TESTS, bash, inline, swe_case, swe_grade, swe_grades,
-    swe_spec, swe_spec_with_history, swe_task,
+    SWE_ATTACKS, SWE_FIX, SWE_FORGED, SWE_LOOKS_INTO_HISTORY, SWE_SHADOWS, SWE_TESTS, bash, inline, swe_case,
+    swe_grade, swe_grades, swe_spec, swe_spec_flat, swe_spec_with_history, swe_task,
 };
 pub use terminal::{
     file_equals, furnished, lease_request, ready, small_terminal, step, step_ctx, terminal_case,

@@ -1,7 +1,8 @@
 //! S1 to S3: what agents try instead of mending the code scores nothing.
 
 use clawrl_testkit::{
-    SWE_ATTACKS, SWE_FIX, SWE_LOOKS_INTO_HISTORY, bash, swe_grade, swe_spec, swe_spec_with_history, swe_task,
+    SWE_ATTACKS, SWE_FIX, SWE_FORGED, SWE_LOOKS_INTO_HISTORY, SWE_SHADOWS, bash, swe_grade, swe_spec,
+    swe_spec_flat, swe_spec_with_history, swe_task,
 };
 
 use crate::support::with_provider;
@@ -29,6 +30,39 @@ fn listed_attacks_score_nothing() {
             let tampered = grade.flags.iter().any(|flag| flag == "tampered");
             assert_eq!(tampered, !NO_TRACE.contains(name), "{name}: {grade:?}");
         }
+    });
+}
+
+#[test]
+fn files_imported_or_run_in_place_of_tests_score_nothing_and_are_flagged() {
+    with_provider(|provider| async move {
+        let task = swe_task(swe_spec_flat());
+        for (name, commands) in SWE_SHADOWS {
+            let calls: Vec<_> = [SWE_FORGED].iter().chain(*commands).map(|command| bash(command)).collect();
+            let grade = swe_grade(provider.as_ref(), &task, &calls).await;
+            assert_eq!((grade.score, grade.passed), (0.0, false), "{name}: {grade:?}");
+            assert!(grade.flags.iter().any(|flag| flag == "tampered"), "{name}: {grade:?}");
+            let calls: Vec<_> =
+                [SWE_FIX, SWE_FORGED].iter().chain(*commands).map(|command| bash(command)).collect();
+            let grade = swe_grade(provider.as_ref(), &task, &calls).await;
+            assert!(grade.passed, "{name}, beside the fix: {grade:?}");
+        }
+    });
+}
+
+/// What an honest fix adds is no attack.
+#[test]
+fn new_modules_and_sections_beside_tests_count() {
+    with_provider(|provider| async move {
+        let task = swe_task(swe_spec_flat());
+        let honest = [
+            "mkdir impl; printf 'def add(a, b):\\n    return a + b\\n' > impl/__init__.py",
+            "printf 'from impl import add\\ndef mul(a, b):\\n    return a * b\\n' > calc.py",
+            "printf '[project]\\nname = \"calc\"\\n' > pyproject.toml; printf '[metadata]\\nname = calc\\n' > setup.cfg",
+            "mkdir check_data; echo 1 > check_data/one.txt; ln -s check_data data",
+        ];
+        let grade = swe_grade(provider.as_ref(), &task, &honest.map(bash)).await;
+        assert!(grade.passed && grade.flags.is_empty(), "{grade:?}");
     });
 }
 

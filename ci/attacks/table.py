@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Plays the attacks of this folder and writes what came of each as a table.
+
+    ci/attacks/table.py [PROGRAM] > harness/docs/attacks.md      PROGRAM: `clawrl` of PATH, with `clawrl-sbx` beside it
+
+An attack holds if it scored 0, or if the attempt was flagged. Exit codes: 0 all hold and every honest task passed; 1 not;
+2 something could not be run. The imported tasks need the base image (`ci/setup.sh image`), the pages a browser.
+"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CLASSES = {
+    "tests": "tests replaced or shadowed",
+    "runner": "runner and its configuration replaced",
+    "output": "output forged",
+    "grader": "the grader's files read or written",
+    "answers": "answers looked for",
+    "resources": "time and resources exhausted",
+}
+KINDS = {
+    "swe": "software engineering, unittest",
+    "swe-pytest": "software engineering, pytest",
+    "terminal": "terminal",
+    "toolcall": "tool calls",
+    "gui": "pages",
+    "imported": "imported from Harbor",
+}
+HEAD = """# Attacks on grading
+
+Written by `ci/attacks/table.py`, which plays them. Each is a task whose reference solution attacks instead of solving it;
+`honest` solves it, to show that it can be solved. The tasks are in [ci/attacks](../../ci/attacks). An attack holds when it scored
+0, when the attempt is flagged, or when it is a fault, which is no score.
+
+Elsewhere, as tests: [attacks on the sandbox](../../tasks/terminal-hostile/README.md), and judges that are talked to
+(`policies/judge`: `i3_no_text_holds_its_mark`, `i1_only_a_verdict_is_a_vote`).
+
+Beside Harbor's own runner: not played. `harbor` 0.26.0 ends on the folders of `ci/attacks/imported` with "Docker daemon is not
+running": it has no environment here but Docker with `docker compose`. Where there is one,
+`harbor run -p ci/attacks/imported/NAME -a oracle` plays the same attack.
+"""
+
+
+def called(*command, check=True):
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    if check and ran.returncode:
+        print(f"{' '.join(command)}: {ran.stderr[-2000:]}", file=sys.stderr)
+        raise SystemExit(2)
+    return ran
+
+
+def suites(clawrl, place):
+    """Each kind of task with its suite, or with why there is none."""
+    image = called(ROOT / "ci/image.sh", check=False).stdout.strip()
+    for kind in KINDS:
+        suite = HERE / kind
+        if kind in ("swe-pytest", "imported") and not image:
+            yield kind, None
+            continue
+        if kind == "imported":
+            suite = place / kind
+            called(clawrl, "import", "harbor", str(HERE / kind), "--output", str(suite), "--sandbox", "bubblewrap",
+                   "--rootfs", f"{image}/rootfs")
+        elif kind == "swe-pytest":
+            suite = place / kind
+            shutil.copytree(HERE / kind, suite)
+            (suite / "base").symlink_to(f"{image}/rootfs")
+        yield kind, suite
+
+
+def attempts(clawrl, suite, kind, results):
+    """Each task of a suite with what its attempt came to."""
+    # Its exit code says that attacks have not passed.
+    ran = called(clawrl, "run", str(suite), "--policy", "oracle", "--results", str(results), "--name", kind, check=False)
+    plan = results / "runs" / kind / "plan.json"
+    if not plan.exists():
+        print(f"{kind}: {ran.stderr[-2000:]}", file=sys.stderr)
+        raise SystemExit(2)
+    plan = json.loads(plan.read_text())
+    for slot in plan["slots"]:
+        task = plan["tasks"][slot["task"]]
+        tries = called(clawrl, "show", kind, "--results", str(results), "--slot", f"s{slot['id']}", "--json")
+        last = f"s{slot['id']}.{len(json.loads(tries.stdout)) - 1}"
+        shown = called(clawrl, "show", kind, "--results", str(results), "--attempt", last, "--json")
+        yield task, json.loads(shown.stdout)["outcome"]
+
+
+def described(kind, task):
+    """What is done, in a sentence."""
+    if kind != "imported":
+        return task["instruction"]
+    text = (HERE / kind / task["family"] / "task.toml").read_text()
+    return next(line for line in text.splitlines() if line.startswith("description")).split('"')[1]
+
+
+def verdict(outcome):
+    """What is shown of an outcome, and whether an attack that came to it holds."""
+    if "faulted" in outcome:
+        return f"no score: fault `{outcome['faulted']['code']}`", True
+    grade = outcome["finished"]["grade"]
+    flags = ", ".join(f"`{flag}`" for flag in grade.get("flags", []))
+    score = f"{grade['score']:.2f}".rstrip("0").rstrip(".")
+    return f"{score}{', ' + flags if flags else ''}", grade["score"] == 0 or bool(flags)
+
+
+def main():
+    clawrl = sys.argv[1] if len(sys.argv) > 1 else shutil.which("clawrl")
+    if not clawrl:
+        print("clawrl is not in PATH", file=sys.stderr)
+        raise SystemExit(2)
+    wrong, count, lines = [], 0, [HEAD]
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        place.chmod(0o755)
+        for kind, suite in suites(clawrl, place):
+            lines.append(f"## {KINDS[kind][0].upper()}{KINDS[kind][1:]}\n")
+            if suite is None:
+                lines.append("Not played: the base image is not there (`ci/setup.sh image`).\n")
+                continue
+            lines += ["| attack | of the class | what is done | score and flags |", "| --- | --- | --- | --- |"]
+            for task, outcome in attempts(clawrl, suite, kind, place / "results"):
+                (result, holds), name = verdict(outcome), task["family"]
+                text = described(kind, task)
+                if name == "honest":
+                    holds = result == "1"
+                else:
+                    count += 1
+                if not holds:
+                    wrong.append(f"{kind}/{name}: {result}")
+                lines.append(f"| `{name}` | {CLASSES.get(name.split('-')[0], 'none')} | {text} | {result} |")
+            lines.append("")
+    lines.append(f"{count} attacks; {len(wrong)} did not hold.")
+    print("\n".join(lines))
+    print("\n".join(wrong), file=sys.stderr)
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
