@@ -82,11 +82,11 @@ impl TerminalEnv {
                     return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
                 }
                 end @ StepEnd::Completed { exit_code: Some(_) } => {
-                    return Err(setup_fault(command, &format!("{end:?}: {}", output.text)));
+                    return Err(setup_fault(command, &format!("it {end}; it said: {}", output.text)));
                 }
                 // Not the command's answer, but a shell that lost its way: another one may do.
                 end => {
-                    let fault = setup_fault(command, &format!("{end:?}: {}", output.text));
+                    let fault = setup_fault(command, &format!("it {end}; it said: {}", output.text));
                     return Err(Fault { retry: Retry::Sound, ..fault });
                 }
             }

@@ -1,5 +1,6 @@
 //! What a step of a shell session is given and what comes of it.
 
+use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,21 @@ pub enum StepEnd {
     Cancelled,
 }
 
+impl fmt::Display for StepEnd {
+    /// As the rest of a sentence about what was run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed { exit_code: Some(code) } => write!(f, "ended with exit code {code}"),
+            Self::Completed { exit_code: None } => f.write_str("ended, and the shell did not tell how"),
+            Self::Running => f.write_str("holds the terminal, and waits or says nothing"),
+            Self::Incomplete => f.write_str("is unfinished: the shell waits for the rest of it"),
+            Self::TimedOut { .. } => f.write_str("took too long"),
+            Self::ShellExited => f.write_str("ended the shell"),
+            Self::Cancelled => f.write_str("was given up"),
+        }
+    }
+}
+
 /// Things a reader of a step should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepNote {
@@ -119,6 +135,8 @@ pub enum StepNote {
     InputUnread,
     /// There was no job to signal.
     NothingRunning,
+    /// The shell ended, and the sandbox had no memory left.
+    OutOfMemory,
 }
 
 impl StepNote {
@@ -134,6 +152,7 @@ impl StepNote {
             Self::TypedIntoProgram => "typed_into_program",
             Self::InputUnread => "input_unread",
             Self::NothingRunning => "nothing_running",
+            Self::OutOfMemory => "out_of_memory",
         }
     }
 }

@@ -10,6 +10,7 @@ use super::source::Found;
 use crate::document::{Document, read_text};
 use crate::draft::{Fixture, fixtures_of};
 use crate::findings::Findings;
+use crate::json_text::as_json;
 use crate::questions::BadRow;
 use crate::tree::Tree;
 
@@ -106,7 +107,7 @@ fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Va
             columns.insert(column.to_owned(), Value::String(source.text().to_owned()));
             continue;
         }
-        match serde_json::from_str::<Map<String, Value>>(source.text()) {
+        match serde_json::from_str::<Map<String, Value>>(&as_json(source.text())) {
             Ok(tests) => columns.extend(tests.into_iter().filter(|(key, _)| key == column)),
             Err(error) => {
                 let message = format!("this is no JSON object of lists: {error}");
