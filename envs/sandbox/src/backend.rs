@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
+use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, LINK_MODE, NetworkPolicy, SandboxLimits};
 use serde::{Deserialize, Serialize};
 
 use crate::carry::{self, CarryError, CarryRequest, Filling, Place};
@@ -14,7 +14,7 @@ use crate::exec::{self, ExecError};
 use crate::network::SandboxNetwork;
 use crate::program::Program;
 use crate::ready::READY;
-use crate::safe_dir::{SafeDir, SafeReadError};
+use crate::safe_dir::{Owner, SafeDir, SafeReadError, SafeWriteError};
 use crate::seccomp::CallFilter;
 use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
 use crate::tree::{CopyReport, TreeError};
@@ -150,11 +150,30 @@ pub trait TerminalElsewhere: Send + Sync {
 pub struct PutFile {
     /// Path relative to the workspace.
     pub path: String,
-    /// Permission bits.
+    /// Permission bits; [`LINK_MODE`] for a symbolic link.
     pub mode: u32,
-    /// Content.
+    /// Content; of a symbolic link, where it leads.
     #[serde(with = "crate::bytes")]
     pub content: Arc<[u8]>,
+}
+
+impl PutFile {
+    /// Lays it into a folder, a file with these permission bits.
+    ///
+    /// # Errors
+    /// As [`SafeDir::write_file`] and [`SafeDir::write_link`].
+    pub(crate) fn lay(
+        &self,
+        folder: &SafeDir,
+        mode: u32,
+        owner: Option<Owner>,
+    ) -> Result<(), SafeWriteError> {
+        if self.mode == LINK_MODE {
+            folder.write_link(&self.path, &self.content, owner)
+        } else {
+            folder.write_file(&self.path, &self.content, mode, owner)
+        }
+    }
 }
 
 /// A program to start beside the main one, on pipes.
@@ -299,6 +318,12 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// A harness [`Fault`] when something could not be ended or removed.
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>>;
+
+    /// Whether its main program, which has ended, was killed because the sandbox's memory, which files in memory use, too, was used
+    /// up. False where nobody knows.
+    fn ran_out_of_memory(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
 
     /// Why it ended, where neither [`Sandbox::kill`] nor anything inside can have done it.
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {

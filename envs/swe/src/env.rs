@@ -98,7 +98,7 @@ impl SweEnv {
                 StepEnd::Completed { exit_code: Some(0) } => Ok(()),
                 end => {
                     let text: String = output.text.chars().take(500).collect();
-                    let message = format!("the shell was not made ready: {end:?}: {text}");
+                    let message = format!("the shell was not made ready: `activate` {end}; it said: {text}");
                     Err(Fault::permanent(Boundary::Env, "setup-failed", message))
                 }
             }

@@ -211,11 +211,11 @@ fn set_up(
         StepEnd::TimedOut { .. } => Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup)),
         StepEnd::Cancelled => Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up")),
         end @ (StepEnd::Completed { exit_code: Some(_) } | StepEnd::ShellReplaced { .. }) => {
-            Err(setup_fault(command, &format!("{end:?}: {}", output.text)))
+            Err(setup_fault(command, &format!("it {end}; it said: {}", output.text)))
         }
         // Not the command's answer, but a shell that lost its way: another one may do.
         end => {
-            let fault = setup_fault(command, &format!("{end:?}: {}", output.text));
+            let fault = setup_fault(command, &format!("it {end}; it said: {}", output.text));
             Err(Fault { retry: Retry::Sound, ..fault })
         }
     }

@@ -162,6 +162,9 @@ fn remark(note: StepNote) -> Option<&'static str> {
         StepNote::InputUnread => Some("[some of the input was not read]"),
         StepNote::NothingRunning => Some("[nothing is running]"),
         StepNote::MarksLost => Some("[the prompt was changed: the exit code is unknown]"),
+        StepNote::OutOfMemory => Some(
+            "[the sandbox ran out of memory, which files in the workspace, /tmp, /dev/shm and the home folder take, too]",
+        ),
         _ => None,
     }
 }

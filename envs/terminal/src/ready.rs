@@ -57,11 +57,11 @@ impl ReadyTerminal {
             Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => Ok(Err(error)),
             Ok(output) => {
                 refuse_lost(sandbox).await?;
-                Ok(Ok(output))
+                Ok(Ok(explained(output, sandbox).await))
             }
             Err(ShellError::Gone) => {
                 refuse_lost(sandbox).await?;
-                Ok(Ok(gone()))
+                Ok(Ok(explained(gone(), sandbox).await))
             }
             Err(error) => {
                 refuse_lost(sandbox).await?;
@@ -69,6 +69,14 @@ impl ReadyTerminal {
             }
         }
     }
+}
+
+/// A step that ended with the shell, with why if that is known.
+async fn explained(mut output: StepOutput, sandbox: &dyn Sandbox) -> StepOutput {
+    if sandbox.ran_out_of_memory().await {
+        output.notes.push(StepNote::OutOfMemory);
+    }
+    output
 }
 
 /// What a step on a shell that is gone comes to.

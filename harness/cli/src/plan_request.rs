@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
+use clawrl_config::{PlanOptions, Suite, load_suites, refuse_unnameable, resolve_plan};
 use clawrl_core::{ActionFormat, ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
 use clawrl_record::{RecordError, RunStore};
 
@@ -144,6 +144,7 @@ pub(crate) fn image(text: &str) -> Result<ImageSource, String> {
         return Ok(ImageSource::Name(text.to_owned()));
     }
     let real = std::fs::canonicalize(text).map_err(|error| format!("{error}; unpack an image there"))?;
+    refuse_unnameable(&real).map_err(|problem| format!("{problem}; {}", problem.help_text()))?;
     if real == Path::new("/") || !real.join("etc").is_dir() {
         return Err(
             "this is no unpacked root file system: it should be a folder with `etc` and `usr/bin`".to_owned()

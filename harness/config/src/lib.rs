@@ -57,9 +57,11 @@ pub use agent_file::{AgentFilePlan, load_agent};
 pub use capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound};
 pub use ci::{CiBudget, CiCompleteness, CiMetric, CiPlan, CiSuite, MetricKind, Repeats, load_ci};
 pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
+pub use fixture::stays_inside;
 pub use new_train::new_train;
 pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
+pub use read::refuse_unnameable;
 pub use resolve::{PlanOptions, TaskChoice, resolve_plan};
 pub use schema::{
     agent_schema, chat_schema, ci_schema, json_schema, policy_schema, schema_files, train_schema,

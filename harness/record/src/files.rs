@@ -78,6 +78,26 @@ pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
     }
 }
 
+/// Whether there is something at a path.
+///
+/// # Errors
+/// That it cannot be found out: what may not be looked at is not absent.
+pub(crate) fn is_there(path: &Path) -> Result<bool, RecordError> {
+    path.try_exists().map_err(|source| RecordError::io("read", path, source))
+}
+
+/// Whether there is a folder at a path.
+///
+/// # Errors
+/// As [`is_there`].
+pub(crate) fn is_folder(path: &Path) -> Result<bool, RecordError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(RecordError::io("read", path, source)),
+    }
+}
+
 /// Reads a file that must be there.
 pub(crate) fn read(path: PathBuf) -> Result<Vec<u8>, RecordError> {
     fs::read(&path).map_err(|source| RecordError::io("read", path, source))

@@ -23,6 +23,7 @@ fn verified(run: &str, apart: Option<VerifierApart>) -> Arc<TaskSpec> {
         timeout: Duration::from_secs(30),
         network: NetworkPolicy::None,
         reward: RewardSource::ExitCode,
+        reward_key: None,
         apart,
     };
     Arc::new(TaskSpec { verifier: Some(verifier), ..TaskSpec::clone(&terminal_task(terminal(), Vec::new())) })

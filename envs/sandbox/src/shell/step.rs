@@ -1,5 +1,6 @@
 //! What a step of a shell session is given and what comes of it.
 
+use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,22 @@ pub enum StepEnd {
     Cancelled,
 }
 
+impl fmt::Display for StepEnd {
+    /// As the rest of a sentence about what was run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed { exit_code: Some(code) } => write!(f, "ended with exit code {code}"),
+            Self::Completed { exit_code: None } => f.write_str("ended, and the shell did not tell how"),
+            Self::Running => f.write_str("holds the terminal, and waits or says nothing"),
+            Self::Incomplete => f.write_str("is unfinished: the shell waits for the rest of it"),
+            Self::TimedOut { .. } => f.write_str("took too long"),
+            Self::ShellExited => f.write_str("ended the shell"),
+            Self::ShellReplaced { .. } => f.write_str("ended the shell, and a new one began"),
+            Self::Cancelled => f.write_str("was given up"),
+        }
+    }
+}
+
 /// Things a reader of a step should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepNote {
@@ -127,6 +144,8 @@ pub enum StepNote {
     NothingRunning,
     /// Another shell is at its prompt: folder, variables, functions and jobs of the one before are gone.
     NewShell,
+    /// The shell ended, and the sandbox had no memory left.
+    OutOfMemory,
 }
 
 impl StepNote {
@@ -143,6 +162,7 @@ impl StepNote {
             Self::InputUnread => "input_unread",
             Self::NothingRunning => "nothing_running",
             Self::NewShell => "new_shell",
+            Self::OutOfMemory => "out_of_memory",
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clawrl_core::{Check, EnvProvider, Grade, StopReason, TaskSpec, TerminalSpec, ToolCall};
+use clawrl_core::{Check, EnvProvider, Grade, SandboxLimits, StopReason, TaskSpec, TerminalSpec, ToolCall};
+use clawrl_sandbox::CgroupHost;
 use clawrl_sandbox::spawner::Spawner;
 use clawrl_testkit::{
     again_as_normal_user, call, file_equals, ready, small_terminal, step, step_ctx, terminal_task, text_file,
@@ -54,6 +55,34 @@ fn state_persists_and_every_ending_is_told() {
         assert!(!result.observation.joined_text().contains("not run"));
         let grade = env.grade(step_ctx(8)).await.unwrap();
         assert!(!grade.passed);
+    });
+}
+
+/// Files in the writable places use the sandbox's memory. Full places can take all of it, and then the shell is killed; without a limit
+/// of memory for a whole sandbox it lives on.
+#[test]
+fn a_shell_that_is_killed_by_full_places_leaves_a_word() {
+    with_provider(|provider| async move {
+        let mut spec = small_terminal();
+        spec.limits = SandboxLimits { memory_mib: 48, disk_mib: 32, ..spec.limits };
+        let mut env = ready(provider.as_ref(), &terminal_task(spec, vec![file_equals("f", "")])).await;
+        let fill = "for place in . /tmp /dev/shm ~; do cat /dev/zero > $place/full; done; echo filled; sleep 0.1; echo $(seq 9)";
+        let calls = [call(fill), call("true")];
+        let mut ctx = step_ctx(1);
+        ctx.deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let result = env.step(&calls, ctx).await.unwrap();
+        let told = result.observation.joined_text();
+        if CgroupHost::detect().limits_memory() {
+            assert_eq!(result.end, Some(StopReason::Ended("shell-exited".to_owned())), "{told}");
+            assert!(
+                told.contains("[the sandbox ran out of memory, which files in the workspace, /tmp,"),
+                "{told}"
+            );
+            assert_eq!(result.observation.facts["notes"], json!(["out_of_memory"]));
+        } else {
+            assert!(told.contains("No space left") && result.end.is_none(), "{told}");
+        }
+        assert_eq!(env.close().await.leftovers, Vec::<String>::new());
     });
 }
 

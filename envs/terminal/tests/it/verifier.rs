@@ -24,6 +24,7 @@ fn verifier(run: &str) -> VerifierSpec {
         timeout: Duration::from_secs(20),
         network: NetworkPolicy::None,
         reward: RewardSource::Files,
+        reward_key: None,
         apart: None,
     }
 }

@@ -94,10 +94,13 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let mut plan = new_plan(arguments, &store, log)?;
     // Another run may take a generated name in the meantime; `create_under` then finds a free one.
-    if arguments.plan.name.is_some()
-        && let Ok(taken) = store.run(&plan.run)
-    {
-        return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
+    if arguments.plan.name.is_some() {
+        match store.run(&plan.run) {
+            Ok(_) | Err(RecordError::NotReadable { .. }) => {
+                return Err(RecordError::Exists { run: plan.run.clone() }.into());
+            }
+            Err(_) => {}
+        }
     }
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
     let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));

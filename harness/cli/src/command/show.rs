@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, SlotId, ToolCall};
+use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, Role, SlotId, ToolCall};
 use clawrl_record::{
     AttemptSummary, Ending, HeldOut, JudgedTurn, Run, RunSummary, best_of, blob_path, render_held_out,
     render_summary,
 };
+use clawrl_report::{cancel_words, stop_words};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -220,7 +221,7 @@ fn write_cast(record: &AttemptRecord, path: &Path) -> Result<(), Failure> {
 fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     let mut text = format!("attempt {} at {}\n", record.attempt, task_name(run, record.attempt.slot));
     for message in &record.trajectory.prompt {
-        text += &indented(&format!("{:?}", message.role).to_lowercase(), &message.joined_text());
+        text += &indented(role_word(message.role), &message.joined_text());
     }
     text += &pictures(&record.trajectory.reset);
     for (number, turn) in record.trajectory.turns.iter().enumerate() {
@@ -236,16 +237,26 @@ fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     }
     match &record.outcome {
         Outcome::Finished { stop, grade, reward } => {
-            text += &format!("\nended    {stop:?}, score {:.3}, reward {reward:.3}\n", grade.score);
+            let stop = stop_words(stop);
+            text += &format!("\nended    {stop}, score {:.3}, reward {reward:.3}\n", grade.score);
             for check in &grade.checks {
                 text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
             }
         }
         // In from the margin: what a program wrote is not to be taken for ours.
         Outcome::Faulted(fault) => text += &format!("\n{}\n", fault.to_string().replace('\n', "\n  ")),
-        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
+        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {}\n", cancel_words(*reason)),
     }
     text
+}
+
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
 }
 
 /// What judges said of a turn.

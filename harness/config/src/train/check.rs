@@ -24,7 +24,7 @@ use crate::file::Located;
 use crate::parse::parse;
 use crate::policy_file::load_policy;
 use crate::problem::{ConfigError, Finding, Findings, Problem};
-use crate::read::{read, suite_file};
+use crate::read::{read, refuse_unnameable, suite_file};
 use crate::source::{Source, Span};
 use crate::value;
 
@@ -356,8 +356,10 @@ fn suite_path(path: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
-    if POLICY_FILES.iter().any(|name| path.join(name).is_file()) {
-        return absolute(path);
+    for name in POLICY_FILES {
+        if path.join(name).try_exists().map_err(|cause| unreadable(path, &cause))? {
+            return absolute(path);
+        }
     }
     let shown = path.display();
     let help = "name the folder of a policy, or write `preset: tiny` for a new one";
@@ -369,8 +371,12 @@ fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Problem> {
-    path.canonicalize().map_err(|cause| {
-        let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
-        Problem::new(message, "make it and the folders above readable for this user")
-    })
+    let absolute = path.canonicalize().map_err(|cause| unreadable(path, &cause))?;
+    refuse_unnameable(&absolute)?;
+    Ok(absolute)
+}
+
+fn unreadable(path: &Path, cause: &std::io::Error) -> Problem {
+    let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
+    Problem::new(message, "make it and the folders above readable for this user")
 }
