@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use crate::metrics::{Metric, UpdateFigures};
 use crate::page::{PAGE_STYLE, escape_html};
+use crate::rate::Tries;
 use crate::summary::PassRate;
 
 /// Size of a chart in its own units, and the room for its axes.
@@ -40,7 +41,10 @@ impl HeldOut {
     #[must_use]
     pub fn rate(&self) -> PassRate {
         let (passed, tried) = self.total();
-        PassRate::of(passed, tried).unwrap_or(PassRate { value: 0.0, low: 0.0, high: 1.0 })
+        // Each task is tried once.
+        let task = |at| Tries { passed: u32::from(at < passed), episodes: 1 };
+        let tasks: Vec<Tries> = (0..tried).map(task).collect();
+        PassRate::of(&tasks).unwrap_or(PassRate { value: 0.0, low: 0.0, high: 1.0 })
     }
 }
 
