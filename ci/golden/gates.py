@@ -1,9 +1,11 @@
-"""Reference numbers for `harness/gates`: exact tests, intervals, sign flips, BCa, Holm, boundaries of looks, rates compared.
+"""Reference numbers for `harness/gates`: exact tests, intervals, sign flips, BCa, Holm, boundaries of looks, rates compared,
+rates that fell.
 
 Binomial tests, the test of sign flips (every flip enumerated) and the BCa interval, with the means of the samples that it drew, are
 scipy's; McNemar's test, intervals of shares and Holm's adjustment are statsmodels'. Boundaries of looks are roots of integrals over the
 paths of two and three looks, by scipy's quadrature, without the recursion that the crate has; the probability that one rate is below another is
-an integral over scipy's beta distribution.
+an integral over scipy's beta distribution. p-values of rates that fell are of all outcomes enumerated, and without a tolerance held against scipy's test of
+Boschloo.
 
     python ci/golden/gates.py            # writes harness/gates/tests/golden/statistics.json
     python ci/golden/gates.py --check    # fails if a committed number is off by more than 1e-9
@@ -174,6 +176,41 @@ def rate_cases():
         yield {"baseline": [a, a + b], "candidate": [c, c + d], "below": float(below)}
 
 
+def unconditional(before, after, tolerance):
+    """The largest probability of what is as unfavourable by Fisher's p-value, over rates of which the second is lower by the tolerance."""
+    (x, b), (y, c) = before, after
+    first, second = numpy.arange(b + 1)[:, None], numpy.arange(c + 1)[None, :]
+    fisher = stats.hypergeom.cdf(second, b + c, first + second, c)
+    as_rare = fisher <= fisher[x, y] * (1 + 1e-7)
+
+    def probability(rate):
+        outcomes = stats.binom.pmf(first, b, rate) * stats.binom.pmf(second, c, rate - tolerance)
+        return float(outcomes[as_rare].sum())
+
+    rates = numpy.linspace(tolerance, 1, 1001)
+    best = int(numpy.argmax([probability(rate) for rate in rates]))
+    around = (rates[max(best - 1, 0)], rates[min(best + 1, 1000)])
+    found = optimize.minimize_scalar(lambda rate: -probability(rate), bounds=around, method="bounded", options={"xatol": 1e-12})
+    return max(-float(found.fun), probability(rates[best]))
+
+
+def fall_cases():
+    generator = numpy.random.default_rng(8)
+    for case in range(CASES):
+        while True:
+            b, c = (int(n) for n in generator.integers(1, 25, 2))
+            x, y = int(generator.binomial(b, 0.8)), int(generator.binomial(c, 0.4))
+            tolerance = 0.0 if case % 2 else float(generator.choice([0.02, 0.1, 0.25]))
+            if x / b - y / c > tolerance + 1e-3:
+                break
+        p = unconditional((x, b), (y, c), tolerance)
+        if tolerance == 0:
+            scipys = float(stats.boschloo_exact([[y, x], [c - y, b - x]], alternative="less", n=256).pvalue)
+            if abs(scipys - p) > 1e-6 * p:
+                raise ValueError(f"scipy has {scipys} of {y} of {c} after {x} of {b}, not {p}")
+        yield {"baseline": [x, b], "candidate": [y, c], "tolerance": tolerance, "p": p}
+
+
 def content():
     return {
         "versions": versions(),
@@ -184,6 +221,7 @@ def content():
         "holm": list(holm_cases()),
         "looks": list(look_cases()),
         "rates": list(rate_cases()),
+        "falls": list(fall_cases()),
     }
 
 

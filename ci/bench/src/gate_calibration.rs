@@ -5,8 +5,10 @@
 //! look by look. Each pipeline has tasks, baseline and candidate of its own.
 //!
 //! Suites differ in their tasks: `mixed` has a quarter that nearly always passes, a quarter that seldom does, and a half that is flaky;
-//! in `flaky` all are, in `steady` none; `few` is `mixed` with half the tasks. Candidates differ in what became of them: `same`; `drop`, the pass
-//! rate is lower by what matters to the gate, the same share of each task's; `twice`, lower by twice that.
+//! in `flaky` all are, in `steady` none; `few` is `mixed` with half the tasks. Two more are fixed suites of 8 repeats: `documented` is the gate of
+//! `harness/docs/ci.md`, with an agent that takes other turns only where it fails, and `six` has six tasks that nearly always pass. Candidates differ
+//! in what became of them: `same`; `drop`, the pass rate is lower by what matters to the gate, the same share of each task's; `twice`, lower by twice
+//! that; `broke`, two tasks nearly never pass and the others are as before.
 //!
 //! There is no peer here: the sides are the promise and the truth. Intervals are those of Clopper and Pearson at 95 %, two-sided.
 
@@ -20,7 +22,7 @@ use clawrl_config::{CiBudget, CiCompleteness, CiMetric, CiPlan, MetricKind, Repe
 use clawrl_core::{Determinism, RunId, SlotId, SplitMix64, derive_seed};
 use clawrl_gates::{Decision, clopper_pearson};
 use clawrl_regression::{
-    BASELINE_FORMAT, Baseline, Comparison, Conditions, Episode, FIRST_REPEATS, MetricVerdict, Outcomes,
+    BASELINE_FORMAT, Baseline, Comparison, Conditions, Episode, FIRST_REPEATS, Judged, Judgement, Outcomes,
     TaskOutcomes, repeats_needed,
 };
 use serde::Serialize;
@@ -36,6 +38,10 @@ const ALARMS_PER_ALPHA: f64 = 1.2;
 const SAVED: f64 = 0.3;
 /// A suite whose plan asks for more is none that anybody would run.
 const MOST_REPEATS: u32 = 1_000;
+/// Repeats of the gate in `harness/docs/ci.md`.
+const DOCUMENTED_REPEATS: u32 = 8;
+/// Most turns of an attempt where a suite says nothing.
+const MOST_TURNS: u32 = 30;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -74,6 +80,10 @@ enum Suite {
     Steady,
     /// Easy, hard and flaky tasks, a dozen.
     Few,
+    /// The gate of the document: 26 tasks, each passed in four of five attempts.
+    Documented,
+    /// Six tasks that nearly always pass.
+    Six,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -85,6 +95,8 @@ enum Truth {
     Drop,
     /// It is lower by twice that.
     Twice,
+    /// Two tasks broke.
+    Broke,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -203,40 +215,49 @@ fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
     let mut random = SplitMix64::new(derive_seed(seed, "pipeline", &[number]));
     let before = rates(case.suite, &mut random);
     let drop = match case.truth {
-        Truth::Same => 0.0,
+        Truth::Same | Truth::Broke => 0.0,
         Truth::Drop => case.matters,
         Truth::Twice => 2.0 * case.matters,
     };
     let mean = before.iter().sum::<f64>() / before.len() as f64;
-    let after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean).max(0.0)).collect();
+    let mut after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean).max(0.0)).collect();
+    if case.truth == Truth::Broke {
+        // The tasks of a suite come in no order, so the last two are any two.
+        after.iter_mut().rev().take(2).for_each(|rate| *rate = 0.03 * random.unit_f64());
+    }
     let gate = gate(case);
-    let first = attempts(&before, FIRST_REPEATS, &mut random);
-    let planned = match repeats_needed(&gate, &baseline(outcomes(&first, FIRST_REPEATS))?) {
-        Ok(Some(needed)) if needed <= MOST_REPEATS => needed,
-        _ => return Ok(Told { decision: Said::Unplanned, planned: 0, taken: 0 }),
+    let planned = if let Repeats::Exactly(repeats) = gate.repeats {
+        repeats
+    } else {
+        let first = attempts(case.suite, &before, FIRST_REPEATS, &mut random);
+        match repeats_needed(&gate, &baseline(outcomes(&first, FIRST_REPEATS))?) {
+            Ok(Some(needed)) if needed <= MOST_REPEATS => needed,
+            _ => return Ok(Told { decision: Said::Unplanned, planned: 0, taken: 0 }),
+        }
     };
-    let accepted = attempts(&before, planned, &mut random);
-    let candidate = attempts(&after, planned, &mut random);
-    let comparison = Comparison::new(gate, baseline(outcomes(&accepted, planned))?);
-    let mut level = case.alpha;
-    if let Some(schedule) = comparison.schedule(planned)? {
+    let accepted = attempts(case.suite, &before, planned, &mut random);
+    let candidate = attempts(case.suite, &after, planned, &mut random);
+    let comparison =
+        Comparison::new(gate, baseline(outcomes(&accepted, planned))?).with_most_turns(MOST_TURNS);
+    let schedule = comparison.schedule(planned)?;
+    if let Some(schedule) = &schedule {
         for (at, &seen) in schedule.repeats().iter().enumerate() {
             let outcomes = outcomes(&candidate, seen);
-            if comparison.look_at(&outcomes, seen, &schedule, at)?.ends {
-                let decision = said(&comparison.judge(&outcomes, case.alpha)?);
+            if comparison.look_at(&outcomes, seen, schedule, at)?.ends {
+                let decision = said(&comparison.judge(&outcomes, Judgement::Look(schedule))?);
                 return Ok(Told { decision, planned, taken: seen });
             }
         }
-        level = schedule.final_level(case.alpha);
     }
-    let decision = said(&comparison.judge(&outcomes(&candidate, planned), level)?);
-    Ok(Told { decision, planned, taken: planned })
+    let judged = comparison.judge(&outcomes(&candidate, planned), Judgement::End(schedule.as_ref()))?;
+    Ok(Told { decision: said(&judged), planned, taken: planned })
 }
 
 /// The worst of them.
-fn said(verdicts: &[MetricVerdict]) -> Said {
-    let decisions = || verdicts.iter().map(|metric| &metric.verdict.decision);
-    if decisions().any(|decision| *decision == Decision::Fail) {
+fn said(judged: &Judged) -> Said {
+    let decisions = || judged.metrics.iter().map(|metric| &metric.verdict.decision);
+    let broke = judged.each_task.as_ref().is_some_and(|tasks| tasks.verdict.fails());
+    if broke || decisions().any(|decision| *decision == Decision::Fail) {
         Said::Fail
     } else if decisions().all(Decision::is_pass) {
         Said::Pass
@@ -248,8 +269,15 @@ fn said(verdicts: &[MetricVerdict]) -> Said {
 /// Of a task, the chance that an attempt passes.
 fn rates(suite: Suite, random: &mut SplitMix64) -> Vec<f64> {
     let between = |low: f64, high: f64, random: &mut SplitMix64| low + (high - low) * random.unit_f64();
-    let tasks = if suite == Suite::Few { 12 } else { 24 };
+    let tasks = match suite {
+        Suite::Few => 12,
+        Suite::Documented => 26,
+        Suite::Six => 6,
+        Suite::Mixed | Suite::Flaky | Suite::Steady => 24,
+    };
     let rate = |task: usize| match (suite, task % 4) {
+        (Suite::Documented, _) => 0.8,
+        (Suite::Six, _) => between(0.97, 1.0, random),
         (Suite::Steady, _) | (Suite::Mixed | Suite::Few, 0) => between(0.95, 1.0, random),
         (Suite::Mixed | Suite::Few, 1) => between(0.0, 0.1, random),
         _ => between(0.2, 0.9, random),
@@ -258,9 +286,17 @@ fn rates(suite: Suite, random: &mut SplitMix64) -> Vec<f64> {
 }
 
 /// By task: whether each attempt passes, and how many turns it takes.
-fn attempts(rates: &[f64], repeats: u32, random: &mut SplitMix64) -> Vec<Vec<(bool, u32)>> {
-    let mut attempt = |rate: f64| (random.unit_f64() < rate, 1 + random.below(8) as u32);
-    rates.iter().map(|rate| (0..repeats).map(|_| attempt(*rate)).collect()).collect()
+fn attempts(suite: Suite, rates: &[f64], repeats: u32, random: &mut SplitMix64) -> Vec<Vec<(bool, u32)>> {
+    let mut attempt = |task: u32, rate: f64| {
+        let (passed, drawn) = (random.unit_f64() < rate, random.below(8) as u32);
+        let turns = match suite {
+            Suite::Documented | Suite::Six if passed => 1 + task % 4,
+            Suite::Documented | Suite::Six => 2 + task % 4,
+            _ => 1 + drawn,
+        };
+        (passed, turns)
+    };
+    (0..).zip(rates).map(|(task, rate)| (0..repeats).map(|_| attempt(task, *rate)).collect()).collect()
 }
 
 /// Those of the first so many.
@@ -287,8 +323,10 @@ fn outcomes(attempts: &[Vec<(bool, u32)>], first: u32) -> Outcomes {
 }
 
 fn gate(case: Case) -> CiPlan {
-    let pass_rate = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: case.matters };
-    let turns = CiMetric { kind: MetricKind::Turns, tolerance: 0.0, matters: 1.0 };
+    let is_fixed = matches!(case.suite, Suite::Documented | Suite::Six);
+    let (tolerance, matters, turns) = if is_fixed { (0.02, 0.15, 2.0) } else { (0.0, case.matters, 1.0) };
+    let pass_rate = CiMetric { kind: MetricKind::PassRate, tolerance, matters };
+    let turns = CiMetric { kind: MetricKind::Turns, tolerance: 0.0, matters: turns };
     let metrics = match case.metrics {
         Metrics::One => vec![pass_rate],
         Metrics::Two => vec![pass_rate, turns],
@@ -299,9 +337,10 @@ fn gate(case: Case) -> CiPlan {
         suites: Vec::new(),
         policy: String::new(),
         seed: 0,
-        repeats: Repeats::Auto,
+        repeats: if is_fixed { Repeats::Exactly(DOCUMENTED_REPEATS) } else { Repeats::Auto },
         metrics,
         must_pass: Vec::new(),
+        each_task: None,
         alpha: case.alpha,
         power: POWER,
         looks: case.looks,
@@ -384,7 +423,7 @@ fn verdicts(row: &Row) -> Vec<String> {
     };
     match truth {
         Truth::Same => vec![at_most(row.failed, "false alarms")],
-        Truth::Drop => {
+        Truth::Drop | Truth::Broke => {
             let power = 100.0 * row.failed as f64 / row.pipelines as f64;
             let target = 100.0 * POWER;
             vec![

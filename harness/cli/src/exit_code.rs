@@ -86,7 +86,7 @@ impl Exit {
                  without a terminal: a message has no whole answer, or a command failed."
             }
             Self::Interrupted => {
-                "Ctrl-C or a signal ended it early; slots are open. `run --resume RUN` goes on."
+                "Ctrl-C, a signal or a limit of costs ended it early; slots are open. `run --resume RUN` goes on."
             }
             Self::Environment => "The machine lacks something that was asked for. `doctor` says what.",
             Self::Results => {

@@ -72,6 +72,9 @@ pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 pub(crate) const CI_FORMAT: i64 = 1;
 /// Attempts at each task of a gate: beyond it, other tasks say more.
 pub(crate) const MAX_REPEATS: i64 = 10_000;
+/// Tasks up to which a gate judges each of them by itself where nothing is said: 8 attempts on each side show up to here that a task broke, if it
+/// passed in all of them and passes in none, at the default alpha.
+pub(crate) const FIXED_TASKS: usize = 100;
 /// Looks of a gate, so that their boundaries are computed at once.
 pub(crate) const MAX_LOOKS: i64 = 20;
 /// Newest version of the policy format that this program reads.

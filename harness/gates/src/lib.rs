@@ -6,6 +6,7 @@
 mod bootstrap;
 mod brownian;
 mod distribution;
+mod each_task;
 mod exact;
 mod flaky;
 mod holm;
@@ -15,10 +16,12 @@ mod power;
 mod resampling;
 mod sentence;
 mod sequential;
+mod two_rates;
 mod variance;
 mod verdict;
 
 pub use bootstrap::{bca, bootstrap};
+pub use each_task::{Broken, EachTask, TasksVerdict};
 pub use exact::{Alternative, binomial_test, clopper_pearson, mcnemar, sign_test, wilson};
 pub use flaky::{Change, Steadiness, TaskReport, tasks};
 pub use holm::holm;
@@ -28,5 +31,6 @@ pub use outcomes::{
 pub use power::{MAX_REPEATS, Promise, TaskRate, Unplannable, fewest_tasks, plan, smallest_drop};
 pub use resampling::{EXACT_TASKS, SubsetMeans, sign_flip};
 pub use sequential::{Boundary, LookError, LookPlan, Looks, Says, Spending};
+pub use two_rates::lower_rate;
 pub use variance::Spread;
 pub use verdict::{Decision, Findings, Gate, GateError, Lack, Verdict, judge_together};

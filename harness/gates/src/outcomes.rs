@@ -12,15 +12,27 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sentence::{counted, rounded};
+
 /// Attempts of one side at one task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Of those that finished: 1 for a pass and 0 for none, or a number.
+    /// Of attempts that were graded: 1 for a pass and 0 for none, or a number; of some metrics one number of all of them.
     pub values: Vec<f64>,
+    /// How many attempts were graded; some may have no value of the metric.
+    pub graded: u32,
     /// How many ended in a fault.
     pub faults: u32,
     /// How many were planned and have no end: the run was cut short.
     pub missing: u32,
+}
+
+impl Attempts {
+    /// Attempts that were all graded, with a value each.
+    #[must_use]
+    pub fn of(values: Vec<f64>) -> Self {
+        Self { graded: u32::try_from(values.len()).unwrap_or(u32::MAX), values, faults: 0, missing: 0 }
+    }
 }
 
 /// Attempts of one side, by the name of the task.
@@ -118,13 +130,21 @@ pub enum Refused {
 #[serde(rename_all = "snake_case")]
 pub enum Shortfall {
     /// Nothing was tried.
-    #[error("no attempt of the {side} finished or faulted")]
+    #[error("no attempt of the {side} has an end")]
     NothingTried {
         /// Whose.
         side: SideName,
     },
+    /// The metric has no number of any attempt.
+    #[error("none of {} of the {side} has a number of this metric", counted(*graded as usize, "graded attempt"))]
+    NoNumbers {
+        /// Whose.
+        side: SideName,
+        /// How many attempts were graded.
+        graded: u32,
+    },
     /// Nothing else happened.
-    #[error("all {faults} attempts of the {side} ended in faults")]
+    #[error("{} of the {side} ended in faults", all_of(*faults))]
     AllFaults {
         /// Whose.
         side: SideName,
@@ -133,8 +153,9 @@ pub enum Shortfall {
     },
     /// Too many of them.
     #[error(
-        "{faults} of {attempts} attempts of the {side} ended in faults, and {:.0} % are allowed",
-        100.0 * allowed
+        "{faults} of {} of the {side} ended in faults, and {} % are allowed",
+        counted(*attempts as usize, "attempt"),
+        rounded(100.0 * allowed)
     )]
     ManyFaults {
         /// Whose.
@@ -147,7 +168,7 @@ pub enum Shortfall {
         allowed: f64,
     },
     /// Cut short.
-    #[error("{missing} attempts of the {side} have no end: the run was cut short")]
+    #[error("{} no end: the run was cut short", have(*missing, *side))]
     Truncated {
         /// Whose.
         side: SideName,
@@ -155,7 +176,7 @@ pub enum Shortfall {
         missing: u32,
     },
     /// Tasks without a pair.
-    #[error("{tasks} of {of} tasks have no value of both sides, beginning with {first:?}")]
+    #[error("tasks without a value of both sides: {tasks} of {of}, beginning with {first:?}")]
     LostTasks {
         /// How many.
         tasks: usize,
@@ -263,10 +284,14 @@ impl Paired {
     /// Whether each task has one value, of whatever attempt and side.
     #[must_use]
     pub fn is_identical(&self) -> bool {
-        let same = |task: &PairedTask| {
-            task.baseline.iter().chain(&task.candidate).all(|value| *value == task.baseline[0])
-        };
-        !self.tasks.is_empty() && self.tasks.iter().all(same)
+        self.is_steady() && self.tasks.iter().all(|task| task.baseline[0] == task.candidate[0])
+    }
+
+    /// Whether each side has one value of each task, of whatever attempt.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        let same = |values: &[f64]| values.iter().all(|value| *value == values[0]);
+        !self.tasks.is_empty() && self.tasks.iter().all(|task| same(&task.baseline) && same(&task.candidate))
     }
 
     /// In how many tasks attempts differ from each other, where all attempts of the candidate came out as those of the baseline, one
@@ -276,7 +301,7 @@ impl Paired {
         self.copies
     }
 
-    /// Attempts of the side that has fewer.
+    /// Values of the side that has fewer: one for each attempt, or for each task of a metric that is about all attempts at a task.
     #[must_use]
     pub fn fewer_attempts(&self) -> u64 {
         let count = |of: fn(&PairedTask) -> usize| self.tasks.iter().map(|task| of(task) as u64).sum::<u64>();
@@ -289,6 +314,15 @@ impl Paired {
         let over = |of: fn(&PairedTask) -> f64| mean(&self.tasks.iter().map(of).collect::<Vec<_>>());
         (over(|task| mean(&task.baseline)), over(|task| mean(&task.candidate)))
     }
+}
+
+fn have(attempts: u32, side: SideName) -> String {
+    let verb = if attempts == 1 { "has" } else { "have" };
+    format!("{} of the {side} {verb}", counted(attempts as usize, "attempt"))
+}
+
+fn all_of(attempts: u32) -> String {
+    if attempts == 1 { "the only attempt".to_owned() } else { format!("all {attempts} attempts") }
 }
 
 /// The mean; no number of nothing.
@@ -315,17 +349,20 @@ fn check_values(side: SideName, tasks: &Side, kind: Kind) -> Result<(), Refused>
 
 fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
     let sum = |of: fn(&Attempts) -> u32| tasks.values().map(of).fold(0u32, u32::saturating_add);
-    let (finished, faults) = (sum(|task| task.values.len() as u32), sum(|task| task.faults));
-    let missing = sum(|task| task.missing);
-    let attempts = finished.saturating_add(faults);
+    let (graded, faults, missing) =
+        (sum(|task| task.graded), sum(|task| task.faults), sum(|task| task.missing));
+    let attempts = graded.saturating_add(faults);
     let share = f64::from(faults) / f64::from(attempts);
     let mut found = Vec::new();
     if attempts == 0 {
         found.push(Shortfall::NothingTried { side });
-    } else if finished == 0 {
+    } else if graded == 0 {
         found.push(Shortfall::AllFaults { side, faults });
     } else if faults > 0 && (share > allowed || allowed.is_nan()) {
         found.push(Shortfall::ManyFaults { side, faults, attempts, allowed });
+    }
+    if graded > 0 && tasks.values().all(|task| task.values.is_empty()) {
+        found.push(Shortfall::NoNumbers { side, graded });
     }
     if missing > 0 {
         found.push(Shortfall::Truncated { side, missing });
@@ -357,7 +394,7 @@ mod tests {
         tasks
             .iter()
             .map(|&(name, values, faults, missing)| {
-                (name.to_owned(), Attempts { values: values.to_vec(), faults, missing })
+                (name.to_owned(), Attempts { faults, missing, ..Attempts::of(values.to_vec()) })
             })
             .collect()
     }
@@ -392,15 +429,37 @@ mod tests {
             }
         };
         check(FULL, &[]);
-        check(&[("a", &[1.0], 0, 0)], &["1 of 2 tasks have no value of both sides, beginning with \"b\""]);
-        check(&[("a", &[], 0, 0), ("b", &[], 0, 0)], &["no attempt of the candidate", "2 of 2 tasks"]);
-        check(&[("a", &[], 3, 0), ("b", &[], 1, 0)], &["all 4 attempts of the candidate", "2 of 2 tasks"]);
+        check(&[("a", &[1.0], 0, 0)], &["tasks without a value of both sides: 1 of 2, beginning with \"b\""]);
+        check(
+            &[("a", &[], 0, 0), ("b", &[], 0, 0)],
+            &["no attempt of the candidate has an end", "both sides: 2 of 2"],
+        );
+        check(
+            &[("a", &[], 3, 0), ("b", &[], 1, 0)],
+            &["all 4 attempts of the candidate", "both sides: 2 of 2"],
+        );
         check(
             &[("a", &[1.0; 4], 1, 0), ("b", &[1.0; 4], 0, 0)],
             &["1 of 9 attempts of the candidate ended in faults, and 10 %"],
         );
         check(&[("a", &[1.0; 9], 1, 0), ("b", &[1.0], 0, 0)], &[]);
         check(&[("a", &[1.0], 0, 2), ("b", &[1.0], 0, 0)], &["2 attempts of the candidate have no end"]);
+        check(&[("a", &[1.0], 0, 1), ("b", &[1.0], 0, 0)], &["1 attempt of the candidate has no end"]);
+    }
+
+    #[test]
+    fn attempts_without_a_number_are_not_told_as_missing_or_faults() {
+        let without = |graded, faults| Attempts { graded, faults, ..Attempts::default() };
+        let candidate = Side::from([("a".to_owned(), without(2, 1)), ("b".to_owned(), without(18, 0))]);
+        let paired = Paired::new(&side(FULL), &candidate, Kind::Number, Completeness::default()).unwrap();
+        let told: Vec<String> = paired.shortfalls().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "none of 20 graded attempts of the candidate has a number of this metric",
+                "tasks without a value of both sides: 2 of 2, beginning with \"a\""
+            ]
+        );
     }
 
     #[test]
@@ -430,7 +489,7 @@ mod tests {
     #[test]
     fn copies_are_alike_attempt_by_attempt() {
         let side = |tasks: &[&[f64]]| -> Side {
-            let of = |values: &&[f64]| Attempts { values: values.to_vec(), faults: 0, missing: 0 };
+            let of = |values: &&[f64]| Attempts::of(values.to_vec());
             tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), of(values))).collect()
         };
         let baseline = side(&[&[1.0, 2.0, 1.0], &[3.0, 3.0, 3.0]]);
@@ -462,7 +521,7 @@ mod tests {
         fn order_does_not_matter(values in prop::collection::vec(0u8..2, 1..8)) {
             let of = |values: &[u8]| {
                 let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
-                let attempts = Attempts { values, faults: 0, missing: 0 };
+                let attempts = Attempts::of(values);
                 Side::from([("a".to_owned(), attempts)])
             };
             let backwards: Vec<u8> = values.iter().rev().copied().collect();

@@ -93,7 +93,7 @@ mod tests {
     use crate::outcomes::{Attempts, Completeness, Side};
 
     fn side(tasks: &[&[f64]]) -> Side {
-        let of = |values: &&[f64]| Attempts { values: values.to_vec(), faults: 0, missing: 0 };
+        let of = |values: &&[f64]| Attempts::of(values.to_vec());
         tasks.iter().enumerate().map(|(at, values)| (format!("{at:02}"), of(values))).collect()
     }
 

@@ -1,17 +1,20 @@
 //! What a gate says: pass, fail, or inconclusive and what it lacks.
 //!
 //! I1. Nothing passes without evidence: the upper bound of the harm is below the harm that matters, or a policy that is known to be
-//! deterministic did the same everywhere. Of numbers without bounds that came out as before in every attempt, the upper bound is that of the share
-//! of attempts that may be otherwise, each by as much as attempts were seen to differ at most. I2. Nothing fails but by a test at level alpha of "the harm is at most the tolerance".
-//! I3. Where outcomes are too few, nothing passes or fails. I4. What fails does not pass. I5. Several gates of one candidate share their alpha
-//! by Holm; all of them have to pass, so a pass is not adjusted.
+//! deterministic is no worse than is tolerated. Of numbers without bounds that came out as before in every attempt, the upper bound is that of
+//! the share of attempts that may be otherwise, each by as much as attempts were seen to differ at most. I2. Nothing fails but by a test at level
+//! alpha of "the harm is at most the tolerance", or because it is known. I3. Where outcomes are too few, nothing passes or fails. I4. What fails
+//! does not pass. I5. Several gates of one candidate share their alpha by Holm; all of them have to pass, so a pass is not adjusted. I6. What
+//! is said to be lacking decides by the code that judges, if what is added comes out as what was seen did; but for more than a thousand tasks.
 //!
 //! Units: those of the metric; of passes, shares here and points of a percentage in words. Errors: [`GateError`]. Pure; nothing to cancel.
 //! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of the harm of a
-//! number within [0, 1] is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts, because rare
-//! failures have little spread to resample, and none that was seen has none.
+//! number within known bounds is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts,
+//! because rare failures have little spread to resample, and none that was seen has none. Of numbers other than passes that holds where too few
+//! tasks differ to resample.
 //!
-//! A verdict is about the tasks of the suite. Of a change that breaks few tasks of many a suite knows nothing that has none of them.
+//! A verdict is about what the tasks of the suite are a sample of. Of a change that breaks few tasks of many it says little: that is for
+//! [`crate::EachTask`].
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +23,7 @@ use crate::exact::share_below;
 use crate::holm::holm;
 use crate::null::{or_infinity, or_minus_infinity, or_nan};
 use crate::outcomes::{Direction, Kind, Paired, Shortfall};
-use crate::power::fewest_tasks;
+use crate::power::{MAX_REPEATS, fewest_tasks};
 use crate::resampling::SubsetMeans;
 use crate::variance::Spread;
 
@@ -30,6 +33,14 @@ const DECIDES: f64 = 0.8;
 const VARYING_TASKS: usize = 5;
 /// Asking for more than so many times the attempts is asking for other tasks.
 const MOST_TIMES: f64 = 100.0;
+/// Asking for more tasks than so many is asking for another suite, and need not be exact.
+const MOST_TASKS: usize = 1_000;
+/// By how much more is asked for where so much would not decide.
+const STEP: f64 = 1.25;
+/// A share that is all but one.
+const NEARLY_ALL: f64 = 0.999;
+/// Less than this is what rounding has left of nothing.
+const NOTHING: f64 = 1e-9;
 
 /// What a metric has to keep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +57,9 @@ pub struct Gate {
     pub alpha: f64,
     /// Whether both agents are known to do the same each time.
     pub deterministic: bool,
+    /// By how much an attempt can differ from another at most, where that is known of a number that is no share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<f64>,
 }
 
 /// Why a gate is none.
@@ -70,8 +84,14 @@ pub enum GateError {
 pub struct Findings {
     /// Tasks with values of both sides.
     pub tasks: usize,
-    /// Attempts of the side with fewer.
+    /// Values of the side with fewer: one for each attempt, or for each task of a metric that is about all attempts at a task.
     pub attempts: u64,
+    /// Tasks whose mean is another than before.
+    #[serde(default)]
+    pub differ: usize,
+    /// Whether the harm is known, not estimated: both agents do the same each time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known: bool,
     /// Mean over tasks of the baseline; no number without tasks.
     #[serde(deserialize_with = "or_nan")]
     pub baseline: f64,
@@ -139,6 +159,11 @@ pub enum Lack {
     },
     /// Any variation of a number by which its harm could be bounded.
     Variation,
+    /// Attempts that are as before: of so few, too many of any further ones may differ.
+    Copies {
+        /// Repeats of each task.
+        more: u64,
+    },
 }
 
 /// What a gate says.
@@ -162,7 +187,7 @@ impl Gate {
     pub fn judge(&self, paired: &Paired, seed: u64) -> Result<Verdict, GateError> {
         self.check()?;
         let findings = self.findings(paired, seed);
-        Ok(self.decide(paired, findings))
+        Ok(self.decide(paired, findings, 1))
     }
 
     fn check(&self) -> Result<(), GateError> {
@@ -190,98 +215,219 @@ impl Gate {
         let (baseline, candidate) = paired.means();
         let harm =
             if self.direction == Direction::Higher { baseline - candidate } else { candidate - baseline };
-        let means = SubsetMeans::new(&harms, seed);
         let attempts = paired.fewer_attempts();
-        let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.matters));
-        if paired.is_bounded() {
-            // Failures that are rare, or were not seen at all, are further off than their own spread says.
-            let count = attempts as f64;
-            let failures = (harm.clamp(0.0, 1.0) * count).ceil().min(count);
-            let beside = harm - failures / count;
-            upper = upper.max(beside + share_below(failures as u64, attempts, self.alpha));
-            let share = (self.matters - beside).clamp(0.0, 1.0);
-            p_pass = p_pass.max(at_most(failures as u64, attempts, share));
-        }
-        let p_harm = means.p_above(self.tolerance);
-        Findings {
+        let differ = harms.iter().filter(|harm| !is_nothing(**harm)).count();
+        let found = Findings {
             tasks: harms.len(),
             attempts,
+            differ,
+            known: self.deterministic && paired.is_steady(),
             baseline,
             candidate,
             harm,
+            lower: harm,
+            upper: harm,
+            p_harm: certain(harm <= self.tolerance + NOTHING),
+            p_adjusted: certain(harm <= self.tolerance + NOTHING),
+            p_pass: certain(harm >= self.matters),
+            is_exact: true,
+        };
+        if found.known {
+            return found;
+        }
+        let means = SubsetMeans::new(&harms, seed);
+        let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.matters));
+        if let Some(span) = self.span_of(paired, &harms) {
+            let rare = Rare::of(harm, span, attempts);
+            upper = upper.max(rare.upper(self.alpha));
+            p_pass = p_pass.max(rare.p_below(self.matters));
+        }
+        let p_harm = means.p_above(self.tolerance);
+        Findings {
             lower: means.lower(self.alpha),
             upper,
             p_harm,
             p_adjusted: p_harm,
             p_pass,
             is_exact: means.is_exact(),
+            ..found
         }
     }
 
-    fn decide(&self, paired: &Paired, findings: Findings) -> Verdict {
-        let decision = self.decision(paired, &findings);
+    /// By how much an attempt can be worse, where resampling knows too little of attempts that seldom are.
+    fn span_of(&self, paired: &Paired, harms: &[f64]) -> Option<f64> {
+        if paired.is_bounded() { Some(1.0) } else { self.span.filter(|_| !self.varies(harms)) }
+    }
+
+    /// Whether enough tasks differ to resample a number without bounds: what it is elsewhere may be a chance of few attempts.
+    fn varies(&self, harms: &[f64]) -> bool {
+        let differ = harms.iter().filter(|harm| !is_nothing(**harm)).count();
+        differ >= fewest_tasks(self.alpha) && harms.iter().any(|harm| !is_nothing(harm - harms[0]))
+    }
+
+    /// With how many gates that share alpha, itself included.
+    fn decide(&self, paired: &Paired, findings: Findings, together: usize) -> Verdict {
+        let decision = self.decision(paired, &findings, together);
         Verdict { gate: self.clone(), kind: paired.kind(), findings, decision }
     }
 
-    fn decision(&self, paired: &Paired, findings: &Findings) -> Decision {
+    fn decision(&self, paired: &Paired, findings: &Findings, together: usize) -> Decision {
         if !paired.shortfalls().is_empty() || paired.tasks().is_empty() {
             return Decision::Inconclusive(Lack::Outcomes(paired.shortfalls().to_vec()));
         }
         if self.deterministic && paired.is_identical() {
             return Decision::Same;
         }
-        let needed = fewest_tasks(self.alpha);
-        if findings.tasks < needed {
-            return Decision::Inconclusive(Lack::Tasks { needed: needed as u64 });
+        let fewest = fewest_tasks(self.alpha);
+        if findings.tasks < fewest && !findings.known {
+            return Decision::Inconclusive(self.lack(paired, findings, together));
         }
         if findings.p_adjusted <= self.alpha {
             return Decision::Fail;
         }
-        if self.is_copied(paired, findings) {
-            return Decision::Copied;
+        let copies = self
+            .copies_needed(paired)
+            .map(|needed| ((needed - findings.attempts as f64) / findings.tasks as f64).ceil());
+        match copies {
+            Some(more) if more <= 0.0 => return Decision::Copied,
+            _ if findings.known => return Decision::Pass,
+            _ => {}
         }
         let harms = paired.harms(self.direction);
-        // Of numbers without bounds that differ at few tasks nothing is known: what they are elsewhere may be a chance of few attempts.
-        let vary = harms.iter().filter(|harm| **harm != 0.0).count() >= needed || self.deterministic;
-        if !paired.is_bounded() && (!vary || harms.iter().all(|harm| *harm == harms[0])) {
-            return Decision::Inconclusive(Lack::Variation);
+        if self.span_of(paired, &harms).is_none() && !self.varies(&harms) {
+            let lack = copies.map_or(Lack::Variation, |more| Lack::Copies { more: more as u64 });
+            return Decision::Inconclusive(lack);
         }
         if findings.upper < self.matters {
             return Decision::Pass;
         }
-        Decision::Inconclusive(self.lack(paired, findings))
+        Decision::Inconclusive(self.lack(paired, findings, together))
     }
 
-    /// Whether a number without bounds came out as before so often that no more than what matters can be otherwise. Attempts that share
-    /// their seeds are not independent, so that it is not by chance that few are alike; many are.
-    fn is_copied(&self, paired: &Paired, findings: &Findings) -> bool {
+    /// Of how many attempts without a difference no more can be otherwise than what matters, of a number without bounds that came out as before in
+    /// every attempt. Attempts that share their seeds are not independent, so that it is not by chance that few are alike; many are.
+    fn copies_needed(&self, paired: &Paired) -> Option<f64> {
         let varies = paired.copies().is_some_and(|vary| vary >= VARYING_TASKS);
+        if !varies || paired.is_bounded() {
+            return None;
+        }
         let values = || paired.tasks().iter().flat_map(|task| task.baseline.iter().chain(&task.candidate));
         let least = values().copied().fold(f64::INFINITY, f64::min);
         let most = values().copied().fold(f64::NEG_INFINITY, f64::max);
-        let otherwise = share_below(0, findings.attempts, self.alpha);
-        varies && !paired.is_bounded() && otherwise * (most - least) < self.matters
+        let share = (self.matters / (most - least)).min(NEARLY_ALL);
+        // The first number whose bound is below, not at, what matters.
+        Some((self.alpha.ln() / (-share).ln_1p() * (1.0 + 1e-12)).floor() + 1.0)
     }
 
     /// What would decide, if the harm is what was seen.
-    fn lack(&self, paired: &Paired, findings: &Findings) -> Lack {
+    fn lack(&self, paired: &Paired, findings: &Findings, together: usize) -> Lack {
+        // No number of repeats helps where so few tasks cannot fail together with the other gates.
+        let fewest = fewest_tasks(self.alpha / together as f64);
         let spread = Spread::of(paired, self.direction);
+        let mut harms = paired.harms(self.direction);
+        let span = self.span_of(paired, &harms);
+        harms.sort_by(f64::total_cmp);
         let leans_to_pass = self.matters - findings.harm >= findings.harm - self.tolerance;
+        let seen =
+            Seen { gate: self, harms, spread, span, attempts: findings.attempts, leans_to_pass, together };
         let distance = (self.matters - findings.harm).max(findings.harm - self.tolerance);
         let largest = (distance / (upper_point(self.alpha) + upper_point(1.0 - DECIDES))).powi(2);
         let (from_attempts, from_tasks) = spread.parts();
-        let room = largest - from_tasks;
-        let mut times = from_attempts / room;
-        if leans_to_pass && paired.is_bounded() {
-            let attempts = self.alpha.ln() / (-distance.min(0.999)).ln_1p();
-            times = times.max(attempts / findings.attempts as f64);
-        }
-        if room <= 0.0 || times > MOST_TIMES {
-            let needed = (from_attempts + from_tasks) / largest * spread.tasks as f64;
-            return Lack::Tasks { needed: (needed.ceil() as u64).max(spread.tasks as u64 + 1) };
-        }
+        // Attempts that rule out rare failures.
+        let sure = span.filter(|_| leans_to_pass).map_or(0.0, |span| {
+            self.alpha.ln() / (-(distance / span).min(NEARLY_ALL)).ln_1p() / findings.attempts as f64
+        });
         let repeats = findings.attempts as f64 / findings.tasks as f64;
-        Lack::Repeats { more: (((times - 1.0) * repeats).ceil() as u64).max(1) }
+        // A metric with one value a task is surer with more attempts, but nothing tells by how much.
+        if findings.tasks >= fewest && paired.kind() != Kind::Share && largest > from_tasks {
+            let mut times = (from_attempts / (largest - from_tasks)).max(sure);
+            while times <= MOST_TIMES && times * repeats <= f64::from(MAX_REPEATS) {
+                let more = ((times - 1.0) * repeats).ceil().max(1.0);
+                if seen.decides(1.0 + more / repeats, findings.tasks) {
+                    return Lack::Repeats { more: more as u64 };
+                }
+                times = (1.0 + more / repeats) * STEP;
+            }
+        }
+        let mut times = ((from_attempts + from_tasks) / largest).max(sure).max(1.0);
+        let needed = |times: f64| {
+            let tasks = (times * findings.tasks as f64).ceil() as usize;
+            tasks.max(findings.tasks + 1).max(fewest)
+        };
+        while needed(times) <= MOST_TASKS && !seen.decides(1.0, needed(times)) {
+            times *= STEP;
+        }
+        Lack::Tasks { needed: needed(times) as u64 }
+    }
+}
+
+/// A probability of what is known.
+fn certain(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
+}
+
+/// Whether a harm is what rounding has left of none.
+fn is_nothing(harm: f64) -> bool {
+    harm.abs() <= NOTHING
+}
+
+/// Failures that are rare, or were not seen at all, are further off than their own spread says: as many as were seen, each of the whole span,
+/// and what is beside them.
+struct Rare {
+    span: f64,
+    attempts: u64,
+    failures: u64,
+    beside: f64,
+}
+
+impl Rare {
+    fn of(harm: f64, span: f64, attempts: u64) -> Self {
+        let count = attempts as f64;
+        let failures = ((harm / span).clamp(0.0, 1.0) * count).ceil().min(count);
+        Self { span, attempts, failures: failures as u64, beside: harm - span * failures / count }
+    }
+
+    fn upper(&self, alpha: f64) -> f64 {
+        self.beside + self.span * share_below(self.failures, self.attempts, alpha)
+    }
+
+    fn p_below(&self, harm: f64) -> f64 {
+        at_most(self.failures, self.attempts, ((harm - self.beside) / self.span).clamp(0.0, 1.0))
+    }
+}
+
+/// What was seen, to be judged as if there were more of it.
+struct Seen<'a> {
+    gate: &'a Gate,
+    /// In ascending order.
+    harms: Vec<f64>,
+    spread: Spread,
+    span: Option<f64>,
+    /// Of the side with fewer.
+    attempts: u64,
+    /// Whether the harm is nearer to what is tolerated than to what matters.
+    leans_to_pass: bool,
+    together: usize,
+}
+
+impl Seen<'_> {
+    /// Whether it would be decided the way it leans, with so many times the attempts at each of so many tasks: attempts take their part out of the
+    /// spread of harms, and tasks are those that were seen, again.
+    fn decides(&self, attempts: f64, tasks: usize) -> bool {
+        let Spread { seen, between_tasks, harm, .. } = self.spread;
+        let left = between_tasks + (seen - between_tasks).max(0.0) / attempts;
+        let kept = if seen > 0.0 { (left / seen).sqrt() } else { 1.0 };
+        let before = self.harms.len();
+        let harms: Vec<f64> =
+            (0..tasks).map(|at| harm + kept * (self.harms[at * before / tasks] - harm)).collect();
+        let means = SubsetMeans::new(&harms, 0);
+        let Gate { alpha, tolerance, matters, .. } = *self.gate;
+        if !self.leans_to_pass {
+            return means.p_above(tolerance) * self.together as f64 <= alpha;
+        }
+        let values = (self.attempts as f64 * attempts * tasks as f64 / before as f64).round() as u64;
+        let rare = self.span.map_or(f64::NEG_INFINITY, |span| Rare::of(harm, span, values).upper(alpha));
+        means.upper(alpha).max(rare) < matters
     }
 }
 
@@ -294,17 +440,7 @@ pub fn judge_together(gates: &[(Gate, &Paired)], seed: u64) -> Result<Vec<Verdic
     let mut found: Vec<Findings> = gates.iter().map(|(gate, paired)| gate.findings(paired, seed)).collect();
     let adjusted = holm(&found.iter().map(|findings| findings.p_harm).collect::<Vec<_>>());
     found.iter_mut().zip(adjusted).for_each(|(findings, p)| findings.p_adjusted = p);
-    // The smallest p-value of all is held against so much of alpha.
-    let fewest = |gate: &Gate| fewest_tasks(gate.alpha / gates.len() as f64);
-    let decide = |(gate, paired): &(Gate, &Paired), findings| {
-        let mut verdict = gate.decide(paired, findings);
-        // No number of repeats helps where so few tasks cannot fail together with the other gates.
-        if let (Decision::Inconclusive(Lack::Repeats { .. }), true) =
-            (&verdict.decision, verdict.findings.tasks < fewest(gate))
-        {
-            verdict.decision = Decision::Inconclusive(Lack::Tasks { needed: fewest(gate) as u64 });
-        }
-        verdict
-    };
-    Ok(gates.iter().zip(found).map(|(gate, findings)| decide(gate, findings)).collect())
+    let decide =
+        |((gate, paired), findings): (&(Gate, &Paired), Findings)| gate.decide(paired, findings, gates.len());
+    Ok(gates.iter().zip(found).map(decide).collect())
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rate::Tries;
 use crate::summary::PassRate;
 use crate::table::percent;
 use crate::{RecordError, files};
@@ -50,7 +51,9 @@ impl HeldOut {
     /// The share that passed; `None` out of nothing.
     fn graded(&self) -> Option<PassRate> {
         let (passed, tried) = self.total();
-        PassRate::of(passed, tried)
+        // Each task is tried once.
+        let task = |at| Tries { passed: u32::from(at < passed), episodes: 1 };
+        PassRate::of(&(0..tried).map(task).collect::<Vec<_>>())
     }
 }
 

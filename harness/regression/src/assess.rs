@@ -1,7 +1,7 @@
 //! From a run and a baseline to an assessment.
 //!
 //! I1. An assessment is a function of gate, baseline and record: `clawrl ci` says of a run what it says of it later. I2. The outcome is a
-//! pass only where every metric passed, every task that must pass did so each time, nothing was cut short, and no reason is left.
+//! pass only where every metric passed, no task is shown to have broken where each is judged, every task that must pass did so each time, nothing was cut short, and no reason is left.
 //! I3. A run that was ended ahead of its end by a look is whole; by anything else it is inconclusive, with what it was.
 //!
 //! Errors: [`AssessError`]. Reads the record; nothing to cancel.
@@ -14,11 +14,15 @@ use clawrl_gates::{Change, Decision, TaskReport, tasks};
 use clawrl_record::{AttemptSummary, Ending, JournalState, Run, RunEnd};
 
 use crate::assessment::{
-    ASSESSMENT_FORMAT, Assessment, BudgetUse, LookTaken, MetricVerdict, MustPass, Outcome, TaskChange,
+    ASSESSMENT_FORMAT, Assessment, BudgetUse, EachTaskVerdict, LookTaken, MetricVerdict, MustPass, Outcome,
+    TaskChange,
 };
-use crate::comparison::{AssessError, Comparison};
+use crate::comparison::{AssessError, Comparison, Judged, Judgement};
 use crate::conditions::Conditions;
+use crate::cure::{RepeatsOfSides, cure};
+use crate::looks::LookSchedule;
 use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
+use crate::render::{counted, each_task_outcome};
 
 /// Code of the fault of a cassette that has no reply.
 const MISS: &str = "cassette-miss";
@@ -32,7 +36,8 @@ const TASK_LEVEL: f64 = 0.95;
 /// # Errors
 /// [`AssessError`] where it cannot be judged: a baseline of another plan, a task that must pass and is not there.
 pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessError> {
-    let comparison = &comparison.vouched_for(run.plan());
+    let as_written = comparison.gate();
+    let comparison = &comparison.of_run(run.plan());
     let (gate, baseline) = (comparison.gate(), comparison.baseline());
     if run.is_running() {
         return Err(AssessError::UnderWay { run: run.plan().run.clone() });
@@ -42,16 +47,24 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     let candidate = outcomes(run, u32::MAX);
     let tried = candidate.values().map(TaskOutcomes::tried).max().unwrap_or(0);
     let looked = looks(comparison, run, tried)?;
-    let metrics = comparison.judge(&candidate, looked.level)?;
+    let Judged { mut metrics, each_task } = comparison.judge(&candidate, looked.when())?;
+    let sides =
+        RepeatsOfSides { baseline: comparison.baseline_repeats(), planned: slots_of_a_task(run.plan()) };
+    for metric in &mut metrics {
+        if let Some(cure) = cure(&metric.verdict, as_written, sides) {
+            metric.sentence = format!("{} {cure}", metric.sentence);
+        }
+    }
     let must_pass: Vec<MustPass> = must_pass.into_iter().map(|task| must(task, &candidate)).collect();
     let budget = budget_use(run, gate.budget, looked.ended);
     // What cut the run short comes first: what metrics lack mostly follows from it.
     let mut parts: Vec<(Outcome, String)> = Vec::new();
-    parts.extend(cut_short(run, &budget, looked.ended, (tried, slots_of_a_task(run.plan()))));
+    parts.extend(cut_short(run, &budget, looked.ended, &candidate));
     parts.extend(missed(run));
     parts.extend(broken_agents(run, comparison));
     parts.extend(short_of_grades(comparison, &candidate)?);
     parts.extend(must_pass.iter().filter_map(complaint));
+    parts.extend(each_task.iter().map(|tasks| (each_task_outcome(tasks), tasks.sentence.clone())));
     parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
     parts.extend(
         metrics.iter().zip(&gate.metrics).filter_map(|(_, metric)| untold(*metric, comparison, &candidate)),
@@ -66,10 +79,11 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
         baseline: baseline.note(),
         outcome,
         reasons: reasons.collect(),
+        tasks: changes(comparison, &candidate, each_task.as_ref())?,
         metrics,
+        each_task,
         must_pass,
         lost: lost(&baseline.outcomes, &candidate),
-        tasks: changes(comparison, &candidate)?,
         looks: looked.taken,
         budget,
     })
@@ -80,17 +94,25 @@ struct Looked {
     taken: Vec<LookTaken>,
     /// Whether the last of them ended the run.
     ended: bool,
-    /// The level of the judgement at the end.
-    level: f64,
+    schedule: Option<LookSchedule>,
+}
+
+impl Looked {
+    /// When the run is judged.
+    fn when(&self) -> Judgement<'_> {
+        match &self.schedule {
+            Some(schedule) if self.ended => Judgement::Look(schedule),
+            schedule => Judgement::End(schedule.as_ref()),
+        }
+    }
 }
 
 fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, AssessError> {
-    let alpha = comparison.gate().alpha;
-    let mut looked = Looked { taken: Vec::new(), ended: false, level: alpha };
-    let Some(schedule) = comparison.schedule(slots_of_a_task(run.plan()))? else { return Ok(looked) };
-    looked.level = schedule.final_level(alpha);
+    let schedule = comparison.schedule(slots_of_a_task(run.plan()))?;
+    let mut looked = Looked { taken: Vec::new(), ended: false, schedule };
+    let Some(schedule) = &looked.schedule else { return Ok(looked) };
     for (at, seen) in schedule.repeats().iter().enumerate().take_while(|(_, seen)| **seen <= tried) {
-        let look = comparison.look(run, &schedule, at)?;
+        let look = comparison.look(run, schedule, at)?;
         // What would have ended a run that went on all the same has ended nothing.
         looked.ended = look.ends && *seen == tried;
         let mut taken = look.taken;
@@ -98,9 +120,6 @@ fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, Asses
             taken.said = "would have ended the run, which went on".to_owned();
         }
         looked.taken.push(taken);
-        if looked.ended {
-            looked.level = alpha;
-        }
     }
     Ok(looked)
 }
@@ -120,11 +139,11 @@ fn missed(run: &Run) -> Option<(Outcome, String)> {
         |attempt: &&AttemptSummary| matches!(&attempt.ending, Ending::Faulted { code, .. } if code == MISS);
     let missed: Vec<&AttemptSummary> = run.attempts().filter(is_miss).collect();
     let first = missed.first()?.attempt.slot;
-    let (count, run) = (missed.len(), &run.plan().run);
+    let (attempts, run) = (counted(missed.len() as u64, "attempt"), &run.plan().run);
     Some((
         Outcome::Inconclusive,
         format!(
-            "{count} attempts asked for what the cassette has no reply to, the first in slot {first}: `clawrl show {run} --slot {first}` says what \
+            "{attempts} asked for what the cassette has no reply to, the first in slot {first}: `clawrl show {run} --slot {first}` says what \
              differs; record the cassette again if it may."
         ),
     ))
@@ -143,11 +162,11 @@ fn broken_agents(run: &Run, comparison: &Comparison) -> Option<(Outcome, String)
     };
     let broken: Vec<&AttemptSummary> = run.attempts().filter(is_broken).collect();
     let first = broken.first()?.attempt.slot;
-    let (count, run) = (broken.len(), &run.plan().run);
+    let (attempts, run) = (counted(broken.len() as u64, "attempt"), &run.plan().run);
     Some((
         Outcome::Inconclusive,
         format!(
-            "In {count} attempts the program of the agent failed, the first in slot {first}: `clawrl show {run} --slot {first}` says how. With the \
+            "In {attempts} the program of the agent failed, the first in slot {first}: `clawrl show {run} --slot {first}` says how. With the \
              metric `fault_rate` the gate judges that, too."
         ),
     ))
@@ -158,14 +177,10 @@ fn short_of_grades(
     comparison: &Comparison,
     candidate: &Outcomes,
 ) -> Result<Vec<(Outcome, String)>, AssessError> {
-    let counts_attempts = |metric: &CiMetric| {
-        !matches!(metric.kind, MetricKind::FaultRate | MetricKind::PassAtK(_) | MetricKind::PassHatK(_))
-    };
-    if comparison.gate().metrics.iter().any(counts_attempts) {
+    if comparison.gate().metrics.iter().any(|metric| metric.kind != MetricKind::FaultRate) {
         return Ok(Vec::new());
     }
-    let passes = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 };
-    let paired = comparison.paired(&passes, candidate)?;
+    let paired = comparison.passes(candidate)?;
     Ok(paired
         .shortfalls()
         .iter()
@@ -192,7 +207,10 @@ fn untold(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Op
     let (side, _) = sides.into_iter().find(|(_, outcomes)| !tells(outcomes))?;
     Some((
         Outcome::Inconclusive,
-        format!("{}: the policy of the {side} does not tell {what}.", metric.kind.name()),
+        format!(
+            "{name}: the policy of the {side} does not tell {what}. Leave `{name}` out of the gate, or judge a policy that does.",
+            name = metric.kind.name()
+        ),
     ))
 }
 
@@ -228,30 +246,36 @@ fn complaint(must: &MustPass) -> Option<(Outcome, String)> {
     }
 }
 
-/// Why a run is no whole one; `tried` of `planned` repeats.
+/// Why a run is no whole one.
 fn cut_short(
     run: &Run,
     budget: &BudgetUse,
     ended_by_look: bool,
-    (tried, planned): (u32, u32),
+    candidate: &Outcomes,
 ) -> Option<(Outcome, String)> {
     let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
     let open = run.state().map_or(run.plan().slots.len(), |state| state.open_slots().len());
+    let closed: u32 = candidate.values().map(TaskOutcomes::tried).sum();
+    let closed = format!("{closed} of {} slots closed", run.plan().slots.len());
+    let open = match open {
+        1 => "1 of its attempts has no end".to_owned(),
+        open => format!("{open} of its attempts have no end"),
+    };
     let why = match end {
         Some(RunEnd::Completed) => return None,
         Some(RunEnd::Sated) if ended_by_look => return None,
         Some(RunEnd::Sated) if budget.ended_the_run => {
-            format!("budget: the run was ended after {tried} of {planned} repeats, {}", spent(budget))
+            format!("budget: the run was ended with {closed}, {}", spent(budget))
         }
         Some(RunEnd::Sated) => {
-            format!("the run was ended after {tried} of {planned} repeats, and no look of this gate says so")
+            format!("the run was ended with {closed}, and no look of this gate says so")
         }
         Some(RunEnd::Interrupted) => {
-            format!("a person ended the run, and {open} of its attempts have no end")
+            format!("a person ended the run, and {open}")
         }
         Some(RunEnd::TooManyFaults) => "the run was given up after too many faults".to_owned(),
         Some(RunEnd::HarnessFault) => "the run broke by a fault of the harness".to_owned(),
-        None => format!("the run was cut short, and {open} of its attempts have no end"),
+        None => format!("the run was cut short, and {open}"),
     };
     Some((Outcome::Inconclusive, format!("inconclusive: {why}.")))
 }
@@ -297,9 +321,14 @@ fn lost(baseline: &Outcomes, candidate: &Outcomes) -> Vec<String> {
     all.into_iter().filter(|task| !graded(baseline, task) || !graded(candidate, task)).cloned().collect()
 }
 
-fn changes(comparison: &Comparison, candidate: &Outcomes) -> Result<Vec<TaskChange>, AssessError> {
-    let passes = CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 };
-    let reports = tasks(&comparison.paired(&passes, candidate)?, TASK_LEVEL).unwrap_or_default();
+fn changes(
+    comparison: &Comparison,
+    candidate: &Outcomes,
+    each_task: Option<&EachTaskVerdict>,
+) -> Result<Vec<TaskChange>, AssessError> {
+    let broke: BTreeSet<&str> =
+        each_task.iter().flat_map(|tasks| &tasks.verdict.broke).map(|broken| broken.task.as_str()).collect();
+    let reports = tasks(&comparison.passes(candidate)?, TASK_LEVEL).unwrap_or_default();
     let reports: BTreeMap<&str, &TaskReport> =
         reports.iter().map(|report| (report.task.as_str(), report)).collect();
     let before = &comparison.baseline().outcomes;
@@ -316,7 +345,11 @@ fn changes(comparison: &Comparison, candidate: &Outcomes) -> Result<Vec<TaskChan
             family: known.family.clone(),
             baseline: baseline.counts(),
             candidate: after.counts(),
-            change: report.map_or(Change::Kept, |report| report.change),
+            change: match report {
+                Some(_) if broke.contains(task.as_str()) => Change::Broke,
+                Some(report) => report.change,
+                None => Change::Kept,
+            },
             flaky: report.is_some_and(|report| report.baseline.is_flaky() || report.candidate.is_flaky()),
             sample: after.episodes.iter().find(|episode| !episode.passed).map(|episode| episode.slot),
         }

@@ -1,12 +1,12 @@
 //! What a gate says of a run: the verdict with everything that it rests on. Its JSON is what `clawrl ci --json` prints.
 //!
-//! I1. The outcome is the worst of its parts: one metric, one task that must pass, one reason against judging at all. I2. What is read back
+//! I1. The outcome is the worst of its parts: one metric, the tasks by themselves, one task that must pass, one reason against judging at all. I2. What is read back
 //! from JSON is what was written, numbers that there are none of included.
 //!
 //! Units: those of [`Unit`]; shares in [0, 1], `_ms` milliseconds since 1970, minutes of wall clock, US dollars. Pure; nothing to cancel.
 
 use clawrl_core::{RunId, SlotId};
-use clawrl_gates::{Change, Verdict};
+use clawrl_gates::{Change, TasksVerdict, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Newest version of the assessment's JSON that this program writes.
@@ -27,6 +27,9 @@ pub struct Assessment {
     pub outcome: Outcome,
     /// One for each metric of the gate, in its order.
     pub metrics: Vec<MetricVerdict>,
+    /// Which tasks broke, of a gate that judges each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_task: Option<EachTaskVerdict>,
     /// Tasks that have to pass each time, by name.
     pub must_pass: Vec<MustPass>,
     /// Every task of either side, by name.
@@ -95,6 +98,15 @@ pub struct MetricVerdict {
     pub sentence: String,
 }
 
+/// What is said of each task by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EachTaskVerdict {
+    /// Which broke, and by which numbers.
+    pub verdict: TasksVerdict,
+    /// The same in words.
+    pub sentence: String,
+}
+
 /// A task that has to pass each time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MustPass {
@@ -123,7 +135,7 @@ pub struct TaskChange {
     pub baseline: Counts,
     /// What the candidate did.
     pub candidate: Counts,
-    /// Whether it went from always passing to never, or the other way.
+    /// Whether it went from always passing to never, or the other way; or is shown to have broken, by a gate that judges each task.
     pub change: Change,
     /// Whether one side both passed and did not.
     pub flaky: bool,

@@ -1,20 +1,22 @@
 //! A candidate's outcomes against a baseline's: the verdict of each metric, and what a look ahead of the end says.
 //!
 //! I1. Bad input is never a pass: what lacks makes a metric inconclusive, and what is of another plan is refused. I2. All metrics share
-//! alpha by Holm; a pass is not adjusted, since all have to pass. I3. As [`crate::LookSchedule`]: looks and judgement agree, and the
+//! alpha by Holm, with a part of it for the tasks by themselves; a pass is not adjusted, since all have to pass. I3. As [`crate::LookSchedule`]: looks and judgement agree, and the
 //! judgement at the end has the level that looks left.
 //!
 //! Errors: [`AssessError`]. Pure but for reading the record; nothing to cancel.
 
-use clawrl_config::{CiMetric, CiPlan, ConfigError};
+use clawrl_config::{CiMetric, CiPlan, ConfigError, MetricKind};
 use clawrl_core::{PolicySpec, RunId, RunPlan};
 use clawrl_gates::{
-    Completeness, Decision, Gate, GateError, LookError, Paired, Refused, Says, Spread, judge_together,
+    Completeness, Decision, EachTask, Gate, GateError, LookError, Paired, Refused, Says, Spread,
+    judge_together,
 };
 use clawrl_record::Run;
 
-use crate::assessment::{LookTaken, MetricVerdict};
+use crate::assessment::{EachTaskVerdict, LookTaken, MetricVerdict};
 use crate::baseline::{Baseline, BaselineError, policy_word};
+use crate::levels::Levels;
 use crate::looks::{LookSchedule, LookSettings};
 use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
 
@@ -54,6 +56,26 @@ pub enum AssessError {
 pub struct Comparison {
     gate: CiPlan,
     baseline: Baseline,
+    /// Most turns of an attempt, if the plan of the run is known.
+    most_turns: Option<u32>,
+}
+
+/// When a run is judged.
+#[derive(Debug, Clone, Copy)]
+pub enum Judgement<'a> {
+    /// At a look, which ends it or is asked whether it may.
+    Look(&'a LookSchedule),
+    /// At its end, with what the looks left of alpha if there were any.
+    End(Option<&'a LookSchedule>),
+}
+
+/// What is said of outcomes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Of each metric.
+    pub metrics: Vec<MetricVerdict>,
+    /// Of each task, where the gate judges them.
+    pub each_task: Option<EachTaskVerdict>,
 }
 
 /// What a look says, and whether the run may end by it.
@@ -69,7 +91,7 @@ impl Comparison {
     /// Of a gate with its baseline.
     #[must_use]
     pub fn new(gate: CiPlan, baseline: Baseline) -> Self {
-        Self { gate, baseline }
+        Self { gate, baseline, most_turns: None }
     }
 
     /// The gate.
@@ -84,14 +106,31 @@ impl Comparison {
         &self.baseline
     }
 
-    /// The same, of a run: that a policy does the same each time is the gate file's word for the policy that was accepted, and for those of
-    /// which it is known. Of another model or program it is not known.
+    /// The same, of a run: how many turns an attempt has at most is in its plan, and that a policy does the same each time is the gate file's word for
+    /// the policy that was accepted, and for those of which it is known. Of another model or program it is not known.
     #[must_use]
-    pub(crate) fn vouched_for(&self, plan: &RunPlan) -> Self {
+    pub(crate) fn of_run(&self, plan: &RunPlan) -> Self {
         let mut comparison = self.clone();
         let is_known = !matches!(plan.policy, PolicySpec::Remote(_) | PolicySpec::Agent(_));
         comparison.gate.deterministic &= is_known || policy_word(&plan.policy) == self.baseline.policy;
-        comparison
+        comparison.with_most_turns(plan.tasks.iter().map(|task| task.max_turns).max().unwrap_or(0))
+    }
+
+    /// The same, of attempts that have so many turns at most.
+    #[must_use]
+    pub fn with_most_turns(self, turns: u32) -> Self {
+        Self { most_turns: Some(turns), ..self }
+    }
+
+    /// Attempts at each task that the baseline has, on average.
+    pub(crate) fn baseline_repeats(&self) -> f64 {
+        let tasks = &self.baseline.outcomes;
+        let graded: usize = tasks.values().map(|task| task.episodes.len()).sum();
+        graded as f64 / tasks.len().max(1) as f64
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::of(&self.gate, self.baseline.outcomes.len())
     }
 
     /// When it is looked at a run of so many repeats; `None` for the end alone.
@@ -99,13 +138,11 @@ impl Comparison {
     /// # Errors
     /// [`AssessError::Looks`].
     pub fn schedule(&self, repeats: u32) -> Result<Option<LookSchedule>, AssessError> {
-        let tasks = &self.baseline.outcomes;
-        let graded: usize = tasks.values().map(|task| task.episodes.len()).sum();
         Ok(LookSchedule::new(LookSettings {
             looks: self.gate.looks,
             repeats,
-            baseline_repeats: graded as f64 / tasks.len().max(1) as f64,
-            alpha: self.gate.alpha,
+            baseline_repeats: self.baseline_repeats(),
+            alpha: self.levels().metrics,
             power: self.gate.power,
         })?)
     }
@@ -116,7 +153,7 @@ impl Comparison {
     /// As [`crate::assess`].
     pub fn look(&self, run: &Run, schedule: &LookSchedule, at: usize) -> Result<Look, AssessError> {
         let seen = schedule.repeats().get(at).copied().unwrap_or_else(|| slots_of_a_task(run.plan()));
-        self.look_at(&outcomes(run, seen), seen, schedule, at)
+        self.of_run(run.plan()).look_at(&outcomes(run, seen), seen, schedule, at)
     }
 
     /// The same, at outcomes of so many repeats of each task, wherever they come from.
@@ -142,45 +179,100 @@ impl Comparison {
         if at + 1 >= schedule.repeats().len() {
             return Ok(Look { taken: taken(z, "the end"), ends: false });
         }
+        let when = Judgement::Look(schedule);
+        let broke = self.tasks_verdict(candidate, when)?.is_some_and(|tasks| tasks.verdict.fails());
         // I3: a look that the judgement does not bear out is no reason to end.
         let verdicts = match says {
             Says::GoOn => Vec::new(),
-            Says::StopForHarm | Says::StopForFutility => self.judge(candidate, self.gate.alpha)?,
+            Says::StopForHarm | Says::StopForFutility => self.metrics(candidate, when)?,
         };
         let passes = |verdict: &MetricVerdict| verdict.verdict.decision.is_pass();
         let fails = |verdict: &MetricVerdict| {
             verdict.name == metric.kind.name() && verdict.verdict.decision == Decision::Fail
         };
         let (said, ends) = match says {
+            _ if broke => ("ends the run: a task broke", true),
             Says::GoOn => ("goes on", false),
             Says::StopForHarm if verdicts.iter().any(fails) => ("ends the run: it is worse", true),
             Says::StopForHarm => {
                 ("goes on: it seems worse, which the test over tasks does not bear out yet", false)
             }
-            Says::StopForFutility if verdicts.iter().all(passes) => {
-                ("ends the run: what matters is ruled out", true)
-            }
-            Says::StopForFutility => {
+            Says::StopForFutility if !verdicts.iter().all(passes) => {
                 ("goes on: it seems no worse, which not every metric bears out yet", false)
             }
+            Says::StopForFutility if self.suspects_a_task(candidate)? => {
+                ("goes on: it seems no worse, but a task may have broken", false)
+            }
+            Says::StopForFutility => ("ends the run: what matters is ruled out", true),
         };
         Ok(Look { taken: taken(z, said), ends })
     }
 
-    /// The verdict of every metric, where the one that is looked at has this level.
+    /// What is said of every metric and task.
     ///
     /// # Errors
     /// As [`crate::assess`].
-    pub fn judge(&self, candidate: &Outcomes, level: f64) -> Result<Vec<MetricVerdict>, AssessError> {
+    pub fn judge(&self, candidate: &Outcomes, when: Judgement<'_>) -> Result<Judged, AssessError> {
+        Ok(Judged {
+            metrics: self.metrics(candidate, when)?,
+            each_task: self.tasks_verdict(candidate, when)?,
+        })
+    }
+
+    fn tasks_verdict(
+        &self,
+        candidate: &Outcomes,
+        when: Judgement<'_>,
+    ) -> Result<Option<EachTaskVerdict>, AssessError> {
+        let Some(alpha) = self.levels().tasks else { return Ok(None) };
+        let looks = match when {
+            Judgement::Look(schedule) | Judgement::End(Some(schedule)) => schedule.repeats().len(),
+            Judgement::End(None) => 1,
+        };
+        let verdict = self.each_task(alpha / looks as f64).judge(&self.passes(candidate)?);
+        Ok(Some(EachTaskVerdict { sentence: verdict.to_string(), verdict }))
+    }
+
+    /// The rule for single tasks, at this level.
+    fn each_task(&self, alpha: f64) -> EachTask {
+        EachTask {
+            tolerance: self.gate.pass_rate().map_or(0.0, |metric| metric.tolerance),
+            alpha,
+            deterministic: self.gate.deterministic,
+        }
+    }
+
+    /// The rule that a run of so many repeats is judged by at its end; nothing of a gate that judges no single tasks.
+    ///
+    /// # Errors
+    /// As [`Self::schedule`].
+    pub fn task_rule(&self, repeats: u32) -> Result<Option<EachTask>, AssessError> {
+        let looks = self.schedule(repeats)?.map_or(1, |schedule| schedule.repeats().len());
+        Ok(self.levels().tasks.map(|alpha| self.each_task(alpha / looks as f64)))
+    }
+
+    /// Whether a task is so much worse that a run should not pass ahead of its end.
+    fn suspects_a_task(&self, candidate: &Outcomes) -> Result<bool, AssessError> {
+        let Some(alpha) = self.levels().tasks else { return Ok(false) };
+        Ok(self.each_task(alpha).suspects(&self.passes(candidate)?))
+    }
+
+    fn metrics(&self, candidate: &Outcomes, when: Judgement<'_>) -> Result<Vec<MetricVerdict>, AssessError> {
         let looked_at = self.looked_at().map(|metric| metric.kind);
+        let metrics_level = self.levels().metrics;
+        let level = match when {
+            Judgement::End(Some(schedule)) => schedule.final_level(metrics_level),
+            Judgement::End(None) | Judgement::Look(_) => metrics_level,
+        };
         let pair = |metric: &CiMetric| {
             let gate = Gate {
                 metric: metric.kind.name(),
                 direction: direction_of(metric.kind),
                 tolerance: metric.tolerance,
                 matters: metric.matters,
-                alpha: if looked_at == Some(metric.kind) { level } else { self.gate.alpha },
+                alpha: if looked_at == Some(metric.kind) { level } else { metrics_level },
                 deterministic: self.gate.deterministic,
+                span: self.most_turns.filter(|_| metric.kind == MetricKind::Turns).map(f64::from),
             };
             Ok((gate, self.paired(metric, candidate)?))
         };
@@ -203,6 +295,11 @@ impl Comparison {
         self.gate.metrics.iter().find(|metric| metric.kind.is_pass_fail())
     }
 
+    /// Passes and fails of both sides, whatever the gate's metrics are.
+    pub(crate) fn passes(&self, candidate: &Outcomes) -> Result<Paired, AssessError> {
+        self.paired(&CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 }, candidate)
+    }
+
     pub(crate) fn paired(&self, metric: &CiMetric, candidate: &Outcomes) -> Result<Paired, AssessError> {
         let rules = Completeness {
             max_fault_share: self.gate.completeness.max_fault_share,
@@ -218,7 +315,7 @@ impl Comparison {
 mod tests {
     use std::path::PathBuf;
 
-    use clawrl_config::{CiBudget, CiCompleteness, MetricKind, Repeats};
+    use clawrl_config::{CiBudget, CiCompleteness, Repeats};
     use clawrl_core::{Determinism, SlotId, SplitMix64};
 
     use super::*;
@@ -266,6 +363,7 @@ mod tests {
             repeats: Repeats::Exactly(REPEATS),
             metrics: vec![CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 0.15 }],
             must_pass: Vec::new(),
+            each_task: Some(false),
             alpha: 0.05,
             power: 0.9,
             looks,
@@ -299,19 +397,18 @@ mod tests {
     /// A pipeline: the decision, and the share of the attempts that it took.
     fn pipeline(baseline: &[Vec<bool>], candidate: &[Vec<bool>], looks: u32) -> (Decision, f64) {
         let comparison = comparison(told(baseline, REPEATS), looks);
-        let decided = |outcomes: &Outcomes, level| {
-            comparison.judge(outcomes, level).unwrap().swap_remove(0).verdict.decision
+        let decided = |outcomes: &Outcomes, when: Judgement<'_>| {
+            comparison.judge(outcomes, when).unwrap().metrics.swap_remove(0).verdict.decision
         };
-        let Some(schedule) = comparison.schedule(REPEATS).unwrap() else {
-            return (decided(&told(candidate, REPEATS), 0.05), 1.0);
-        };
-        for (at, seen) in schedule.repeats().iter().enumerate() {
-            let outcomes = told(candidate, *seen);
-            if comparison.look_at(&outcomes, *seen, &schedule, at).unwrap().ends {
-                return (decided(&outcomes, 0.05), f64::from(*seen) / f64::from(REPEATS));
+        let schedule = comparison.schedule(REPEATS).unwrap();
+        for (at, seen) in schedule.iter().flat_map(|schedule| schedule.repeats().iter().enumerate()) {
+            let (outcomes, schedule) = (told(candidate, *seen), schedule.as_ref().unwrap());
+            if comparison.look_at(&outcomes, *seen, schedule, at).unwrap().ends {
+                let decision = decided(&outcomes, Judgement::Look(schedule));
+                return (decision, f64::from(*seen) / f64::from(REPEATS));
             }
         }
-        (decided(&told(candidate, REPEATS), schedule.final_level(0.05)), 1.0)
+        (decided(&told(candidate, REPEATS), Judgement::End(schedule.as_ref())), 1.0)
     }
 
     /// Shares of pipelines that fail and pass, and of the attempts that they take, where every task passes by `kept` less often.

@@ -9,7 +9,9 @@ mod baseline;
 mod compare;
 mod comparison;
 mod conditions;
+mod cure;
 mod digest;
+mod levels;
 mod looks;
 mod outcomes;
 mod render;
@@ -17,15 +19,15 @@ mod repeats;
 
 pub use assess::assess;
 pub use assessment::{
-    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, LookTaken, MetricVerdict, MustPass,
-    Outcome, TaskChange, Unit,
+    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, LookTaken,
+    MetricVerdict, MustPass, Outcome, TaskChange, Unit,
 };
 pub use baseline::{BASELINE_FORMAT, Baseline, BaselineError, Unacceptable};
 pub use compare::{
     COMPARISON_FORMAT, CompareError, Difference, Flip, Known, MetricComparison, Place, RunComparison,
     RunNote, SuiteComparison, TaskComparison, Turned, compare, comparison_page, render_comparison,
 };
-pub use comparison::{AssessError, Comparison, Look};
+pub use comparison::{AssessError, Comparison, Judged, Judgement, Look};
 pub use conditions::Conditions;
 pub use looks::{LookSchedule, LookSettings};
 pub use outcomes::{

@@ -167,11 +167,12 @@ impl TaskOutcomes {
                 self.episodes.iter().map(|_| 0.0).chain(faults).collect()
             }
         };
-        // Of the others there is a value for each attempt, so that faults are a share of as many.
-        let counts_attempts =
-            !matches!(kind, MetricKind::FaultRate | MetricKind::PassAtK(_) | MetricKind::PassHatK(_));
-        let faults = if counts_attempts { self.faults } else { 0 };
-        Attempts { values, faults, missing: self.missing }
+        let (graded, faults) = match kind {
+            // A fault is a value here.
+            MetricKind::FaultRate => (self.tried(), 0),
+            _ => (self.counts().attempts, self.faults),
+        };
+        Attempts { values, graded, faults, missing: self.missing }
     }
 
     /// The estimate of this task alone; nothing of fewer attempts than `k`.
@@ -269,9 +270,9 @@ mod tests {
             );
         };
         check(MetricKind::PassRate, &[1.0, 0.0, 1.0], 1);
-        check(MetricKind::PassAtK(2), &[1.0], 0);
-        check(MetricKind::PassHatK(2), &[1.0 / 3.0], 0);
-        check(MetricKind::PassHatK(4), &[], 0);
+        check(MetricKind::PassAtK(2), &[1.0], 1);
+        check(MetricKind::PassHatK(2), &[1.0 / 3.0], 1);
+        check(MetricKind::PassHatK(4), &[], 1);
         check(MetricKind::Reward, &[0.5; 3], 1);
         check(MetricKind::Turns, &[1.0, 2.0, 3.0], 1);
         check(MetricKind::Tokens, &[10.0, 10.0], 1);

@@ -1,7 +1,7 @@
 //! How many repeats a gate takes.
 //!
 //! I1. A number in the gate file is kept. I2. `auto` keeps the promise of the gate, that of its pass rate: alpha as several metrics leave it
-//! to one, and what looks ahead of the end cost. I3. Without a baseline nothing is known of the tasks, so nothing is promised.
+//! and the tasks by themselves leave it to one, and what looks ahead of the end cost. I3. Without a baseline nothing is known of the tasks, so nothing is promised.
 //!
 //! Units: attempts a task, of each side; drops as shares. Errors: [`Unplannable`]. Pure; nothing to cancel.
 
@@ -9,20 +9,21 @@ use clawrl_config::{CiPlan, Repeats};
 use clawrl_gates::{Promise, TaskRate, Unplannable, plan, smallest_drop};
 
 use crate::baseline::Baseline;
+use crate::levels::Levels;
 use crate::looks::{LookSchedule, LookSettings};
 
 /// Attempts at each task of a run that is to become the first baseline, where the gate file says `auto`.
 pub const FIRST_REPEATS: u32 = 8;
 
-/// What a gate promises of its pass rate; `None` of a gate that has none.
+/// What a gate of so many tasks promises of its pass rate; `None` of a gate that has none.
 #[must_use]
-pub fn promise(gate: &CiPlan) -> Option<Promise> {
+pub fn promise(gate: &CiPlan, tasks: usize) -> Option<Promise> {
     let metric = gate.pass_rate()?;
     Some(Promise {
         drop: metric.matters,
         tolerance: metric.tolerance,
         // The smallest p-value of all is held against this; see `clawrl_gates::holm`.
-        alpha: gate.alpha / gate.metrics.len().max(1) as f64,
+        alpha: Levels::of(gate, tasks).metrics / gate.metrics.len().max(1) as f64,
         power: gate.power,
         uneven: 0.0,
     })
@@ -33,13 +34,14 @@ pub fn promise(gate: &CiPlan) -> Option<Promise> {
 /// # Errors
 /// [`Unplannable`] where no number of them does.
 pub fn repeats_needed(gate: &CiPlan, baseline: &Baseline) -> Result<Option<u32>, Unplannable> {
-    let Some(promise) = promise(gate) else { return Ok(None) };
+    let tasks = baseline.outcomes.len();
+    let Some(promise) = promise(gate, tasks) else { return Ok(None) };
     let plain = plan(&rates(baseline), promise)?;
     let settings = LookSettings {
         looks: gate.looks,
         repeats: plain,
         baseline_repeats: f64::from(plain),
-        alpha: gate.alpha,
+        alpha: Levels::of(gate, tasks).metrics,
         power: gate.power,
     };
     // Alpha and power were checked with the gate file, so that an error means no looks.
@@ -52,7 +54,7 @@ pub fn repeats_needed(gate: &CiPlan, baseline: &Baseline) -> Result<Option<u32>,
 /// # Errors
 /// [`Unplannable`] where the tasks are too few for any.
 pub fn drop_seen(gate: &CiPlan, baseline: &Baseline, repeats: u32) -> Result<Option<f64>, Unplannable> {
-    match promise(gate) {
+    match promise(gate, baseline.outcomes.len()) {
         Some(promise) => smallest_drop(&rates(baseline), repeats, promise),
         None => Ok(None),
     }

@@ -11,10 +11,8 @@
 //! Source: pass@k: Chen et al. (2021), equation 1, as a product, so that nothing overflows. pass^k: Yao et al.,
 //! "tau-bench" (2024). Deviations: none.
 
+use clawrl_record::{Tries, student};
 use serde::Serialize;
-
-use crate::quantile::student;
-use crate::rate::Tries;
 
 /// Success in `k` tries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

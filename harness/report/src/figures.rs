@@ -9,13 +9,12 @@
 use std::collections::BTreeMap;
 
 use clawrl_core::{RunId, UsageTotal};
-use clawrl_record::{Ending, FaultCount, Run, SlotState};
+use clawrl_record::{Clusters, Ending, FaultCount, Rate, Run, SlotState};
 use serde::Serialize;
 
 use crate::at_k::{AtK, at_k};
 use crate::gather::TurnTimes;
 use crate::histogram::Histogram;
-use crate::rate::{Clusters, Rate};
 
 /// What the caller calls things that the record knows by other names.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Reports of runs: figures with their intervals, one page of HTML with every attempt, exports to formats of others.
 //!
 //! A report is made from a run's record alone, whatever state the run is in, and changes nothing in it. The
-//! statistics are in `rate.rs` and `at_k.rs`, each with formula and source; `gather.rs` reads the trajectories once,
+//! statistics are in `at_k.rs` and `rate.rs` of the record, each with formula and source; `gather.rs` reads the trajectories once,
 //! `page/` writes the page.
 //!
 //! I1. A fault is never a failure: it is in no denominator, and stands beside it (I2 of the architecture).
@@ -22,24 +22,26 @@ mod figures;
 mod film;
 mod gather;
 mod histogram;
+mod junit;
 mod kind;
 mod page;
-mod quantile;
-mod rate;
 mod report;
 mod series;
+mod slots;
 mod text;
 mod words;
 
 pub use at_k::{AtK, Mean, at_k, success_in};
+pub use clawrl_record::{Clusters, Method, Rate, Tries, rate};
 pub use detail::{call_text, shown};
 pub use error::ReportError;
 pub use figures::{Figures, GroupFigures, Heading, Per, PhaseFigures, Row, SuiteFigures, TaskFigures};
 pub use gather::Options;
 pub use histogram::{BUCKETS, Histogram, PER_DECADE, upper_us};
+pub use junit::{JunitCase, JunitEnd, JunitSuite, junit_xml};
 pub use kind::{cancel_words, stop_words};
 pub use page::FIGURES_STYLE;
-pub use rate::{Clusters, Method, Rate, Tries, rate};
 pub use report::{Report, report};
 pub use series::{EventLog, exposition, history};
+pub use slots::{csv_of_run, junit_of_run};
 pub use text::render_text;

@@ -1,10 +1,9 @@
 //! Figures as words and cells, the same on the page and in the terminal.
 
-use clawrl_record::percent;
+use clawrl_record::{Rate, percent};
 
 use crate::at_k::Mean;
 use crate::figures::{Figures, Row};
-use crate::rate::Rate;
 
 /// A rate, and its interval.
 pub(crate) fn share(rate: Option<&Rate>) -> (String, String) {

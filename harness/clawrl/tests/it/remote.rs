@@ -51,6 +51,54 @@ fn a_model_does_the_tasks_and_the_record_says_what_it_took() {
     }
 }
 
+/// Each attempt costs 0.00036 US dollars.
+#[test]
+fn a_cost_limit_starts_no_further_attempt_and_a_higher_one_goes_on() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner { key: KEY.to_owned(), ..Manner::default() });
+    policy_file(&place, &server, "prices: { input: 1, output: 10 }\n");
+    let limited = ["--concurrency", "1", "--max-cost-usd", "0.0005"];
+    let said = clawrl(&place, &[&REMOTE[..], &limited[..]].concat()).ends(5);
+    let expected =
+        "cost limit  0.0007 of 0.0005 USD spent: reached, so that no further attempt was started\n";
+    assert!(
+        said.out.contains(expected) && said.out.contains("go on with  clawrl run --resume r"),
+        "{}",
+        said.out
+    );
+    let counts = || {
+        let total = place.run("r").summary().total;
+        (total.finished, total.open)
+    };
+    assert_eq!(counts(), (2, 2));
+    // What was spent before counts, so that the same limit starts nothing.
+    let asked = server.replies();
+    let again =
+        clawrl(&place, &["run", "--resume", "r", "--max-cost-usd", "0.0005", "--json"]).ends(5).json();
+    assert_eq!((&again["cost_limit"]["ended_the_run"], &again["exit_code"]), (&true.into(), &5.into()));
+    assert_eq!((counts(), server.replies()), ((2, 2), asked));
+    let said = clawrl(&place, &["run", "--resume", "r", "--max-cost-usd", "1"]).ends(0);
+    assert!(said.out.contains("cost limit  0.0014 of 1 USD spent\n"), "{}", said.out);
+    assert_eq!(counts(), (4, 0));
+}
+
+#[test]
+fn a_cost_limit_that_nothing_counts_against_is_refused() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner::default());
+    policy_file(&place, &server, "");
+    let said = clawrl(&place, &[&REMOTE[..], &["--max-cost-usd", "1"][..]].concat()).ends(2);
+    assert!(
+        said.err.contains("the run has a limit in US dollars, and its policy has no prices")
+            && said.err.contains("write `prices:` into the policy file"),
+        "{}",
+        said.err
+    );
+    let said = place.clawrl(&["run", "small", "--max-cost-usd", "0"]).ends(2);
+    assert!(said.err.contains("has to be US dollars above 0"), "{}", said.err);
+    assert_eq!(server.replies(), 0);
+}
+
 #[test]
 fn arguments_are_enough_for_a_server_without_a_key() {
     let place = Place::new();

@@ -53,6 +53,22 @@ fn figures_and_exports_are_had_on_demand() {
 }
 
 #[test]
+fn slots_are_had_as_junit_and_csv() {
+    let place = with_run();
+    let said = place.clawrl(&["report", "one", "--junit", "j.xml", "--csv", "s.csv"]).ends(0);
+    assert!(said.out.contains("\njunit    j.xml\ncsv      s.csv\n"), "{}", said.out);
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let suite = "<testsuite name=\"small\" tests=\"24\" failures=\"0\" errors=\"0\" skipped=\"0\"";
+    assert!(read("j.xml").contains(suite), "{}", read("j.xml"));
+    assert!(
+        read("s.csv").starts_with("run,suite,family,task,slot,repeat,outcome,")
+            && read("s.csv").lines().count() == 25
+    );
+    let said = place.clawrl(&["report", "one", "--csv", "no/such/folder/s.csv"]).ends(7);
+    assert!(said.err.contains("choose another place with --csv"), "{}", said.err);
+}
+
+#[test]
 fn what_cannot_be_reported_is_named() {
     let place = with_run();
     assert!(place.clawrl(&["report", "other"]).ends(8).err.contains("there is no run other"));

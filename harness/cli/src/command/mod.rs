@@ -24,6 +24,7 @@ pub(crate) mod show;
 pub mod train;
 pub(crate) mod validate;
 
+mod cost_limit;
 mod run_end;
 mod tape;
 mod task;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clawrl_record::Run;
-use clawrl_report::{Heading, Options, Report, ReportError, render_text, report};
+use clawrl_report::{Heading, Options, Report, ReportError, csv_of_run, junit_of_run, render_text, report};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -22,7 +22,8 @@ const PAGE_OF_TRAINING: &str = "run-report.html";
 /// Writes one page of HTML about a run, with every attempt, and prints its figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl report my-run\n  clawrl report my-run --json > figures.json\n  \
-                  clawrl report my-run --output my-run.html --atif trajectories --casts recordings")]
+                  clawrl report my-run --output my-run.html --atif trajectories --casts recordings\n  \
+                  clawrl report my-run --junit junit.xml --csv slots.csv")]
 pub(crate) struct Arguments {
     /// Name of the run.
     #[arg(value_parser = run_name)]
@@ -41,6 +42,12 @@ pub(crate) struct Arguments {
     /// Write every recording of a terminal into this folder: s12.0.cast and so on (asciicast v2).
     #[arg(long, value_name = "DIR")]
     casts: Option<PathBuf>,
+    /// Write a case for each slot into this file, as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write a row for each slot into this file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Print the figures as JSON, with every task and group.
     #[arg(long)]
     json: bool,
@@ -72,6 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let made = report(&run, &heading(&run), &options)?;
     write_page(&path, &made.page, "--output")?;
+    if let Some(path) = &arguments.junit {
+        write_page(path, &junit_of_run(&run), "--junit")?;
+    }
+    if let Some(path) = &arguments.csv {
+        write_page(path, &csv_of_run(&run), "--csv")?;
+    }
     if arguments.json {
         let Report { figures, exported_atif, exported_casts, .. } = &made;
         let page = path.display().to_string();
@@ -115,6 +128,9 @@ fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {
     }
     if let Some(folder) = &arguments.casts {
         text += &format!("casts    {} files in {}\n", made.exported_casts, folder.display());
+    }
+    for (name, path) in [("junit", &arguments.junit), ("csv", &arguments.csv)] {
+        text += &path.as_ref().map_or_else(String::new, |path| format!("{name:<8} {}\n", path.display()));
     }
     text
 }

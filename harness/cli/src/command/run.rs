@@ -6,11 +6,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clawrl_core::{RunId, RunPlan};
+use clawrl_core::{EpisodeSink, RunId, RunPlan};
 use clawrl_record::{
     AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, RunStore, RunWriter, SlotStatus,
 };
 
+use super::cost_limit::{CostLimit, refuse_unpriced, spent, usd};
 use super::run_end::{self, Account};
 use super::tape::Tape;
 use super::task::{Task, redacting};
@@ -55,6 +56,10 @@ pub(crate) struct Arguments {
     retry_faulted: bool,
     #[command(flatten)]
     results: ResultsArguments,
+    /// Start no further attempt once replies, judges' included, have cost this much, by the prices of the policy file; what runs by then is finished. With
+    /// --resume, what was spent before counts.
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    max_cost_usd: Option<f64>,
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
@@ -102,6 +107,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             Err(_) => {}
         }
     }
+    refuse_limit(arguments, &plan)?;
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
     let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));
     let tape = tape.transpose()?;
@@ -121,7 +127,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let writer = redacting(writer, redactor)?;
     let task = Task::new(plan);
     let run = task.plan.run.clone();
-    let exit = perform(arguments, task, policy, machine, writer, log);
+    let exit = perform(arguments, task, policy, machine, (writer, 0), log);
     // Whatever the run came to, what was said is there.
     let written = tape.map_or(Ok(()), |tape| tape.write(run, arguments.quiet, log));
     exit.and_then(|exit| written.map(|()| exit))
@@ -157,6 +163,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         return run_end::tell_finished(&found, arguments.json);
     }
     // Refused before anything of the run is touched.
+    refuse_limit(arguments, found.plan())?;
     let supplies = Supplies { redactor: redactor()?, ..Supplies::default() };
     let policy = policy_of(found.plan(), &store, &supplies)?;
     let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
@@ -165,7 +172,14 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         let open = task.open_slots.len();
         log.note(format_args!("run {run}: {} slots are closed, {open} to go", task.plan.slots.len() - open));
     }
-    perform(arguments, task, policy, machine, writer, log)
+    perform(arguments, task, policy, machine, (writer, spent(&found)), log)
+}
+
+fn refuse_limit(arguments: &Arguments, plan: &RunPlan) -> Result<(), Failure> {
+    match arguments.max_cost_usd {
+        Some(_) => refuse_unpriced("the run", plan),
+        None => Ok(()),
+    }
 }
 
 /// Whether a run ended in order with every slot closed the way it is wanted.
@@ -178,12 +192,13 @@ fn nothing_to_do(state: Option<&JournalState>, mode: &ResumeMode) -> bool {
     state.finished().is_some() && state.slots().iter().all(|slot| closed(slot) && !wanted_again(slot))
 }
 
+/// Runs it, of which so many billionths of US dollars were spent before.
 fn perform(
     arguments: &Arguments,
     task: Task,
     policy: Arc<dyn clawrl_core::Policy>,
     machine: Machine,
-    writer: RunWriter,
+    (writer, spent): (RunWriter, u64),
     log: &Log,
 ) -> Result<Exit, Failure> {
     if !arguments.quiet {
@@ -193,14 +208,20 @@ fn perform(
     let dir: PathBuf = writer.dir().to_owned();
     let run = task.plan.run.clone();
     let environments = environments_word(&task.plan);
+    let mut sink: Arc<dyn EpisodeSink> = Arc::new(writer.sink());
+    let mut demand = None;
+    if let Some(most) = arguments.max_cost_usd {
+        let (limit, wanted) = CostLimit::new(sink, most, spent, task.open_slots.len());
+        (sink, demand) = (Arc::new(limit), Some(wanted));
+    }
     let work = Work {
         plan: task.plan,
         open_slots: task.open_slots,
         first_epoch: task.first_epoch,
         attempt_numbers: task.attempt_numbers,
-        demand: None,
+        demand,
         policy,
-        sink: Arc::new(writer.sink()),
+        sink,
         metrics: Some(writer.sink()),
         cast_bytes: if arguments.no_cast { 0 } else { CAST_BYTES },
         display: Display::suited(log, arguments.quiet),
@@ -210,6 +231,7 @@ fn perform(
         resume: format!("clawrl run --resume {run}{}", arguments.results.repeated()),
         dir,
         environments,
+        max_cost_usd: arguments.max_cost_usd,
         json: arguments.json,
     };
     let concluded = run_end::conclude(ended, writer, &account, log);

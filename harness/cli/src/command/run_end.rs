@@ -7,6 +7,7 @@ use clawrl_record::{LimitNotSet, Run, RunSummary, RunWriter, render_summary};
 use clawrl_scheduler::{RunEnd, RunError, RunReport};
 use serde::Serialize;
 
+use super::cost_limit::is_used_up;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -25,6 +26,8 @@ pub(super) struct Account {
     pub(super) dir: PathBuf,
     /// What people are told its environments are: `sandboxes`.
     pub(super) environments: &'static str,
+    /// US dollars after which nothing more was to be started.
+    pub(super) max_cost_usd: Option<f64>,
     /// For a script.
     pub(super) json: bool,
 }
@@ -42,7 +45,33 @@ struct Conclusion<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     policy_notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cost_limit: Option<CostNote>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<&'a str>,
+}
+
+/// What a run has spent of its limit.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct CostNote {
+    most_usd: f64,
+    spent_usd: f64,
+    /// Whether that is why slots are open.
+    ended_the_run: bool,
+}
+
+impl CostNote {
+    fn of(summary: &RunSummary, most_usd: f64, open: bool) -> Self {
+        let usages = [&summary.total.usage, &summary.total.judge_usage];
+        let nano =
+            usages.into_iter().flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add);
+        Self { most_usd, spent_usd: nano as f64 / 1e9, ended_the_run: open && is_used_up(nano, most_usd) }
+    }
+
+    fn words(self) -> String {
+        let Self { most_usd, spent_usd, ended_the_run } = self;
+        let reached = if ended_the_run { ": reached, so that no further attempt was started" } else { "" };
+        format!("cost limit  {spent_usd:.4} of {most_usd} USD spent{reached}\n")
+    }
 }
 
 /// Journals the end, prints the summary, and decides the exit code.
@@ -58,8 +87,13 @@ pub(super) fn conclude(
         // The scheduler's error came first, and says more.
         Err(unfinished) => return Err(unrecorded(error, unfinished.into(), account)),
     };
-    let exit = exit_of(&report, error.as_ref(), summary.total.faulted);
     let open = !report.left_open.is_empty();
+    let cost = account.max_cost_usd.map(|most_usd| CostNote::of(&summary, most_usd, open));
+    let exit = match exit_of(&report, error.as_ref(), summary.total.faulted) {
+        // Not all was done, though nothing went wrong.
+        Exit::Success | Exit::Faulted if report.end == RunEnd::Sated && open => Exit::Interrupted,
+        exit => exit,
+    };
     if account.json {
         print_json(&Conclusion {
             summary: &summary,
@@ -70,13 +104,15 @@ pub(super) fn conclude(
             limits_not_set: &limits_not_set,
             leftovers: &report.leftovers,
             policy_notes,
+            cost_limit: cost,
             resume: open.then_some(account.resume.as_str()),
         })?;
     } else {
         print(&format!(
             "\n{}\n{}",
             render_summary(&summary),
-            closing_lines(&report, account, &limits_not_set, &policy_notes, summary.total.faulted)
+            cost.map_or_else(String::new, CostNote::words)
+                + &closing_lines(&report, account, &limits_not_set, &policy_notes, summary.total.faulted)
         ))?;
     }
     if report.lost_executors > 0 {

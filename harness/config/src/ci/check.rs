@@ -80,6 +80,7 @@ impl Checker {
             repeats,
             metrics,
             must_pass: self.patterns("must_pass", &file.must_pass),
+            each_task: file.each_task.map(|each_task| each_task.value),
             alpha: self.findings.real("alpha", file.alpha.as_ref(), &ALPHA, 0.05),
             power: self.findings.real("power", file.power.as_ref(), &POWER, 0.9),
             looks,

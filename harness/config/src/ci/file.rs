@@ -37,6 +37,10 @@ pub(crate) struct CiFile {
     /// Tasks that have to pass in every attempt, whatever the baseline did: ids as `--filter` takes them, `*` standing for any text.
     #[serde(default)]
     pub(crate) must_pass: Vec<Text>,
+    /// Whether it also fails where single tasks broke, whatever the mean is: a task that is shown to pass less often than before, by more than the
+    /// tolerance of `pass_rate`. It has a fifth of `alpha`. Default: true where a metric is about passes and the gate has at most 100 tasks,
+    /// false otherwise.
+    pub(crate) each_task: Option<Located<bool>>,
     /// Probability of a fail where nothing is worse than is tolerated. Default: 0.05.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub(crate) alpha: Option<Located<f64>>,

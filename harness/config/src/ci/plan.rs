@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clawrl_core::RunPlan;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
 use crate::problem::{ConfigError, Problem};
 use crate::resolve::TaskChoice;
 use crate::select::Selection;
@@ -36,6 +37,8 @@ pub struct CiPlan {
     pub metrics: Vec<CiMetric>,
     /// Patterns of tasks that have to pass in every attempt.
     pub must_pass: Vec<String>,
+    /// Whether it fails where single tasks broke; as [`CiPlan::judges_each_task`] has it where nothing is said.
+    pub each_task: Option<bool>,
     /// Probability of a fail where nothing is worse than is tolerated.
     pub alpha: f64,
     /// Probability of not passing where something is worse by what matters.
@@ -154,6 +157,12 @@ impl MetricKind {
         matches!(self, Self::PassRate | Self::FaultRate)
     }
 
+    /// Whether it is made of passes and fails alone.
+    #[must_use]
+    pub fn is_of_passes(self) -> bool {
+        matches!(self, Self::PassRate | Self::PassAtK(_) | Self::PassHatK(_))
+    }
+
     /// Attempts at a task without which it has no value there.
     #[must_use]
     pub fn fewest_attempts(self) -> u32 {
@@ -170,6 +179,14 @@ impl CiPlan {
     pub fn choices(&self, suites: &[Suite]) -> BTreeMap<String, TaskChoice> {
         let named = suites.iter().map(|suite| suite.name().to_owned());
         named.zip(self.suites.iter().map(|suite| suite.choice.clone())).collect()
+    }
+
+    /// Whether the gate fails where single tasks broke, if it has so many.
+    #[must_use]
+    pub fn judges_each_task(&self, tasks: usize) -> bool {
+        let is_fixed =
+            tasks <= bounds::FIXED_TASKS && self.metrics.iter().any(|metric| metric.kind.is_of_passes());
+        self.each_task.unwrap_or(is_fixed)
     }
 
     /// The pass rate that the gate is about, if it is about one.

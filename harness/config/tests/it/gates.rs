@@ -40,6 +40,19 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(plan.budget, CiBudget::default());
     assert_eq!(plan.metrics, [CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 0.1 }]);
     assert_eq!(plan.suites[0].choice, TaskChoice::default());
+    assert!(plan.judges_each_task(100) && !plan.judges_each_task(101));
+}
+
+#[test]
+fn each_task_is_judged_where_the_gate_says_so_or_is_small_and_about_passes() {
+    let judges = |each_task, kind, tasks| {
+        let metrics = vec![CiMetric { kind, tolerance: 0.0, matters: 0.1 }];
+        CiPlan { each_task, metrics, ..good("minimal") }.judges_each_task(tasks)
+    };
+    assert!(judges(None, MetricKind::PassHatK(2), 6));
+    assert!(!judges(None, MetricKind::Turns, 6));
+    assert!(judges(Some(true), MetricKind::Turns, 6) && judges(Some(true), MetricKind::PassRate, 5_000));
+    assert!(!judges(Some(false), MetricKind::PassRate, 6));
 }
 
 #[test]
@@ -47,7 +60,7 @@ fn what_is_written_is_what_is_planned() {
     let plan = good("everything");
     assert_eq!(plan.policy, "remote:policy.yaml");
     assert_eq!((plan.repeats, plan.looks, plan.seed), (Repeats::Exactly(8), 4, 7));
-    assert_eq!((plan.alpha, plan.power), (0.01, 0.8));
+    assert_eq!((plan.alpha, plan.power, plan.each_task), (0.01, 0.8, Some(false)));
     let names: Vec<String> = plan.metrics.iter().map(|metric| metric.kind.name()).collect();
     assert_eq!(names, ["pass_rate", "pass_hat_4", "latency_s"]);
     let budget = CiBudget { attempts: Some(500), minutes: Some(30.0), cost_usd: Some(2.5) };

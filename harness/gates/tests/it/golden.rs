@@ -1,8 +1,8 @@
 //! Statistics against the numbers that `ci/golden/gates.py` got from scipy and statsmodels.
 
 use clawrl_gates::{
-    Alternative, Looks, Spending, SubsetMeans, bca, binomial_test, clopper_pearson, holm, mcnemar, sign_flip,
-    sign_test, tasks, wilson,
+    Alternative, Looks, Spending, SubsetMeans, TaskRate, bca, binomial_test, clopper_pearson, holm,
+    lower_rate, mcnemar, sign_flip, sign_test, tasks, wilson,
 };
 use serde::Deserialize;
 
@@ -20,6 +20,15 @@ struct Golden {
     holm: Vec<Adjusted>,
     looks: Vec<Bounds>,
     rates: Vec<Rates>,
+    falls: Vec<Fall>,
+}
+
+#[derive(Deserialize)]
+struct Fall {
+    baseline: (u32, u32),
+    candidate: (u32, u32),
+    tolerance: f64,
+    p: f64,
 }
 
 #[derive(Deserialize)]
@@ -173,5 +182,17 @@ fn rates_compared() {
     for Rates { baseline, candidate, below } in cases {
         let found = tasks(&paired(&[baseline], &[candidate]), 0.95).unwrap();
         close(&format!("{candidate:?} after {baseline:?}"), found[0].probably_worse, below);
+    }
+}
+
+#[test]
+fn rates_that_fell() {
+    let cases = golden().falls;
+    assert_eq!(cases.len(), 50);
+    for Fall { baseline, candidate, tolerance, p } in cases {
+        let rate = |(passes, attempts)| TaskRate { passes, attempts };
+        let found = lower_rate(rate(baseline), rate(candidate), tolerance);
+        // Both search for the largest of a continuum.
+        assert!((found - p).abs() < 1e-7 * p, "{candidate:?} after {baseline:?}: {found} is not {p}");
     }
 }

@@ -4,4 +4,5 @@
 
 mod golden;
 mod pipelines;
+mod sentences;
 mod verdicts;

@@ -13,6 +13,7 @@ pub(crate) fn gate() -> Gate {
         matters: 0.1,
         alpha: 0.05,
         deterministic: false,
+        span: None,
     }
 }
 
@@ -21,7 +22,7 @@ pub(crate) fn side(tasks: &[(u32, u32)]) -> Side {
     let values = |&(passes, attempts): &(u32, u32)| {
         (0..attempts).map(|at| if at < passes { 1.0 } else { 0.0 }).collect()
     };
-    let attempts = |task| Attempts { values: values(task), faults: 0, missing: 0 };
+    let attempts = |task| Attempts::of(values(task));
     tasks.iter().enumerate().map(|(at, task)| (format!("{at:03}"), attempts(task))).collect()
 }
 
@@ -41,7 +42,7 @@ fn passes_fails_and_neither() {
         &gate(),
         &paired(&[(4, 4); 20], &[(4, 4); 20]),
         "pass rate: pass. Over 20 tasks the candidate is as good as the baseline (100 % after 100 %); with 95 % confidence it \
-         is worse by less than 3.7 points, and 10 points would matter (p < 0.001).",
+         is worse by at most 3.7 points, and 10 points would matter (p < 0.001).",
     );
     check(
         &gate(),
@@ -60,7 +61,7 @@ fn passes_fails_and_neither() {
         &gate(),
         &paired(&[(4, 4); 4], &[(0, 4); 4]),
         "pass rate: inconclusive. Over 4 tasks the candidate is 100 points worse than the baseline (0 % after 100 %); how much worse \
-         it may be is not known, and 10 points would matter. It takes about 5 tasks.",
+         it may be is not known, and 10 points would matter. More repeats would not decide; about 5 such tasks would.",
     );
 }
 
@@ -68,17 +69,33 @@ fn passes_fails_and_neither() {
 fn a_deterministic_agent_passes_by_doing_the_same() {
     let deterministic = Gate { deterministic: true, ..gate() };
     let same = paired(&[(1, 1), (0, 1)], &[(1, 1), (0, 1)]);
-    let expected = "pass rate: pass. The agent is deterministic, and did the same in all 2 tasks.";
+    let expected = "pass rate: pass. The agent is deterministic, and this is what it was in all 2 tasks.";
     check(&deterministic, &same, expected);
     assert_ne!(gate().judge(&same, 1).unwrap().decision, Decision::Pass);
-    let other = paired(&[(1, 1), (0, 1)], &[(1, 1), (1, 1)]);
-    assert_ne!(deterministic.judge(&other, 1).unwrap().decision, Decision::Same);
+    check(
+        &deterministic,
+        &paired(&[(1, 1), (0, 1)], &[(1, 1), (1, 1)]),
+        "pass rate: pass. Over 2 tasks the candidate is 50 points better than the baseline (100 % after 50 %); the agent is \
+         deterministic, so that this is certain, and 0 points is tolerated.",
+    );
+    check(
+        &deterministic,
+        &paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]),
+        "pass rate: fail. Over 2 tasks the candidate is 50 points worse than the baseline (50 % after 100 %); the agent is \
+         deterministic, so that this is certain, and 0 points is tolerated.",
+    );
+    let tolerant = Gate { tolerance: 0.5, matters: 0.6, ..deterministic };
+    let worse = paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]);
+    assert_eq!(tolerant.judge(&worse, 1).unwrap().decision, Decision::Pass);
+    // What varies is not deterministic, whatever somebody said.
+    let varies = paired(&[(1, 2), (2, 2)], &[(1, 2), (2, 2)]);
+    assert!(matches!(tolerant.judge(&varies, 1).unwrap().decision, Decision::Inconclusive(_)));
 }
 
 #[test]
 fn an_agent_that_draws_passes_by_drawing_the_same() {
     let of = |tasks: &[&[f64]]| -> Side {
-        let attempts = |values: &&[f64]| Attempts { values: values.to_vec(), faults: 0, missing: 0 };
+        let attempts = |values: &&[f64]| Attempts::of(values.to_vec());
         tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), attempts(values))).collect()
     };
     let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, matters: 0.5, ..gate() };
@@ -127,7 +144,7 @@ fn what_lacks_outcomes_never_passes() {
         spoil(|side| {
             side.remove("003");
         }),
-        "1 of 20 tasks have no value of both sides, beginning with \"003\"",
+        "tasks without a value of both sides: 1 of 20, beginning with \"003\"",
     );
     check(
         spoil(|side| side.values_mut().for_each(|task| *task = Attempts::default())),
@@ -152,7 +169,7 @@ fn what_lacks_outcomes_never_passes() {
 #[test]
 fn numbers_that_never_vary_do_not_pass() {
     let of = |value: f64| -> Side {
-        let attempts = Attempts { values: vec![value; 3], faults: 0, missing: 0 };
+        let attempts = Attempts::of(vec![value; 3]);
         (0..8).map(|at| (format!("{at}"), attempts.clone())).collect()
     };
     let cost = Gate { metric: "cost".to_owned(), direction: Direction::Lower, matters: 2.0, ..gate() };
@@ -163,13 +180,53 @@ fn numbers_that_never_vary_do_not_pass() {
     };
     check(
         5.0,
-        "cost: inconclusive. Over 8 tasks the candidate is as good as the baseline (5 after 5), by the same in all",
+        "cost: inconclusive. Over 8 tasks the candidate is as good as the baseline (5 after 5), and it differs in none of 8 tasks, so",
     );
     check(
         6.0,
         "cost: fail. Over 8 tasks the candidate is 1 worse than the baseline (6 after 5); with 95 % confidence it is worse by at",
     );
-    check(4.0, "cost: inconclusive. Over 8 tasks the candidate is 1 better");
+    check(
+        4.0,
+        "cost: inconclusive. Over 8 tasks the candidate is 1 better than the baseline (4 after 5), by the same in all 8 tasks, so that",
+    );
+}
+
+/// One attempt in six tasks that took a turn more: what else may happen is bounded by the turns that there are, if that is known.
+#[test]
+fn a_number_that_seldom_differs_passes_where_its_span_is_known_and_attempts_are_many() {
+    let side = |last: f64| -> Side {
+        let of = |task: usize| if task == 5 { [vec![3.0; 7], vec![last]].concat() } else { vec![3.0; 8] };
+        (0..6).map(|task| (format!("{task}"), Attempts::of(of(task)))).collect()
+    };
+    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, matters: 2.0, ..gate() };
+    let check = |gate: &Gate, expected: &str| {
+        let paired = Paired::new(&side(3.0), &side(4.0), Kind::Number, Completeness::default()).unwrap();
+        let told = gate.judge(&paired, 1).unwrap().to_string();
+        assert!(told.contains(expected), "{told}");
+    };
+    check(&turns, "and it differs in 1 of 6 tasks, which are too few to say how far it may be off.");
+    check(
+        &Gate { span: Some(20.0), ..turns.clone() },
+        "turns: pass. Over 6 tasks the candidate is 0.0208 worse than",
+    );
+    // Of 48 attempts one more in sixteen may be otherwise, by 50 turns each.
+    check(
+        &Gate { span: Some(50.0), ..turns },
+        "2 would matter. About 9 more repeats of each task, of both sides, would decide.",
+    );
+}
+
+/// Two tasks of six: the mean says nothing of other tasks, whatever the number of repeats.
+#[test]
+fn repeats_are_not_asked_for_where_they_do_not_help() {
+    let after = [(0, 8), (0, 8), (8, 8), (8, 8), (8, 8), (8, 8)];
+    let verdict = gate().judge(&paired(&[(8, 8); 6], &after), 1).unwrap();
+    assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Tasks { needed: 7.. })), "{verdict}");
+    // The same with fifty times the attempts.
+    let after = [(0, 400), (0, 400), (400, 400), (400, 400), (400, 400), (400, 400)];
+    let verdict = gate().judge(&paired(&[(400, 400); 6], &after), 1).unwrap();
+    assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Tasks { .. })), "{verdict}");
 }
 
 #[test]
@@ -237,7 +294,7 @@ proptest! {
 #[test]
 fn numbers_that_seldom_differ_do_not_pass_for_that() {
     let numbers = |values: &[f64]| -> Side {
-        let attempts = |value: &f64| Attempts { values: vec![*value], faults: 0, missing: 0 };
+        let attempts = |value: &f64| Attempts::of(vec![*value]);
         values.iter().enumerate().map(|(at, value)| (format!("{at:03}"), attempts(value))).collect()
     };
     let decision = |kind, baseline: &[f64], candidate: &[f64], gate: &Gate| {
@@ -260,6 +317,7 @@ fn numbers_that_seldom_differ_do_not_pass_for_that() {
     assert_eq!(found, Decision::Inconclusive(Lack::Variation));
     let known = Gate { deterministic: true, ..of_turns };
     assert_eq!(decision(Kind::Number, &turns, &[3.0; 20], &known), Decision::Pass);
+    assert_eq!(decision(Kind::Number, &[3.0; 20], &turns, &known), Decision::Fail);
 }
 
 /// Five tasks can fail one gate, and not one of two.

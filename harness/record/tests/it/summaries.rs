@@ -55,12 +55,12 @@ fn table() {
     let (plan, state) = mixed();
     insta::assert_snapshot!(render_summary(&RunSummary::new(&plan, &state)), @r"
     suite / family   slots  done  passed  rate %    95 % CI  reward  faults  open
-    terminal-basics      6     4       2    50.0  15.0-85.0   0.250       1     1
+    terminal-basics      6     4       2    50.0   0.6-99.4   0.250       1     1
       copy-line          3     3       2    66.7  20.8-93.9   0.333       0     0
       sort               3     1       0     0.0   0.0-79.3   0.000       1     1
     more                 3     0       0     n/a        n/a     n/a       1     2
       find               3     0       0     n/a        n/a     n/a       1     2
-    total                9     4       2    50.0  15.0-85.0   0.250       2     3
+    total                9     4       2    50.0   0.6-99.4   0.250       2     3
 
     32 turns in 12.3 s; retries 1, cancelled 1, lost 0; resumed never
 

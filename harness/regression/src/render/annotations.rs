@@ -53,7 +53,9 @@ pub fn annotations(gates: &[Assessment]) -> String {
 }
 
 fn sentences(gate: &Assessment) -> String {
-    gate.metrics.iter().map(|metric| metric.sentence.as_str()).collect::<Vec<_>>().join("\n")
+    let metrics = gate.metrics.iter().map(|metric| metric.sentence.as_str());
+    let tasks = gate.each_task.iter().map(|tasks| tasks.sentence.as_str());
+    metrics.chain(tasks).collect::<Vec<_>>().join("\n")
 }
 
 fn push(text: &mut String, outcome: Outcome, title: &str, said: &str) {

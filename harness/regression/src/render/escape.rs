@@ -1,10 +1,10 @@
 //! Text of others as each format writes text.
 //!
 //! E1. Whatever the text, nothing of it is structure: no tag, no entity, no table cell, no command, no mention of anybody. E2. Reading the format
-//! gives the text as it is printable. E3. What no XML may hold is spelled out.
+//! gives the text as it is printable.
 //!
 //! Pure; nothing to cancel.
-//! Source: XML 1.0 (fifth edition), 2.2 to 2.4; CommonMark 0.31, 2.5; the workflow commands of GitHub Actions.
+//! Source: CommonMark 0.31, 2.5; the workflow commands of GitHub Actions.
 
 use std::fmt::Write;
 
@@ -12,25 +12,6 @@ use clawrl_core::{printable, printable_line};
 
 /// Characters of a name beyond which it is cut.
 const MOST_NAME: usize = 120;
-
-/// Text between tags and in attributes between double quotes, of XML.
-pub(super) fn xml(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in printable(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // Readers make a blank of these in attributes.
-            '\n' => escaped.push_str("&#10;"),
-            '\t' => escaped.push_str("&#9;"),
-            '\u{fffe}' | '\u{ffff}' => escaped.extend(c.escape_unicode()),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
 
 /// A name in Markdown, as code, in one line and cut where it is long.
 pub(super) fn markdown_name(name: &str) -> String {
@@ -101,14 +82,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xml_holds_what_it_may() {
-        let check = |text: &str, expected: &str| assert_eq!(xml(text), expected);
-        check("a < b && \"c\"", "a &lt; b &amp;&amp; &quot;c&quot;");
-        check("]]>\n\tx", "]]&gt;&#10;&#9;x");
-        check("\0\u{1b}[m\u{ffff}", r"\0\u{1b}[m\u{ffff}");
-    }
-
-    #[test]
     fn markdown_is_text() {
         let check = |text: &str, expected: &str| assert_eq!(markdown_text(text, 80), expected);
         check("pass_rate: 5 of 8 passed (p = 0.5), by 2.", "pass_rate: 5 of 8 passed (p = 0.5), by 2&#46;");
@@ -128,20 +101,12 @@ mod tests {
         check("a,b:c", "a,b:c", "a%2Cb%3Ac");
     }
 
-    /// What a reader of XML makes of it.
-    fn read_xml(escaped: &str) -> String {
-        let entities =
-            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#10;", "\n"), ("&#9;", "\t"), ("&amp;", "&")];
-        entities.iter().fold(escaped.to_owned(), |text, (entity, c)| text.replace(entity, c))
-    }
-
     /// What Markdown and GitHub make something of.
     const STRUCTURE: [char; 12] = ['<', '>', '|', '`', '*', '~', '[', ']', '@', '$', '\\', '\n'];
 
     proptest! {
         #[test]
         fn e1_no_text_is_structure(text in "([ -~]|www\\.a|www\\.|https://|\\PC|\n){0,60}") {
-            prop_assert!(!xml(&text).contains(['<', '>', '"', '\n', '\r']));
             let name = markdown_name(&text);
             let inner = name.strip_prefix("<code>").and_then(|name| name.strip_suffix("</code>")).unwrap();
             let inner = inner.replace("<!-- -->", "");
@@ -150,11 +115,6 @@ mod tests {
             prop_assert!(!said.contains(STRUCTURE) && !said.contains("://") && !said.contains("www.a"), "{said}");
             prop_assert!(!command_data(&text).contains(['\n', '\r']));
             prop_assert!(!command_property(&text).contains(['\n', '\r', ':', ',']));
-        }
-
-        #[test]
-        fn e2_xml_reads_as_the_text(text in "[ -~\\n\\t\u{e9}\u{732b}]{0,60}") {
-            prop_assert_eq!(read_xml(&xml(&text)), text);
         }
     }
 }

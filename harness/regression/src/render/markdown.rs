@@ -40,9 +40,8 @@ pub fn markdown(gates: &[Assessment]) -> String {
         if !worse.is_empty() {
             let (named, folded) = worse.split_at(worse.len().min(NAMED_TASKS));
             let title = format!(
-                "\n**{} {}** ({}):\n\n",
+                "\n**{} passes less often at** ({}):\n\n",
                 markdown_name(&gate.gate),
-                if gate.outcome == Outcome::Fail { "became worse at" } else { "passes less often at" },
                 counted(worse.len() as u64, "task")
             );
             left.tasks += page.table(&title, TASK_HEAD, named, "");
@@ -150,8 +149,9 @@ const FOLD_END: &str = "\n</details>\n";
 fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     let name = markdown_name(&gate.gate);
     let mut text = fold(&format!("{name}: what each number says, and what it rests on"));
-    for metric in &gate.metrics {
-        text += &format!("- {}\n", markdown_text(&metric.sentence, MOST_SENTENCE));
+    let sentences = gate.metrics.iter().map(|metric| &metric.sentence);
+    for sentence in sentences.chain(gate.each_task.iter().map(|tasks| &tasks.sentence)) {
+        text += &format!("- {}\n", markdown_text(sentence, MOST_SENTENCE));
     }
     // Names of runs have neither blanks nor anything that Markdown reads.
     text += &format!("- `clawrl show {} --slot SLOT` shows the attempts to look at\n", gate.run);

@@ -23,5 +23,5 @@ pub use junit::junit;
 pub use markdown::{MARKDOWN_BYTES, markdown};
 
 pub(crate) use html::{Frame, Scale, change, text};
-pub(crate) use part::rate;
+pub(crate) use part::{each_task_outcome, rate};
 pub(crate) use words::{NONE, counted, counts, interval, signed, unsigned};

@@ -11,7 +11,10 @@ use std::collections::BTreeSet;
 use clawrl_gates::{Change, Direction};
 
 use super::words::{counts, outcome_of};
-use crate::assessment::{Assessment, Counts, MustPass, Outcome, TaskChange};
+use crate::assessment::{Assessment, Counts, EachTaskVerdict, MustPass, Outcome, TaskChange};
+
+/// The part about single tasks, as the gate file has it.
+pub(crate) const EACH_TASK: &str = "each_task";
 
 /// What a part is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +59,12 @@ pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
         outcome: outcome_of(&metric.verdict),
         said: metric.sentence.clone(),
     });
+    let each_task = assessment.each_task.iter().map(|tasks| Part {
+        kind: Kind::Metric,
+        name: EACH_TASK,
+        outcome: each_task_outcome(tasks).min(assessment.outcome),
+        said: tasks.sentence.clone(),
+    });
     let must_pass = assessment.must_pass.iter().map(|task| Part {
         kind: Kind::MustPass,
         name: &task.task,
@@ -80,7 +89,7 @@ pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
         outcome: outcome_of_task(task),
         said: change_words(task),
     });
-    let mut all: Vec<Part<'_>> = metrics.chain(must_pass).chain(tasks).collect();
+    let mut all: Vec<Part<'_>> = metrics.chain(each_task).chain(must_pass).chain(tasks).collect();
     let worst = all.iter().map(|part| part.outcome).max().unwrap_or(Outcome::Pass);
     if worst < assessment.outcome {
         let said = assessment.reasons.join(" ");
@@ -112,6 +121,15 @@ pub(crate) fn change_words(task: &TaskChange) -> String {
 
 fn counts_of(task: &MustPass) -> Counts {
     Counts { passes: task.passes, attempts: task.attempts, faults: task.faults, missing: 0 }
+}
+
+/// Where no task could be tested, nothing is shown.
+pub(crate) fn each_task_outcome(tasks: &EachTaskVerdict) -> Outcome {
+    match (tasks.verdict.fails(), tasks.verdict.tasks) {
+        (true, _) => Outcome::Fail,
+        (false, 0) => Outcome::Inconclusive,
+        (false, _) => Outcome::Pass,
+    }
 }
 
 /// One that was not tried, or that faults alone kept from passing, has shown nothing. No task is worse than its gate.

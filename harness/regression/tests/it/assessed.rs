@@ -1,10 +1,12 @@
 //! Assessments with everything that a rendering has to tell of, judged by the gates themselves.
 
 use clawrl_core::{RunId, SlotId};
-use clawrl_gates::{Attempts, Change, Completeness, Direction, Gate, Kind, Paired, Side, judge_together};
+use clawrl_gates::{
+    Attempts, Change, Completeness, Direction, EachTask, Gate, Kind, Paired, Side, judge_together,
+};
 use clawrl_regression::{
-    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, LookTaken, MetricVerdict, MustPass,
-    Outcome, TaskChange, Unit,
+    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, LookTaken,
+    MetricVerdict, MustPass, Outcome, TaskChange, Unit,
 };
 
 /// What a task would be called to break out of whatever it is written into.
@@ -42,6 +44,7 @@ fn assessment(gate: &str, tasks: &[(&str, u32, u32, u32)], metrics: Vec<MetricVe
         },
         outcome: Outcome::Pass,
         metrics,
+        each_task: None,
         must_pass: Vec::new(),
         tasks: tasks.iter().map(change).collect(),
         looks: Vec::new(),
@@ -70,8 +73,7 @@ struct Measured {
 
 fn verdicts(measured: Vec<Measured>) -> Vec<MetricVerdict> {
     let side = |metric: &Measured, side: usize| -> Side {
-        let attempts =
-            |values: &[Vec<f64>; 2]| Attempts { values: values[side].clone(), faults: 0, missing: 0 };
+        let attempts = |values: &[Vec<f64>; 2]| Attempts::of(values[side].clone());
         (0..).zip(&metric.values).map(|(task, values)| (format!("t{task:03}"), attempts(values))).collect()
     };
     let paired: Vec<Paired> = measured
@@ -92,6 +94,7 @@ fn verdicts(measured: Vec<Measured>) -> Vec<MetricVerdict> {
                 matters: metric.matters,
                 alpha: 0.05,
                 deterministic: false,
+                span: None,
             };
             (gate, paired)
         })
@@ -107,6 +110,17 @@ fn verdicts(measured: Vec<Measured>) -> Vec<MetricVerdict> {
             verdict,
         })
         .collect()
+}
+
+/// Of each task: passes before and now, of eight.
+fn each_task(tasks: &[(&str, u32, u32, u32)]) -> EachTaskVerdict {
+    let side = |now: bool| -> Side {
+        let of = |task: &(&str, u32, u32, u32)| Attempts::of(passes(if now { task.2 } else { task.1 }));
+        tasks.iter().map(|task| (task.0.to_owned(), of(task))).collect()
+    };
+    let paired = Paired::new(&side(false), &side(true), Kind::PassFail, Completeness::default()).unwrap();
+    let verdict = EachTask { tolerance: 0.0, alpha: 0.01, deterministic: false }.judge(&paired);
+    EachTaskVerdict { sentence: verdict.to_string(), verdict }
 }
 
 fn passes(of: u32) -> Vec<f64> {
@@ -152,7 +166,7 @@ pub(crate) fn failing() -> Assessment {
         .collect();
     tasks[4].2 = 7;
     tasks[3] = ("copy/first-line", 8, 0, 0);
-    tasks[6].0 = HOSTILE;
+    tasks[6] = (HOSTILE, 8, 1, 0);
     tasks[9] = ("count/words", 0, 8, 0);
     let rates = tasks.iter().map(|&(_, before, after, faults)| (before, after + faults));
     let mut assessment = assessment(
@@ -164,6 +178,7 @@ pub(crate) fn failing() -> Assessment {
         ]),
     );
     assessment.outcome = Outcome::Fail;
+    assessment.each_task = Some(each_task(&tasks));
     assessment.must_pass = vec![
         MustPass { task: "copy/first-line".to_owned(), passes: 0, attempts: 8, faults: 0, ok: false },
         MustPass { task: "sort/names-01".to_owned(), passes: 8, attempts: 8, faults: 0, ok: true },
@@ -173,6 +188,7 @@ pub(crate) fn failing() -> Assessment {
         LookTaken { repeats: 8, fraction: 1.0, z: None, said: "ends here".to_owned() },
     ];
     assessment.reasons = vec![
+        assessment.each_task.as_ref().unwrap().sentence.clone(),
         assessment.metrics[0].sentence.clone(),
         "\"copy/first-line\" has to pass each time, and passed 0 of 8.".to_owned(),
     ];
@@ -183,7 +199,8 @@ pub(crate) fn failing() -> Assessment {
 pub(crate) fn passing() -> Assessment {
     let names: Vec<String> = (0..3).map(|task| format!("sort/names-{task:02}")).collect();
     let tasks: Vec<(&str, u32, u32, u32)> = names.iter().map(|name| (name.as_str(), 8, 8, 0)).collect();
-    assessment("quick", &tasks, verdicts(vec![pass_rate((0..60).map(|_| (8, 8))), cost(60, 1.0)]))
+    let metrics = verdicts(vec![pass_rate((0..60).map(|_| (8, 8))), cost(60, 1.0)]);
+    Assessment { each_task: Some(each_task(&tasks)), ..assessment("quick", &tasks, metrics) }
 }
 
 /// Everything broke.

@@ -7,6 +7,7 @@ use clawrl_regression::{AssessError, Assessment, Baseline, Counts, Outcome, asse
 use proptest::prelude::*;
 
 use crate::fixture::{End, Place, Shape, TASKS, gate, metric, slot, task, usual};
+use crate::recorded;
 
 /// Of a candidate that does this.
 fn assessed(gate: CiPlan, shape: Shape, end: impl Fn(u32, u32) -> End) -> Assessment {
@@ -67,10 +68,10 @@ fn bad_input_is_never_a_pass() {
     };
     let completed = Some(RunEnd::Completed);
     inconclusive(None, &|_, _| End::Missing, "the run was cut short, and 32 of its attempts have no end");
-    inconclusive(None, &|_, _| End::Missing, "no attempt of the candidate finished or faulted");
+    inconclusive(None, &|_, _| End::Missing, "no attempt of the candidate has an end");
     let last_is_missing =
         |task, repeat| if (task, repeat) == (7, 3) { End::Missing } else { usual(task, repeat) };
-    inconclusive(None, &last_is_missing, "1 attempts of the candidate have no end");
+    inconclusive(None, &last_is_missing, "1 attempt of the candidate has no end");
     inconclusive(Some(RunEnd::Interrupted), &last_is_missing, "a person ended the run");
     inconclusive(Some(RunEnd::TooManyFaults), &last_is_missing, "given up after too many faults");
     inconclusive(Some(RunEnd::HarnessFault), &last_is_missing, "a fault of the harness");
@@ -89,7 +90,7 @@ fn bad_input_is_never_a_pass() {
     check(
         &found,
         Outcome::Inconclusive,
-        "1 of 8 tasks have no value of both sides, beginning with \"suite-0/task-1\"",
+        "tasks without a value of both sides: 1 of 8, beginning with \"suite-0/task-1\"",
     );
     assert_eq!(found.lost, [task(1)]);
 }
@@ -102,7 +103,7 @@ fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
     check(
         &found,
         Outcome::Inconclusive,
-        "the run was ended after 2 of 4 repeats, and no look of this gate says so",
+        "the run was ended with 16 of 32 slots closed, and no look of this gate says so",
     );
     // What was not wanted is not missing.
     assert!(found.tasks.iter().all(|task| task.candidate.missing == 0));
@@ -111,7 +112,7 @@ fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
     check(
         &found,
         Outcome::Inconclusive,
-        "inconclusive: budget: the run was ended after 2 of 4 repeats, which took 16 of 16 attempts",
+        "inconclusive: budget: the run was ended with 16 of 32 slots closed, which took 16 of 16 attempts",
     );
     assert!(found.budget.ended_the_run && found.reasons[0].starts_with("inconclusive: budget"));
     // Of a task that others have tried more often, the rest is missing.
@@ -120,7 +121,7 @@ fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
     };
     let found = assessed(CiPlan { budget, ..gate() }, sated, uneven);
     assert_eq!(found.tasks[3].candidate.missing, 1);
-    check(&found, Outcome::Inconclusive, "1 attempts of the candidate have no end");
+    check(&found, Outcome::Inconclusive, "1 attempt of the candidate has no end");
 }
 
 #[test]
@@ -199,10 +200,108 @@ fn a_deterministic_agent_is_compared_exactly() {
     let found = assess(&comparison, &place.run("after", once, usual)).unwrap();
     assert!(found.metrics.iter().all(|metric| metric.verdict.decision == Decision::Same), "{found:?}");
     check(&found, Outcome::Pass, "");
-    // One task of eight is no proof that the agent got worse, and no pass either.
+    // One attempt at one task of eight: the agent does the same each time, so it is certain.
     let broke =
         place.run("broke", once, |task, repeat| if task == 0 { End::Fails } else { usual(task, repeat) });
-    check(&assess(&comparison, &broke).unwrap(), Outcome::Inconclusive, "pass_rate: inconclusive.");
+    let found = assess(&comparison, &broke).unwrap();
+    check(
+        &found,
+        Outcome::Fail,
+        "each_task: fail. Of 8 tasks, this task broke: suite-0/task-0 (1 of 1 passed before, 0 of 1 now). The agent is deterministic",
+    );
+    check(
+        &found,
+        Outcome::Fail,
+        "pass_rate: fail. Over 8 tasks the candidate is 12.5 points worse than the baseline",
+    );
+    // What is better is no reason against it, and asks for no repeats, which the file could not have.
+    let mended = place.run("mended", once, |_, _| End::Passes);
+    check(&assess(&comparison, &mended).unwrap(), Outcome::Pass, "");
+}
+
+/// Two of six tasks from 8 of 8 to 0 of 8: no proof about other tasks, and certain of these.
+#[test]
+fn tasks_that_broke_fail_a_gate_by_name() {
+    let place = Place::new();
+    let shape = Shape { repeats: 8, tasks: 6, ..Shape::default() };
+    let before = place.run("before", shape, |_, _| End::Passes);
+    let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
+    let assessed = |gate: CiPlan, name: &str| {
+        let comparison = clawrl_regression::Comparison::new(gate, baseline.clone());
+        assess(&comparison, &place.recorded(name)).unwrap()
+    };
+    place.run("after", shape, |task, _| if task == 1 || task == 4 { End::Fails } else { End::Passes });
+    let found = assessed(gate(), "after");
+    assert_eq!(
+        found.reasons[0],
+        "each_task: fail. Of 6 tasks, these tasks broke: suite-0/task-1 (8 of 8 passed before, 0 of 8 now); suite-0/task-4 (8 of 8 passed \
+         before, 0 of 8 now). With 99 % confidence, none of this is by chance."
+    );
+    check(&found, Outcome::Fail, "pass_rate: inconclusive. Over 6 tasks the candidate is 33.3 points worse");
+    let broke: Vec<&str> = found
+        .tasks
+        .iter()
+        .filter(|task| task.change == Change::Broke)
+        .map(|task| task.task.as_str())
+        .collect();
+    assert_eq!(broke, [task(1), task(4)]);
+    let without = assessed(CiPlan { each_task: Some(false), ..gate() }, "after");
+    check(&without, Outcome::Inconclusive, "More repeats would not decide; about ");
+    check(&without, Outcome::Inconclusive, " such tasks would. Add tasks to the gate.");
+    assert_eq!(without.each_task, None);
+    // A task that passes in two of eight broke as well, by the same numbers.
+    place.run("fell", shape, |task, repeat| if task == 1 && repeat > 1 { End::Fails } else { End::Passes });
+    let found = assessed(gate(), "fell");
+    check(&found, Outcome::Fail, "this task broke: suite-0/task-1 (8 of 8 passed before, 2 of 8 now)");
+    assert_eq!((found.tasks[1].change, found.tasks[1].flaky), (Change::Broke, true));
+    place.run("same", shape, |_, _| End::Passes);
+    let found = assessed(gate(), "same");
+    check(&found, Outcome::Pass, "");
+    assert_eq!(
+        found.each_task.unwrap().sentence,
+        "each_task: pass. Of 6 tasks, none is shown to have broken."
+    );
+}
+
+/// The metrics of the document, of an agent that is what it was: one attempt took another turn.
+#[test]
+fn an_unchanged_agent_passes_by_the_documented_metrics_or_is_told_what_to_do() {
+    let metrics = vec![
+        clawrl_config::CiMetric { tolerance: 0.02, ..metric(MetricKind::PassRate, 0.15) },
+        metric(MetricKind::Turns, 2.0),
+    ];
+    let documented = CiPlan { metrics, repeats: clawrl_config::Repeats::Exactly(8), ..gate() };
+    let place = recorded::Place::new();
+    let names: Vec<String> = (0..26).map(|at| format!("task-{at:02}")).collect();
+    // One attempt of eight at the third task takes a turn more.
+    let run = |name: &str, tasks: usize, more: bool| {
+        let did = |task, repeat| {
+            let turns = if more && (task, repeat) == (2, 5) { 4 } else { 3 };
+            recorded::graded(true, &vec![("ls", "nothing"); turns])
+        };
+        let of = |task: usize| {
+            let attempts = (0..8).map(|repeat| did(task, repeat)).collect();
+            ("suite", names[task].as_str(), "Look.", attempts)
+        };
+        place.record(name, &(0..tasks).map(of).collect::<Vec<_>>(), Some(RunEnd::Completed))
+    };
+    let judged = |tasks: usize, more: bool| {
+        let before = run(&format!("before-{tasks}-{more}"), tasks, false);
+        let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
+        let comparison = clawrl_regression::Comparison::new(documented.clone(), baseline);
+        assess(&comparison, &run(&format!("after-{tasks}-{more}"), tasks, more)).unwrap()
+    };
+    check(&judged(26, false), Outcome::Pass, "");
+    let found = judged(26, true);
+    check(&found, Outcome::Pass, "");
+    assert_eq!(found.metrics[1].verdict.findings.differ, 1);
+    let few = judged(4, true);
+    check(&few, Outcome::Inconclusive, "turns: inconclusive. Over 4 tasks the candidate is 0.0312 worse");
+    check(
+        &few,
+        Outcome::Inconclusive,
+        "More repeats would not decide; about 6 such tasks would. Add tasks to the gate.",
+    );
 }
 
 #[test]

@@ -161,6 +161,7 @@ pub(crate) fn gate() -> CiPlan {
         repeats: Repeats::Exactly(4),
         metrics: vec![metric(MetricKind::PassRate, 0.25)],
         must_pass: Vec::new(),
+        each_task: None,
         alpha: 0.05,
         power: 0.9,
         looks: 1,

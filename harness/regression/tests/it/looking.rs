@@ -2,7 +2,7 @@
 
 use clawrl_config::CiPlan;
 use clawrl_record::RunEnd;
-use clawrl_regression::{Comparison, Outcome, assess};
+use clawrl_regression::{Baseline, Comparison, Outcome, assess};
 
 use crate::fixture::{End, Place, Shape, gate, usual};
 
@@ -84,7 +84,51 @@ fn looks_cost_the_end_a_part_of_alpha() {
     assert_eq!(found.looks.len(), 4);
     let alpha = found.metrics[0].verdict.gate.alpha;
     assert!(alpha < 0.05 && alpha > 0.03, "{alpha}");
-    assert_eq!(assess(&place_of_one_look(&comparison), &run).unwrap().metrics[0].verdict.gate.alpha, 0.05);
+    assert_eq!(assess(&place_of_one_look(&comparison), &run).unwrap().metrics[0].verdict.gate.alpha, 0.04);
+}
+
+/// Eight tasks of eight repeats, which always passed.
+fn steady(place: &Place, gate: CiPlan) -> Comparison {
+    let shape = Shape { repeats: 8, ..Shape::default() };
+    let before = place.run("before", shape, |_, _| End::Passes);
+    Comparison::new(gate, Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap())
+}
+
+#[test]
+fn a_task_that_broke_ends_a_run() {
+    let place = Place::new();
+    let comparison = steady(&place, CiPlan { looks: 2, ..gate() });
+    let shape = Shape { repeats: 8, end: Some(RunEnd::Sated), ..Shape::default() };
+    let schedule = comparison.schedule(8).unwrap().unwrap();
+    assert_eq!(schedule.repeats(), [4, 8]);
+    let run = place.run("after", shape, sated(4, |task, _| if task == 3 { End::Fails } else { End::Passes }));
+    let look = comparison.look(&run, &schedule, 0).unwrap();
+    assert_eq!((look.ends, look.taken.said.as_str()), (true, "ends the run: a task broke"));
+    let found = assess(&comparison, &run).unwrap();
+    assert_eq!((found.outcome, &found.looks), (Outcome::Fail, &vec![look.taken]), "{:?}", found.reasons);
+    assert!(found.reasons[0].contains("this task broke: suite-0/task-3 (8 of 8 passed before, 0 of 4 now)"));
+    // The looks share what the tasks have of alpha.
+    assert!((found.each_task.unwrap().verdict.alpha - 0.005).abs() < 1e-12);
+}
+
+#[test]
+fn a_run_does_not_end_well_while_a_task_may_have_broken() {
+    let place = Place::new();
+    let shape = Shape { repeats: 8, ..Shape::default() };
+    // All tasks but one are mended, so that the mean is much better.
+    let before = place.run("before", shape, |task, _| if task == 3 { End::Passes } else { End::Fails });
+    let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
+    let comparison = Comparison::new(CiPlan { looks: 4, ..gate() }, baseline);
+    let schedule = comparison.schedule(8).unwrap().unwrap();
+    assert_eq!(schedule.repeats(), [2, 4, 6, 8]);
+    let shape = Shape { end: Some(RunEnd::Sated), ..shape };
+    let look = |name: &str, broken| {
+        let end = move |task: u32, _| if task == broken { End::Fails } else { End::Passes };
+        comparison.look(&place.run(name, shape, sated(2, end)), &schedule, 0).unwrap()
+    };
+    let suspicious = look("one", 3);
+    assert_eq!(suspicious.taken.said, "goes on: it seems no worse, but a task may have broken");
+    assert!(!suspicious.ends && look("none", 99).ends);
 }
 
 fn place_of_one_look(comparison: &Comparison) -> Comparison {

@@ -21,6 +21,12 @@ fn repeats_follow_from_the_promise() {
     assert!(repeats_needed(&with_looks, baseline).unwrap().unwrap() > needed, "looks cost repeats");
     let with_more = CiPlan { metrics: vec![auto.metrics[0], metric(MetricKind::Turns, 1.0)], ..auto.clone() };
     assert!(repeats_needed(&with_more, baseline).unwrap().unwrap() > needed, "so do further metrics");
+    let without = CiPlan { each_task: Some(false), ..auto.clone() };
+    let fewer = repeats_needed(&without, baseline).unwrap().unwrap();
+    assert!(
+        fewer < needed && f64::from(needed) < 1.25 * f64::from(fewer),
+        "{fewer} and {needed}: tasks cost few"
+    );
 }
 
 #[test]
@@ -30,7 +36,7 @@ fn what_no_number_of_repeats_shows_is_said() {
     gate.alpha = 0.001;
     let comparison = place.comparison(gate.clone());
     let told = repeats_of(&gate, Some(comparison.baseline())).unwrap_err().to_string();
-    assert_eq!(told, "8 tasks cannot reach a level of 0.001: 10 are needed");
+    assert_eq!(told, "8 tasks cannot reach a level of 0.0008: 11 are needed");
     gate.metrics = vec![metric(MetricKind::Turns, 1.0)];
-    assert_eq!((promise(&gate), repeats_needed(&gate, comparison.baseline())), (None, Ok(None)));
+    assert_eq!((promise(&gate, 8), repeats_needed(&gate, comparison.baseline())), (None, Ok(None)));
 }

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use clawrl_record::duration;
+use clawrl_record::{Rate, duration};
 
 use crate::figures::{Per, PhaseFigures};
 use crate::histogram::{BUCKETS, PER_DECADE};
-use crate::rate::Rate;
 
 /// A rate and its interval between 0 and 1.
 pub(super) fn interval(rate: &Rate) -> String {

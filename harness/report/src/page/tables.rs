@@ -157,7 +157,7 @@ pub(super) fn tokens(page: &mut String, figures: &Figures) {
 }
 
 /// The rate in figures, for the tile at the top.
-pub(super) fn headline(rate: &crate::rate::Rate) -> String {
+pub(super) fn headline(rate: &clawrl_record::Rate) -> String {
     format!(
         "{} <span class=\"soft\">{} to {}</span>",
         percent(rate.value),

@@ -1,6 +1,6 @@
 //! Runs in every state, and their figures.
 
-use clawrl_report::{Method, Options, ReportError, render_text, report};
+use clawrl_report::{Method, Options, ReportError, csv_of_run, junit_of_run, render_text, report};
 
 use crate::fixture::{Place, fill, heading};
 
@@ -28,6 +28,40 @@ fn i1_faults_are_in_no_denominator() {
     assert_eq!(turns.durations.count, 39);
     let of_k: Vec<(u32, u32)> = figures.at_k.iter().map(|figure| (figure.k, figure.tasks)).collect();
     assert_eq!(of_k, [(1, 4), (2, 4), (4, 2)]);
+}
+
+/// `clawrl run` ends with a summary, `clawrl report` says the same of the run: episodes of a task are no independent ones in either.
+#[test]
+fn the_summary_and_the_report_of_a_run_have_one_interval() {
+    let place = Place::with_run();
+    let (summary, figures) = (place.run().summary(), place.report(0).figures);
+    let mut rows = vec![(summary.total.pass_rate, figures.total.rate)];
+    for (suite, of_suite) in summary.suites.iter().zip(&figures.suites) {
+        rows.push((suite.total.pass_rate, of_suite.total.rate));
+        rows.extend(
+            suite.families.iter().map(|(name, counts)| (counts.pass_rate, of_suite.families[name].rate)),
+        );
+    }
+    assert!(rows.len() > 3 && rows[0].1.unwrap().method == Method::ClusteredByTask);
+    for (summarized, reported) in rows {
+        let summarized = summarized.map(|rate| (rate.value, rate.low, rate.high));
+        assert_eq!(summarized, reported.map(|rate| (rate.value, rate.low, rate.high)));
+    }
+}
+
+#[test]
+fn every_slot_is_a_case_of_junit_and_a_row_of_csv() {
+    let run = Place::with_run().run();
+    let (junit, csv) = (junit_of_run(&run), csv_of_run(&run));
+    insta::assert_snapshot!("junit", junit);
+    insta::assert_snapshot!("csv", csv);
+    let slots = run.plan().slots.len();
+    assert_eq!((junit.matches("<testcase ").count(), csv.lines().count()), (slots, slots + 1));
+    // As the report counts them: a fault is an error, and an open slot was skipped.
+    let total = Place::with_run().report(0).figures.total;
+    let count = |tag: &str| junit.matches(tag).count() as u32;
+    assert_eq!(count("<failure "), total.finished - total.passed);
+    assert_eq!((count("<error "), count("<skipped ")), (total.faulted, total.open));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_budget_ends_a_run_without_a_verdict() {
     let cheap = "repeats: 4\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\nbudget: { attempts: 30 }\n";
     ground.gate("budget", "oracle", cheap);
     let said = ground.judge("budget", &[]).ends(11);
-    let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended after 3 of 4 repeats, which took 30 of 30 attempts.\n";
+    let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended with 30 of 48 slots closed, which took 30 of 30 attempts.\n";
     assert!(said.out.starts_with(expected), "{}", said.out);
     let (_, run) = said.out.split_once("\nrun       ").unwrap();
     let run = run.split(' ').next().unwrap();

@@ -10,7 +10,7 @@ fn an_unchanged_policy_passes_each_time_and_a_worse_one_fails_by_name() {
     for _ in 0..3 {
         let said = ground.judge("steady", &[]).ends(0);
         assert!(said.out.starts_with("gate steady: pass\n"), "{}", said.out);
-        assert!(said.out.contains("did the same in all 12 tasks"), "{}", said.out);
+        assert!(said.out.contains("this is what it was in all 12 tasks"), "{}", said.out);
     }
     let said = ground.judge("steady", &["--policy", "demonstrator:10"]).ends(10);
     assert!(said.out.starts_with("gate steady: fail\n  pass_rate: fail. "), "{}", said.out);
@@ -92,4 +92,29 @@ fn the_worst_of_several_gates_decides() {
         parts.iter().for_each(|part| assert!(text.contains(part), "no {part} in {name}:\n{text}"));
     }
     assert!(both(&["--baseline", "x"]).ends(2).err.contains("go with one gate"));
+}
+
+#[test]
+fn tasks_that_broke_are_named_unless_the_gate_does_not_judge_each_task() {
+    let ground = Ground::accepted("oracle");
+    ground.gate("each", "oracle", "repeats: 6\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.accept("each");
+    let said = ground.judge("each", &[]).ends(0);
+    assert!(said.out.contains("each_task: pass. Of 12 tasks, none is shown to have broken."), "{}", said.out);
+    let planned = ground.place.clawrl(&["ci", "plan", "gates/each.yaml"]).ends(0);
+    assert!(
+        planned.out.contains("each task broke where it falls from 6 of 6 passes to 0"),
+        "{}",
+        planned.out
+    );
+    let said = ground.judge("each", &["--policy", "noop"]).ends(10);
+    assert!(said.out.contains("each_task: fail. Of 12 tasks, these tasks broke: small/"), "{}", said.out);
+    assert!(said.out.contains("(6 of 6 passed before, 0 of 6 now); and 7 more."), "{}", said.out);
+    ground.gate(
+        "each",
+        "oracle",
+        "repeats: 6\neach_task: false\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n",
+    );
+    let said = ground.judge("each", &["--policy", "noop"]).ends(10);
+    assert!(!said.out.contains("each_task"), "{}", said.out);
 }

@@ -83,7 +83,7 @@ fn a_run_that_is_none_is_inconclusive() {
     fs::write(&journal, first).unwrap();
     check(
         "zero",
-        &["was cut short, and 12 of its attempts have no end", "no attempt of the candidate finished"],
+        &["was cut short, and 12 of its attempts have no end", "no attempt of the candidate has an end"],
     );
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(&journal, lines[..lines.len() / 2].concat()).unwrap();

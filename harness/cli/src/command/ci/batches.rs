@@ -14,14 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clawrl_config::CiBudget;
-use clawrl_core::{
-    AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, RunPlan, SinkError, UsageTotal,
-};
+use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, RunPlan, SinkError};
 use clawrl_record::Run;
 use clawrl_regression::{Comparison, Look, LookSchedule};
 use clawrl_scheduler::{Demand, Wanted};
 use tokio::sync::watch;
 
+use super::super::cost_limit::{cost_of, is_used_up};
 use crate::log::Log;
 
 /// What a run is looked at by.
@@ -159,7 +158,7 @@ impl Batches {
         }
         let minutes = (self.passed + self.started.elapsed()).as_secs_f64() / 60.0;
         let is_used_up = self.budget.minutes.is_some_and(|most| minutes >= most)
-            || self.budget.cost_usd.is_some_and(|most| progress.nano_usd as f64 / 1e9 >= most);
+            || self.budget.cost_usd.is_some_and(|most| is_used_up(progress.nano_usd, most));
         let batch = progress.batch;
         if is_used_up {
             return Step::Close;
@@ -227,7 +226,7 @@ impl EpisodeSink for Batches {
 
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         Box::pin(async move {
-            let (closes_slot, cost) = (record.closes_slot, nano_usd(&record));
+            let (closes_slot, cost) = (record.closes_slot, cost_of(&record));
             self.kept.resolved(record).await?;
             match self.note(closes_slot, cost) {
                 Step::Nothing => {}
@@ -266,17 +265,6 @@ fn by_repeat(plan: &RunPlan) -> Vec<Vec<u32>> {
         *place += 1;
     }
     repeats
-}
-
-/// What an attempt cost, judges included.
-fn nano_usd(record: &AttemptRecord) -> u64 {
-    let replies = UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref()));
-    let judge = record.outcome.grade().and_then(|grade| grade.judge_usage);
-    [replies, judge]
-        .into_iter()
-        .flatten()
-        .filter_map(|usage| usage.cost_nano_usd)
-        .fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

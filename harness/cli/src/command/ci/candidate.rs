@@ -6,6 +6,7 @@ use clawrl_config::{CiPlan, PlanOptions, Suite, load_suites, resolve_plan};
 use clawrl_core::{PolicySpec, RunPlan, derive_seed};
 use clawrl_record::RunStore;
 
+use super::super::cost_limit::refuse_unpriced;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::host::capacity;
@@ -61,7 +62,9 @@ impl CandidateArguments {
             ..options(gate, self.policy(gate)?, store)?
         };
         let mut plan = plan_of(gate, options, log)?;
-        refuse_unpriced(gate, &plan.policy)?;
+        if gate.budget.cost_usd.is_some() {
+            refuse_unpriced(&format!("the gate `{}`", gate.gate), &plan)?;
+        }
         if let Some(root) = self.sampling_seed {
             for slot in &mut plan.slots {
                 slot.policy_seed = derive_seed(root, "sampling", &[slot.policy_seed]);
@@ -77,18 +80,6 @@ impl CandidateArguments {
             None => policy_of_file(gate)?.spec(&server),
         }
     }
-}
-
-/// A limit in money that nothing counts against would be none.
-fn refuse_unpriced(gate: &CiPlan, policy: &PolicySpec) -> Result<(), Failure> {
-    let PolicySpec::Remote(remote) = policy.speaker() else { return Ok(()) };
-    if gate.budget.cost_usd.is_none() || remote.prices.is_some() {
-        return Ok(());
-    }
-    let message =
-        format!("the gate `{}` has a budget in US dollars, and its policy has no prices", gate.gate);
-    let help = "write `prices:` into the policy file, or a budget of `attempts` or `minutes`";
-    Err(Failure::with_help(Exit::Refused, message, help))
 }
 
 /// The plan that says what a run of the gate is tried under: which tasks, which seeds. Who acts makes no difference to that.

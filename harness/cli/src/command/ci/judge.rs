@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
 use clawrl_core::RunPlan;
+use clawrl_gates::Unplannable;
 use clawrl_record::{JournalState, Run, RunEnd, RunStore};
 use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
@@ -223,9 +224,18 @@ pub(super) fn unusable(error: BaselineError, gate: &CiPlan, results: &ResultsArg
 }
 
 /// A gate that promises what no number of repeats keeps.
-pub(super) fn unplannable(gate: &CiPlan, error: &clawrl_gates::Unplannable) -> Failure {
+pub(super) fn unplannable(gate: &CiPlan, error: &Unplannable) -> Failure {
     let message = format!("`repeats: auto` of {} has no answer: {error}", gate.file.display());
-    let help = "add tasks, let a larger drop matter, or write how many, such as `repeats: 8`";
+    let help = match error {
+        Unplannable::FewTasks { .. } => "add tasks: no number of repeats is enough for so few",
+        Unplannable::MoreThanAll { .. } => {
+            "let a smaller drop matter, or write how many, such as `repeats: 8`"
+        }
+        Unplannable::MoreTasks { .. } => {
+            "add tasks, let a larger drop matter, or write how many, such as `repeats: 8`"
+        }
+        Unplannable::Setting { .. } => "correct the gate file",
+    };
     Failure::with_help(Exit::Refused, message, help)
 }
 

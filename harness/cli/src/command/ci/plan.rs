@@ -37,6 +37,10 @@ struct Planned {
     /// The smallest drop that the repeats of the gate see.
     #[serde(skip_serializing_if = "Option::is_none")]
     sees: Option<f64>,
+    /// The most passes at which a task that passed in every attempt is told to have broken, of a gate that judges each task; nothing where even none
+    /// is not enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken_at: Option<u32>,
     /// Attempts at each task that the baseline has, on average; nothing without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     baseline_repeats: Option<f64>,
@@ -75,9 +79,10 @@ fn plan(gate: CiPlan, arguments: &PlanArguments, store: &RunStore, log: &Log) ->
         repeats: None,
         attempts: None,
         looks: Vec::new(),
-        drop: promise(&gate).map(|promise| promise.drop),
+        drop: promise(&gate, tasks).map(|promise| promise.drop),
         needed: None,
         sees: None,
+        broken_at: None,
         baseline_repeats: None,
         notes: Vec::new(),
     };
@@ -122,7 +127,17 @@ fn by_baseline(planned: &mut Planned, gate: CiPlan, baseline: Baseline) {
             ));
         }
         let is_exact = matches!(gate.repeats, Repeats::Exactly(_));
-        let schedule = Comparison::new(gate, baseline).schedule(repeats).ok().flatten();
+        let comparison = Comparison::new(gate, baseline);
+        if let Ok(Some(rule)) = comparison.task_rule(repeats) {
+            planned.broken_at = rule.most_passes(repeats, planned.tasks);
+            if planned.broken_at.is_none() {
+                planned.notes.push(format!(
+                    "{repeats} repeats are too few to show that one of {} tasks broke, however far it falls",
+                    planned.tasks
+                ));
+            }
+        }
+        let schedule = comparison.schedule(repeats).ok().flatten();
         planned.looks = schedule.map_or(Vec::new(), |schedule| schedule.repeats().to_vec());
         if let (true, Some(needed)) = (is_exact, planned.needed)
             && needed > repeats
@@ -152,6 +167,10 @@ fn words(planned: &Planned) -> String {
     }
     if let Some(sees) = planned.sees {
         line("sees", format!("a drop of {}", points(sees)));
+    }
+    if let (Some(most), Some(repeats)) = (planned.broken_at, planned.repeats) {
+        let at = if most == 0 { "0".to_owned() } else { format!("{most} or fewer") };
+        line("each task", format!("broke where it falls from {repeats} of {repeats} passes to {at}"));
     }
     for note in &planned.notes {
         line("note", note.clone());

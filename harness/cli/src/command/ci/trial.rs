@@ -13,6 +13,7 @@ use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore,
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_scheduler::RunEnd;
 
+use super::super::cost_limit::spent;
 use super::super::task::{Task, redacting};
 use super::super::{policy_words, run_end};
 use super::batches::{Batches, Before, Watch};
@@ -155,13 +156,12 @@ fn created(
 
 /// What a run has used up to now.
 fn used(run: &Run, task: &Task) -> Before {
-    let costs = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
     let open: BTreeSet<SlotId> = task.open_slots.iter().copied().collect();
     let closed = task.plan.slots.iter().filter(|slot| !open.contains(&slot.id));
     Before {
         closed: closed.map(|slot| slot.id.0).collect(),
         leased: task.attempt_numbers.values().copied().fold(0, u32::saturating_add),
-        nano_usd: costs.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add),
+        nano_usd: spent(run),
         passed: Duration::from_millis(run.state().map_or(0, JournalState::wall_ms)),
     }
 }

@@ -12,12 +12,14 @@ const LISTED: usize = 20;
 /// The verdict, what it rests on, and which tasks changed. `dir` is the folder of the run.
 pub(super) fn tell(assessment: &Assessment, dir: &Path) -> String {
     let mut text = format!("gate {}: {}\n", assessment.gate, assessment.outcome.name());
-    let told = |reason: &&String| assessment.metrics.iter().all(|metric| metric.sentence != **reason);
-    for reason in assessment.reasons.iter().filter(told) {
+    let metrics = assessment.metrics.iter().map(|metric| &metric.sentence);
+    let sentences: Vec<&String> =
+        metrics.chain(assessment.each_task.iter().map(|tasks| &tasks.sentence)).collect();
+    for reason in assessment.reasons.iter().filter(|reason| !sentences.contains(reason)) {
         text += &format!("  {reason}\n");
     }
-    for metric in &assessment.metrics {
-        text += &format!("  {}\n", metric.sentence);
+    for sentence in sentences {
+        text += &format!("  {sentence}\n");
     }
     for look in &assessment.looks {
         let z = look.z.map_or_else(String::new, |z| format!(", z {z:.2}"));

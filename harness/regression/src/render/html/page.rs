@@ -7,7 +7,7 @@ use super::frame::{Frame, text, word};
 use super::tasks;
 use crate::assessment::{Assessment, MetricVerdict};
 use crate::render::json::worst;
-use crate::render::part::{Kind, parts};
+use crate::render::part::{Kind, each_task_outcome, parts};
 use crate::render::words::{MetricRow, counted, counts, outcome_of, signed};
 
 /// The page of these gates.
@@ -46,6 +46,13 @@ fn of_gate(page: &mut Frame, at: usize, gate: &Assessment) {
     gate.metrics.iter().for_each(|metric| plot(page, metric));
     page.push("</div>\n");
     numbers(page, gate);
+    if let Some(tasks) = &gate.each_task {
+        page.add(format_args!(
+            "<h3>Each task: {}</h3>\n<p>{}</p>\n",
+            word(each_task_outcome(tasks)),
+            text(&tasks.sentence)
+        ));
+    }
     must_pass(page, gate);
     tasks::table(page, gate);
     looks(page, gate);
@@ -121,7 +128,9 @@ fn plot(page: &mut Frame, metric: &MetricVerdict) {
 }
 
 fn numbers(page: &mut Frame, gate: &Assessment) {
-    let Some(first) = gate.metrics.first() else { return };
+    if gate.metrics.is_empty() {
+        return;
+    }
     page.push(
         "<div class=\"wide\"><table><thead><tr><th>metric<th class=\"left\">verdict<th>baseline<th>candidate<th>worse by\
          <th>interval<th>tolerated<th>matters<th>tasks</tr></thead><tbody>\n",
@@ -143,10 +152,32 @@ fn numbers(page: &mut Frame, gate: &Assessment) {
     }
     page.add(format_args!(
         "</tbody></table></div>\n<p class=\"key\">Worse by: with a minus, better. Each end of an interval holds with \
-         {} % confidence.</p>\n",
-        // Without what is left of the last binary digit.
-        (1e4 * (1.0 - first.verdict.gate.alpha)).round() / 100.0
+         {} confidence.</p>\n",
+        confidence(&gate.metrics)
     ));
+}
+
+/// Of intervals: one number where all have the same, and whose it is otherwise, as the metric that looks are at has another.
+fn confidence(metrics: &[MetricVerdict]) -> String {
+    // Without what is left of the last binary digit.
+    let percent = |metric: &MetricVerdict| (1e4 * (1.0 - metric.verdict.gate.alpha)).round() / 100.0;
+    let mut named: Vec<(f64, Vec<&str>)> = Vec::new();
+    for metric in metrics {
+        match named.iter_mut().find(|(known, _)| *known == percent(metric)) {
+            Some((_, names)) => names.push(&metric.name),
+            None => named.push((percent(metric), vec![&metric.name])),
+        }
+    }
+    match named.as_slice() {
+        [(percent, _)] => format!("{percent} %"),
+        named => {
+            let each: Vec<String> = named
+                .iter()
+                .map(|(percent, names)| format!("{percent} % ({})", text(&names.join(", "))))
+                .collect();
+            each.join(" or ")
+        }
+    }
 }
 
 fn must_pass(page: &mut Frame, gate: &Assessment) {

@@ -13,7 +13,8 @@ const COVERED: f64 = 0.95;
 const EXPANDED_FROM: u32 = 1_000;
 
 /// The 97.5 % quantile of Student's t distribution; of no degrees of freedom, infinite.
-pub(crate) fn student(degrees: u32) -> f64 {
+#[must_use]
+pub fn student(degrees: u32) -> f64 {
     match degrees {
         0 => f64::INFINITY,
         EXPANDED_FROM.. => expanded(f64::from(degrees)),
@@ -74,7 +75,8 @@ mod tests {
     /// By scipy, in `ci/golden/report.py`.
     #[test]
     fn quantiles_are_those_of_scipy() {
-        let golden: Golden = serde_json::from_str(include_str!("../tests/golden/statistics.json")).unwrap();
+        let golden: Golden =
+            serde_json::from_str(include_str!("../../report/tests/golden/statistics.json")).unwrap();
         for Case { degrees, quantile } in golden.quantiles {
             assert!(
                 (student(degrees) - quantile).abs() < 1e-10,

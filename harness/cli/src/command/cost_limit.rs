@@ -1,0 +1,207 @@
+//! A limit in US dollars, beyond which a run starts no further attempt.
+//!
+//! I1. An attempt counts when its record is kept, with all of its replies and the judges'. I2. What runs when the limit is reached finishes, so that more
+//! may be spent than that; nothing else is started, retries included. I3. A run that goes on counts what it spent before. I4. A limit that nothing
+//! counts against is refused: it would be none.
+//!
+//! Units: billionths of US dollars; in arguments and words, US dollars.
+//! Cancellation: dropping a call leaves what it had kept.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clawrl_core::{
+    AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, PolicySpec, RunPlan, SinkError, UsageTotal,
+};
+use clawrl_record::Run;
+use clawrl_scheduler::{Demand, Wanted};
+use tokio::sync::watch;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// Keeps records in another sink, and wants no more when they have cost so much.
+pub(super) struct CostLimit {
+    kept: Arc<dyn EpisodeSink>,
+    most: f64,
+    demand: watch::Sender<Demand>,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    nano_usd: u64,
+    /// Slots to close.
+    open: usize,
+}
+
+impl CostLimit {
+    /// Of a run with so many open slots that has spent so much.
+    pub(super) fn new(
+        kept: Arc<dyn EpisodeSink>,
+        most_usd: f64,
+        spent: u64,
+        open: usize,
+    ) -> (Self, watch::Receiver<Demand>) {
+        let all = Demand { groups: Wanted::First(u32::MAX), closed: is_used_up(spent, most_usd) };
+        let (demand, receiver) = watch::channel(all);
+        let progress = Mutex::new(Progress { nano_usd: spent, open });
+        (Self { kept, most: most_usd, demand, progress }, receiver)
+    }
+
+    fn note(&self, closes_slot: bool, nano_usd: u64) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.nano_usd = progress.nano_usd.saturating_add(nano_usd);
+        progress.open = progress.open.saturating_sub(usize::from(closes_slot));
+        // A run of which all is there is whole, whatever it has cost.
+        if progress.open > 0 && is_used_up(progress.nano_usd, self.most) {
+            self.demand.send_modify(|demand| demand.closed = true);
+        }
+    }
+}
+
+/// Whether so much has been spent.
+pub(super) fn is_used_up(nano_usd: u64, most_usd: f64) -> bool {
+    nano_usd as f64 / 1e9 >= most_usd
+}
+
+impl EpisodeSink for CostLimit {
+    fn leased(&self, lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        self.kept.leased(lease)
+    }
+
+    fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
+        Box::pin(async move {
+            let (closes_slot, cost) = (record.closes_slot, cost_of(&record));
+            self.kept.resolved(record).await?;
+            self.note(closes_slot, cost);
+            Ok(())
+        })
+    }
+
+    fn blobs(&self) -> Arc<dyn BlobStore> {
+        self.kept.blobs()
+    }
+}
+
+/// What an attempt cost, judges included.
+pub(super) fn cost_of(record: &AttemptRecord) -> u64 {
+    let replies = UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref()));
+    let judge = record.outcome.grade().and_then(|grade| grade.judge_usage);
+    [replies, judge]
+        .into_iter()
+        .flatten()
+        .filter_map(|usage| usage.cost_nano_usd)
+        .fold(0, u64::saturating_add)
+}
+
+/// What a run has cost, judges included.
+pub(super) fn spent(run: &Run) -> u64 {
+    let usages = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
+    usages.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add)
+}
+
+/// Refuses a limit for a run whose policy or judge has no prices (I4); `whose` says what has the limit.
+///
+/// # Errors
+/// That, and what to write.
+pub(super) fn refuse_unpriced(whose: &str, plan: &RunPlan) -> Result<(), Failure> {
+    let (message, help) = match (plan.policy.speaker(), plan.judge.as_deref()) {
+        (PolicySpec::Remote(remote), _) if remote.prices.is_none() => (
+            format!("{whose} has a limit in US dollars, and its policy has no prices"),
+            "write `prices:` into the policy file, and name it as remote:FILE",
+        ),
+        (PolicySpec::Agent(_), _) => (
+            format!(
+                "{whose} has a limit in US dollars, and what the agent program asks of models is not known"
+            ),
+            "give the agent a model with prices: `model:` in its file",
+        ),
+        (_, Some(judge)) if judge.prices.is_none() => (
+            format!("{whose} has a limit in US dollars, and its judge has no prices"),
+            "write `prices:` into the policy file of the judge",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Failure::with_help(Exit::Refused, message, help))
+}
+
+/// The argument: an amount above 0.
+pub(super) fn usd(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("has to be US dollars above 0, such as 2.50".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clawrl_core::{AttemptId, Boundary, Epoch, Fault, Outcome, PhaseTimes, SlotId, Trajectory};
+
+    use super::*;
+    use crate::wiring::MemorySink;
+
+    /// An attempt of one turn with this cost.
+    fn record(slot: u32, closes_slot: bool, nano_usd: u64) -> AttemptRecord {
+        let turn = serde_json::json!({
+            "reply": { "role": "assistant", "parts": [] },
+            "calls": [],
+            "observation": { "parts": [] },
+            "usage": {
+                "source": "reported", "input_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "cost_nano_usd": nano_usd,
+                "retries": 0, "notes": [],
+            },
+            "policy_time": { "secs": 0, "nanos": 0 }, "step_time": { "secs": 0, "nanos": 0 },
+        });
+        let trajectory: Trajectory = serde_json::from_value(serde_json::json!({
+            "prompt": [], "reset": { "parts": [] }, "turns": [turn],
+        }))
+        .unwrap();
+        AttemptRecord {
+            attempt: AttemptId { slot: SlotId(slot), number: 0 },
+            epoch: Epoch(1),
+            closes_slot,
+            outcome: Outcome::Faulted(Fault::permanent(Boundary::Env, "lost", "it is gone")),
+            times: PhaseTimes::default(),
+            trajectory,
+        }
+    }
+
+    fn limit(most_usd: f64, spent: u64, open: usize) -> (CostLimit, watch::Receiver<Demand>) {
+        CostLimit::new(Arc::new(MemorySink::default()), most_usd, spent, open)
+    }
+
+    #[tokio::test]
+    async fn nothing_more_is_wanted_once_the_limit_is_spent() {
+        let (sink, demand) = limit(1.0, 0, 3);
+        sink.resolved(record(0, true, 600_000_000)).await.unwrap();
+        assert!(!demand.borrow().closed);
+        // An attempt that will be tried again counts as well.
+        sink.resolved(record(1, false, 400_000_000)).await.unwrap();
+        assert!(demand.borrow().closed);
+        assert_eq!(demand.borrow().groups, Wanted::First(u32::MAX));
+    }
+
+    #[tokio::test]
+    async fn the_last_slot_ends_a_run_whole() {
+        let (sink, demand) = limit(1.0, 0, 1);
+        sink.resolved(record(0, true, 2_000_000_000)).await.unwrap();
+        assert!(!demand.borrow().closed);
+    }
+
+    #[test]
+    fn what_was_spent_before_counts() {
+        let check = |spent, closed| assert_eq!(limit(0.5, spent, 2).1.borrow().closed, closed, "{spent}");
+        check(499_999_999, false);
+        check(500_000_000, true);
+    }
+
+    #[test]
+    fn amounts_are_above_nothing() {
+        let check = |text: &str, expected: Option<f64>| assert_eq!(usd(text).ok(), expected, "{text}");
+        check("2.5", Some(2.5));
+        check("0", None);
+        check("-1", None);
+        check("inf", None);
+        check("NaN", None);
+        check("2,5", None);
+    }
+}
