@@ -122,7 +122,7 @@ fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     assert!(folder.exists());
     // Nor is a folder of runs empty that may not be looked into.
     let runs = place.results().join("runs");
-    fs::set_permissions(&runs, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&runs, fs::Permissions::from_mode(0o000)).unwrap();
     let said = place.clawrl(&["ls"]).ends(7);
     assert!(said.err.contains("runs may not be read by this user"), "{}", said.err);
     fs::set_permissions(&runs, fs::Permissions::from_mode(0o755)).unwrap();
@@ -136,7 +136,7 @@ fn a_suite_that_may_not_be_read_is_told() {
     let folder = place.path().join("tasks/small");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     if !rustix::process::geteuid().is_root() {
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
     }
     let said = place.clawrl(&["plan", "small"]).ends(2);
     assert!(said.err.contains("`tasks/small` cannot be read"), "{}", said.err);

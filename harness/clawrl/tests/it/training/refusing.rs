@@ -131,7 +131,7 @@ fn a_libtorch_that_may_not_be_read_is_not_called_missing() {
     let closed = place.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("libtorch_cpu.so"), "").unwrap();
-    fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     // Without its capabilities, root may read no more than its owner.
     let worse = ["--cap-drop", "ALL", "--bind", closed.to_str().unwrap(), libraries];
     let said = place.worse(&worse, &["train", "train.yaml"]).ends(6);
