@@ -125,7 +125,7 @@ mod tests {
     fn a_task_without_an_oracle_is_refused_and_leaves_nothing() {
         let folder = ground();
         let suite = folder.path().join("tasks/signs/suite.yaml");
-        let text = "format: 1\nsuite: signs\ntasks:\n  - id: one\n    instruction: Do it.\n    env: { terminal: {} }\n    checks: [ { file_exists: { path: a } } ]\n";
+        let text = "format: 1\nsuite: signs\ntasks:\n  - id: one\n    instruction: Do it.\n    env: { terminal: {} }\n    checks: [ { file_absent: { path: a } } ]\n";
         fs::write(&suite, text).unwrap();
         let error = new_train(folder.path(), "mine", &[suite]).unwrap_err();
         assert!(

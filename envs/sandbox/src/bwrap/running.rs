@@ -31,6 +31,9 @@ use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long all processes take to end once the kernel has killed them for want of memory.
+const OOM_LIMIT: Duration = Duration::from_millis(300);
+
 /// Exit code of a main program that was killed, as bubblewrap hands it on.
 const KILLED: i32 = 128 + 9;
 
@@ -325,8 +328,9 @@ impl Sandbox for RunningSandbox {
     fn ran_out_of_memory(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let mut ended = self.held.ended.clone();
-            // It is asked for when the first process has ended, and the kernel ends the others at once.
-            let _ = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await;
+            // It is asked for when the shell has ended. Out of memory, the kernel ends all processes at once; else the sandbox
+            // lives on.
+            let _ = tokio::time::timeout(OOM_LIMIT, ended.wait_for(|&ended| ended)).await;
             self.held.out_of_memory.load(Ordering::Acquire)
         })
     }

@@ -253,20 +253,18 @@ impl Intake {
     fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Front>) {
         self.screen.feed(bytes);
         let mut rest = bytes;
-        match self.begun {
-            None => {}
-            Some(Begun { stage: Stage::Doubtful | Stage::Hidden, .. }) => self.disbelieve(),
-            Some(begun) => {
-                let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
-                let (text, after) = rest.split_at(missing.min(rest.len()));
-                self.prompt_text.extend_from_slice(text);
-                rest = after;
-                if self.prompt_text.len() == PROMPT_TEXT_BYTES {
-                    self.prompt_shown(begun, front);
-                }
+        if let Some(begun) = self.begun.filter(|begun| matches!(begun.stage, Stage::Marked | Stage::Redrawn)) {
+            let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
+            let (text, after) = rest.split_at(missing.min(rest.len()));
+            self.prompt_text.extend_from_slice(text);
+            rest = after;
+            if self.prompt_text.len() == PROMPT_TEXT_BYTES {
+                self.prompt_shown(begun, front);
             }
         }
         if !rest.is_empty() {
+            // Something follows a prompt that was doubtful.
+            self.disbelieve();
             self.program_output(rest);
         }
     }
