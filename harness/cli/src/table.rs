@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn i1_a_table_is_no_wider_than_its_terminal() {
-        let text = "no libtorch_cpu.so in /root/.cache/clawrl/libtorch/lib, so there is no training";
-        let expected = "x         y\nlibtorch  no libtorch_cpu.so in\n          /root/.cache/clawrl/libtorch/\n          lib, so there is no training\n";
+        let text = "no libtorch_cpu.so in /srv1/.cache/clawrl/libtorch/lib, so there is no training";
+        let expected = "x         y\nlibtorch  no libtorch_cpu.so in\n          /srv1/.cache/clawrl/libtorch/\n          lib, so there is no training\n";
         check(["x", "y"], [false; 2], ["libtorch", text], Some(40), expected);
         let long = "20251128-041800-terminal-basics";
         let expected = format!("x{:15}n\n20251128-{:5}100\n041800-\nterminal-\nbasics\n", "", "");

@@ -137,7 +137,7 @@ mod tests {
         {
             assert!(reach.has(path), "{path}");
         }
-        for path in ["/apple/x", "/etc/app/new", "/root/x", "/tmp/in-image", "/home/agent/x", "/srv/x"] {
+        for path in ["/apple/x", "/etc/app/new", "/opt2/x", "/tmp/in-image", "/home/agent/x", "/srv/x"] {
             assert!(!reach.has(path), "{path}");
         }
     }

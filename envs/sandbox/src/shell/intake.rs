@@ -253,7 +253,8 @@ impl Intake {
     fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Front>) {
         self.screen.feed(bytes);
         let mut rest = bytes;
-        if let Some(begun) = self.begun.filter(|begun| matches!(begun.stage, Stage::Marked | Stage::Redrawn)) {
+        if let Some(begun) = self.begun.filter(|begun| matches!(begun.stage, Stage::Marked | Stage::Redrawn))
+        {
             let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
             let (text, after) = rest.split_at(missing.min(rest.len()));
             self.prompt_text.extend_from_slice(text);
