@@ -198,6 +198,9 @@ impl Env for TerminalEnv {
     }
 }
 
+/// Exit codes from here on are of shells that a signal ended, which may be different in another sandbox.
+const KILLED: i32 = 128;
+
 /// The fault of a step of the setup that did not end as it has to.
 fn set_up(
     task: &TaskSpec,
@@ -210,7 +213,8 @@ fn set_up(
         end if is_right(end) => Ok(()),
         StepEnd::TimedOut { .. } => Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup)),
         StepEnd::Cancelled => Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up")),
-        end @ (StepEnd::Completed { exit_code: Some(_) } | StepEnd::ShellReplaced { .. }) => {
+        end
+        @ (StepEnd::Completed { exit_code: Some(_) } | StepEnd::ShellReplaced { exit_code: ..KILLED }) => {
             Err(setup_fault(command, &format!("it {end}; it said: {}", output.text)))
         }
         // Not the command's answer, but a shell that lost its way: another one may do.

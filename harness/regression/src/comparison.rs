@@ -16,7 +16,7 @@ use clawrl_record::Run;
 
 use crate::assessment::{EachTaskVerdict, LookTaken, MetricVerdict};
 use crate::baseline::{Baseline, BaselineError, policy_word};
-use crate::levels::Levels;
+use crate::levels::{Levels, tasks_level};
 use crate::looks::{LookSchedule, LookSettings};
 use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
 
@@ -225,11 +225,12 @@ impl Comparison {
         when: Judgement<'_>,
     ) -> Result<Option<EachTaskVerdict>, AssessError> {
         let Some(alpha) = self.levels().tasks else { return Ok(None) };
-        let looks = match when {
-            Judgement::Look(schedule) | Judgement::End(Some(schedule)) => schedule.repeats().len(),
-            Judgement::End(None) => 1,
+        let level = match when {
+            Judgement::Look(schedule) => tasks_level(alpha, schedule.repeats().len(), false),
+            Judgement::End(Some(schedule)) => tasks_level(alpha, schedule.repeats().len(), true),
+            Judgement::End(None) => alpha,
         };
-        let verdict = self.each_task(alpha / looks as f64).judge(&self.passes(candidate)?);
+        let verdict = self.each_task(level).judge(&self.passes(candidate)?);
         Ok(Some(EachTaskVerdict { sentence: verdict.to_string(), verdict }))
     }
 
@@ -248,7 +249,7 @@ impl Comparison {
     /// As [`Self::schedule`].
     pub fn task_rule(&self, repeats: u32) -> Result<Option<EachTask>, AssessError> {
         let looks = self.schedule(repeats)?.map_or(1, |schedule| schedule.repeats().len());
-        Ok(self.levels().tasks.map(|alpha| self.each_task(alpha / looks as f64)))
+        Ok(self.levels().tasks.map(|alpha| self.each_task(tasks_level(alpha, looks, true))))
     }
 
     /// Whether a task is so much worse that a run should not pass ahead of its end.

@@ -1,7 +1,8 @@
 //! How a gate divides its probability of a false alarm.
 //!
 //! I1. The parts add up to alpha, so that all of them together raise no more false alarms than that. I2. Metrics share their part by Holm, tasks
-//! theirs by Holm among tasks, evenly over looks: a run is judged at one of them, but which one it is depends on what was seen.
+//! theirs by Holm among tasks, once at the end and once at each look that may end the run before: a look passes no run while a task is suspicious, so
+//! that nearly all of it is for the end.
 //!
 //! Pure; nothing to cancel.
 
@@ -9,6 +10,9 @@ use clawrl_config::CiPlan;
 
 /// Part of alpha that tasks have where each of them is judged. A task that broke is seen at levels far below it, and the metrics lose little.
 const TASKS_SHARE: f64 = 0.2;
+
+/// Part of that which looks ahead of the end share.
+const LOOKS_SHARE: f64 = 0.1;
 
 /// The parts of alpha.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +31,29 @@ impl Levels {
             Self { metrics: gate.alpha - part, tasks: Some(part) }
         } else {
             Self { metrics: gate.alpha, tasks: None }
+        }
+    }
+}
+
+/// The level of a judgement of the tasks that have so much for all of them, where there are so many looks, the end included.
+pub(crate) fn tasks_level(alpha: f64, looks: usize, is_end: bool) -> f64 {
+    match (looks, is_end) {
+        (..=1, _) => alpha,
+        (_, true) => (1.0 - LOOKS_SHARE) * alpha,
+        (looks, false) => LOOKS_SHARE * alpha / (looks - 1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_and_the_end_have_all_that_tasks_have() {
+        for looks in 1..20 {
+            let early: f64 = (1..looks).map(|_| tasks_level(0.01, looks, false)).sum();
+            let all = early + tasks_level(0.01, looks, true);
+            assert!((all - 0.01).abs() < 1e-12, "{looks} looks have {all}");
         }
     }
 }

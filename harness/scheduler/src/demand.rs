@@ -67,6 +67,12 @@ impl DemandInbox {
         self.receiver.is_some()
     }
 
+    /// Whether there is something to take.
+    pub(crate) fn has_news(&self) -> bool {
+        // An error means that the sender is gone, which `take` tells as closed.
+        self.receiver.as_ref().is_some_and(|receiver| receiver.has_changed().unwrap_or(true))
+    }
+
     /// Ready when there is something to take.
     pub(crate) async fn changed(&mut self) {
         match &mut self.receiver {

@@ -106,6 +106,10 @@ impl Dispatcher {
         self.heed_demand();
         loop {
             self.state.wake(self.now());
+            // Who closes the demand while a record is kept finds nothing started behind it.
+            if self.demand.has_news() {
+                self.heed_demand();
+            }
             self.launch_all();
             self.cancel_if_stopped();
             self.publish();

@@ -78,7 +78,9 @@ fn a_shell_that_is_killed_by_full_places_leaves_a_word() {
                 told.contains("[the sandbox ran out of memory, which files in the workspace, /tmp,"),
                 "{told}"
             );
-            assert_eq!(result.observation.facts["notes"], json!(["out_of_memory"]));
+            // What the kernel kills in the middle of a mark may leave half of one.
+            let notes = result.observation.facts["notes"].as_array().unwrap();
+            assert_eq!(notes.last(), Some(&json!("out_of_memory")), "{notes:?}");
         } else {
             assert!(told.contains("No space left") && result.end.is_none(), "{told}");
         }

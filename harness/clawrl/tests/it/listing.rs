@@ -171,7 +171,8 @@ fn paths_that_are_not_utf_8_are_refused_before_anything_is_made() {
     // Where it is named from counts, too, and through a link.
     let mut here = with(&["run", "suite.yaml"]);
     here.current_dir(&folder);
-    refused(here, "rename");
+    // Results would go below it, which is found first.
+    refused(here, "choose another folder");
     std::os::unix::fs::symlink(strange, place.path().join("linked")).unwrap();
     refused(with(&["run", "linked"]), "rename");
     for results in ["--results", "CLAWRL_RESULTS"] {

@@ -87,28 +87,28 @@ fn looks_cost_the_end_a_part_of_alpha() {
     assert_eq!(assess(&place_of_one_look(&comparison), &run).unwrap().metrics[0].verdict.gate.alpha, 0.04);
 }
 
-/// Eight tasks of eight repeats, which always passed.
-fn steady(place: &Place, gate: CiPlan) -> Comparison {
-    let shape = Shape { repeats: 8, ..Shape::default() };
-    let before = place.run("before", shape, |_, _| End::Passes);
-    Comparison::new(gate, Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap())
-}
-
 #[test]
 fn a_task_that_broke_ends_a_run() {
     let place = Place::new();
-    let comparison = steady(&place, CiPlan { looks: 2, ..gate() });
-    let shape = Shape { repeats: 8, end: Some(RunEnd::Sated), ..Shape::default() };
-    let schedule = comparison.schedule(8).unwrap().unwrap();
-    assert_eq!(schedule.repeats(), [4, 8]);
-    let run = place.run("after", shape, sated(4, |task, _| if task == 3 { End::Fails } else { End::Passes }));
+    let shape = Shape { repeats: 16, ..Shape::default() };
+    let before = place.run("before", shape, |_, _| End::Passes);
+    let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
+    let comparison = Comparison::new(CiPlan { looks: 2, ..gate() }, baseline);
+    let schedule = comparison.schedule(16).unwrap().unwrap();
+    assert_eq!(schedule.repeats(), [8, 16]);
+    let shape = Shape { end: Some(RunEnd::Sated), ..shape };
+    let run = place.run("after", shape, sated(8, |task, _| if task == 3 { End::Fails } else { End::Passes }));
     let look = comparison.look(&run, &schedule, 0).unwrap();
     assert_eq!((look.ends, look.taken.said.as_str()), (true, "ends the run: a task broke"));
     let found = assess(&comparison, &run).unwrap();
     assert_eq!((found.outcome, &found.looks), (Outcome::Fail, &vec![look.taken]), "{:?}", found.reasons);
-    assert!(found.reasons[0].contains("this task broke: suite-0/task-3 (8 of 8 passed before, 0 of 4 now)"));
-    // The looks share what the tasks have of alpha.
-    assert!((found.each_task.unwrap().verdict.alpha - 0.005).abs() < 1e-12);
+    assert!(
+        found.reasons[0].contains("this task broke: suite-0/task-3 (16 of 16 passed before, 0 of 8 now)"),
+        "{:?}",
+        found.reasons
+    );
+    // Of a fifth of alpha a tenth.
+    assert!((found.each_task.unwrap().verdict.alpha - 0.001).abs() < 1e-12);
 }
 
 #[test]
