@@ -17,8 +17,9 @@ use clawrl_core::{
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, SandboxBackend, SandboxCommand, SandboxSpec,
-    WarmMarks, WorkspaceStart, announcement, bash_arguments, probe_host, terminal_environment,
+    Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, Nonce, SandboxBackend, SandboxCommand,
+    SandboxSpec, WarmMarks, WorkspaceStart, announcement, bash_arguments, keeper_script, probe_host,
+    terminal_environment,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use tokio::runtime::Builder;
@@ -36,6 +37,7 @@ const CAST_BYTES: usize = 256 * 1024;
 
 /// Where the start file of a shell that an area starts by itself is, inside.
 const START_FILE: &str = "/etc/bench.bashrc";
+const KEEPER: &str = "/etc/bench.keeper";
 
 /// The file that a task lays into its workspace.
 pub(crate) const FIXTURE: (&str, &str) = ("task.txt", "the workspace is usable\n");
@@ -160,15 +162,15 @@ pub(crate) fn ctx(seq: u32) -> StepCtx {
 }
 
 /// A sandbox with an interactive bash that reads `start_file`: what a provider asks of its backend.
-pub(crate) fn bash_sandbox(start_file: String) -> SandboxSpec {
+pub(crate) fn bash_sandbox(nonce: &Nonce, start_file: String) -> SandboxSpec {
     let main = SandboxCommand {
         program: "bash".to_owned(),
         arguments: bash_arguments(START_FILE),
         environment: terminal_environment().into_iter().collect(),
     };
-    let start_file = format!("{}\n{start_file}", announcement(&TerminalSpec::default().limits));
-    let support_files = vec![(START_FILE.to_owned(), start_file)];
-    SandboxSpec { announced_by: Announcer::Main, support_files, ..sandbox(main) }
+    let keeper = keeper_script(nonce, &announcement(&TerminalSpec::default().limits));
+    let support_files = vec![(START_FILE.to_owned(), start_file), (KEEPER.to_owned(), keeper)];
+    SandboxSpec { announced_by: Announcer::Script(KEEPER.to_owned()), support_files, ..sandbox(main) }
 }
 
 /// A sandbox with this main program.

@@ -321,6 +321,7 @@ async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<Step
         Step::Wait(duration) => shell.wait(duration, limits).await,
         Step::Signal(signal) => shell.signal(signal, limits).await,
         Step::DropLine => shell.drop_line(limits).await,
+        Step::Renew => shell.renew(limits).await,
     }
 }
 

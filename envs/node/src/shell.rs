@@ -76,6 +76,7 @@ fn cancelled(duration: Duration) -> StepOutput {
         text: String::new(),
         full_text: None,
         screen: None,
+        missing: None,
         folder: None,
         duration,
         notes: Vec::new(),
@@ -112,6 +113,10 @@ impl Shell for NodeShell {
 
     fn drop_line<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
         Box::pin(self.step(Step::DropLine, limits))
+    }
+
+    fn renew<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.step(Step::Renew, limits))
     }
 
     fn cast(&mut self) -> BoxFuture<'_, String> {

@@ -122,6 +122,7 @@ pub(crate) enum Step {
     Wait(Duration),
     Signal(JobSignal),
     DropLine,
+    Renew,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

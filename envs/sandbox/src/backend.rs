@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, NetworkPolicy, SandboxLimits};
+use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, LINK_MODE, NetworkPolicy, SandboxLimits};
 use serde::{Deserialize, Serialize};
 
 use crate::carry::{self, CarryError, CarryRequest, Filling, Place};
@@ -14,7 +14,7 @@ use crate::exec::{self, ExecError};
 use crate::network::SandboxNetwork;
 use crate::program::Program;
 use crate::ready::READY;
-use crate::safe_dir::{SafeDir, SafeReadError};
+use crate::safe_dir::{Owner, SafeDir, SafeReadError, SafeWriteError};
 use crate::seccomp::CallFilter;
 use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
 use crate::tree::{CopyReport, TreeError};
@@ -77,16 +77,30 @@ pub struct SandboxFolder {
 }
 
 /// Who prints the ready mark and sets the limit that only means this sandbox inside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Announcer {
     /// A small shell before the main program: right for any program, and one more program to start.
     #[default]
     Wrapper,
-    /// The main program itself, a shell whose start file begins with [`announcement`].
-    Main,
+    /// A script of `sh` among the support files, by its path. It begins with [`announcement`] and is given the main
+    /// program and its arguments.
+    Script(String),
 }
 
-/// Shell code that says that the sandbox is in place, for [`Announcer::Main`].
+impl Announcer {
+    /// What is run before the main program and its arguments; `sh` is that shell.
+    pub(crate) fn before(&self, sh: &str, announcement: &str) -> Vec<String> {
+        match self {
+            Self::Wrapper => {
+                let script = format!("{announcement}; exec \"$@\"");
+                [sh, "-c", &script, "sh"].map(str::to_owned).to_vec()
+            }
+            Self::Script(path) => [sh, path].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Shell code that says that the sandbox is in place, for [`Announcer::Script`].
 #[must_use]
 pub fn announcement(limits: &SandboxLimits) -> String {
     // `ulimit -u` is `-p` in dash.
@@ -136,11 +150,30 @@ pub trait TerminalElsewhere: Send + Sync {
 pub struct PutFile {
     /// Path relative to the workspace.
     pub path: String,
-    /// Permission bits.
+    /// Permission bits; [`LINK_MODE`] for a symbolic link.
     pub mode: u32,
-    /// Content.
+    /// Content; of a symbolic link, where it leads.
     #[serde(with = "crate::bytes")]
     pub content: Arc<[u8]>,
+}
+
+impl PutFile {
+    /// Lays it into a folder, a file with these permission bits.
+    ///
+    /// # Errors
+    /// As [`SafeDir::write_file`] and [`SafeDir::write_link`].
+    pub(crate) fn lay(
+        &self,
+        folder: &SafeDir,
+        mode: u32,
+        owner: Option<Owner>,
+    ) -> Result<(), SafeWriteError> {
+        if self.mode == LINK_MODE {
+            folder.write_link(&self.path, &self.content, owner)
+        } else {
+            folder.write_file(&self.path, &self.content, mode, owner)
+        }
+    }
 }
 
 /// A program to start beside the main one, on pipes.
@@ -205,7 +238,7 @@ pub trait SandboxBackend: Send + Sync {
     /// A provider [`Fault`] that says what is missing and what to do.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>>;
 
-    /// Shell code that says that a sandbox of this kind is in place, for [`Announcer::Main`].
+    /// Shell code that says that a sandbox of this kind is in place, for [`Announcer::Script`].
     fn announcement(&self, limits: &SandboxLimits) -> String {
         announcement(limits)
     }
@@ -285,6 +318,12 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// A harness [`Fault`] when something could not be ended or removed.
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>>;
+
+    /// Whether its main program, which has ended, was killed because the sandbox's memory, which files in memory use, too, was used
+    /// up. False where nobody knows.
+    fn ran_out_of_memory(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
 
     /// Why it ended, where neither [`Sandbox::kill`] nor anything inside can have done it.
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {

@@ -24,7 +24,7 @@ pub(crate) async fn put_files(
 ) -> Result<(), Fault> {
     blocking(move || {
         for file in &files {
-            workspace.write_file(&file.path, &file.content, file.mode, owner).map_err(|error| {
+            file.lay(&workspace, file.mode, owner).map_err(|error| {
                 Fault::permanent(Boundary::Env, "put-file", format!("{}: {error}", file.path))
             })?;
         }

@@ -215,6 +215,21 @@ pub(crate) fn members(request: &CgroupRequest) -> Option<Vec<u32>> {
     request.folders.first().map(|folder| members_of(folder))
 }
 
+/// Whether the kernel has killed something in it because its memory was used up, which files in memory use, too.
+pub(crate) fn ran_out_of_memory(request: &CgroupRequest) -> bool {
+    // The counter's file in version 2 and in version 1.
+    let files = request
+        .folders
+        .iter()
+        .flat_map(|folder| ["memory.events", "memory.oom_control"].map(|file| folder.join(file)));
+    files.filter_map(|file| fs::read_to_string(file).ok()).any(|text| has_killed(&text))
+}
+
+fn has_killed(counters: &str) -> bool {
+    let counts = counters.lines().filter_map(|line| line.strip_prefix("oom_kill "));
+    counts.filter_map(|count| count.trim().parse::<u64>().ok()).any(|count| count > 0)
+}
+
 /// Process ids in a folder; none when it is gone.
 pub(crate) fn members_of(folder: &Path) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
@@ -400,6 +415,15 @@ pub(crate) fn make_for_tests(host: &CgroupHost, owner: &str, name: &str) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kills_for_want_of_memory_are_counted_in_both_versions() {
+        let check = |text: &str, expected: bool| assert_eq!(has_killed(text), expected, "{text}");
+        check("low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n", true);
+        check("oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false);
+        check("oom_kill_disable 1\nunder_oom 0\noom_kill 12\n", true);
+        check("", false);
+    }
 
     #[test]
     fn hierarchies_are_read_from_mountinfo() {

@@ -64,7 +64,8 @@ pub use shares::warm_shares;
 pub use shell::{
     CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce, Shell,
     ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput, StepResult,
-    UnknownSignal, bash_arguments, check_command, is_known_key, parse_keys, rc_script, terminal_environment,
+    UnknownSignal, bash_arguments, check_command, is_known_key, keeper_script, parse_keys, rc_script,
+    terminal_environment,
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tail::Tail;

@@ -22,8 +22,8 @@ use crate::ready::{READY, until_ready};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
 use crate::{
-    Announcer, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec,
-    StartedSandbox, Terminal,
+    ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand, SandboxSpec, StartedSandbox,
+    Terminal,
 };
 
 /// The variable by which processes are found.
@@ -104,22 +104,17 @@ impl Shared {
         let mark = format!("{}/{number}", self.folder.display());
         let support = make_folders(&folder.0, &spec.support_files)
             .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
-        let mut command = spec.main.clone();
-        for argument in &mut command.arguments {
-            // The program is told of its support files by their paths inside; here they are elsewhere.
+        let command = &spec.main;
+        let mut arguments = spec.announced_by.before("sh", &format!("printf '%s' '{READY}'"));
+        arguments.extend(std::iter::once(&command.program).chain(&command.arguments).cloned());
+        for argument in &mut arguments {
+            // The programs are told of support files by their paths inside; here they are elsewhere.
             if let Some((_, real)) = support.iter().find(|(path, _)| path == argument) {
                 *argument = real.to_string_lossy().into_owned();
             }
         }
-        let script = format!("printf '%s' '{READY}'; exec \"$@\"");
-        let before: &[&str] = match spec.announced_by {
-            Announcer::Wrapper => &["sh", "-c", &script, "sh", &command.program],
-            Announcer::Main => &[&command.program],
-        };
-        let mut arguments: Vec<String> = before.iter().map(|&argument| argument.to_owned()).collect();
-        arguments.append(&mut command.arguments);
         let kind = LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 };
-        let launch = self.launch(&folder.0, &mark, kind, "/usr/bin/env".to_owned(), arguments, &command);
+        let launch = self.launch(&folder.0, &mark, kind, "/usr/bin/env".to_owned(), arguments, command);
         let process = self.spawner.spawn(launch, None, &[]).await.map_err(spawn_fault)?;
         let exit = process.exit.clone();
         let mut ended = exit.clone();

@@ -30,6 +30,8 @@ pub(crate) struct SweEnv {
     progress: Progress,
     /// The diff that the agent handed in.
     patch: Option<String>,
+    /// What every shell of this episode begins with.
+    beginning: String,
     cast: Option<String>,
 }
 
@@ -43,6 +45,7 @@ impl SweEnv {
             seed: request.seed,
             progress: Progress::default(),
             patch: None,
+            beginning: String::new(),
             cast: None,
         }
     }
@@ -81,6 +84,7 @@ impl SweEnv {
             line.push_str(activate);
         }
         let variables = self.variables(spec);
+        self.beginning.clone_from(&line);
         let terminal = self.terminal()?;
         let ready = async {
             prepare(terminal.sandbox.as_ref(), spec, ingredients, &variables, ctx.deadline).await?;
@@ -94,7 +98,7 @@ impl SweEnv {
                 StepEnd::Completed { exit_code: Some(0) } => Ok(()),
                 end => {
                     let text: String = output.text.chars().take(500).collect();
-                    let message = format!("the shell was not made ready: {end:?}: {text}");
+                    let message = format!("the shell was not made ready: `activate` {end}; it said: {text}");
                     Err(Fault::permanent(Boundary::Env, "setup-failed", message))
                 }
             }
@@ -145,6 +149,7 @@ impl SweEnv {
     /// is half a command dropped.
     async fn bash(&mut self, command: &str, ctx: &StepCtx, observed: &mut Observed) -> Result<(), Fault> {
         let limits = || StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
+        let beginning = self.beginning.clone();
         let terminal = self.terminal()?;
         let mut step = terminal.session.run(command, limits()).await;
         for signal in [Some(JobSignal::Int), Some(JobSignal::Kill), None] {
@@ -156,14 +161,18 @@ impl SweEnv {
                 Ok(output) => output,
             };
             let end = output.end;
-            observed.step(output);
+            terminal.set_again(&output, &beginning, limits()).await?;
+            if end == StepEnd::Incomplete {
+                observed.dropped(output);
+            } else {
+                observed.step(output);
+            }
             step = match (end, signal) {
                 (StepEnd::Running, Some(signal)) => {
                     observed.told("[there is no more input: interrupted]".to_owned(), None);
                     terminal.session.signal(signal, limits()).await
                 }
                 (StepEnd::Incomplete, Some(_)) => {
-                    observed.told("[there is no more input: dropped]".to_owned(), None);
                     let dropped = terminal.session.drop_line(limits()).await;
                     if matches!(&dropped, Ok(output) if matches!(output.end, StepEnd::Completed { .. })) {
                         return Ok(());

@@ -28,6 +28,10 @@ pub(crate) struct TerminalEnv {
     label: String,
     seed: u64,
     progress: Progress,
+    /// What every shell of this episode begins with.
+    variables: String,
+    /// The end of the last step of the shell.
+    last_end: Option<StepEnd>,
     cast: Option<String>,
 }
 
@@ -40,6 +44,8 @@ impl TerminalEnv {
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
             progress: Progress::default(),
+            variables: String::new(),
+            last_end: None,
             cast: None,
         }
     }
@@ -63,33 +69,21 @@ impl TerminalEnv {
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
         let files = shared.fixtures.read(spec.files.clone()).await?;
-        let variables = shared.variables(self.seed, &spec.env);
+        self.variables = shared.variables(self.seed, &spec.env);
+        let variables = self.variables.clone();
         let terminal = self.terminal()?;
         terminal.sandbox.put(files).await?;
+        let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
         for command in std::iter::once(&variables).chain(&spec.setup) {
-            let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
-            let output = terminal
-                .session
-                .run(command, limits)
-                .await
-                .map_err(|error| setup_fault(command, &error.to_string()))?;
-            match output.end {
-                StepEnd::Completed { exit_code: Some(0) } => {}
-                StepEnd::TimedOut { .. } => {
-                    return Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup));
-                }
-                StepEnd::Cancelled => {
-                    return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
-                }
-                end @ StepEnd::Completed { exit_code: Some(_) } => {
-                    return Err(setup_fault(command, &format!("{end:?}: {}", output.text)));
-                }
-                // Not the command's answer, but a shell that lost its way: another one may do.
-                end => {
-                    let fault = setup_fault(command, &format!("{end:?}: {}", output.text));
-                    return Err(Fault { retry: Retry::Sound, ..fault });
-                }
-            }
+            let step = terminal.session.run(command, limits).await;
+            set_up(&task, command, step, |end| end == StepEnd::Completed { exit_code: Some(0) })?;
+        }
+        if !spec.setup.is_empty() {
+            // Folder, variables, options and history of the setup are not the agent's.
+            let step = terminal.session.renew(limits).await;
+            set_up(&task, "renew", step, |end| matches!(end, StepEnd::ShellReplaced { .. }))?;
+            let step = terminal.session.run(&variables, limits).await;
+            set_up(&task, &variables, step, |end| end == StepEnd::Completed { exit_code: Some(0) })?;
         }
         Ok(Observation { parts: Vec::<Part>::new(), tools: tools::specs(), ..Observation::default() })
     }
@@ -98,6 +92,7 @@ impl TerminalEnv {
         let mut observed = Observed::default();
         let limits = StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
         for call in calls {
+            let last_end = self.last_end;
             let session = &mut self.terminal()?.session;
             let result = match tools::understand(call) {
                 Err(error) => {
@@ -108,14 +103,22 @@ impl TerminalEnv {
                     observed.submitted();
                     break;
                 }
-                Ok(Call::Run(command)) => session.run(command, limits).await,
+                Ok(Call::Run(command)) => match tools::control_key(command, last_end) {
+                    Some(key) => session.send_keys(&key, limits).await,
+                    None => session.run(command, limits).await,
+                },
                 Ok(Call::Keys(keys)) => session.send_keys(keys, limits).await,
                 Ok(Call::Text(text)) => session.send_text(text, limits).await,
                 Ok(Call::Wait(duration)) => session.wait(duration, limits).await,
                 Ok(Call::Signal(signal)) => session.signal(signal, limits).await,
             };
             match self.terminal()?.settled(result).await? {
-                Ok(output) => observed.step(output),
+                Ok(output) => {
+                    self.last_end = Some(output.end);
+                    let variables = self.variables.clone();
+                    self.terminal()?.set_again(&output, &variables, limits).await?;
+                    observed.step(output);
+                }
                 Err(error) => observed.not_done(&error),
             }
             if observed.ended() {
@@ -192,6 +195,33 @@ impl Env for TerminalEnv {
             }
             CloseReport { leftovers, cast: self.cast.take() }
         })
+    }
+}
+
+/// Exit codes from here on are of shells that a signal ended, which may be different in another sandbox.
+const KILLED: i32 = 128;
+
+/// The fault of a step of the setup that did not end as it has to.
+fn set_up(
+    task: &TaskSpec,
+    command: &str,
+    step: clawrl_sandbox::StepResult,
+    is_right: impl FnOnce(StepEnd) -> bool,
+) -> Result<(), Fault> {
+    let output = step.map_err(|error| setup_fault(command, &error.to_string()))?;
+    match output.end {
+        end if is_right(end) => Ok(()),
+        StepEnd::TimedOut { .. } => Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup)),
+        StepEnd::Cancelled => Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up")),
+        end
+        @ (StepEnd::Completed { exit_code: Some(_) } | StepEnd::ShellReplaced { exit_code: ..KILLED }) => {
+            Err(setup_fault(command, &format!("it {end}; it said: {}", output.text)))
+        }
+        // Not the command's answer, but a shell that lost its way: another one may do.
+        end => {
+            let fault = setup_fault(command, &format!("it {end}; it said: {}", output.text));
+            Err(Fault { retry: Retry::Sound, ..fault })
+        }
     }
 }
 

@@ -55,8 +55,11 @@ impl Observed {
                 "[exit unknown]".to_owned()
             }
             StepEnd::Running => "[still running]".to_owned(),
-            StepEnd::Incomplete => "[the shell waits for the rest of the command]".to_owned(),
+            StepEnd::Incomplete => unfinished(output.missing.as_deref()),
             StepEnd::TimedOut { shell_lost: false } => "[timed out and killed]".to_owned(),
+            StepEnd::TimedOut { shell_lost: true } if output.has(StepNote::NewShell) => {
+                format!("[timed out and killed, and the shell with it; {NEW_SHELL}]")
+            }
             StepEnd::TimedOut { shell_lost: true } => {
                 self.end = Some(StopReason::Ended("shell-lost".to_owned()));
                 "[timed out and killed, and the shell with it]".to_owned()
@@ -65,8 +68,23 @@ impl Observed {
                 self.end = Some(StopReason::Ended("shell-exited".to_owned()));
                 "[the shell has exited]".to_owned()
             }
+            StepEnd::ShellReplaced { exit_code } => {
+                self.facts.insert("exit_code".to_owned(), exit_code.into());
+                format!("[the shell has ended, exit {exit_code}; {NEW_SHELL}]")
+            }
             StepEnd::Cancelled => "[cancelled]".to_owned(),
         };
+        self.ended_step(output, ending);
+    }
+
+    /// A step that left half a command, of which nobody will type the rest.
+    pub fn dropped(&mut self, output: StepOutput) {
+        let missing =
+            output.missing.as_deref().map_or(String::new(), |missing| format!(": {missing} is missing"));
+        self.ended_step(output, format!("[the command was not finished{missing}; dropped]"));
+    }
+
+    fn ended_step(&mut self, output: StepOutput, ending: String) {
         self.facts.insert("end".to_owned(), end_name(output.end).into());
         if let Some(folder) = &output.folder {
             self.facts.insert("folder".to_owned(), folder.clone().into());
@@ -82,6 +100,10 @@ impl Observed {
         for note in output.notes.iter().filter_map(|&note| remark(note)) {
             text.push_str(note);
             text.push('\n');
+        }
+        let told = matches!(output.end, StepEnd::ShellReplaced { .. } | StepEnd::TimedOut { .. });
+        if !told && output.notes.contains(&StepNote::NewShell) {
+            text.push_str(&format!("[{NEW_SHELL}]\n"));
         }
         text.push_str(&ending);
         self.told(text, output.full_text);
@@ -119,8 +141,18 @@ fn end_name(end: StepEnd) -> &'static str {
         StepEnd::Incomplete => "incomplete",
         StepEnd::TimedOut { .. } => "timed_out",
         StepEnd::ShellExited => "shell_exited",
+        StepEnd::ShellReplaced { .. } => "shell_replaced",
         StepEnd::Cancelled => "cancelled",
     }
+}
+
+/// What is to be known of a shell that took another's place.
+const NEW_SHELL: &str = "a new shell has begun: folder, variables and functions of the old one are gone";
+
+/// The shell waits for the rest of a command.
+fn unfinished(missing: Option<&str>) -> String {
+    let missing = missing.map_or(String::new(), |missing| format!("{missing} finishes it, "));
+    format!("[the shell waits for the rest of an unfinished command: {missing}C-c abandons it]")
 }
 
 /// What the policy must know to go on; the rest of the notes is for the record.
@@ -130,6 +162,9 @@ fn remark(note: StepNote) -> Option<&'static str> {
         StepNote::InputUnread => Some("[some of the input was not read]"),
         StepNote::NothingRunning => Some("[nothing is running]"),
         StepNote::MarksLost => Some("[the prompt was changed: the exit code is unknown]"),
+        StepNote::OutOfMemory => Some(
+            "[the sandbox ran out of memory, which files in the workspace, /tmp, /dev/shm and the home folder take, too]",
+        ),
         _ => None,
     }
 }

@@ -13,15 +13,16 @@ use clawrl_core::{
 };
 use clawrl_sandbox::{
     Announcer, Backends, CastConfig, Nonce, SandboxBackend, SandboxCommand, SandboxFolder, SandboxSpec,
-    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, rc_script,
-    shut_down, terminal_environment, warm_shares,
+    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, keeper_script,
+    rc_script, shut_down, terminal_environment, warm_shares,
 };
 use clawrl_workspace::FixtureReader;
 
 use crate::ready::ReadyTerminal;
 
-/// Where bash's start file is, inside.
+/// Where bash's start file is, inside, and the script that starts bash.
 const START_FILE: &str = "/.clawrl.bashrc";
+const KEEPER: &str = "/.clawrl.keeper";
 
 /// A shell that shows no prompt by then is given up.
 const PROMPT_LIMIT: Duration = Duration::from_secs(60);
@@ -160,10 +161,11 @@ impl TerminalShared {
         backend_of(&self.backends, kind)
     }
 
-    /// One line of shell that sets what depends on a task or its seed. `RANDOM` is bash's own generator.
+    /// One line of shell that sets what depends on a task or its seed, and leaves nothing of itself in the history.
+    /// `RANDOM` is bash's own generator.
     #[must_use]
     pub fn variables(&self, seed: u64, variables: &BTreeMap<String, String>) -> String {
-        let mut line = format!("RANDOM={}", seed & 0x7fff);
+        let mut line = format!("history -c; RANDOM={}", seed & 0x7fff);
         if self.determinism.python_hash_seed.is_none() {
             line.push_str(&format!("; export PYTHONHASHSEED={}", seed as u32));
         }
@@ -188,12 +190,15 @@ impl TerminalShared {
                 arguments: bash_arguments(START_FILE),
                 environment: terminal_environment().into_iter().collect(),
             },
-            announced_by: Announcer::Main,
+            announced_by: Announcer::Script(KEEPER.to_owned()),
             size: kind.size,
-            support_files: vec![(
-                START_FILE.to_owned(),
-                format!("{}\n{}", self.backend(kind.sandbox)?.announcement(&kind.limits), rc_script(&nonce)),
-            )],
+            support_files: vec![
+                (START_FILE.to_owned(), rc_script(&nonce)),
+                (
+                    KEEPER.to_owned(),
+                    keeper_script(&nonce, &self.backend(kind.sandbox)?.announcement(&kind.limits)),
+                ),
+            ],
             limits: kind.limits,
             network: kind.network,
             image: kind.image,

@@ -1,10 +1,13 @@
 //! A shell at its prompt, in its sandbox.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, spelled_out};
-use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepOutput};
+use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepLimits, StepNote, StepOutput};
 use clawrl_workspace::refuse_lost;
+
+/// A shell that takes longer for its variables has lost its way.
+const SETTING_LIMIT: Duration = Duration::from_secs(2);
 
 /// A sandbox with a shell at its prompt.
 pub struct ReadyTerminal {
@@ -18,6 +21,27 @@ pub struct ReadyTerminal {
 }
 
 impl ReadyTerminal {
+    /// After a step: where another shell has begun, runs in it what `line` set in the first one. Nothing is told of it,
+    /// and nothing becomes of a line that fails there: what it would have set is missing.
+    ///
+    /// # Errors
+    /// A transient [`Fault`]: the terminal broke.
+    pub async fn set_again(
+        &mut self,
+        output: &StepOutput,
+        line: &str,
+        limits: StepLimits<'_>,
+    ) -> Result<(), Fault> {
+        if output.has(StepNote::NewShell) && !line.is_empty() {
+            // The step may have used up its time.
+            let limits =
+                StepLimits { deadline: limits.deadline.max(Instant::now() + SETTING_LIMIT), ..limits };
+            let step = self.session.run(line, limits).await;
+            step.map_err(|error| Fault::transient(Boundary::Env, "terminal", spelled_out(&error)))?;
+        }
+        Ok(())
+    }
+
     /// What came of a step. The inner error is for the agent, who asked for what cannot be done. A shell that ended with
     /// its sandbox, which nothing inside can end, is no end of the episode.
     ///
@@ -33,11 +57,11 @@ impl ReadyTerminal {
             Err(error @ (ShellError::Command(_) | ShellError::Keys(_))) => Ok(Err(error)),
             Ok(output) => {
                 refuse_lost(sandbox).await?;
-                Ok(Ok(output))
+                Ok(Ok(explained(output, sandbox).await))
             }
             Err(ShellError::Gone) => {
                 refuse_lost(sandbox).await?;
-                Ok(Ok(gone()))
+                Ok(Ok(explained(gone(), sandbox).await))
             }
             Err(error) => {
                 refuse_lost(sandbox).await?;
@@ -47,6 +71,14 @@ impl ReadyTerminal {
     }
 }
 
+/// A step that ended with the shell, with why if that is known.
+async fn explained(mut output: StepOutput, sandbox: &dyn Sandbox) -> StepOutput {
+    if sandbox.ran_out_of_memory().await {
+        output.notes.push(StepNote::OutOfMemory);
+    }
+    output
+}
+
 /// What a step on a shell that is gone comes to.
 fn gone() -> StepOutput {
     StepOutput {
@@ -54,6 +86,7 @@ fn gone() -> StepOutput {
         text: String::new(),
         full_text: None,
         screen: None,
+        missing: None,
         folder: None,
         duration: Duration::ZERO,
         notes: Vec::new(),

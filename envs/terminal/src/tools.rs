@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{MalformedAction, ToolCall, ToolSpec};
-use clawrl_sandbox::{CursorKeys, JobSignal, parse_keys};
+use clawrl_sandbox::{CursorKeys, JobSignal, StepEnd, parse_keys};
 use serde_json::json;
 
 /// Longest wait of one call. A longer one is several turns.
@@ -90,6 +90,20 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     specs
 }
 
+/// The key that a command stands for while the shell takes none: a program that runs, or half a command, is left by it.
+/// Whoever has no other tool than commands has no other way out.
+pub(crate) fn control_key(command: &str, last_end: Option<StepEnd>) -> Option<String> {
+    if !matches!(last_end, Some(StepEnd::Running | StepEnd::Incomplete)) {
+        return None;
+    }
+    let name = command.trim();
+    let letter = ["C-", "^", "Ctrl-", "Ctrl+", "ctrl-", "ctrl+"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))?;
+    let key = format!("C-{}", letter.to_ascii_lowercase());
+    (["c", "d", "z", "\\"].contains(&letter.to_ascii_lowercase().as_str())).then_some(key)
+}
+
 /// Understands a call.
 ///
 /// # Errors
@@ -154,6 +168,20 @@ mod tests {
         check("signal", json!({"name": "INT"}), Ok(Call::Signal(JobSignal::Int)));
         check("submit", json!({"answer": "x"}), Ok(Call::Submit));
         check("fly", json!({}), Err("there is no tool `fly`"));
+    }
+
+    #[test]
+    fn a_control_key_is_a_command_at_a_prompt_and_a_key_elsewhere() {
+        let check = |command: &str, end: StepEnd, expected: Option<&str>| {
+            assert_eq!(control_key(command, Some(end)).as_deref(), expected, "{command}");
+        };
+        check("C-c", StepEnd::Incomplete, Some("C-c"));
+        check(" ^C\n", StepEnd::Running, Some("C-c"));
+        check("Ctrl+D", StepEnd::Running, Some("C-d"));
+        check("C-c", StepEnd::Completed { exit_code: Some(0) }, None);
+        check("C-x", StepEnd::Running, None);
+        check("echo C-c", StepEnd::Incomplete, None);
+        check("^", StepEnd::Incomplete, None);
     }
 
     #[test]

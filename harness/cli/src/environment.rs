@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write;
+use std::path::PathBuf;
 
 use clawrl_config::GpuRole;
 use clawrl_core::RemoteDialect;
@@ -206,6 +206,11 @@ impl Variable {
         }
     }
 
+    /// Its value as a path, of whatever bytes; `None` when it is not set or empty.
+    pub(crate) fn path(self) -> Option<PathBuf> {
+        std::env::var_os(self.name()).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
     /// Its value; `None` when it is not set, empty, or no Unicode.
     pub(crate) fn value(self) -> Option<String> {
         std::env::var(self.name()).ok().filter(|value| !value.is_empty())
@@ -223,21 +228,10 @@ pub(crate) fn named(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The list for `clawrl help environment`.
-pub(crate) fn table() -> String {
-    let mut text = "| variable | meaning |\n| --- | --- |\n".to_owned();
-    for variable in Variable::ALL {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "| {} | {} |", variable.name(), variable.meaning());
-    }
-    let _ = writeln!(text, "\n{NAMED}");
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use super::*;
 
@@ -277,6 +271,8 @@ mod tests {
 
     #[test]
     fn every_variable_is_explained() {
-        insta::assert_snapshot!(table());
+        let line = |variable: &Variable| format!("| {} | {} |\n", variable.name(), variable.meaning());
+        let lines: String = Variable::ALL.iter().map(line).collect();
+        insta::assert_snapshot!(format!("| variable | meaning |\n| --- | --- |\n{lines}\n{NAMED}\n"));
     }
 }

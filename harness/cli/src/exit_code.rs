@@ -3,8 +3,6 @@
 //! I1. Every way in which `clawrl` ends by itself is one of these; a panic is [`Exit::Internal`].
 //! I2. Codes and meanings are published: to change one is to decide.
 
-use std::fmt::Write;
-
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -118,16 +116,6 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// The list as a Markdown table, as the README has it.
-pub fn table() -> String {
-    let mut text = "| code | meaning |\n| --- | --- |\n".to_owned();
-    for exit in Exit::ALL {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "| {} | {} |", exit.code(), exit.meaning());
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +129,12 @@ mod tests {
     /// A semantics lock.
     #[test]
     fn the_table_is_published() {
-        insta::assert_snapshot!(table());
+        let line = |exit: &Exit| format!("| {} | {} |\n", exit.code(), exit.meaning());
+        let lines: String = Exit::ALL.iter().map(line).collect();
+        let table = format!("| code | meaning |\n| --- | --- |\n{lines}");
+        let readme =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+        assert!(readme.contains(&table), "put this between the marks in README.md:\n{table}");
+        insta::assert_snapshot!(table);
     }
 }

@@ -17,12 +17,12 @@ use crate::command::train::Arguments;
 use crate::environment::Variable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::libtorch::Libtorch;
 use crate::log::Log;
-use crate::program;
 use crate::training::{ChatModel, Training};
 
 const PROGRAM: &str = "clawrl-torch";
-const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
+pub(crate) const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
                      --features clawrl/torch";
 
 /// How often a thread of libtorch's OpenMP looks for its next share of an operation before it sleeps. The default,
@@ -72,20 +72,24 @@ impl Training for HandOver {
     }
 }
 
+/// The other program, where it is beside this one.
+pub(crate) fn other_program() -> std::io::Result<Option<PathBuf>> {
+    let program = std::env::current_exe()?.with_file_name(PROGRAM);
+    Ok(program.is_file().then_some(program))
+}
+
 /// Becomes the other program; returns only if that failed.
 fn hand_over() -> Failure {
-    let program = match std::env::current_exe() {
-        Ok(own) => own.with_file_name(PROGRAM),
+    let program = match other_program() {
+        Ok(Some(program)) => program,
+        Ok(None) => {
+            let message = format!("{PROGRAM}, which trains, is not beside this program");
+            return Failure::with_help(Exit::Environment, message, BUILD);
+        }
         Err(error) => return Failure::new(Exit::Environment, format!("cannot find this program: {error}")),
     };
-    if !program.is_file() {
-        let message = format!("{PROGRAM}, which trains, is not beside this program");
-        return Failure::with_help(Exit::Environment, message, BUILD);
-    }
-    if let Some(missing) = missing_libtorch() {
-        let message =
-            format!("libtorch is not where {PROGRAM} was linked to it: {} is missing", missing.display());
-        let help = "`ci/setup.sh` installs it again; `clawrl doctor` looks at everything";
+    if let Some((message, help)) = Libtorch::find().trouble() {
+        let help = format!("{help}; `clawrl doctor` looks at everything");
         return Failure::with_help(Exit::Environment, message, help);
     }
     let mut command = Command::new(&program);
@@ -95,13 +99,4 @@ fn hand_over() -> Failure {
     }
     let error = command.exec();
     Failure::new(Exit::Environment, format!("cannot start {}: {error}", program.display()))
-}
-
-/// The library that would keep the other program from starting, as far as this build knows.
-fn missing_libtorch() -> Option<PathBuf> {
-    let library = program::libtorch_folder()?.join("libtorch_cpu.so");
-    // The loader looks there, too, and first.
-    let elsewhere = Variable::LibraryPath.value().unwrap_or_default();
-    let found = std::env::split_paths(&elsewhere).any(|folder| folder.join("libtorch_cpu.so").exists());
-    (!found && !library.exists()).then_some(library)
 }

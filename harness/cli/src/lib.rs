@@ -15,6 +15,7 @@ mod hand_over;
 pub mod host;
 pub mod interrupt;
 mod judge_choice;
+mod libtorch;
 pub mod log;
 pub mod output;
 mod panic_report;

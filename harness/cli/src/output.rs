@@ -16,15 +16,22 @@ use crate::failure::Failure;
 const DIM: &str = "\u{1b}[2m";
 const UNDIM: &str = "\u{1b}[22m";
 
+/// Columns of the terminal that standard output is, if it is one and says so.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    // What says that it has none, or hardly any, does not know.
+    (size.ws_col >= 20).then(|| size.ws_col.into())
+}
+
 /// Writes text, with what would act on a terminal spelled out.
 pub fn print(text: &str) -> Result<(), Failure> {
     write(&printable(text)).map(drop)
 }
 
-/// Writes a piece of a text that goes on, dimmed or not; false where its reader has gone away, who needs no more pieces.
-pub fn print_piece(text: &str, is_dim: bool) -> Result<bool, Failure> {
-    let text = printable(text);
-    if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(&text) }
+/// Writes a piece of a text that goes on, in which nothing is left that others may have a terminal do; dimmed or not. False where its
+/// reader has gone away, who needs no more pieces.
+pub(crate) fn print_laid_out(text: &str, is_dim: bool) -> Result<bool, Failure> {
+    if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(text) }
 }
 
 /// False where its reader has gone away.

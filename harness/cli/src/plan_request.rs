@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clawrl_config::{PlanOptions, Suite, load_suites, resolve_plan};
+use clawrl_config::{PlanOptions, Suite, load_suites, refuse_unnameable, resolve_plan};
 use clawrl_core::{ActionFormat, ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
 use clawrl_record::{RecordError, RunStore};
 
@@ -144,6 +144,7 @@ pub(crate) fn image(text: &str) -> Result<ImageSource, String> {
         return Ok(ImageSource::Name(text.to_owned()));
     }
     let real = std::fs::canonicalize(text).map_err(|error| format!("{error}; unpack an image there"))?;
+    refuse_unnameable(&real).map_err(|problem| format!("{problem}; {}", problem.help_text()))?;
     if real == Path::new("/") || !real.join("etc").is_dir() {
         return Err(
             "this is no unpacked root file system: it should be a folder with `etc` and `usr/bin`".to_owned()
@@ -250,16 +251,6 @@ impl PlanArguments {
         Ok(Resolved { suites, options, plan })
     }
 
-    /// Gives a plan another name after its own turned out to be taken by a run that began at the same time.
-    /// A name that a person chose is kept: `false`.
-    pub(crate) fn rename(&self, plan: &mut RunPlan, store: &RunStore) -> Result<bool, Failure> {
-        if self.name.is_some() {
-            return Ok(false);
-        }
-        plan.run = unused_name(store, plan.run.as_str())?;
-        Ok(true)
-    }
-
     /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
     pub(crate) fn recorded(
         &self,
@@ -330,4 +321,52 @@ pub fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
             "choose one with --name",
         )
     })
+}
+
+/// Makes a run by `create` under this name. A generated name that a run which began at the same time has taken is replaced
+/// by the next one that is free; a name that a person chose is kept.
+///
+/// # Errors
+/// What `create` says; that a chosen name is taken.
+pub fn create_under<W>(
+    wanted: &RunId,
+    is_chosen: bool,
+    store: &RunStore,
+    mut create: impl FnMut(&RunId) -> Result<Result<W, RecordError>, Failure>,
+) -> Result<W, Failure> {
+    let mut name = wanted.clone();
+    loop {
+        match create(&name)? {
+            Err(RecordError::Exists { .. } | RecordError::Running { .. }) if !is_chosen => {
+                name = unused_name(store, wanted.as_str())?;
+            }
+            created => return Ok(created?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store in which nothing can be found yet, as while another run is being made.
+    fn tried(is_chosen: bool, taken: usize) -> (Result<usize, Failure>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RunStore::open(folder.path()).unwrap();
+        let mut tries = Vec::new();
+        let made = create_under(&RunId::new("run").unwrap(), is_chosen, &store, |name| {
+            tries.push(name.to_string());
+            let exists = RecordError::Exists { run: name.clone() };
+            Ok(if tries.len() <= taken { Err(exists) } else { Ok(tries.len()) })
+        });
+        (made, tries)
+    }
+
+    #[test]
+    fn a_generated_name_that_was_taken_is_tried_again_and_a_chosen_one_is_not() {
+        assert_eq!(tried(false, 0).0.unwrap(), 1);
+        assert_eq!(tried(false, 2).0.unwrap(), 3);
+        let (made, tries) = tried(true, 1);
+        assert_eq!((made.unwrap_err().exit, tries), (Exit::NoSuchRun, vec!["run".to_owned()]));
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clawrl_cassette::Cassette;
-use clawrl_config::AgentFilePlan;
+use clawrl_config::{AgentFilePlan, ConfigError, refuse_unnameable};
 use clawrl_core::{AgentSpec, KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
 use crate::agent::may_answer;
@@ -146,7 +146,7 @@ impl PolicyChoice {
             }
             Self::Replay { run } => PolicySpec::Replay { run: run.clone() },
             Self::Torch { folder, temperature_milli } => PolicySpec::Torch {
-                path: std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
+                path: planned(folder)?,
                 temperature_milli: *temperature_milli,
                 max_new_tokens: REPLY_TOKENS,
             },
@@ -164,15 +164,18 @@ impl PolicyChoice {
             Self::Agent { file } => PolicySpec::Agent(Box::new(agent(file)?)),
             Self::Cassette { file } => {
                 let (origin, sha256) = Cassette::read_origin(file).map_err(|error| unreadable(&error))?;
-                PolicySpec::Cassette {
-                    path: std::path::absolute(file).unwrap_or_else(|_| file.clone()),
-                    sha256,
-                    recorded: Box::new(origin.policy),
-                }
+                PolicySpec::Cassette { path: planned(file)?, sha256, recorded: Box::new(origin.policy) }
             }
             Self::Remote { file } => PolicySpec::Remote(Box::new(clawrl_config::load_policy(file)?)),
         })
     }
+}
+
+/// A path as a plan has it, from wherever the plan is read.
+fn planned(path: &Path) -> Result<PathBuf, Failure> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    refuse_unnameable(&path).map_err(ConfigError::from)?;
+    Ok(path)
 }
 
 /// What an agent file says, with the model that it names.
@@ -224,6 +227,7 @@ fn actions(file: &Path) -> Result<Vec<String>, Failure> {
         )
     };
     let text = fs::read_to_string(file).map_err(|error| refused(format!("{}: {error}", file.display())))?;
+    let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     if lines.is_empty() { Err(refused(format!("{} has no lines", file.display()))) } else { Ok(lines) }
 }

@@ -31,6 +31,11 @@ impl Program {
     }
 }
 
+/// Whether this process itself is linked to libtorch.
+pub(crate) fn is_linked() -> bool {
+    PROGRAM.get().is_some_and(|program| program.training.is_some())
+}
+
 /// What does the work that needs libtorch.
 pub(crate) fn training() -> &'static dyn Training {
     PROGRAM.get().and_then(|program| program.training.as_deref()).unwrap_or(&HandOver)

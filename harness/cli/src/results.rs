@@ -3,14 +3,30 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use clawrl_config::refuse_unnameable;
 use clawrl_core::RunId;
 use clawrl_record::RunStore;
 
 use crate::environment::Variable;
+use crate::exit_code::Exit;
 use crate::failure::Failure;
 
 /// In the folder of a training, locked by the process that trains; what is in it means nothing.
 pub const TRAINING_LOCK: &str = "training.lock";
+
+/// Whether a run is one that a training of this name makes beside itself: its demonstrations, or an evaluation.
+pub fn is_part_of(run: &RunId, training: &RunId) -> bool {
+    let Some(part) = run.as_str().strip_prefix(training.as_str()).and_then(|rest| rest.strip_prefix('-'))
+    else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match part.split_once('-') {
+        None => part == "demonstrations",
+        Some(("eval" | "gate", number)) => is_number(number.strip_prefix('v').unwrap_or(number)),
+        Some(_) => false,
+    }
+}
 
 /// Whether a process trains in the folder of a run now, whatever part of the training is under way.
 pub fn is_trained(folder: &Path) -> bool {
@@ -29,14 +45,20 @@ pub struct ResultsArguments {
 impl ResultsArguments {
     /// Absolute where that can be found out, so that what is printed works from anywhere.
     pub fn dir(&self) -> PathBuf {
-        let given = self.dir.clone().or_else(|| Variable::Results.value().map(PathBuf::from));
+        let given = self.dir.clone().or_else(|| Variable::Results.path());
         let dir = given.unwrap_or_else(|| PathBuf::from("results"));
         std::path::absolute(&dir).unwrap_or(dir)
     }
 
-    /// The runs in it.
+    /// The runs in it. A folder whose path plans cannot name is refused.
     pub fn store(&self) -> Result<RunStore, Failure> {
-        Ok(RunStore::open(&self.dir())?)
+        let dir = self.dir();
+        if let Err(problem) = refuse_unnameable(&dir) {
+            let help =
+                format!("choose another folder for results with --results or {}", Variable::Results.name());
+            return Err(Failure::with_help(Exit::Refused, problem.message(), help));
+        }
+        Ok(RunStore::open(&dir)?)
     }
 
     /// What to add to a command so that it finds this folder: nothing, where it is the default.
@@ -58,4 +80,24 @@ pub fn run_name(text: &str) -> Result<RunId, String> {
         "a run's name has 1 to 64 letters, digits, dashes, underscores and dots, and does not start with a dot"
             .to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_training_are_known_by_their_names() {
+        let id = |name: &str| RunId::new(name).unwrap();
+        let check =
+            |run: &str, expected: bool| assert_eq!(is_part_of(&id(run), &id("my")), expected, "{run}");
+        for part in ["my-demonstrations", "my-eval-000050", "my-eval-v000012", "my-gate-000100"] {
+            check(part, true);
+        }
+        for other in
+            ["my", "my-eval", "my-eval-x", "my-evaluation", "my-2", "our-eval-000050", "myeval-000050"]
+        {
+            check(other, false);
+        }
+    }
 }

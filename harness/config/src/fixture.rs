@@ -1,6 +1,7 @@
 //! Files beside a suite: reading, walking, hashing.
 //!
-//! I1. Nothing outside the suite's folder is read, and no symbolic link is followed.
+//! I1. Nothing outside the suite's folder is read, and no symbolic link is followed: one that stays in a folder of files is
+//!     taken as a link.
 //! I2. The result does not depend on the order in which the file system lists names.
 //!
 //! Errors: sentences for a diagnostic; the caller knows the place.
@@ -12,10 +13,11 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{FixtureContent, FixtureFile, SiteFolder};
+use clawrl_core::{FixtureContent, FixtureFile, LINK_MODE, SiteFolder};
 use sha2::{Digest, Sha256};
 
 use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_TEXT_BYTES};
+use crate::read::refuse_unnameable;
 
 /// Why a fixture cannot be used, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,8 @@ impl Fixtures {
         let text = String::from_utf8(bytes).map_err(|_| {
             error(format!("`{relative}` is not UTF-8 text"), "save the list as UTF-8, one entry a line")
         })?;
+        // Windows puts a byte order mark before a text in UTF-8.
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         Ok((path, text))
     }
 
@@ -89,12 +93,11 @@ impl Fixtures {
     }
 
     /// Every file below a folder, by path. Paths in the result are relative to it. Empty folders are left
-    /// out, as git leaves them out.
+    /// out, as git leaves them out. Links that stay in the folder are links there, too.
     pub(crate) fn folder(&mut self, relative: &str) -> Result<Vec<FixtureFile>, FixtureError> {
         let root = self.resolve(relative, Kind::Folder)?;
-        let mut paths = Vec::new();
-        walk(&root, "", &mut paths, None)?;
-        paths.sort();
+        let (mut paths, mut links) = (Vec::new(), Vec::new());
+        walk(&root, "", &mut paths, Some(&mut links))?;
         if paths.is_empty() {
             return Err(error(
                 format!("the folder `{relative}` has no files"),
@@ -102,11 +105,21 @@ impl Fixtures {
             ));
         }
         let relative = relative.trim_end_matches('/');
-        let files = paths.into_iter().map(|path| {
+        let mut files = Vec::with_capacity(paths.len() + links.len());
+        for path in paths {
             let HostFile { content, mode } = self.read(&format!("{relative}/{path}"), &root.join(&path))?;
-            Ok(FixtureFile { path, mode, content })
-        });
-        files.collect()
+            files.push(FixtureFile { path, mode, content });
+        }
+        for path in links {
+            let shown = format!("{relative}/{path}");
+            let target = fs::read_link(root.join(&path)).map_err(|cause| unreadable(&shown, &cause))?;
+            let target = target.to_str().filter(|target| stays_inside(&path, target));
+            let target = target.ok_or_else(|| leads_out(&shown))?.to_owned();
+            self.add(&shown, target.as_bytes());
+            files.push(FixtureFile { path, mode: LINK_MODE, content: FixtureContent::Inline(target) });
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
     }
 
     /// A file that was read, by reference: its bytes stay out of the plan, however few they are.
@@ -172,6 +185,7 @@ impl Fixtures {
             ),
             _ => unreadable(relative, &cause),
         })?;
+        refuse_unnameable(&real).map_err(|problem| error(problem.message(), problem.help_text()))?;
         if real == Path::new("/") {
             return Err(error(
                 format!("`{relative}` is this machine's own root"),
@@ -322,6 +336,30 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`.
+pub fn stays_inside(path: &str, target: &str) -> bool {
+    if target.starts_with('/') {
+        return false;
+    }
+    let mut depth = path.matches('/').count();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if depth == 0 => return false,
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    true
+}
+
+fn leads_out(path: &str) -> FixtureError {
+    error(
+        format!("`{path}` is a symbolic link that leads out of its folder"),
+        "replace it by what it leads to, or create the link in `setup` with `ln -s`",
+    )
 }
 
 fn symlink(path: &str) -> FixtureError {

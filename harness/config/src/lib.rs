@@ -18,7 +18,7 @@
 //! file names a program that plays, and what it is given ([`load_agent`]).
 //!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
-//! for [`new_suite`] and [`new_task`]; nothing to cancel.
+//! for [`new_suite`], [`new_task`] and [`new_train`]; nothing to cancel.
 
 mod agent_file;
 mod bounds;
@@ -32,6 +32,7 @@ mod draw;
 mod file;
 mod fill;
 mod fixture;
+mod new_train;
 mod numbers;
 mod parse;
 mod placement;
@@ -56,8 +57,11 @@ pub use agent_file::{AgentFilePlan, load_agent};
 pub use capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound};
 pub use ci::{CiBudget, CiCompleteness, CiMetric, CiPlan, CiSuite, MetricKind, Repeats, load_ci};
 pub use document::{Entry, Node, NodeValue, literal, read_yaml, yaml_text};
+pub use fixture::stays_inside;
+pub use new_train::new_train;
 pub use policy_file::load_policy;
 pub use problem::{ConfigError, Problem, ProblemReport};
+pub use read::refuse_unnameable;
 pub use resolve::{PlanOptions, TaskChoice, resolve_plan};
 pub use schema::{
     agent_schema, chat_schema, ci_schema, json_schema, policy_schema, schema_files, train_schema,
@@ -73,6 +77,7 @@ pub use train::{
     JudgingPlan, KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan,
     MemoryBudget, MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind,
     OverlongPlan, PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan, Sampling,
-    Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSuite, TrainSummary,
-    TrainTasks, WarmStartPlan, is_train_file, is_word_char, load_chat, load_train, split_devices,
+    Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSetting, TrainSuite,
+    TrainSummary, TrainTasks, WarmStartPlan, is_train_file, is_word_char, load_chat, load_train,
+    load_train_with, split_devices,
 };

@@ -1,7 +1,8 @@
 //! What is wrong with a suite, for the person who wrote it.
 //!
 //! I1. A [`ConfigError`] holds at least one problem. I2. Every problem says what to do in its help.
-//! I3. Problems of files point at a place in them: file, line, column and a labelled span.
+//! I3. Problems of files point at a place in them: file, line, column and a labelled span, which is shown with its line unless
+//! that is longer than a person reads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -120,8 +121,18 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// The file, where its lines at the places can be shown (I3).
+    fn shown_source(&self) -> Option<&Source> {
+        self.source.as_deref().filter(|source| !source.is_long_at(self.labels.iter().map(|(span, _)| *span)))
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (None, Some((file, line, column))) = (self.shown_source(), self.location()) {
+            write!(f, "`{file}:{line}:{column}`: ")?;
+        }
         f.write_str(&self.message)
     }
 }
@@ -138,11 +149,11 @@ impl Diagnostic for Problem {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.source.as_deref().map(|source| source.named() as &dyn SourceCode)
+        self.shown_source().map(|source| source.named() as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        if self.labels.is_empty() {
+        if self.labels.is_empty() || self.shown_source().is_none() {
             return None;
         }
         Some(Box::new(self.labels.iter().enumerate().map(|(index, (span, label))| {

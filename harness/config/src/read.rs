@@ -35,6 +35,25 @@ fn is_file(shown: &Path, dialect: &Dialect) -> Result<u64, Problem> {
     Err(Problem::new(format!("`{}` is not a file", shown.display()), dialect.which))
 }
 
+/// Refuses a path that is not UTF-8: plans, baselines and records name it, and they are JSON.
+///
+/// # Errors
+/// What to do about it.
+pub fn refuse_unnameable(path: &Path) -> Result<(), Problem> {
+    if path.to_str().is_some() {
+        return Ok(());
+    }
+    // What is wrong is told by its bytes, so that it can be found and typed.
+    let message = format!(
+        "the path `{}` is not UTF-8, and a plan has to name it",
+        path.as_os_str().as_encoded_bytes().escape_ascii()
+    );
+    Err(Problem::new(
+        message,
+        "rename what is not UTF-8 in it; `convmv -f latin1 -t utf8` converts old names",
+    ))
+}
+
 /// Reads a file of this kind.
 pub(crate) fn read(shown: &Path, dialect: &Dialect) -> Result<Arc<Source>, ConfigError> {
     let bytes = is_file(shown, dialect)?;
@@ -49,6 +68,9 @@ pub(crate) fn read(shown: &Path, dialect: &Dialect) -> Result<Arc<Source>, Confi
     };
     let bytes = fs::read(shown).map_err(unreadable)?;
     let absolute = fs::canonicalize(shown).map_err(unreadable)?;
+    refuse_unnameable(&absolute)?;
+    // Other files are named relative to where this one was named.
+    refuse_unnameable(&std::path::absolute(shown).map_err(unreadable)?)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Arc::new(Source::new(shown, absolute, text))),
         Err(error) => {
@@ -65,9 +87,14 @@ pub(crate) fn read(shown: &Path, dialect: &Dialect) -> Result<Arc<Source>, Confi
 
 fn in_folder(folder: &Path) -> Result<PathBuf, Problem> {
     let path = folder.join(SUITE_FILE);
-    if path.exists() {
+    let unreadable = |cause: std::io::Error| {
+        let message = format!("`{}` cannot be read: {}", folder.display(), cause.kind());
+        Problem::new(message, "make it and the folders above readable for this user")
+    };
+    if path.try_exists().map_err(unreadable)? {
         return Ok(path);
     }
+    fs::read_dir(folder).map_err(unreadable)?;
     let others: Vec<String> = names_in(folder)
         .into_iter()
         .filter(|name| {

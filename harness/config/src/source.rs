@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use miette::{NamedSource, SourceSpan};
 
+/// Longest line that is shown around a place, in bytes.
+const LONGEST_SHOWN: usize = 2_000;
+
 /// A place in a source: byte offset and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Span {
@@ -101,6 +104,17 @@ impl Source {
         let before = &self.text[..self.clamp(span.start, 0).start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    /// Whether a line of these places, or one next to them, is longer than a person reads: a row of data.
+    pub(crate) fn is_long_at(&self, spans: impl Iterator<Item = Span>) -> bool {
+        let line_start = |at: usize| self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line_end = |at: usize| self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
+        spans.map(|span| self.clamp(span.start, span.len)).any(|span| {
+            let from = line_start(line_start(span.start).saturating_sub(1));
+            let to = line_end((line_end(span.end()) + 1).min(self.text.len()));
+            self.text[from..to].split('\n').any(|line| line.len() > LONGEST_SHOWN)
+        })
     }
 
     /// The byte offset of a line and column, both from 1.
@@ -253,6 +267,16 @@ mod tests {
         assert_eq!(source.line_column(Span { start: at, len: 1 }), (2, 6));
         assert_eq!(source.offset(2, 6), at);
         assert_eq!(source.line_column(Span::default()), (1, 1));
+    }
+
+    #[test]
+    fn lines_that_nobody_reads_are_known_with_those_next_to_them() {
+        let long = "x".repeat(LONGEST_SHOWN + 1);
+        let source = source(&format!("a\nb\n{long}\nc\nd"));
+        let at = |c: char| Span { start: source.text.find(c).unwrap_or_default(), len: 1 };
+        let is_long = |c: char| source.is_long_at([at(c)].into_iter());
+        assert_eq!(['a', 'b', 'x', 'c', 'd'].map(is_long), [false, true, true, true, false]);
+        assert!(!source.is_long_at([Span { start: source.text.len(), len: 9 }].into_iter()));
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn last_dash(text: &str, place: usize) -> Option<(usize, usize)> {
 }
 
 /// Writes a file that is not there yet, in a folder that may not be there yet.
-fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -223,7 +223,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Problem> {
     })
 }
 
-fn unwritable(path: &Path, cause: &std::io::Error) -> Problem {
+pub(crate) fn unwritable(path: &Path, cause: &std::io::Error) -> Problem {
     let message = format!("`{}` cannot be written: {}", path.display(), cause.kind());
     Problem::new(message, "make the folder writable for this user, or choose another one")
 }

@@ -313,7 +313,7 @@ fn policy_words(policy: &PolicySpec) -> String {
             format!("cassette {} of {}", path.display(), policy_words(recorded))
         }
         PolicySpec::Agent(agent) => format!("agent {}", agent.command.join(" ")),
-        other => format!("{other:?}"),
+        _ => "a policy that is not known here".to_owned(),
     }
 }
 

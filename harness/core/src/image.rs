@@ -69,6 +69,9 @@ pub struct VerifierSpec {
     pub network: NetworkPolicy,
     /// Where it tells the score.
     pub reward: RewardSource,
+    /// With [`RewardSource::Files`]: which key of `reward.json` is the score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward_key: Option<String>,
     /// An environment apart from the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<VerifierApart>,
@@ -78,7 +81,8 @@ pub struct VerifierSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardSource {
-    /// `/logs/verifier/reward.json`, a number or a map with `reward`; without it, `/logs/verifier/reward.txt`.
+    /// `/logs/verifier/reward.json`, a number or a map with `reward` or with one number alone; without it,
+    /// `/logs/verifier/reward.txt`.
     #[default]
     Files,
     /// The exit code: 0 is a score of 1, anything else of 0.

@@ -289,11 +289,14 @@ pub enum NetworkPolicy {
 pub struct FixtureFile {
     /// Relative path, `/`-separated, no `..`.
     pub path: String,
-    /// Permission bits.
+    /// Permission bits; [`LINK_MODE`] for a symbolic link.
     pub mode: u32,
-    /// Content.
+    /// Content; of a symbolic link, where it leads.
     pub content: FixtureContent,
 }
+
+/// The mode of a symbolic link, as git writes it in its trees.
+pub const LINK_MODE: u32 = 0o120_000;
 
 /// Where a fixture's bytes come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

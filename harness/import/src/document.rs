@@ -11,6 +11,7 @@ use clawrl_config::{ConfigError, Entry, Node, NodeValue, Problem, Source, Span, 
 use toml_edit::{Item, TableLike, Value};
 
 use crate::findings::Findings;
+use clawrl_core::json_text::BYTE_ORDER_MARK;
 
 /// Most bytes of a file that is read as a whole.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
@@ -47,15 +48,21 @@ pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
     read_text_below(shown, MAX_TEXT_BYTES)
 }
 
-/// Reads a text file of up to so many bytes, which a person named.
+/// Reads a text file of up to so many bytes, which a person named. A byte order mark at its beginning is no part of the text.
 ///
 /// # Errors
 /// A file that is missing, too large, or not UTF-8.
 pub(crate) fn read_text_below(shown: &Path, most_bytes: u64) -> Result<Arc<Source>, Problem> {
     let mut bytes = Vec::new();
     open_below(shown, most_bytes)?.read_to_end(&mut bytes).map_err(|cause| unreadable(shown, &cause))?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| refused(shown, "is not UTF-8 text", "save it as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let message = match error.as_bytes() {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "is UTF-16 text",
+            _ => "is not UTF-8 text",
+        };
+        refused(shown, message, "save it as UTF-8")
+    })?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
     Ok(Arc::new(Source::new(shown, shown.to_owned(), text)))
 }
 

@@ -23,6 +23,18 @@ pub(crate) struct Fixture {
 pub(crate) enum FixtureSource {
     File(PathBuf),
     Bytes(Vec<u8>),
+    /// A symbolic link: where it leads.
+    Link(String),
+}
+
+impl FixtureSource {
+    /// Of a file as it lies in its folder.
+    pub(crate) fn of(file: &TreeFile) -> Self {
+        match &file.link {
+            Some(link) => Self::Link(link.target.clone()),
+            None => Self::File(file.from.clone()),
+        }
+    }
 }
 
 /// A root file system.
@@ -162,7 +174,7 @@ pub(crate) fn fixtures_of(tree: &Tree, folder: &str) -> Vec<Fixture> {
 
 /// A file as a fixture.
 pub(crate) fn fixture_of(file: &TreeFile, path: String) -> Fixture {
-    Fixture { path, content: FixtureSource::File(file.from.clone()), mode: file.mode }
+    Fixture { path, content: FixtureSource::of(file), mode: file.mode }
 }
 
 impl TaskDraft {

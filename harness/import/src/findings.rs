@@ -3,8 +3,9 @@
 //! I1. A problem of a file names the file, and its line where there is one. I2. With a problem, nothing is written.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use clawrl_config::{ConfigError, Problem, Source, Span};
 
@@ -31,6 +32,31 @@ impl Findings {
     /// Refuses a file or folder as a whole.
     pub(crate) fn refuse_path(&mut self, path: &Path, message: impl Display, help: impl Into<String>) {
         self.problems.push(Problem::new(format!("`{}`: {message}", path.display()), help));
+    }
+
+    /// Whether there is something at a path. What may not be looked at is refused, and not called absent.
+    pub(crate) fn has(&mut self, path: &Path) -> bool {
+        path.try_exists().unwrap_or_else(|cause| {
+            self.refuse_unreadable(path, &cause);
+            false
+        })
+    }
+
+    /// What is in a folder, in order.
+    pub(crate) fn listing(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
+        let mut paths = entries.unwrap_or_else(|cause| {
+            self.refuse_unreadable(folder, &cause);
+            Vec::new()
+        });
+        paths.sort();
+        paths
+    }
+
+    fn refuse_unreadable(&mut self, path: &Path, cause: &io::Error) {
+        let message = format_args!("cannot be read: {}", cause.kind());
+        self.refuse_path(path, message, "make it and the folders above readable for this user");
     }
 
     /// Refuses what was found elsewhere.

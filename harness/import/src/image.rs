@@ -11,6 +11,7 @@ use crate::document::read_text;
 use crate::draft::{Fixture, ImageDraft, ImageOrigin, fixtures_of};
 use crate::findings::Findings;
 use crate::options::Import;
+use crate::outside::{Reach, note_outside};
 use crate::tree::Tree;
 
 /// A Dockerfile of a task, with what else the task says of its image.
@@ -28,6 +29,14 @@ pub(crate) struct Recipe<'a> {
     /// What the build must not see, whatever the folder says.
     pub(crate) hidden: fn(&str) -> bool,
     pub(crate) starts: Starts,
+}
+
+/// Notes what the tests of a task in a sandbox name that their verifier does not have.
+pub(crate) fn note_what_tests_miss(tests: &Tree, image: &ImageDraft, import: &mut Import<'_>) {
+    if let (ImageOrigin::Rootfs(link), Some(workspace)) = (&image.source, &image.workdir) {
+        let reach = Reach { workspace, image: import.rootfs.folder(link) };
+        note_outside(tests, &reach, &mut import.findings);
+    }
 }
 
 /// What an image and its Dockerfile make of an environment.

@@ -27,6 +27,7 @@ mod keys;
 mod miniwob;
 mod options;
 mod oracle;
+mod outside;
 mod parquet_rows;
 mod python;
 mod questions;

@@ -89,6 +89,12 @@ impl RootfsTable {
         Ok(name)
     }
 
+    /// The folder that a link leads to.
+    pub(crate) fn folder(&self, link: &str) -> Option<PathBuf> {
+        let known = self.known.iter().find(|known| known.link.as_deref() == Some(link))?;
+        Some(known.folder.clone())
+    }
+
     /// The links that tasks need: their paths in the suite's folder, and where they lead.
     pub(crate) fn links(&self) -> Vec<(String, PathBuf)> {
         self.known.iter().filter_map(|known| Some((known.link.clone()?, known.folder.clone()))).collect()

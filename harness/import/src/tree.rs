@@ -1,12 +1,15 @@
 //! The files below a folder of a task.
 //!
-//! I1. Only regular files are read, and none outside the folder. A link to a file inside counts as that file.
+//! I1. Only regular files are read, and none outside the folder. A link that leads out is refused, and any other stays a link;
+//! where a file is needed, one to a file inside counts as that file.
 //! I2. Sorted by path, whatever order the file system lists names in.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use clawrl_config::stays_inside;
 
 use crate::findings::Findings;
 
@@ -19,16 +22,34 @@ const MAX_FILES: usize = 10_000;
 /// Most folders within each other.
 const MAX_DEPTH: usize = 64;
 
-/// A regular file.
+/// A regular file, or a symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeFile {
     /// Relative to the folder, `/`-separated.
     pub(crate) path: String,
-    /// Where to read it.
+    /// Where to read it; a link to no file inside cannot be read.
     pub(crate) from: PathBuf,
     /// Permission bits.
     pub(crate) mode: u32,
     pub(crate) bytes: u64,
+    /// Where it leads, of a link.
+    pub(crate) link: Option<Link>,
+}
+
+/// A symbolic link that leads to a place inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// As it is written.
+    pub(crate) target: String,
+    /// Whether a regular file is there.
+    pub(crate) is_to_file: bool,
+}
+
+impl TreeFile {
+    /// Whether it has bytes that can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.link.as_ref().is_none_or(|link| link.is_to_file)
+    }
 }
 
 /// What a folder holds.
@@ -58,9 +79,9 @@ impl Tree {
         tree
     }
 
-    /// A file by its path.
+    /// A file by its path, or a link to one.
     pub(crate) fn file(&self, path: &str) -> Option<&TreeFile> {
-        self.files.iter().find(|file| file.path == path)
+        self.files.iter().find(|file| file.path == path && file.is_readable())
     }
 
     fn check_size(&self, folder: &Path, findings: &mut Findings) {
@@ -130,14 +151,14 @@ impl Walk<'_> {
         } else if kind.is_symlink() {
             self.link(path, &here);
         } else if kind.is_file() {
-            self.file(path, here, &metadata);
+            self.file(path, here, &metadata, None);
         } else {
             let help = "remove it; a script can create such a thing where it is needed";
             self.refuse(&here, "is neither a file nor a folder", help);
         }
     }
 
-    fn file(&mut self, path: String, from: PathBuf, metadata: &fs::Metadata) {
+    fn file(&mut self, path: String, from: PathBuf, metadata: &fs::Metadata, link: Option<Link>) {
         if metadata.len() > MAX_FILE_BYTES {
             let message = format!("has {} MiB", metadata.len() >> 20);
             let help =
@@ -145,27 +166,33 @@ impl Walk<'_> {
             return self.refuse(&from, &message, &help);
         }
         let mode = metadata.permissions().mode() & 0o777;
-        self.tree.files.push(TreeFile { path, from, mode, bytes: metadata.len() });
+        self.tree.files.push(TreeFile { path, from, mode, bytes: metadata.len(), link });
     }
 
     fn link(&mut self, path: String, here: &Path) {
-        let target = match fs::canonicalize(here) {
+        let target = match fs::read_link(here) {
             Ok(target) => target,
-            Err(_) => {
-                return self.refuse(
-                    here,
-                    "is a symbolic link to nothing",
-                    "remove it, or correct where it leads",
-                );
-            }
+            Err(cause) => return self.unreadable(here, &cause),
         };
-        if !self.root.as_ref().is_some_and(|root| target.starts_with(root)) {
+        let target = target.to_str().filter(|target| stays_inside(&path, target));
+        // The way there may lead over other links.
+        let real = fs::canonicalize(here).ok();
+        let is_inside = |real: &PathBuf| self.root.as_ref().is_some_and(|root| real.starts_with(root));
+        let (Some(target), true) = (target, real.as_ref().is_none_or(is_inside)) else {
             let message = "is a symbolic link that leads out of its folder";
             return self.refuse(here, message, "replace it by what it leads to");
-        }
-        match fs::metadata(&target) {
-            Ok(metadata) if metadata.is_file() => self.file(path, target, &metadata),
-            _ => self.refuse(here, "is a symbolic link to a folder", "replace it by the folder it leads to"),
+        };
+        let target = target.to_owned();
+        let file =
+            real.and_then(|real| Some((fs::metadata(&real).ok().filter(fs::Metadata::is_file)?, real)));
+        match file {
+            Some((metadata, real)) => {
+                self.file(path, real, &metadata, Some(Link { target, is_to_file: true }))
+            }
+            None => {
+                let link = Some(Link { target, is_to_file: false });
+                self.tree.files.push(TreeFile { path, from: here.to_owned(), mode: 0o777, bytes: 0, link });
+            }
         }
     }
 

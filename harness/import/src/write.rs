@@ -72,9 +72,23 @@ pub(crate) fn write(suite: &SuiteDraft, output: &Path, force: bool) -> Result<Pa
     let beside = tempfile::Builder::new().prefix(".import-").tempdir_in(above).map_err(unwritable)?;
     let folder = beside.path().join("suite");
     fill(suite, &folder).map_err(unwritable)?;
-    load_suite(&folder.join(SUITE))?;
+    load_suite(&folder.join(SUITE)).map_err(|error| of_made(&error, suite))?;
     put(&folder, output).map_err(unwritable)?;
     Ok(output.join(SUITE))
+}
+
+/// What is wrong with the suite that was made. Its file is gone when a person reads this, so its line is told and not its place.
+fn of_made(error: &ConfigError, suite: &SuiteDraft) -> ConfigError {
+    const MOST: usize = 100;
+    let text = suite_text(suite);
+    let told = |problem: &Problem| {
+        let line = problem.location().and_then(|(_, line, _)| text.lines().nth(line.checked_sub(1)?));
+        let line = line.map(|line| format!(", at `{}`", line.trim().chars().take(MOST).collect::<String>()));
+        let message =
+            format!("what was imported would be no suite{}: {}", line.unwrap_or_default(), problem.message());
+        Problem::new(message, format!("{}, in what is imported", problem.help_text()))
+    };
+    ConfigError::from_problems(error.problems().iter().map(told).collect()).unwrap_or_else(|| error.clone())
 }
 
 fn refuse_what_is_there(output: &Path, force: bool) -> Result<(), Problem> {
@@ -120,6 +134,8 @@ fn lay(fixture: &Fixture, folder: &Path) -> io::Result<()> {
             fs::copy(from, &path)?;
         }
         FixtureSource::Bytes(bytes) => fs::write(&path, bytes)?,
+        // It has no mode of its own.
+        FixtureSource::Link(target) => return symlink(target, &path),
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(fixture.mode | 0o400))
 }

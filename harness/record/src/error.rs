@@ -45,6 +45,18 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
+    /// This user may not read it.
+    #[error(
+        "{} may not be read by this user ({source}); read it as the user that made it, or have that user open it with \
+         `chmod -R a+rX`",
+        path.display()
+    )]
+    NotReadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A run of this name is there.
     #[error("run {run} exists already; choose another name, or go on with `clawrl run --resume {run}`")]
     Exists {
@@ -155,11 +167,12 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Wraps an I/O error, telling full disks and read-only folders apart from the rest.
+    /// Wraps an I/O error, telling full disks and missing rights apart from the rest.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         use io::ErrorKind as Kind;
         let path = path.into();
         match (action, source.kind()) {
+            ("read" | "open", Kind::PermissionDenied) => Self::NotReadable { path, source },
             ("read" | "open", _) => Self::Io { action, path, source },
             (_, Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge) => {
                 Self::NoSpace { path, source }

@@ -15,6 +15,8 @@ pub(crate) const RUNS: &str = "runs";
 pub(crate) const PLAN: &str = "plan.json";
 pub(crate) const LOCK: &str = "lock.json";
 pub(crate) const TRAIN: &str = "train.json";
+/// Evaluations on held-out tasks, in the run of a training.
+pub(crate) const HELD_OUT: &str = "held_out.json";
 /// Folder of the learner, in the run of a training.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// Folder of what trajectories only name, by its hash.
@@ -72,6 +74,26 @@ pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(RecordError::io("read", path, source)),
+    }
+}
+
+/// Whether there is something at a path.
+///
+/// # Errors
+/// That it cannot be found out: what may not be looked at is not absent.
+pub(crate) fn is_there(path: &Path) -> Result<bool, RecordError> {
+    path.try_exists().map_err(|source| RecordError::io("read", path, source))
+}
+
+/// Whether there is a folder at a path.
+///
+/// # Errors
+/// As [`is_there`].
+pub(crate) fn is_folder(path: &Path) -> Result<bool, RecordError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(source) => Err(RecordError::io("read", path, source)),
     }
 }

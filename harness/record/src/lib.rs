@@ -27,6 +27,7 @@ mod entry;
 mod error;
 mod files;
 mod frame;
+mod held_out;
 mod journal;
 mod judgements;
 mod line;
@@ -56,6 +57,7 @@ pub use entry::{
     RunEnd,
 };
 pub use error::RecordError;
+pub use held_out::{HeldOut, best_of, fall_of, fall_words, falls_of, render_held_out, write_held_out};
 pub use journal::TailCut;
 pub use judgements::{CastVote, JudgedTurn, Judgement};
 pub use lock_file::{LimitNotSet, LockFile};
@@ -71,6 +73,6 @@ pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
 pub use table::{aligned, duration, percent, render_summary, usage_words};
-pub use training_report::{HeldOut, TrainingReport, render_training_report};
+pub use training_report::{TrainingReport, render_training_report};
 pub use violation::Violation;
 pub use writer::RunWriter;

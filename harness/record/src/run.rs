@@ -12,10 +12,10 @@ use clawrl_core::{AttemptId, AttemptRecord, BlobRef, RunPlan};
 
 use crate::owner::Owner;
 use crate::{
-    AttemptSummary, JournalState, JudgedTurn, LockFile, MetricRow, RecordError, RunSummary, TailCut,
+    AttemptSummary, HeldOut, JournalState, JudgedTurn, LockFile, MetricRow, RecordError, RunSummary, TailCut,
     UpdateFigures,
 };
-use crate::{blobs, files, frame, journal, judgements, metrics, migrate, resume};
+use crate::{blobs, files, frame, held_out, journal, judgements, metrics, migrate, resume};
 
 /// A run as it stands.
 #[derive(Debug)]
@@ -158,6 +158,14 @@ impl Run {
         let unreadable =
             |error: serde_json::Error| RecordError::Unreadable { path, reason: error.to_string() };
         serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
+    }
+
+    /// Evaluations of a training on held-out tasks, in order; none of other runs.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`], [`RecordError::Unreadable`].
+    pub fn held_out(&self) -> Result<Vec<HeldOut>, RecordError> {
+        held_out::read(&self.dir)
     }
 
     /// Folder of the learner's checkpoints, which may not exist. The record neither writes nor reads there;

@@ -8,7 +8,7 @@ use clawrl_core::{PolicySpec, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, files, lock_file};
+use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file};
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
 const REMOVING: &str = ".removing-";
@@ -31,6 +31,8 @@ pub enum RunState {
     Interrupted,
     /// It cannot be read; [`RunInfo::problem`] says why.
     Damaged,
+    /// This user may not read it; [`RunInfo::problem`] says what.
+    Unreadable,
 }
 
 /// A run in a listing.
@@ -54,6 +56,13 @@ pub struct RunInfo {
     pub policy: Option<PolicySpec>,
     /// Names of the suites.
     pub suites: Vec<String>,
+    /// Of a training: that its success on held-out tasks fell, and from where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fall: Option<String>,
+    /// Whether it is that of a training.
+    pub is_training: bool,
+    /// Bytes of its files; `None` if they cannot be counted.
+    pub size_bytes: Option<u64>,
     /// Why it is damaged, or what a resume would cut.
     pub problem: Option<String>,
 }
@@ -84,18 +93,27 @@ impl RunStore {
     /// One run in short. One that cannot be read is described as damaged.
     #[must_use]
     pub fn info(&self, run: &RunId) -> RunInfo {
+        let dir = self.runs.join(run.as_str());
+        let is_training = files::is_there(&dir.join(files::TRAIN)).unwrap_or(false);
+        let size_bytes = size_of(&dir).ok();
         match self.run(run) {
-            Ok(opened) => described(run, &opened),
+            Ok(opened) => RunInfo { is_training, size_bytes, ..described(run, &opened) },
             Err(error) => RunInfo {
+                is_training,
+                size_bytes,
                 run: run.clone(),
                 started_ms: None,
-                state: RunState::Damaged,
+                state: match error {
+                    RecordError::NotReadable { .. } => RunState::Unreadable,
+                    _ => RunState::Damaged,
+                },
                 slots: 0,
                 closed: 0,
                 faulted: 0,
                 passed: 0,
                 policy: None,
                 suites: Vec::new(),
+                fall: None,
                 problem: Some(error.to_string()),
             },
         }
@@ -108,11 +126,12 @@ impl RunStore {
     /// [`Run::open_read`].
     pub fn run(&self, run: &RunId) -> Result<Run, RecordError> {
         let dir = self.existing(run)?;
-        if [files::PLAN, files::JOURNAL].iter().any(|file| dir.join(file).exists()) {
-            Run::open_read(&dir)
-        } else {
-            Err(self.no_such(run))
+        for file in [files::PLAN, files::JOURNAL] {
+            if files::is_there(&dir.join(file))? {
+                return Run::open_read(&dir);
+            }
         }
+        Err(self.no_such(run))
     }
 
     /// Removes a run with everything in it: first from sight, in one step, then from the disk.
@@ -142,7 +161,7 @@ impl RunStore {
 
     fn existing(&self, run: &RunId) -> Result<PathBuf, RecordError> {
         let dir = self.runs.join(run.as_str());
-        if dir.is_dir() { Ok(dir) } else { Err(self.no_such(run)) }
+        if files::is_folder(&dir)? { Ok(dir) } else { Err(self.no_such(run)) }
     }
 
     fn no_such(&self, run: &RunId) -> RecordError {
@@ -159,8 +178,12 @@ impl RunStore {
         for entry in entries {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
-            let run = name.to_str().and_then(RunId::new).filter(|_| entry.path().is_dir());
-            names.extend(run);
+            let Some(run) = name.to_str().and_then(RunId::new) else { continue };
+            // Told by the listing itself, where that can be: what is in it may be closed to this user.
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_dir() || (kind.is_symlink() && files::is_folder(&entry.path()).unwrap_or(true)) {
+                names.push(run);
+            }
         }
         Ok(names)
     }
@@ -171,6 +194,21 @@ fn remove_tree(dir: &Path) -> Result<(), RecordError> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(RecordError::io("remove", dir, error)),
         _ => Ok(()),
     }
+}
+
+/// Bytes of all files below a folder. A file that goes while they are counted is not missed.
+fn size_of(dir: &Path) -> std::io::Result<u64> {
+    let mut size = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        size += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_of(&entry.path())?,
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(size)
 }
 
 fn described(run: &RunId, opened: &Run) -> RunInfo {
@@ -196,6 +234,9 @@ fn described(run: &RunId, opened: &Run) -> RunInfo {
         passed: count(AttemptSummary::passed),
         policy: Some(plan.policy.clone()),
         suites: plan.suites.iter().map(|suite| suite.name.clone()).collect(),
+        fall: opened.held_out().ok().and_then(|held_out| fall_of(&held_out).map(fall_words)),
+        is_training: false,
+        size_bytes: None,
         problem: opened
             .torn_tail()
             .map(|tail| format!("the last {} bytes of the journal are torn; a resume cuts them", tail.bytes)),

@@ -1,4 +1,4 @@
-//! A run's summary as a table for terminals: plain text, aligned, at most 100 columns for usual names.
+//! A run's summary as a table for terminals: plain text, aligned, at most 80 columns for names of up to 17 characters.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use clawrl_core::UsageTotal;
 use crate::{Counts, PhasePercentiles, RunSummary};
 
 const HEADINGS: [&str; 9] =
-    ["suite / family", "slots", "done", "passed", "rate", "95 % interval", "reward", "faults", "open"];
+    ["suite / family", "slots", "done", "passed", "rate %", "95 % CI", "reward", "faults", "open"];
 
 /// The table, each line ended by a newline.
 #[must_use]
@@ -79,8 +79,10 @@ fn row(name: String, counts: &Counts) -> [String; 9] {
         counts.slots.to_string(),
         counts.finished.to_string(),
         counts.passed.to_string(),
-        counts.pass_rate.map_or_else(na, |rate| percent(rate.value)),
-        counts.pass_rate.map_or_else(na, |rate| format!("{} to {}", percent(rate.low), percent(rate.high))),
+        counts.pass_rate.map_or_else(na, |rate| bare_percent(rate.value)),
+        counts
+            .pass_rate
+            .map_or_else(na, |rate| format!("{}-{}", bare_percent(rate.low), bare_percent(rate.high))),
         counts.mean_reward.map_or_else(na, |reward| format!("{reward:.3}")),
         counts.faulted.to_string(),
         counts.open.to_string(),
@@ -121,10 +123,15 @@ fn grouped(number: u64) -> String {
 /// A share in percent: one decimal, and never rounded up to 100 % or down to 0 %.
 #[must_use]
 pub fn percent(share: f64) -> String {
+    format!("{} %", bare_percent(share))
+}
+
+/// The same without the sign, under a heading that has it.
+fn bare_percent(share: f64) -> String {
     let tenths = (share * 1000.0).round();
     let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
     let tenths = if share > 0.0 { tenths.max(1.0) } else { tenths };
-    format!("{:.1} %", tenths / 10.0)
+    format!("{:.1}", tenths / 10.0)
 }
 
 /// A duration in three digits with a fitting unit.

@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
+use crate::held_out::{HeldOut, best_of, falls_of};
 use crate::metrics::{Metric, UpdateFigures};
 use crate::page::{PAGE_STYLE, escape_html};
-use crate::rate::Tries;
 use crate::summary::PassRate;
 
 /// Size of a chart in its own units, and the room for its axes.
@@ -19,34 +19,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 28.0;
 
-/// Greedy success on held-out tasks at one version.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct HeldOut {
-    /// The version: 0 is the warm start.
-    pub version: u64,
-    /// Passed and tried by family, in order of name. Faulted tasks are left out.
-    pub families: Vec<(String, u32, u32)>,
-    /// Tasks that a fault kept from being graded.
-    pub faulted: u32,
-}
-
-impl HeldOut {
-    /// Passed and tried.
-    #[must_use]
-    pub fn total(&self) -> (u32, u32) {
-        self.families.iter().fold((0, 0), |sum, family| (sum.0 + family.1, sum.1 + family.2))
-    }
-
-    /// The share that passed; 0 with the widest interval out of nothing.
-    #[must_use]
-    pub fn rate(&self) -> PassRate {
-        let (passed, tried) = self.total();
-        // Each task is tried once.
-        let task = |at| Tries { passed: u32::from(at < passed), episodes: 1 };
-        let tasks: Vec<Tries> = (0..tried).map(task).collect();
-        PassRate::of(&tasks).unwrap_or(PassRate { value: 0.0, low: 0.0, high: 1.0 })
-    }
-}
+/// How a fall looks.
+const FALL_STYLE: &str = ".fall,.key .fall{color:#d1242f;fill:#d1242f}";
 
 /// What a report is made from.
 #[derive(Debug, Clone)]
@@ -55,7 +29,7 @@ pub struct TrainingReport<'a> {
     pub name: &'a str,
     /// What the policy was before the first update, in a sentence or two.
     pub warm_start: &'a str,
-    /// In order of version.
+    /// In order of update.
     pub held_out: &'a [HeldOut],
     /// In order of update.
     pub updates: &'a [UpdateFigures],
@@ -71,6 +45,8 @@ struct Series<'a> {
     points: Vec<(f64, f64)>,
     /// Lower and upper end at each point.
     bars: Vec<(f64, f64)>,
+    /// Points that are a fall, by their place on the axis.
+    falls: Vec<f64>,
 }
 
 struct Chart<'a> {
@@ -90,7 +66,7 @@ pub fn render_training_report(report: &TrainingReport<'_>) -> String {
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{name} - ClawRL training</title>\
-         <style>{PAGE_STYLE}</style></head><body><main>\n<h1>{name}</h1>\n"
+         <style>{PAGE_STYLE}{FALL_STYLE}</style></head><body><main>\n<h1>{name}</h1>\n"
     );
     headline(&mut page, report.held_out);
     let _ = writeln!(page, "<p><b>Warm start.</b> {}</p>", escape_html(report.warm_start));
@@ -128,10 +104,33 @@ fn headline(page: &mut String, held_out: &[HeldOut]) {
              <b>{:+.1} points</b>.</p>",
             told(first),
             told(last),
-            last.version,
+            last.updates,
             100.0 * (rate(last) - rate(first))
         ),
     };
+    if let (Some(best), Some(last)) = (best_of(held_out), held_out.last())
+        && best != last
+    {
+        let (best_updates, version) = (best.updates, best.version);
+        let _ = writeln!(
+            page,
+            "<p>The best evaluation was after {best_updates} updates: {}. Version {version} has that policy.</p>",
+            told(best)
+        );
+    }
+    let mut falls = falls_of(held_out);
+    // Of those from the same height the first says it; all are marked in the curve.
+    falls.dedup_by_key(|(_, best)| best.updates);
+    for (this, best) in falls {
+        let _ = writeln!(
+            page,
+            "<p class=\"fall\">After {} updates success has fallen to {}, from {} after {} updates.</p>",
+            this.updates,
+            told(this),
+            told(best),
+            best.updates
+        );
+    }
 }
 
 fn charts(page: &mut String, report: &TrainingReport<'_>) {
@@ -139,13 +138,15 @@ fn charts(page: &mut String, report: &TrainingReport<'_>) {
         let points = report.updates.iter().filter(|figures| figures.update > 0);
         points.filter_map(|figures| Some((figures.update as f64, figures.get(name)?))).collect()
     };
-    let series = |label, class, name| Series { label, class, points: line(name), bars: Vec::new() };
-    let evaluated = report.held_out.iter().map(|at| (at.version as f64, at.rate()));
+    let series =
+        |label, class, name| Series { label, class, points: line(name), bars: Vec::new(), falls: Vec::new() };
+    let evaluated = report.held_out.iter().map(|at| (at.updates as f64, at.rate()));
     let held_out = Series {
         label: "held-out, greedy",
         class: "a",
         points: evaluated.clone().map(|(version, rate)| (version, rate.value)).collect(),
         bars: evaluated.map(|(_, rate)| (rate.low, rate.high)).collect(),
+        falls: falls_of(report.held_out).iter().map(|(this, _)| this.updates as f64).collect(),
     };
     let success = Chart {
         title: "Success",
@@ -207,6 +208,9 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
     let _ = write!(page, "<h2>{}</h2>\n<p class=\"key\">", escape_html(chart.title));
     for series in chart.series.iter().filter(|series| !series.points.is_empty()) {
         let _ = write!(page, "<span class=\"{}\">{}</span> ", series.class, escape_html(series.label));
+        if !series.falls.is_empty() {
+            page.push_str("<span class=\"fall\">a fall</span> ");
+        }
     }
     let _ = write!(
         page,
@@ -242,10 +246,11 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
             drawn.iter().map(|&(at, value)| format!("{:.1},{:.1}", x(at), y(value))).collect();
         let _ = write!(page, "<polyline class=\"{}\" points=\"{}\"/>", series.class, path.join(" "));
         for (&(at, value), &(low, high)) in drawn.iter().zip(&series.bars) {
+            let dot = if series.falls.contains(&at) { "fall" } else { series.class };
             let _ = write!(
                 page,
                 "<line class=\"bar {0}\" x1=\"{1:.1}\" x2=\"{1:.1}\" y1=\"{2:.1}\" y2=\"{3:.1}\"/>\
-                 <circle class=\"{0}\" cx=\"{1:.1}\" cy=\"{4:.1}\" r=\"4\"/>",
+                 <circle class=\"{dot}\" cx=\"{1:.1}\" cy=\"{4:.1}\" r=\"4\"/>",
                 series.class,
                 x(at),
                 y(high),
@@ -321,8 +326,16 @@ mod tests {
     use super::*;
 
     fn report() -> String {
-        let at = |version, passed| HeldOut {
-            version,
+        report_of(&[(0, 10), (10, 38)])
+    }
+
+    /// Updates, and tasks of the family `copy` that passed after them.
+    fn report_of(evaluations: &[(u64, u32)]) -> String {
+        let at = |updates, passed| HeldOut {
+            updates,
+            version: updates,
+            by_gate: false,
+            given_up: false,
             families: vec![("copy".to_owned(), passed, 40), ("<b>".to_owned(), passed / 2, 20)],
             faulted: 0,
         };
@@ -336,7 +349,7 @@ mod tests {
         render_training_report(&TrainingReport {
             name: "tiny",
             warm_start: "400 supervised steps.",
-            held_out: &[at(0, 10), at(10, 38)],
+            held_out: &evaluations.iter().map(|&(updates, passed)| at(updates, passed)).collect::<Vec<_>>(),
             updates: &updates,
             facts: &[("seed".to_owned(), "0".to_owned())],
             train_json: "{\"seed\": 0}",
@@ -350,6 +363,17 @@ mod tests {
         assert!(page.contains("<b>95.0 %</b> (57 of 60"), "{page}");
         assert!(page.contains("<b>+70.0 points</b>"), "{page}");
         assert!(page.contains("400 supervised steps."));
+    }
+
+    #[test]
+    fn a_fall_is_marked_and_the_best_evaluation_is_named() {
+        let page = report_of(&[(0, 10), (5, 38), (10, 0), (15, 1)]);
+        assert!(page.contains("The best evaluation was after 5 updates: <b>95.0 %</b>"), "{page}");
+        assert!(page.contains("After 10 updates success has fallen to <b>0.0 %</b>"), "{page}");
+        assert_eq!(page.matches("success has fallen").count(), 1, "{page}");
+        assert_eq!(page.matches("<circle class=\"fall\"").count(), 2, "{page}");
+        let page = report();
+        assert!(!page.contains("class=\"fall\"") && !page.contains("The best evaluation"), "{page}");
     }
 
     #[test]

@@ -70,6 +70,10 @@ impl RunWriter {
         lock: &LockFile,
         train: Option<&serde_json::Value>,
     ) -> Result<Self, RecordError> {
+        // Before anything is made: what cannot be written is not begun.
+        let plan_bytes = compact(&plan.run, plan)?;
+        let lock_bytes = pretty(&plan.run, lock)?;
+        let train_bytes = train.map(|train| pretty(&plan.run, train)).transpose()?;
         let runs = results_dir.join(files::RUNS);
         fs::create_dir_all(&runs).map_err(|source| RecordError::io("create", &runs, source))?;
         let dir = runs.join(plan.run.as_str());
@@ -80,17 +84,16 @@ impl RunWriter {
             Err(source) => return Err(RecordError::io("create", &dir, source)),
         }
         let owner = Owner::take(&dir, &plan.run)?;
-        if dir.join(files::PLAN).exists() {
+        if files::is_there(&dir.join(files::PLAN))? {
             return Err(RecordError::Exists { run: plan.run.clone() });
         }
         let train_path = dir.join(files::TRAIN);
-        match train {
-            Some(train) => files::write_atomic(&train_path, &pretty(&plan.run, train)?)?,
+        match train_bytes {
+            Some(train) => files::write_atomic(&train_path, &train)?,
             None => files::remove_optional(&train_path)?,
         }
-        let plan_bytes = compact(&plan.run, plan)?;
         files::write_atomic(&dir.join(files::PLAN), &plan_bytes)?;
-        files::write_atomic(&dir.join(files::LOCK), &pretty(&plan.run, lock)?)?;
+        files::write_atomic(&dir.join(files::LOCK), &lock_bytes)?;
         files::sync_dir(&runs)?;
         Self::begin(dir, plan, &files::sha256_hex(&plan_bytes), &lock.program, owner)
     }
@@ -108,7 +111,7 @@ impl RunWriter {
     ) -> Result<(Self, RunPlan, ResumeState), RecordError> {
         let runs = results_dir.join(files::RUNS);
         let dir = runs.join(run.as_str());
-        if !dir.join(files::PLAN).is_file() {
+        if !files::is_there(&dir.join(files::PLAN))? {
             return Err(RecordError::NoSuchRun { run: run.clone(), dir: runs });
         }
         let owner = Owner::take(&dir, run)?;

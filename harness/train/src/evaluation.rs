@@ -121,8 +121,8 @@ pub(super) fn interrupted() -> Failure {
     Failure::with_help(Exit::Interrupted, "the training was ended", "`clawrl train --resume` goes on with it")
 }
 
-/// What an evaluation came to.
-pub(super) fn held_out(run: &Run, version: u64) -> HeldOut {
+/// What an evaluation came to, of this version, after so many updates.
+pub(super) fn held_out(run: &Run, updates: u32, version: u64) -> HeldOut {
     let plan = run.plan();
     let mut families: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let mut faulted = 0;
@@ -137,5 +137,5 @@ pub(super) fn held_out(run: &Run, version: u64) -> HeldOut {
         family.1 += 1;
     }
     let families = families.into_iter().map(|(family, (passed, tried))| (family, passed, tried)).collect();
-    HeldOut { version, families, faulted }
+    HeldOut { updates: updates.into(), version, by_gate: false, given_up: false, families, faulted }
 }

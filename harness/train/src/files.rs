@@ -14,7 +14,7 @@ use clawrl_cli::failure::Failure;
 use clawrl_cli::results::TRAINING_LOCK;
 
 /// Longest name: the longest suffix of a part has to fit behind it.
-const NAME_CHARS: usize = 48;
+pub(super) const NAME_CHARS: usize = 48;
 
 /// Names and folders of one training.
 #[derive(Debug, Clone)]

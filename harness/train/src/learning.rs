@@ -363,7 +363,16 @@ impl Learning {
     }
 
     fn publish_if_due(&mut self) -> Result<(), Failure> {
-        if self.stream.publish_due() {
+        if self.stream.publish_due() { self.publish() } else { Ok(()) }
+    }
+
+    /// Has the last accepted version act, also one that a schedule holds back until a batch is whole. Between two stretches,
+    /// when nothing is being sampled.
+    ///
+    /// # Errors
+    /// When the engine does not take it.
+    pub(super) fn publish(&mut self) -> Result<(), Failure> {
+        if self.stream.is_behind() {
             let began = Instant::now();
             self.learner.publish().map_err(|error| gave_up(&error))?;
             profile::took(Phase::Publish, began.elapsed());

@@ -5,6 +5,7 @@
 //! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
 
 mod beginning;
+mod best;
 mod chat;
 mod command;
 mod corpus;
@@ -17,6 +18,7 @@ mod files;
 mod gate;
 mod hints;
 mod judging;
+mod layout;
 mod learning;
 mod libtorch;
 mod merge;
@@ -24,6 +26,7 @@ mod page;
 mod personal;
 mod policy_init;
 mod samples;
+mod seeds;
 mod session;
 mod settings;
 mod silence;

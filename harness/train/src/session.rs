@@ -20,6 +20,7 @@ use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
+    fall_of, fall_words,
 };
 use clawrl_remote::Secret;
 use clawrl_scheduler::{Demand, Interrupt};
@@ -32,22 +33,24 @@ use clawrl_torch::{
 use tokio::sync::watch;
 
 use super::beginning::{Beginning, unusable};
+use super::best::{self, Best};
 use super::corpus::corpus;
 use super::display::Teller;
 use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::{channel_size, feed};
 use super::files::TrainingFiles;
-use super::gate::{Gate, accepted_success};
+use super::gate::{Fate, Gate, accepted_success};
 use super::hints::HINT_MARK;
 use super::judging::{Incoming, JudgedAttempts, TurnJudge};
+use super::layout::Layout;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
 use super::libtorch::gpus;
+use super::settings;
 use super::silence::Silence;
 use super::teacher::{Arriving, RemoteTeacher};
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
-use super::{page, settings};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
 use clawrl_cli::host::{capacity, facts, room};
@@ -73,6 +76,8 @@ pub(super) enum Start {
 pub(super) struct Request {
     pub(super) plan: TrainPlan,
     pub(super) run: RunId,
+    /// Whether a person chose the name; another one is found where a generated one is taken.
+    pub(super) is_named: bool,
     pub(super) results: PathBuf,
     pub(super) start: Start,
     pub(super) profile: bool,
@@ -80,14 +85,22 @@ pub(super) struct Request {
 }
 
 /// What a training came to.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Trained {
     /// The run.
     pub(super) run: RunId,
     /// Updates made.
     pub(super) updates: u32,
-    /// Held-out greedy success before the first update and after the last, with intervals.
+    /// Held-out greedy success after so many updates, with intervals.
     pub(super) held_out: Vec<(u64, PassRate)>,
+    /// The same by family, and what else is known of each.
+    #[serde(skip)]
+    pub(super) evaluated: Vec<HeldOut>,
+    /// The version of the best evaluation.
+    pub(super) best: Option<Best>,
+    /// That held-out success fell, and from where, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fall: Option<String>,
     /// The page about it.
     pub(super) page: PathBuf,
     /// The last policy, as a model's folder.
@@ -132,49 +145,32 @@ fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clo
     suites_and_families.map(|name| numbers[&name]).collect()
 }
 
-/// Trains. Call on the main thread, before anything starts a thread.
+/// Trains. Call on the main thread, before anything starts a thread. `started` is told the name, once the training has it
+/// for itself.
 ///
 /// # Errors
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
-pub(super) fn train(request: Request, log: &Log) -> Result<Trained, Failure> {
-    let Request { plan, run, results, start, profile, quiet } = request;
+pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -> Result<Trained, Failure> {
+    let Request { plan, run, is_named, results, start, profile, quiet } = request;
     let split = room::split(&plan, gpus(plan.engine.device)?)?;
-    let files = TrainingFiles::new(run, results)?;
     let tasks = TrainTasks::load(&plan)?;
     for warning in tasks.warnings() {
         log.diagnostic(warning);
     }
-    let policy_folder = match &plan.policy {
-        PolicySource::Preset(_) => files.policy(),
-        PolicySource::Path(folder) => folder.clone(),
-    };
-    let part = |run: RunId| TrainRun { run, host: capacity::probe() };
-    let rl_plan = match start {
-        Start::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
-        Start::Resume => recorded_plan(&files, &tasks)?,
-    };
-    // Looked at now, so that what is wrong with it is told before minutes have passed.
-    let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
-    let mut plans = vec![&rl_plan, &evaluation];
-    let demonstrations = match &plan.warm_start {
-        Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
-        None => None,
-    };
-    plans.extend(&demonstrations);
-    plans.iter().try_for_each(|plan| refuse_unseen_pictures(plan))?;
-    room::budget(&plan, &split, rl_plan.limits.concurrency)?;
+    let mut layout = Layout::new(run, results, &plan, &tasks, start)?;
+    layout.plans().into_iter().try_for_each(refuse_unseen_pictures)?;
+    room::budget(&plan, &split, layout.rl.limits.concurrency)?;
     let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
     let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
     let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
-    let machine = Machine::prepare_judged(&plans, judging.and_then(|judging| judging.judge.as_deref()), log)?;
-    let lock = LockFile::new(&rl_plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+    let judge = judging.and_then(|judging| judging.judge.as_deref());
+    let machine = Machine::prepare_judged(&layout.plans(), judge, log)?;
+    let lock = LockFile::new(&layout.rl, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if start == Start::New {
-        refuse_taken(&files)?;
-        let train = serde_json::to_value(&plan).map_err(|error| {
-            Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
-        })?;
-        RunWriter::create_training(files.results(), &rl_plan, &lock, &train)?.close()?;
+        layout = layout.create(is_named, &plan, &tasks, &lock)?;
     }
+    let Layout { files, policy_folder, rl: rl_plan, demonstrations, .. } = layout;
+    started(files.run());
     // Held to the end: between two stretches nobody writes the run, and yet it is ours.
     let _alone = files.lock()?;
     profile::start(profile);
@@ -264,9 +260,9 @@ impl Session<'_> {
     /// A training without reinforcement learning: what imitation came to.
     fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
         let engine = self.engine(checkpoint.version, &checkpoint.params, None)?;
-        let mut evaluated = self.earlier_evaluations(0, 0)?;
+        let mut evaluated = best::recorded(&self.files, &self.plan, 0)?;
         if evaluated.is_empty() {
-            evaluated.push(self.evaluate(0, &engine, chat)?);
+            evaluated.push(self.evaluate(0, checkpoint.version, &engine, chat)?);
         }
         self.end(0, checkpoint.version, &evaluated)
     }
@@ -417,14 +413,17 @@ impl Session<'_> {
             update: u64::from(snapshot.updates),
             consumed: snapshot.consumed.iter().collect::<BTreeSet<_>>(),
         };
-        let mut evaluated = self.earlier_evaluations(snapshot.updates, rl.updates)?;
+        let mut evaluated = best::recorded(&self.files, &self.plan, snapshot.updates)?;
+        // Whoever was killed in between may have kept less than was evaluated.
+        best::keep(&self.files, &self.plan, &evaluated)?;
         loop {
             let at = learning.updates();
-            if self.plan.evaluation.is_due(at, rl.updates)
-                && evaluated.iter().all(|past| past.version != u64::from(at))
-            {
-                evaluated.push(self.evaluate(at, &engine, &chat)?);
-                page::write(&self.files, &self.plan, &evaluated)?;
+            let is_of_now = |past: &HeldOut| past.updates == u64::from(at) && !past.by_gate;
+            if self.plan.evaluation.is_due(at, rl.updates) && !evaluated.iter().any(is_of_now) {
+                learning.publish()?;
+                let version = clawrl_learn::Learner::version(&learning.learner);
+                let held_out = self.evaluate(at, version, &engine, &chat)?;
+                self.keep_evaluation(&mut evaluated, held_out)?;
             }
             if at >= rl.updates {
                 break;
@@ -444,7 +443,9 @@ impl Session<'_> {
                 &chat,
                 std::mem::take(&mut mode),
             )?;
-            self.try_candidate(&mut learning, &chat)?;
+            if let Some(held_out) = self.try_candidate(&mut learning, &chat)? {
+                self.keep_evaluation(&mut evaluated, held_out)?;
+            }
             match learning.end() {
                 Some(StreamEnd::PlanExhausted) => {
                     let (why, help) = match rl.advantage {
@@ -470,15 +471,29 @@ impl Session<'_> {
         self.end(learning.updates(), version, &evaluated)
     }
 
+    /// Keeps an evaluation beside the earlier ones, in place of one that a gate made of the same version, and warns of a fall.
+    fn keep_evaluation(&self, evaluated: &mut Vec<HeldOut>, held_out: HeldOut) -> Result<(), Failure> {
+        evaluated.retain(|past| past.updates != held_out.updates);
+        evaluated.push(held_out);
+        best::keep(&self.files, &self.plan, evaluated)?;
+        if let Some(words) = best::warning(&self.files, evaluated) {
+            self.teller.log().warn(format_args!("{words}"));
+        }
+        Ok(())
+    }
+
     /// Journals that the training is over and writes its page.
     fn end(&self, updates: u32, version: u64, evaluated: &[HeldOut]) -> Result<Trained, Failure> {
         self.finish()?;
-        page::write(&self.files, &self.plan, evaluated)?;
-        let rate = |held_out: &HeldOut| (held_out.version, held_out.rate());
+        best::keep(&self.files, &self.plan, evaluated)?;
+        let rate = |held_out: &HeldOut| (held_out.updates, held_out.rate());
         Ok(Trained {
             run: self.files.run().clone(),
             updates,
             held_out: evaluated.iter().map(rate).collect(),
+            evaluated: evaluated.to_vec(),
+            best: Best::of(&self.files, evaluated),
+            fall: fall_of(evaluated).map(fall_words),
             page: self.files.page(),
             policy: self.files.model_of(version),
         })
@@ -592,32 +607,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Evaluations that a training which is taken up has behind it. One whose figures were not kept any more is none:
-    /// doing it again finds its run finished, and keeps them.
-    fn earlier_evaluations(&self, updates: u32, all: u32) -> Result<Vec<HeldOut>, Failure> {
-        let store = RunStore::open(self.files.results())?;
-        let figures = store.run(self.files.run())?.updates()?;
-        let branches = VersionLog::of(&self.files).branches();
-        let is_kept = |at: u32| {
-            let of = figures.iter().find(|figures| figures.update == u64::from(at));
-            of.is_some_and(|figures| figures.figures.contains_key(&Metric::TrainHeldOutSuccessRatio))
-        };
-        let mut evaluated = Vec::new();
-        for at in (0..=updates).filter(|&at| self.plan.evaluation.is_due(at, all)) {
-            let branch = branches.get(&at).copied();
-            if (is_kept(at) || branch.is_some())
-                && let Ok(run) = store.run(&self.files.evaluation(at, branch)?)
-                && run.state().is_some_and(|state| state.finished().is_some())
-            {
-                evaluated.push(held_out(&run, u64::from(at)));
-            }
-        }
-        Ok(evaluated)
-    }
-
-    /// Evaluates the version that waits for it, by an engine of its own, and tells whether it may act.
-    fn try_candidate(&self, learning: &mut Learning, chat: &Arc<Chat>) -> Result<(), Failure> {
-        let Some(candidate) = learning.candidate() else { return Ok(()) };
+    /// Evaluates the version that waits for it, by an engine of its own, and decides whether it may act; what it came to, if so.
+    fn try_candidate(&self, learning: &mut Learning, chat: &Arc<Chat>) -> Result<Option<HeldOut>, Failure> {
+        let Some(candidate) = learning.candidate() else { return Ok(None) };
         let began = std::time::Instant::now();
         let run = self.files.gate_evaluation(candidate.updates)?;
         let store = RunStore::open(self.files.results())?;
@@ -628,7 +620,7 @@ impl Session<'_> {
         }
         let learner = &learning.learner;
         let engine = self.engine(candidate.version, learner.params(), learner.base())?;
-        let held_out = self.measure(run, u64::from(candidate.updates), &engine, chat)?;
+        let held_out = self.measure(run, candidate.updates, candidate.version, &engine, chat)?;
         drop(engine);
         let ((passed, tried), success) = (held_out.total(), held_out.rate().value);
         self.teller.say(&format!(
@@ -641,13 +633,15 @@ impl Session<'_> {
         figures.push((Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()));
         self.keep_metrics(MetricRow::of_update(now_ms(), u64::from(candidate.updates), &figures))?;
         learning.checkpoint()?;
-        learning.halt_if_hopeless(fate)
+        learning.halt_if_hopeless(fate)?;
+        Ok((fate == Fate::Accepted).then_some(HeldOut { by_gate: true, ..held_out }))
     }
 
     /// A greedy run of the policy of an engine over the held-out tasks.
     fn measure(
         &self,
         run: RunId,
+        updates: u32,
         version: u64,
         engine: &Engine,
         chat: &Arc<Chat>,
@@ -657,14 +651,14 @@ impl Session<'_> {
         let max_new_tokens = self.plan.evaluation.max_new_tokens;
         let policy = self.policy(engine, chat, ReplySampling { max_new_tokens, temperature: 0.0 });
         let run = self.whole(plan, policy, EVALUATION_CAST_BYTES).fill()?;
-        Ok(held_out(&run, version))
+        Ok(held_out(&run, updates, version))
     }
 
-    /// Greedy success of the acting version.
-    fn evaluate(&self, at: u32, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
+    /// Greedy success of the acting version, which the checkpoint of `version` has.
+    fn evaluate(&self, at: u32, version: u64, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
         let began = std::time::Instant::now();
         let branch = VersionLog::of(&self.files).branches().get(&at).copied();
-        let held_out = self.measure(self.files.evaluation(at, branch)?, u64::from(at), engine, chat)?;
+        let held_out = self.measure(self.files.evaluation(at, branch)?, at, version, engine, chat)?;
         let ((passed, tried), PassRate { value, low, high }) = (held_out.total(), held_out.rate());
         self.teller.say(&format!(
             "held-out, greedy, after {at} updates: {:.1} % ({passed} of {tried}; 95 % interval {:.1} to {:.1} %)",
@@ -718,35 +712,6 @@ impl Session<'_> {
         writer.close()?;
         kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
     }
-}
-
-/// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
-fn refuse_taken(files: &TrainingFiles) -> Result<(), Failure> {
-    let store = RunStore::open(files.results())?;
-    let run = files.run();
-    if store.run(run).is_ok() {
-        let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
-        return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
-    }
-    for part in [files.demonstrations()?, files.evaluation(0, None)?] {
-        if store.run(&part).is_ok() {
-            let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
-            let message = format!("run {part} is there already, of an older training of this name");
-            return Err(Failure::with_help(Exit::NoSuchRun, message, help));
-        }
-    }
-    Ok(())
-}
-
-/// The plan of a training that is taken up, which goes on with the suites that it began with.
-fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, Failure> {
-    let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
-    let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);
-    let Some((suite, _)) = changed else { return Ok(plan) };
-    let (name, path) = (suite.name(), suite.path().display());
-    let message = format!("suite {name} has changed since the training began: {path}");
-    let help = "restore it, or train anew under another name";
-    Err(Failure::with_help(Exit::Refused, message, help))
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 
 use clawrl_config::{CheckpointPlan, TrainPlan};
 use clawrl_core::RunId;
-use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned};
+use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned, best_of};
 use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError, load_merged};
 use serde::{Deserialize, Serialize};
 
+use super::best;
 use super::evaluation::held_out;
 use super::files::TrainingFiles;
 use super::learning::{now_ms, progress_of};
@@ -55,7 +56,7 @@ impl VersionLog {
 
     /// All that was noted, by version; of one that was made again after a kill the later note. What a kill tore is left
     /// out.
-    fn read(&self) -> BTreeMap<u64, Made> {
+    pub(super) fn read(&self) -> BTreeMap<u64, Made> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let notes = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
         notes.map(|made| (made.version, made)).collect()
@@ -177,8 +178,9 @@ impl Training {
                 made.insert(checkpoint.version, this);
             }
         }
-        let told =
-            made.values().map(|this| self.told(this, &made, &kept, &figures)).collect::<Result<_, _>>();
+        let best = best_of(&self.run.held_out()?).map(|best| best.version);
+        let told = made.values().map(|this| self.told(this, &made, &kept, &figures, best));
+        let told = told.collect::<Result<_, _>>();
         Ok((told?, damaged))
     }
 
@@ -188,6 +190,7 @@ impl Training {
         all: &BTreeMap<u64, Made>,
         kept: &[CheckpointFacts],
         figures: &[UpdateFigures],
+        best: Option<u64>,
     ) -> Result<Version, Failure> {
         // What a training went back to was measured when it was new, and maybe again.
         let mut measured = this;
@@ -199,6 +202,8 @@ impl Training {
         }
         let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
         let figure = |metric| of_update.and_then(|figures| figures.get(metric));
+        // What a gate measured of a version that it rejected is not what the checkpoint of that number has.
+        let of_gate = figure(Metric::TrainGateSuccessRatio).filter(|_| this.rejected.is_none());
         let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
         Ok(Version {
             version: this.version,
@@ -206,7 +211,8 @@ impl Training {
             updates: this.updates,
             instead_of: this.instead_of,
             rejected: this.rejected.clone(),
-            held_out: again.or(figure(Metric::TrainHeldOutSuccessRatio)),
+            held_out: again.or(figure(Metric::TrainHeldOutSuccessRatio)).or(of_gate),
+            best: best == Some(this.version),
             entropy_nats: figure(Metric::TrainEntropyNats),
             reply_tokens: figure(Metric::TrainReplyTokensMean),
             reward: figure(Metric::TrainRewardMean),
@@ -220,7 +226,7 @@ impl Training {
         let run = self.files.evaluation(branch.updates, Some(branch.version))?;
         let Ok(run) = RunStore::open(self.files.results())?.run(&run) else { return Ok(None) };
         let is_over = run.state().is_some_and(|state| state.finished().is_some());
-        Ok(is_over.then(|| held_out(&run, branch.version).rate().value))
+        Ok(is_over.then(|| held_out(&run, branch.updates, branch.version).rate().value))
     }
 }
 
@@ -235,6 +241,8 @@ struct Version {
     rejected: Option<String>,
     /// Greedy success on held-out tasks, if it was measured.
     held_out: Option<f64>,
+    /// Whether no evaluation was better.
+    best: bool,
     entropy_nats: Option<f64>,
     reply_tokens: Option<f64>,
     reward: Option<f64>,
@@ -281,7 +289,7 @@ pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Fai
             version.version.to_string(),
             follows,
             version.updates.to_string(),
-            percent(version.held_out),
+            percent(version.held_out) + if version.best { ", the best" } else { "" },
             number(version.entropy_nats),
             kept.to_owned(),
         ]);
@@ -318,8 +326,10 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     let Some(target) = kept.iter().find(|checkpoint| checkpoint.version == to) else {
         let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
         let message = format!("version {to} of training {} is not kept", arguments.run);
-        let help =
-            format!("these are: {}; `keep_weights` of `checkpoint:` says how many stay", there.join(", "));
+        let help = format!(
+            "these are: {}; `keep_weights` of `checkpoint:` says how many stay beside version 0 and the best",
+            there.join(", ")
+        );
         return Err(Failure::with_help(Exit::Refused, message, help));
     };
     if to == newest.version {
@@ -341,6 +351,11 @@ pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure
     let branch = Branch { from: to, instead_of: newest.version };
     training.checkpoints.branch(branch, version, &text).map_err(results)?;
     VersionLog::of(&training.files).add_found(version, Some(branch), progress.updates)?;
+    best::keep(
+        &training.files,
+        &training.plan,
+        &best::recorded(&training.files, &training.plan, progress.updates)?,
+    )?;
     let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
     let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
     if arguments.json {

@@ -56,7 +56,7 @@ async fn start(terminals: &Terminals, task: &Arc<TaskSpec>) -> Result<(Duration,
 async fn layers(terminals: &Terminals) -> Result<(Duration, Duration), Failure> {
     let nonce = Nonce::from_bytes([0xbe; 16]);
     let begun = Instant::now();
-    let started = terminals.backend.start(bash_sandbox(rc_script(&nonce))).await?;
+    let started = terminals.backend.start(bash_sandbox(&nonce, rc_script(&nonce))).await?;
     let sandbox = begun.elapsed();
     let shell = SessionShell::take_over(started.sandbox, started.terminal.master()?, nonce).await?;
     let prompt = begun.elapsed() - sandbox;
@@ -66,7 +66,8 @@ async fn layers(terminals: &Terminals) -> Result<(Duration, Duration), Failure> 
 
 /// Times a sandbox that shares the host's network.
 async fn sandbox_with_host_network(terminals: &Terminals) -> Result<Duration, Failure> {
-    let spec = SandboxSpec { network: NetworkPolicy::Host, ..bash_sandbox(String::new()) };
+    let nonce = Nonce::from_bytes([0xbe; 16]);
+    let spec = SandboxSpec { network: NetworkPolicy::Host, ..bash_sandbox(&nonce, String::new()) };
     let begun = Instant::now();
     let started = terminals.backend.start(spec).await?;
     let took = begun.elapsed();

@@ -67,7 +67,7 @@ impl SessionShell {
     /// Starts a sandbox and waits for its prompt.
     pub(crate) async fn start(backend: &BubblewrapBackend) -> Result<Self, Failure> {
         let nonce = Nonce::from_bytes([0xbe; 16]);
-        let started = backend.start(bash_sandbox(rc_script(&nonce))).await?;
+        let started = backend.start(bash_sandbox(&nonce, rc_script(&nonce))).await?;
         Self::take_over(started.sandbox, started.terminal.master()?, nonce).await
     }
 
@@ -112,7 +112,9 @@ pub(crate) struct BareShell {
 impl BareShell {
     /// Starts a sandbox and waits for its prompt.
     pub(crate) async fn start(backend: &BubblewrapBackend) -> Result<Self, Failure> {
-        let started = backend.start(bash_sandbox("PS1='<prompt>'\n".to_owned())).await?;
+        let started = backend
+            .start(bash_sandbox(&Nonce::from_bytes([0xbe; 16]), "PS1='<prompt>'\n".to_owned()))
+            .await?;
         let pty = Pty::from_master(started.terminal.master()?)?;
         let mut seen = Vec::new();
         read_until(&pty, &mut seen, |seen| seen.ends_with(SENTINEL)).await?;

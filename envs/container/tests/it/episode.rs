@@ -93,6 +93,7 @@ here_and_elsewhere!(
             timeout: Duration::from_secs(30),
             network: NetworkPolicy::None,
             reward: RewardSource::Files,
+            reward_key: None,
             apart: None,
         };
         let apart = VerifierApart {

@@ -23,6 +23,7 @@ fn verified(run: &str, apart: Option<VerifierApart>) -> Arc<TaskSpec> {
         timeout: Duration::from_secs(30),
         network: NetworkPolicy::None,
         reward: RewardSource::ExitCode,
+        reward_key: None,
         apart,
     };
     Arc::new(TaskSpec { verifier: Some(verifier), ..TaskSpec::clone(&terminal_task(terminal(), Vec::new())) })
@@ -112,7 +113,7 @@ here_and_elsewhere!(an_artifact_replaces_what_is_of_another_kind, |backend, _| a
 
 /// What an agent may leave so that it looks otherwise, or not at all, where it is brought to.
 const ODD: &str = "rm in.txt; mkfifo in.txt; mkdir odd; cd odd; ln -s a//b l; ln -s x/. m; mkfifo p; echo 42 > f; cd ..; \
-     chmod 000 odd/f; touch -d @0.5 odd; echo 42 > answer";
+     chmod 400 odd/f; touch -d @0.5 odd; echo 42 > answer";
 
 /// More bytes than a path has, and a tree that is not too deep.
 const LONG: &str = "(n=$(printf %0250d 0); for i in $(seq 40); do mkdir $n && cd -P $n || exit; done; echo x > f); echo 42 > answer";
@@ -137,7 +138,7 @@ here_and_elsewhere!(what_is_no_file_and_where_no_path_leads_is_seen_as_it_is, |b
         Check::FileAbsent { path: "in.txt".to_owned() },
         Check::TreeHash { path: "odd".to_owned(), sha256 },
         file_equals("odd/f", "42\n"),
-        Check::FileMode { path: "odd/f".to_owned(), mode: 0 },
+        Check::FileMode { path: "odd/f".to_owned(), mode: 0o400 },
         command(
             "[ \"$(readlink odd/l odd/m)\" = \"$(printf 'a//b\\nx/.')\" ] && [ \"$(stat -c %y odd/l)\" ]",
         ),

@@ -7,7 +7,7 @@ use clawrl_core::{Determinism, Fault, NetworkPolicy};
 use super::image::Image;
 use super::view::{MountPoint, view};
 use crate::backend::announcement;
-use crate::{Announcer, FileKind, SandboxCommand, SandboxSpec};
+use crate::{FileKind, SandboxCommand, SandboxSpec};
 
 /// Folder of the workspace inside a sandbox without an image.
 pub const WORKSPACE: &str = "/work";
@@ -122,12 +122,9 @@ fn without_agent(accounts: &str) -> String {
 
 /// What bubblewrap runs.
 pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
-    let script = format!("{}; exec \"$@\"", announcement(&spec.limits));
-    let before: &[&str] = match spec.announced_by {
-        Announcer::Wrapper => &["--", "/bin/sh", "-c", &script, "sh", &spec.main.program],
-        Announcer::Main => &["--", &spec.main.program],
-    };
-    before.iter().map(|&argument| argument.to_owned()).chain(spec.main.arguments.iter().cloned()).collect()
+    let before = spec.announced_by.before("/bin/sh", &announcement(&spec.limits));
+    let main = std::iter::once(&spec.main.program).chain(&spec.main.arguments).cloned();
+    std::iter::once("--".to_owned()).chain(before).chain(main).collect()
 }
 
 /// The variables of every program in a sandbox: never one of the host's.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +30,12 @@ use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, 
 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long all processes take to end once the kernel has killed them for want of memory.
+const OOM_LIMIT: Duration = Duration::from_millis(300);
+
+/// Exit code of a main program that was killed, as bubblewrap hands it on.
+const KILLED: i32 = 128 + 9;
 
 /// Ends a sandbox.
 #[derive(Debug)]
@@ -79,6 +86,8 @@ pub(super) struct Held {
     handle: Arc<KillHandle>,
     /// Becomes true when everything has ended and its id and its place in the count were given back.
     ended: watch::Receiver<bool>,
+    /// Said before `ended`: its main program was killed when memory was used up.
+    out_of_memory: Arc<AtomicBool>,
     cgroup: Option<CgroupRequest>,
     host_id: Option<u32>,
     first: Option<FirstProcess>,
@@ -107,8 +116,13 @@ impl Held {
         let mut exit = process.exit.clone();
         let (watched, killer) = (Arc::clone(&shared), Arc::clone(&handle));
         let (tell_ended, ended) = watch::channel(false);
+        let out_of_memory = Arc::new(AtomicBool::new(false));
+        let tell_out_of_memory = Arc::clone(&out_of_memory);
         tokio::spawn(async move {
-            exit.ended().await;
+            let report = exit.ended().await;
+            // One that ended in another way has outlived whatever was killed before.
+            let is_killed = report.code == Some(KILLED) || report.signal.is_some();
+            tell_out_of_memory.store(report.out_of_memory && is_killed, Ordering::Release);
             *killer.lock() = Target::Gone;
             watched.ends.ended(&killer);
             drop(identity);
@@ -116,7 +130,7 @@ impl Held {
             drop(live);
             let _ = tell_ended.send(true);
         });
-        Self { shared, handle, ended, cgroup, host_id, first: None }
+        Self { shared, handle, ended, out_of_memory, cgroup, host_id, first: None }
     }
 
     /// Takes the first inside process as the one to kill, after proving that it is a child of the outer one.
@@ -309,6 +323,16 @@ impl Sandbox for RunningSandbox {
 
     fn identity(&self) -> (u32, u32) {
         self.identity
+    }
+
+    fn ran_out_of_memory(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let mut ended = self.held.ended.clone();
+            // It is asked for when the shell has ended. Out of memory, the kernel ends all processes at once; else the sandbox
+            // lives on.
+            let _ = tokio::time::timeout(OOM_LIMIT, ended.wait_for(|&ended| ended)).await;
+            self.held.out_of_memory.load(Ordering::Acquire)
+        })
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {

@@ -31,8 +31,7 @@ impl Staged {
         let inside = SafeDir::open(&folder).map_err(|error| failed(error.to_string()))?;
         for file in files {
             let execute = if file.mode & 0o100 != 0 { 0o111 } else { 0 };
-            inside
-                .write_file(&file.path, &file.content, file.mode & 0o777 | 0o444 | execute, None)
+            file.lay(&inside, file.mode & 0o777 | 0o444 | execute, None)
                 .map_err(|error| failed(error.to_string()))?;
         }
         Ok(staged)

@@ -17,7 +17,7 @@ use crate::procs::{self, ProcessStat};
 use crate::ready::{READY, until_ready};
 use crate::safe_dir::Keeper;
 use crate::spawner::{LaunchKind, SpawnerClient};
-use crate::{Announcer, Owner, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
+use crate::{Owner, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
 /// How long the first process may take to become what it is going to be, and how often it is looked at meanwhile.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
@@ -150,13 +150,8 @@ pub async fn enter(
         determinism: determinism.clone(),
         main: spec.main.clone(),
     };
-    let script = format!("printf '%s' '{READY}'; exec \"$@\"");
-    let before: &[&str] = match spec.announced_by {
-        Announcer::Wrapper => &["/bin/sh", "-c", &script, "sh", &spec.main.program],
-        Announcer::Main => &[&spec.main.program],
-    };
-    let words = before.iter().map(|&word| word.to_owned());
-    let words: Vec<String> = words.chain(spec.main.arguments.iter().cloned()).collect();
+    let mut words = spec.announced_by.before("/bin/sh", &format!("printf '%s' '{READY}'"));
+    words.extend(std::iter::once(&spec.main.program).chain(&spec.main.arguments).cloned());
     let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
     let sandbox = EnclosedSandbox::new(spawner.clone(), live, inside, root)?;
     let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];

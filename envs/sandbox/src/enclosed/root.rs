@@ -87,8 +87,7 @@ impl InsideRoot {
     pub(super) fn lay(&self, path: &str, files: &[PutFile], owner: Owner) -> io::Result<()> {
         let folder = self.fresh_folder(path, if files.is_empty() { OPEN } else { CLOSED }, owner)?;
         for file in files {
-            folder
-                .write_file(&file.path, &file.content, file.mode, Some(owner))
+            file.lay(&folder, file.mode, Some(owner))
                 .map_err(|error| io::Error::other(format!("{path}/{}: {error}", file.path)))?;
         }
         Ok(())

@@ -52,6 +52,8 @@ pub struct LineMode {
     pub processes_output: bool,
     /// The kernel echoes input.
     pub echo: bool,
+    /// A carriage return of the input becomes a newline.
+    pub maps_returns: bool,
 }
 
 impl Pty {
@@ -123,6 +125,7 @@ impl Pty {
             canonical: settings.local_modes.contains(LocalModes::ICANON),
             processes_output: settings.output_modes.contains(rustix::termios::OutputModes::OPOST),
             echo: settings.local_modes.contains(LocalModes::ECHO),
+            maps_returns: settings.input_modes.contains(rustix::termios::InputModes::ICRNL),
         })
     }
 

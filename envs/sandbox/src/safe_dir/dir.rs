@@ -144,15 +144,42 @@ impl SafeDir {
 
     /// A descriptor of the entry that can only be looked at.
     pub(super) fn look_at(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
+        let folders =
+            path.ancestors().skip(1).map(|way| if way.as_os_str().is_empty() { Path::new(".") } else { way });
+        for folder in folders {
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            // What is no folder stands in the way by itself.
+            if let Ok(fd) = open_beneath(self.as_fd(), folder, flags, Mode::empty()) {
+                self.must_allow(path, fd.as_fd(), Right::Pass)?;
+            }
+        }
         open_beneath(self.as_fd(), path, OFlags::PATH, Mode::empty())
             .map_err(|errno| self.refused(path, errno))
+    }
+
+    /// What is there, if its owner has a right to it. The kernel asks for the same, but not of root.
+    pub(crate) fn must_allow(
+        &self,
+        path: &Path,
+        fd: BorrowedFd<'_>,
+        right: Right,
+    ) -> Result<Stat, SafeReadError> {
+        let stat = self.as_told(rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?);
+        if Mode::from_raw_mode(stat.st_mode).contains(right.of_owner()) {
+            return Ok(stat);
+        }
+        Err(failed(path, Errno::ACCESS))
     }
 
     /// A descriptor of a folder for reading; `path` must be clean.
     pub(crate) fn open_folder(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
         match EntryStat::from(&self.whole_stat(path)?).kind {
-            FileKind::Folder => open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
-                .map_err(|errno| self.refused(path, errno)),
+            FileKind::Folder => {
+                let folder = open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
+                    .map_err(|errno| self.refused(path, errno))?;
+                self.must_allow(path, folder.as_fd(), Right::Read)?;
+                Ok(folder)
+            }
             FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
             kind => Err(SafeReadError::NotFolder { path: path.to_owned(), kind }),
         }
@@ -174,6 +201,7 @@ impl SafeDir {
         let fd = open_beneath(self.as_fd(), path, OFlags::RDONLY, Mode::empty())
             .map_err(|errno| self.refused(path, errno))?;
         regular(fd.as_fd())?;
+        self.must_allow(path, fd.as_fd(), Right::Read)?;
         Ok(fd)
     }
 
@@ -201,6 +229,24 @@ impl SafeDir {
 impl AsFd for SafeDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.root.fd.as_fd()
+    }
+}
+
+/// What the owner of an entry may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Read a file, list a folder.
+    Read,
+    /// Come to what is in a folder.
+    Pass,
+}
+
+impl Right {
+    fn of_owner(self) -> Mode {
+        match self {
+            Self::Read => Mode::RUSR,
+            Self::Pass => Mode::XUSR,
+        }
     }
 }
 

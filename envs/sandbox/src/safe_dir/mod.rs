@@ -31,7 +31,7 @@ pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};
 pub use told::Told;
 
-pub(crate) use dir::{FOLDER, clean, failed, listing, open_beneath, read_link, undisturbed};
+pub(crate) use dir::{FOLDER, Right, clean, failed, listing, open_beneath, read_link, undisturbed};
 pub(crate) use owner::ActingAs;
 pub(crate) use told::Rights;
 pub(crate) use write::write_failed;

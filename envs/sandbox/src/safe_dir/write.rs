@@ -1,11 +1,13 @@
 //! Creating folders and files.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::dir::{FOLDER, clean};
@@ -54,7 +56,37 @@ impl SafeDir {
         })
     }
 
-    /// The same, with content that `write` brings.
+    /// Makes a symbolic link, creating folders above it (0755) that are not there yet. Where it leads is nobody's concern here:
+    /// nothing follows it. A file or link that is there makes room.
+    ///
+    /// # Errors
+    /// [`SafeWriteError`]; also of a folder at this path.
+    pub fn write_link(
+        &self,
+        path: impl AsRef<Path>,
+        target: &[u8],
+        owner: Option<Owner>,
+    ) -> Result<(), SafeWriteError> {
+        let path = clean(path.as_ref())?;
+        let _acting = ActingAs::owner(owner).map_err(|source| write_failed(&path, source))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent {
+            self.folders(parent, PARENT_MODE)?;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let folder = open_beneath(self.as_fd(), parent.unwrap_or(Path::new(".")), flags, Mode::empty())
+            .map_err(|errno| self.write_refused(&path, errno))?;
+        let (target, name) = (OsStr::from_bytes(target), path.file_name().unwrap_or_default());
+        let made = match symlinkat(target, &folder, name) {
+            Err(Errno::EXIST) => {
+                unlinkat(&folder, name, AtFlags::empty()).and_then(|()| symlinkat(target, &folder, name))
+            }
+            made => made,
+        };
+        made.map_err(|errno| write_failed(&path, errno.into()))
+    }
+
+    /// The same as [`Self::write_file`], with content that `write` brings.
     pub(crate) fn write_with<T, E: From<SafeWriteError>>(
         &self,
         path: &Path,

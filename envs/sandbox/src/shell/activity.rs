@@ -35,6 +35,19 @@ pub(super) fn foreground_activity(shell: Pid) -> Activity {
     look(shell).unwrap_or(Activity::Waiting)
 }
 
+/// Whether the process is there and is neither stopped nor dead.
+pub(super) fn is_running(process: Pid) -> bool {
+    let stat = open_proc(None, "/proc")
+        .and_then(|proc| read_file(&proc, &format!("{}/stat", process.as_raw_nonzero())));
+    stat.as_deref().and_then(parse_stat).is_some_and(|stat| !matches!(stat.state, b'T' | b't' | b'Z' | b'X'))
+}
+
+/// Whether what the process writes to its standard error does not come to a terminal. Where nobody may know: yes.
+pub(super) fn writes_elsewhere(process: Pid) -> bool {
+    let target = rustix::fs::readlink(format!("/proc/{}/fd/2", process.as_raw_nonzero()), Vec::new());
+    target.map_or(true, |path| !is_terminal(path.to_bytes()))
+}
+
 fn look(shell: Pid) -> Option<Activity> {
     let host = open_proc(None, "/proc")?;
     let terminal = parse_stat(&read_file(&host, &format!("{}/stat", shell.as_raw_nonzero()))?)?.terminal;

@@ -37,6 +37,9 @@ pub trait Shell: Send + Sync {
     /// See [`ShellSession::drop_line`].
     fn drop_line<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult>;
 
+    /// See [`ShellSession::renew`].
+    fn renew<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult>;
+
     /// The recording so far, as asciicast v2; nothing where it is lost with its machine.
     fn cast(&mut self) -> BoxFuture<'_, String>;
 }
@@ -64,6 +67,10 @@ impl Shell for ShellSession {
 
     fn drop_line<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
         Box::pin(Self::drop_line(self, limits))
+    }
+
+    fn renew<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
+        Box::pin(Self::renew(self, limits))
     }
 
     fn cast(&mut self) -> BoxFuture<'_, String> {

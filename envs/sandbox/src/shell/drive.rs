@@ -13,7 +13,7 @@ use clawrl_core::CancelToken;
 use rustix::process::Pid;
 use tokio::time::sleep_until;
 
-use super::activity::{Activity, foreground_activity};
+use super::activity::{Activity, foreground_activity, writes_elsewhere};
 use super::intake::{Arrival, Front, Intake, Phase};
 use crate::pty::{Pty, PtyRead};
 
@@ -58,6 +58,8 @@ pub(super) enum Ending {
 pub(super) enum Silent {
     /// The shell, at a prompt of its line editor.
     LineEditor,
+    /// The shell, probably at a prompt that its line editor draws elsewhere.
+    HiddenEditor,
     /// A program, or the shell busy itself.
     Program,
 }
@@ -68,8 +70,10 @@ pub(super) struct Wire {
     pub(super) pty: Pty,
     pub(super) intake: Intake,
     pub(super) outgoing: Vec<u8>,
-    /// Name of the shell's program, to notice that it became another.
-    shell_name: Option<String>,
+    /// What the shell runs, to notice that it became another program.
+    shell_program: Option<String>,
+    /// And with which arguments.
+    shell_arguments: Option<Vec<u8>>,
     buffer: Box<[u8; READ_BYTES]>,
     record_input: bool,
 }
@@ -95,7 +99,8 @@ impl Wire {
             pty,
             intake,
             outgoing: Vec::new(),
-            shell_name: None,
+            shell_program: None,
+            shell_arguments: None,
             buffer: Box::new([0; READ_BYTES]),
             record_input,
         }
@@ -220,8 +225,12 @@ impl Wire {
             Activity::Waiting => idle,
             Activity::Working => silence >= until.patience,
         };
-        if !enough || !self.is_at_line_editor()? {
-            return Ok(enough.then_some(Silent::Program));
+        if !enough {
+            return Ok(None);
+        }
+        if !self.is_at_line_editor()? {
+            let hidden = activity == Activity::Waiting && self.may_be_at_hidden_editor()?;
+            return Ok(Some(if hidden { Silent::HiddenEditor } else { Silent::Program }));
         }
         // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
         // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
@@ -239,14 +248,39 @@ impl Wire {
             && self.is_same_shell())
     }
 
+    /// Whether the shell may be reading a line without anything of it being drawn here. What tells it from the shell's
+    /// `read -n` is that returns are read as they are typed; from its `read` on a raw terminal, that it polls.
+    fn may_be_at_hidden_editor(&self) -> io::Result<bool> {
+        let Some(shell) = self.intake.shell else { return Ok(false) };
+        let mode = self.pty.line_mode()?;
+        Ok(!self.intake.paste_on
+            && !mode.canonical
+            && !mode.echo
+            && !mode.maps_returns
+            && self.pty.foreground_group() == Some(shell)
+            && self.is_same_shell()
+            && writes_elsewhere(shell))
+    }
+
     /// Remembers which program the shell is, at its first prompt.
     pub(super) fn know_shell(&mut self) {
-        self.shell_name = self.intake.shell.and_then(program_name);
+        self.shell_program = self.intake.shell.and_then(program_name);
+        self.shell_arguments = self.intake.shell.and_then(program_arguments);
     }
 
     /// Whether the shell's process still runs the program it ran at first.
     fn is_same_shell(&self) -> bool {
-        self.intake.shell.and_then(program_name) == self.shell_name
+        self.intake.shell.and_then(program_name) == self.shell_program
+    }
+
+    /// Whether the shell is another one of the same program, and has read nothing yet: one that took the place of ours
+    /// by `exec`.
+    pub(super) fn is_at_first_line_of_another(&self) -> bool {
+        let arguments = self.intake.shell.and_then(program_arguments);
+        arguments.is_some()
+            && arguments != self.shell_arguments
+            && self.is_same_shell()
+            && self.intake.lines_begun == self.intake.lines_at_prompt + 1
     }
 }
 
@@ -290,6 +324,10 @@ fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Dr
         }
     }
     Ok(Drained::More)
+}
+
+fn program_arguments(pid: Pid) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()
 }
 
 fn program_name(pid: Pid) -> Option<String> {

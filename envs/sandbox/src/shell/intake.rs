@@ -7,7 +7,11 @@
 //! stands around it is.
 //! N3. Numbers only rise, by at most one per line that was sent, so no mark counts twice.
 //!
-//! A prompt without line editor (`set +o emacs`) is doubtful: it counts if nothing follows and the shell then waits.
+//! A prompt without line editor (`set +o emacs`) is doubtful: it counts if nothing follows and the shell then waits. So
+//! is a hidden one, of which only the mark is written to the terminal; bash writes it for each line of a paste, too.
+//!
+//! That the shell was replaced by a new one counts if the old one does not run any more and the number fits. Prompts
+//! are then counted anew. What the shell reports of itself counts once for each time it is asked.
 //!
 //! What remains: a program that prints a mark and is gone when it is read, just when the line editor takes the
 //! terminal, can end a step early with a wrong exit code. The genuine prompt that follows exposes it, in this step or
@@ -19,9 +23,10 @@ use std::time::Instant;
 
 use rustix::process::Pid;
 
+use super::activity::is_running;
 use super::capture::Captured;
 use super::keys::CursorKeys;
-use super::mark::{Event, Mark, MarkKind, Scanner};
+use super::mark::{Event, Mark, MarkKind, Report, Scanner};
 use super::rc::{Nonce, PROMPT_TEXT_BYTES, is_prompt_text, unquote};
 use super::step::ShellConfig;
 use super::text::TextCleaner;
@@ -78,6 +83,18 @@ enum Stage {
     Redrawn,
     /// It came as a whole, but not from a line editor.
     Doubtful,
+    /// It is its mark alone.
+    Hidden,
+}
+
+/// What a shell reported, and what the number of its last primary prompt tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reported {
+    pub(super) report: Report,
+    /// The number is one that a mark could have had.
+    pub(super) is_known: bool,
+    /// The number is not that of the last prompt that counted.
+    pub(super) is_new: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +124,19 @@ pub(super) struct Intake {
     /// Something was drawn while in [`Phase::Echo`].
     pub(super) echoed: bool,
     pub(super) forged: bool,
+    /// The last prompt was drawn elsewhere than on the terminal.
+    pub(super) hidden: bool,
+    /// How often the line editor has begun to read a line, as far as that was seen.
+    pub(super) lines_begun: u64,
+    /// The same at the last prompt that counted.
+    pub(super) lines_at_prompt: u64,
+    /// The shell was asked to report, and has not.
+    asked: bool,
+    reported: Option<Reported>,
+    /// Exit code of a shell that has ended, since the last question.
+    replaced: Option<i32>,
+    /// How many have ended.
+    replacements: u64,
     folder_quoted: Vec<u8>,
     begun_folder: Vec<u8>,
     folder: Option<String>,
@@ -134,6 +164,13 @@ impl Intake {
             prompt_mode: None,
             echoed: false,
             forged: false,
+            hidden: false,
+            lines_begun: 0,
+            lines_at_prompt: 0,
+            asked: false,
+            reported: None,
+            replaced: None,
+            replacements: 0,
             folder_quoted: Vec::new(),
             begun_folder: Vec::new(),
             folder: None,
@@ -149,8 +186,28 @@ impl Intake {
         self.last_number
     }
 
+    pub(super) fn last_exit_code(&self) -> i32 {
+        self.last_exit_code
+    }
+
     pub(super) fn folder(&self) -> Option<&str> {
         self.folder.as_deref()
+    }
+
+    /// The shell may report once.
+    pub(super) fn ask(&mut self) {
+        self.asked = true;
+        self.reported = None;
+    }
+
+    /// What it has reported since.
+    pub(super) fn take_report(&mut self) -> Option<Reported> {
+        self.reported.take()
+    }
+
+    /// Exit code of the shell that has ended since the last call; a new one is on this terminal.
+    pub(super) fn take_replaced(&mut self) -> Option<i32> {
+        self.replaced.take()
     }
 
     /// Text since the last call, and whether bytes were replaced in it.
@@ -187,7 +244,7 @@ impl Intake {
             match event {
                 Event::Output(bytes) => self.output(bytes, &front),
                 Event::Mode { number, on, bytes } => self.mode(number, on, bytes),
-                Event::Mark(mark) => self.mark(mark),
+                Event::Mark(mark) => self.mark(mark, &front),
             }
         }
         self.scanner = scanner;
@@ -196,20 +253,19 @@ impl Intake {
     fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Front>) {
         self.screen.feed(bytes);
         let mut rest = bytes;
-        match self.begun {
-            None => {}
-            Some(Begun { stage: Stage::Doubtful, .. }) => self.disbelieve(),
-            Some(begun) => {
-                let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
-                let (text, after) = rest.split_at(missing.min(rest.len()));
-                self.prompt_text.extend_from_slice(text);
-                rest = after;
-                if self.prompt_text.len() == PROMPT_TEXT_BYTES {
-                    self.prompt_shown(begun, front);
-                }
+        if let Some(begun) = self.begun.filter(|begun| matches!(begun.stage, Stage::Marked | Stage::Redrawn))
+        {
+            let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
+            let (text, after) = rest.split_at(missing.min(rest.len()));
+            self.prompt_text.extend_from_slice(text);
+            rest = after;
+            if self.prompt_text.len() == PROMPT_TEXT_BYTES {
+                self.prompt_shown(begun, front);
             }
         }
         if !rest.is_empty() {
+            // Something follows a prompt that was doubtful.
+            self.disbelieve();
             self.program_output(rest);
         }
     }
@@ -236,6 +292,7 @@ impl Intake {
         match number {
             2004 => {
                 self.paste_on = on;
+                self.lines_begun += u64::from(on);
                 if self.phase == Phase::Echo && !on {
                     self.phase = Phase::Accepted;
                 }
@@ -251,30 +308,101 @@ impl Intake {
         }
     }
 
-    fn mark(&mut self, mark: Mark<'_>) {
+    fn mark(&mut self, mark: Mark<'_>, front: &impl Fn() -> Option<Front>) {
         let Mark { kind, nonce, number } = mark;
         self.disbelieve();
-        let in_reach = self.last_number <= number && number <= self.highest_number;
-        if nonce != self.nonce.as_bytes() || !in_reach {
-            self.forged = true;
-            return;
-        }
+        let believed = nonce == self.nonce.as_bytes()
+            && match kind {
+                MarkKind::Ended { exit_code, folder, hidden } => {
+                    self.prompt_begins(number, exit_code, folder, hidden, front)
+                }
+                MarkKind::Continued { hidden } => self.begin(number, Arrival::Continuation, hidden, front),
+                MarkKind::Reported(report) => self.told(number, report),
+                MarkKind::Replaced { exit_code } => self.shell_is_replaced(number, exit_code, front),
+                MarkKind::Unreadable => false,
+            };
+        self.forged |= !believed;
+    }
+
+    fn prompt_begins(
+        &mut self,
+        number: u64,
+        exit_code: i32,
+        folder: &[u8],
+        hidden: bool,
+        front: &impl Fn() -> Option<Front>,
+    ) -> bool {
+        let arrival = Arrival::Prompt { exit_code };
         // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
-        let redrawn = number == self.last_number && self.arrival.is_none();
-        let (arrival, stage) = match kind {
-            MarkKind::Ended { exit_code, .. } if redrawn => (Arrival::Prompt { exit_code }, Stage::Redrawn),
-            MarkKind::Ended { exit_code, folder } => {
-                self.begun_folder.clear();
-                self.begun_folder.extend_from_slice(folder);
-                (Arrival::Prompt { exit_code }, Stage::Marked)
-            }
-            MarkKind::Continued => (Arrival::Continuation, Stage::Marked),
-            MarkKind::Unreadable => {
-                self.forged = true;
-                return;
-            }
-        };
+        if number == self.last_number && self.arrival.is_none() && !hidden {
+            self.begun = Some(Begun { number, arrival, stage: Stage::Redrawn });
+            return true;
+        }
+        if !self.begin(number, arrival, hidden, front) {
+            return false;
+        }
+        self.begun_folder.clear();
+        self.begun_folder.extend_from_slice(folder);
+        true
+    }
+
+    fn begin(
+        &mut self,
+        number: u64,
+        arrival: Arrival,
+        hidden: bool,
+        front: &impl Fn() -> Option<Front>,
+    ) -> bool {
+        if number < self.last_number || number > self.highest_number {
+            return false;
+        }
+        let mut stage = Stage::Marked;
+        if hidden {
+            let Some(front) = front().filter(|front| front.group.is_some() && front.group == self.shell)
+            else {
+                return false;
+            };
+            self.prompt_mode = Some(front.mode);
+            stage = Stage::Hidden;
+        }
         self.begun = Some(Begun { number, arrival, stage });
+        true
+    }
+
+    /// Takes over the shell's own number: somebody else may have counted.
+    fn told(&mut self, number: u64, report: Report) -> bool {
+        if !std::mem::take(&mut self.asked) {
+            return false;
+        }
+        let is_known = self.last_number <= number && number <= self.highest_number;
+        self.reported = Some(Reported { report, is_known, is_new: number != self.last_number });
+        self.highest_number = number.saturating_add(self.highest_number.saturating_sub(self.last_number));
+        self.last_number = number;
+        self.last_exit_code = report.exit_code;
+        self.hidden = !report.on_terminal;
+        true
+    }
+
+    fn shell_is_replaced(&mut self, number: u64, exit_code: i32, front: &impl Fn() -> Option<Front>) -> bool {
+        let Some(shell) = self.shell else { return false };
+        let in_front = front().is_some_and(|front| front.group == self.shell);
+        if in_front || number != self.replacements + 1 || is_running(shell) {
+            return false;
+        }
+        self.replacements = number;
+        self.replaced = Some(exit_code);
+        self.shell = None;
+        self.arrival = None;
+        self.last_number = 0;
+        self.highest_number = 1;
+        self.phase = Phase::Output;
+        self.paste_on = false;
+        self.hidden = false;
+        self.cursor_keys = CursorKeys::Normal;
+        if self.screen.is_full_screen() {
+            self.screen.leave_full_screen();
+        }
+        true
     }
 
     /// Mark and text of a prompt are complete.
@@ -300,13 +428,16 @@ impl Intake {
         if mode.canonical {
             self.begun = Some(Begun { stage: Stage::Doubtful, ..begun });
         } else {
+            self.hidden = false;
             self.believe(number, arrival);
         }
     }
 
     /// Nothing followed a doubtful prompt, and the shell waits.
     pub(super) fn believe_doubtful(&mut self) {
-        if let Some(Begun { number, arrival, stage: Stage::Doubtful }) = self.begun {
+        if let Some(Begun { number, arrival, stage: stage @ (Stage::Doubtful | Stage::Hidden) }) = self.begun
+        {
+            self.hidden = stage == Stage::Hidden;
             self.believe(number, arrival);
         }
     }
@@ -315,6 +446,7 @@ impl Intake {
         self.begun = None;
         self.prompt_text.clear();
         self.last_number = number;
+        self.lines_at_prompt = self.lines_begun;
         if let Arrival::Prompt { exit_code } = arrival {
             self.last_exit_code = exit_code;
         }
@@ -332,10 +464,11 @@ impl Intake {
 
     /// What began as a prompt was none: it is output.
     fn disbelieve(&mut self) {
-        if self.begun.take().is_none() {
-            return;
+        match self.begun.take() {
+            None => return,
+            Some(Begun { stage: Stage::Hidden, .. }) => {}
+            Some(_) => self.forged = true,
         }
-        self.forged = true;
         let text = std::mem::take(&mut self.prompt_text);
         self.program_output(&text);
     }

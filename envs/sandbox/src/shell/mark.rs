@@ -58,11 +58,40 @@ pub(super) enum MarkKind<'a> {
         exit_code: i32,
         /// Working folder, quoted by bash's `@Q`.
         folder: &'a [u8],
+        /// Whether the prompt is drawn elsewhere than on the terminal.
+        hidden: bool,
     },
     /// A continuation prompt follows.
-    Continued,
+    Continued {
+        /// As above.
+        hidden: bool,
+    },
+    /// What the shell says of itself when it is asked by a key.
+    Reported(Report),
+    /// The shell has ended, and another one begins.
+    Replaced {
+        /// Exit code of the one that ended.
+        exit_code: i32,
+    },
     /// It carries our key but fits no form.
     Unreadable,
+}
+
+/// What a shell says of itself at a prompt without a mark, as it was before its prompts were put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Report {
+    /// Exit code of the last command.
+    pub(super) exit_code: i32,
+    /// PS1 ends with what it was set to.
+    pub(super) has_prompt: bool,
+    /// And so does PS2.
+    pub(super) has_continuation: bool,
+    /// Both are expanded.
+    pub(super) expands: bool,
+    /// Of our two prompts, the continuation is the one that was expanded last.
+    pub(super) continues: bool,
+    /// Standard error, on which the line editor draws, is a terminal.
+    pub(super) on_terminal: bool,
 }
 
 /// The state between chunks.
@@ -196,14 +225,30 @@ fn parse_mark(payload: &[u8]) -> Option<Mark<'_>> {
     let Some(dot) = memchr(b'.', key) else { return Some(unreadable) };
     let Some(number) = parse_number(&key[dot + 1..]) else { return Some(unreadable) };
     let kind = match (letter, option, rest) {
-        (b"D", Some(exit), Some(folder)) => match parse_number(exit) {
-            Some(exit_code) => MarkKind::Ended { exit_code, folder },
-            None => MarkKind::Unreadable,
-        },
-        (b"A", Some(b"k=s"), None) => MarkKind::Continued,
-        _ => MarkKind::Unreadable,
+        (b"A", Some(b"k=s"), None) => Some(MarkKind::Continued { hidden: false }),
+        (b"E", Some(b"k=s"), None) => Some(MarkKind::Continued { hidden: true }),
+        (letter, Some(exit), rest) => parse_number(exit).and_then(|code| parse_told(letter, code, rest)),
+        _ => None,
     };
-    Some(Mark { kind, nonce: &key[..dot], number })
+    Some(Mark { kind: kind.unwrap_or(MarkKind::Unreadable), nonce: &key[..dot], number })
+}
+
+/// A mark that tells an exit code.
+fn parse_told<'a>(letter: &[u8], exit_code: i32, rest: Option<&'a [u8]>) -> Option<MarkKind<'a>> {
+    match (letter, rest) {
+        (b"D", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: false }),
+        (b"E", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: true }),
+        (b"P", None) => Some(MarkKind::Replaced { exit_code }),
+        (b"R", Some(flags)) => Some(MarkKind::Reported(Report {
+            exit_code,
+            has_prompt: flags.contains(&b'1'),
+            has_continuation: flags.contains(&b'2'),
+            expands: flags.contains(&b'v'),
+            continues: flags.contains(&b'c'),
+            on_terminal: flags.contains(&b't'),
+        })),
+        _ => None,
+    }
 }
 
 fn parse_number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
@@ -255,9 +300,24 @@ mod tests {
     fn reads_every_kind_of_mark() {
         check(
             b"out\x1b]133;D;7;clawrl=ab.3;'/a;b'\x07$ ",
-            &["output out", "Ended { exit_code: 7, folder: [39, 47, 97, 59, 98, 39] } ab 3", "output $ "],
+            &[
+                "output out",
+                "Ended { exit_code: 7, folder: [39, 47, 97, 59, 98, 39], hidden: false } ab 3",
+                "output $ ",
+            ],
         );
-        check(b"\x1b]133;A;k=s;clawrl=ab.3\x07> ", &["Continued ab 3", "output > "]);
+        check(b"\x1b]133;A;k=s;clawrl=ab.3\x07> ", &["Continued { hidden: false } ab 3", "output > "]);
+        check(b"\x1b]133;E;k=s;clawrl=ab.3\x07", &["Continued { hidden: true } ab 3"]);
+        check(
+            b"\x1b]133;E;1;clawrl=ab.3;'/'\x07",
+            &["Ended { exit_code: 1, folder: [39, 47, 39], hidden: true } ab 3"],
+        );
+        check(b"\x1b]133;P;137;clawrl=ab.1\x07", &["Replaced { exit_code: 137 } ab 1"]);
+        check(
+            b"\x1b]133;R;2;clawrl=ab.9;2vt\x07",
+            &["Reported(Report { exit_code: 2, has_prompt: false, has_continuation: true, expands: true, \
+               continues: false, on_terminal: true }) ab 9"],
+        );
     }
 
     #[test]
@@ -272,7 +332,7 @@ mod tests {
         check(b"\x1b]133;D;0\x07", &[r"output \x1b]133;D;0\x07"]);
         check(
             b"\x1b]133;D;0;cla\x1b]133;A;k=s;clawrl=ab.1\x07",
-            &[r"output \x1b]133;D;0;cla", "Continued ab 1"],
+            &[r"output \x1b]133;D;0;cla", "Continued { hidden: false } ab 1"],
         );
         check(b"\x1b\x1b[31m\x1b", &[r"output \x1b\x1b[31m\x1b"]);
         check(b"\x1b]133;C;clawrl=ab.1\n", &[r"output \x1b]133;C;clawrl=ab.1\n"]);

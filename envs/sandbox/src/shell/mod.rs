@@ -16,11 +16,12 @@ mod session;
 mod signal;
 mod step;
 mod text;
+mod unfinished;
 
 pub use anywhere::{Shell, StepResult};
 pub use input::{CommandError, check_command};
 pub use keys::{CursorKeys, KeyError, is_known_key, parse_keys};
-pub use rc::{Nonce, bash_arguments, rc_script, terminal_environment};
+pub use rc::{Nonce, bash_arguments, keeper_script, rc_script, terminal_environment};
 pub use session::ShellSession;
 pub use signal::{DirectKiller, ForegroundKiller, JobSignal, UnknownSignal};
 pub use step::{CastConfig, ShellConfig, ShellError, ShellState, StepEnd, StepLimits, StepNote, StepOutput};

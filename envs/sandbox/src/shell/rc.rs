@@ -1,12 +1,21 @@
 //! What bash is started with, so that its prompts carry marks.
 //!
-//! Only prompt strings are used, no PROMPT_COMMAND and no function: nothing runs, so `set -x`, `set -e`, DEBUG and
-//! ERR traps, `$_` and PIPESTATUS see nothing of it. A prompt string is shown only when bash really waits for a
-//! line: between the lines of one paste its number rises but nothing is shown. It is short, because readline takes
-//! longer for each invisible character of a prompt than for a whole system call.
+//! Only prompt strings are used, no PROMPT_COMMAND: nothing runs, so `set -x`, `set -e`, DEBUG and ERR traps, `$_` and
+//! PIPESTATUS see nothing of it. A prompt string is shown only when bash really waits for a line: between the lines of
+//! one paste its number rises but nothing is shown. It is short, because readline takes longer for each invisible
+//! character of a prompt than for a whole system call.
 //!
-//! Source: bash 5.2, `decode_prompt_string` (a prompt is expanded after its escapes were decoded), FinalTerm's
-//! OSC 133 for the letters.
+//! Where a prompt came without a mark, a key of the line editor calls the function `__clawrl`. It writes to `/dev/tty`
+//! which prompt it is, and puts the prompts back. A key changes no line, so nothing of it gets into a here-document, an
+//! answer to `read -e` or the history. While the shell's standard error is not the terminal, nobody sees what the line
+//! editor draws: then the prompts are empty, and a command substitution in them writes the mark to `/dev/tty`.
+//!
+//! K1. A keeper starts another bash when one has ended, and says so. Folder of the workspace, terminal and programs in
+//! the background stay.
+//!
+//! Source: bash 5.2, `decode_prompt_string` (a prompt is expanded after its escapes were decoded) and
+//! `bash_execute_unix_command` (the command of a key runs between two keys; exit code, PIPESTATUS and the parser are as
+//! they were after it), FinalTerm's OSC 133 for the letters D and A.
 
 use std::fmt;
 
@@ -40,19 +49,37 @@ impl fmt::Debug for Nonce {
 /// The text of bash's start file. To be laid, read-only, at a path that [`bash_arguments`] is given.
 #[must_use]
 pub fn rc_script(nonce: &Nonce) -> String {
-    let settings = [
-        // An exclamation mark in a command is no history reference.
-        "set +H",
-        "unset HISTFILE MAILCHECK TMOUT PROMPT_COMMAND",
-        "bind 'set bell-style none' 2>/dev/null",
-    ];
-    format!("{}\n{}\n{}\n", settings.join("\n"), editor_settings("\n"), prompt_settings(nonce, 0, "\n"))
+    format!("{}\n", settings(nonce, 0).join("\n"))
 }
 
 /// Arguments of `bash` for a start file at `rc_path`.
 #[must_use]
 pub fn bash_arguments(rc_path: &str) -> Vec<String> {
     ["--noprofile", "--rcfile", rc_path, "-i"].map(str::to_owned).to_vec()
+}
+
+/// A script for `sh`, which is given bash and its arguments: it runs `announcement`, then one bash after the other. To be
+/// laid, read-only, as the script of [`crate::Announcer::Script`].
+#[must_use]
+pub fn keeper_script(nonce: &Nonce, announcement: &str) -> String {
+    let key = &nonce.0;
+    // Job control gives the terminal to each bash, and takes it back from one that was killed. The trap is for a program
+    // that took bash's place by `exec` and was interrupted: some shells then interrupt themselves. A bash that cannot
+    // be started any more is not tried for ever.
+    format!(
+        r#"{announcement}
+set -m
+trap : INT
+n=0
+while :; do
+  "$@"
+  s=$? n=$((n+1))
+  [ "$n" -lt {MOST_SHELLS} ] || exit "$s"
+  stty sane 2>/dev/null
+  printf '\033]133;P;%d;clawrl={key}.%d\007' "$s" "$n"
+done
+"#
+    )
 }
 
 /// Variables that bash and the programs in it need to find.
@@ -64,31 +91,95 @@ pub fn terminal_environment() -> Vec<(String, String)> {
         .to_vec()
 }
 
-/// One line that puts back what [`rc_script`] set, and the terminal's settings. Short enough for a line that the
-/// kernel gathers (4,095 bytes).
-pub(super) fn repair_line(nonce: &Nonce, last_number: u64) -> String {
-    format!(
-        " set -o emacs; {}; shopt -s promptvars; stty sane 2>/dev/null; {}\r",
-        editor_settings("; "),
-        prompt_settings(nonce, last_number, "; ")
-    )
+/// Shells that one keeper starts.
+const MOST_SHELLS: u32 = 1_000;
+
+/// The key that calls `__clawrl`: C-x C-_, which readline binds to nothing.
+pub(super) const REPORT_KEY: &[u8] = b"\x18\x1f";
+
+/// A line that puts back what [`rc_script`] set, and the terminal's settings. Only for a prompt that is known to be the
+/// primary one.
+pub(super) const REPAIR_LINE: &[u8] = b" __clawrl 1 || :\r";
+
+/// A line that sets in another bash what [`rc_script`] sets. Only for its first prompt.
+pub(super) fn adoption_line(nonce: &Nonce, last_number: u64) -> String {
+    format!(" {{ {}; {FORGET}; }}", settings(nonce, last_number).join("; "))
 }
 
-fn editor_settings(separator: &str) -> String {
-    // Old readlines do not know the second; without it each paste is drawn twice.
-    ["bind 'set enable-bracketed-paste on' 2>/dev/null", "bind 'set enable-active-region off' 2>/dev/null"]
-        .join(separator)
+/// Each is a line of its own, and all can be joined to one. No exclamation mark in them is a history reference.
+fn settings(nonce: &Nonce, last_number: u64) -> Vec<String> {
+    let key = &nonce.0;
+    let first = [
+        // An exclamation mark in a command is no history reference.
+        "set +H",
+        "unset HISTFILE MAILCHECK TMOUT PROMPT_COMMAND",
+        "bind 'set bell-style none' 2>/dev/null",
+    ];
+    let prompts = [
+        format!("__clawrl_k={key} __clawrl_n={last_number} __clawrl_p=0"),
+        format!("__clawrl_paste() {{ {PASTE}; }}"),
+        format!("__clawrl_forms() {{ {FORMS}; }}"),
+        format!("__clawrl_mark() {{ {MARK}; }}"),
+        format!(
+            "__clawrl() {{ {REMEMBER}; if (($#)); then stty sane 2>/dev/null; {FORGET}; else {REPORT}; fi; {REPAIR}; }}"
+        ),
+        "__clawrl_paste; __clawrl_forms; PS1=$__clawrl_1 PS2=$__clawrl_2".to_owned(),
+    ];
+    let keys = ["emacs-standard", "vi-insert", "vi-command"]
+        .map(|map| format!(r#"bind -m {map} -x '"\C-x\C-_": __clawrl || :' 2>/dev/null"#));
+    first.map(str::to_owned).into_iter().chain(prompts).chain(keys).collect()
 }
 
-fn prompt_settings(nonce: &Nonce, last_number: u64, separator: &str) -> String {
-    let key = format!("clawrl={}.", nonce.0);
-    [
-        format!("__clawrl_n={last_number}"),
-        format!(r"PS1='\[\e]133;D;$?;{key}$((__clawrl_n+=1));${{PWD@Q}}\a\]\$ '"),
-        format!(r"PS2='\[\e]133;A;k=s;{key}${{__clawrl_n}}\a\]> '"),
-    ]
-    .join(separator)
-}
+/// Old readlines do not know the second; without it each paste is drawn twice.
+const PASTE: &str =
+    "bind 'set enable-bracketed-paste on' 2>/dev/null; bind 'set enable-active-region off' 2>/dev/null";
+
+/// Sets `__clawrl_1` and `__clawrl_2` to what PS1 and PS2 have to be. `__clawrl_n` is the number of the last primary
+/// prompt, `__clawrl_p` is 1 while a continuation prompt is the last one.
+const FORMS: &str = concat!(
+    "if [[ -t 2 ]]; then ",
+    r"__clawrl_1='\[\e]133;D;$?;clawrl='$__clawrl_k'.$((__clawrl_p=0,__clawrl_n+=1));${PWD@Q}\a\]\$ ' ",
+    r"__clawrl_2='\[\e]133;A;k=s;clawrl='$__clawrl_k'.$((__clawrl_p=1,__clawrl_n))\a\]> '; ",
+    "else ",
+    r"__clawrl_1='${__clawrl_n:(__clawrl_p=0,__clawrl_n+=1,0):0}$(__clawrl_mark $?)' ",
+    r"__clawrl_2='${__clawrl_n:(__clawrl_p=1,0):0}$(__clawrl_mark)'; ",
+    "fi"
+);
+
+/// Writes the mark of a prompt that is not drawn on the terminal; with an exit code, of a primary one.
+const MARK: &str = concat!(
+    "{ set +x; } 2>/dev/null; ",
+    r#"if (($#)); then printf '\e]133;E;%d;clawrl=%s.%d;%s\a' "$1" "$__clawrl_k" "$__clawrl_n" "${PWD@Q}"; "#,
+    r#"else printf '\e]133;E;k=s;clawrl=%s.%d\a' "$__clawrl_k" "$__clawrl_n"; fi >/dev/tty"#
+);
+
+/// Takes down, before anything changes, the exit code and what is still as it was set, see [`super::mark::Report`].
+const REMEMBER: &str = concat!(
+    "{ local __clawrl_e=$? __clawrl_f= __clawrl_o=$-; set +xu; } 2>/dev/null; ",
+    r#"[[ $PS1 != *"$__clawrl_1" ]] || __clawrl_f+=1; "#,
+    r#"[[ $PS2 != *"$__clawrl_2" ]] || __clawrl_f+=2; "#,
+    "[[ $BASHOPTS != *promptvars* ]] || __clawrl_f+=v; ",
+    "[[ $__clawrl_p != 1 ]] || __clawrl_f+=c; ",
+    "if [[ -t 2 ]]; then __clawrl_f+=t; fi; ",
+    "[[ $__clawrl_n == +([0-9]) ]] || __clawrl_n=0"
+);
+
+/// Writes what was taken down.
+const REPORT: &str = r#"printf '\e]133;R;%d;clawrl=%s.%d;%s\a' "$__clawrl_e" "$__clawrl_k" "$__clawrl_n" "$__clawrl_f" >/dev/tty"#;
+
+/// Removes the line of ours that is being run from the history, if it is there.
+const FORGET: &str = concat!(
+    "__clawrl_h=$(HISTTIMEFORMAT= history 1); ",
+    "[[ $__clawrl_h != *__clawrl* ]] || history -d $((${__clawrl_h%%[^0-9 ]*})) 2>/dev/null; unset __clawrl_h"
+);
+
+/// Puts the prompts back. An assignment to a variable that is read-only would end the function.
+const REPAIR: &str = concat!(
+    "if [[ -o emacs || -o vi ]]; then :; else set -o emacs; fi; shopt -s promptvars; __clawrl_paste; ",
+    "__clawrl_forms; ",
+    "[[ ${PS1@a} == *r* ]] || PS1=$__clawrl_1; [[ ${PS2@a} == *r* ]] || PS2=$__clawrl_2; ",
+    "{ [[ $__clawrl_o != *u* ]] || set -u; [[ $__clawrl_o != *x* ]] || set -x; } 2>/dev/null"
+);
 
 /// Whether this is all of what our prompts show after their mark.
 pub(super) fn is_prompt_text(text: &[u8], continuation: bool) -> bool {
@@ -161,9 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn the_repair_fits_a_kernel_line() {
-        let line = repair_line(&Nonce::from_bytes([0xff; 16]), u64::MAX);
-        assert!(line.len() < 1_024, "{}", line.len());
+    fn no_line_is_changed_by_history_expansion() {
+        let line = adoption_line(&Nonce::from_bytes([0xff; 16]), u64::MAX);
+        assert!(!line.contains('\n'));
+        // bash leaves it alone before an equals sign.
+        assert!(!line.replace("!=", "").contains('!'), "{line}");
+    }
+
+    #[test]
+    fn keeper() {
+        insta::assert_snapshot!(keeper_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
     }
 
     #[test]

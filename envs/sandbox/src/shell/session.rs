@@ -4,6 +4,8 @@
 //! H2. State persists: folder, variables, jobs, running programs.
 //! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or
 //! its output says why not.
+//! H4. Lines of ours are typed at primary prompts alone. At a prompt that may be another, a key asks the shell which it
+//! is.
 //!
 //! Between steps nobody reads: a background job that fills the terminal's buffer (some kilobytes) waits.
 //!
@@ -15,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use super::drive::{Ending, Silence, Silent, Until, Wire};
 use super::input::{push_command, push_typed};
-use super::intake::{Arrival, Intake, Phase};
+use super::intake::{Arrival, Intake, Phase, Reported};
 use super::keys::parse_keys;
-use super::rc::repair_line;
+use super::mark::Report;
+use super::rc::{REPAIR_LINE, REPORT_KEY, adoption_line};
 use super::signal::{ForegroundKiller, JobSignal};
 use super::step::{ShellConfig, ShellError, ShellState, StepEnd, StepLimits, StepNote, StepOutput};
+use super::unfinished::missing;
 use crate::pty::Pty;
 use crate::screen::ScreenView;
 
@@ -31,8 +35,12 @@ const DROP_LINE: &[u8] = b"\x05\x15";
 /// of, but acted upon with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut
 /// short, not before it).
 const INTERRUPTS: usize = 3;
+/// What tells a shell to end, beside the end of its input.
+const LEAVING: [&str; 2] = ["exit", "logout"];
 /// How often the foreground is looked at within a grace period.
 const KILL_SLICES: u32 = 2;
+/// A command that is not finished after so many bytes is not looked into any more.
+const LONGEST_UNFINISHED: usize = 256 * 1024;
 
 /// A shell that takes one step at a time. Dropping it hangs the terminal up, which ends the shell.
 pub struct ShellSession {
@@ -44,6 +52,12 @@ pub struct ShellSession {
     unsound: bool,
     /// Putting them back did not help; do not try at every step.
     repair_failed: bool,
+    /// The shell does not answer the key.
+    deaf: bool,
+    /// A new shell has begun since the last step ended.
+    renewed: bool,
+    /// The command that is not finished, where all of it is known.
+    unfinished: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +66,7 @@ enum State {
         /// Something was typed at it.
         typed: bool,
     },
-    /// A prompt without marks.
+    /// A prompt without marks, of which nobody knows whether a command begins or goes on there.
     Unmarked,
     Continuation,
     Running,
@@ -62,8 +76,13 @@ enum State {
 /// What happened before and within a step.
 struct Begun {
     at: Instant,
-    late: Option<Arrival>,
+    /// What came before the step began.
+    late: Option<StepEnd>,
     notes: Vec<StepNote>,
+    /// What was sent may have told the shell to end.
+    ends_shell: bool,
+    /// Lines that the line editor had begun to read.
+    lines_begun: u64,
 }
 
 impl ShellSession {
@@ -82,7 +101,17 @@ impl ShellSession {
         let intake = Intake::new(&config, Instant::now());
         let wire = Wire::new(pty, intake, config.cast.input);
         let state = State::Running;
-        let mut session = Self { wire, config, killer, state, unsound: false, repair_failed: false };
+        let mut session = Self {
+            wire,
+            config,
+            killer,
+            state,
+            unsound: false,
+            repair_failed: false,
+            deaf: false,
+            renewed: false,
+            unfinished: None,
+        };
         let ending = session.drive(limits, Silence::Ignored).await?;
         match ending {
             Ending::Arrived(_) => {
@@ -112,12 +141,23 @@ impl ShellSession {
         if let Some(ended) = self.make_ready(&mut step, limits).await? {
             return Ok(self.finish(step, ended));
         }
-        let edited = self.state != State::Running && self.wire.intake.paste_on;
+        let drawn = self.wire.intake.paste_on;
+        let edited = self.state != State::Running && (drawn || self.wire.intake.hidden);
         if !edited {
             bytes.clear();
             push_typed(command, &mut bytes);
             bytes.push(b'\r');
+        } else if self.state == State::Unmarked {
+            bytes.splice(..0, DROP_LINE.iter().copied());
         }
+        step.ends_shell =
+            command.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| LEAVING.contains(&word));
+        self.unfinished = match (self.state, self.unfinished.take()) {
+            (State::Prompt { .. } | State::Unmarked, _) => Some(command.to_owned()),
+            (State::Continuation, Some(before)) => Some(format!("{before}\n{command}")),
+            _ => None,
+        };
+        self.unfinished = self.unfinished.take().filter(|text| text.len() <= LONGEST_UNFINISHED);
         if self.state == State::Running {
             step.notes.push(StepNote::TypedIntoProgram);
         }
@@ -125,12 +165,13 @@ impl ShellSession {
         let intake = &mut self.wire.intake;
         intake.expect_numbers(lines + 2);
         intake.expects_prompts = self.state == State::Running;
-        intake.phase = if edited { Phase::Echo } else { Phase::Output };
+        let echoes = edited && drawn;
+        intake.phase = if echoes { Phase::Echo } else { Phase::Output };
         intake.echoed = command.is_empty();
         self.wire.outgoing = bytes;
         let was = std::mem::replace(&mut self.state, State::Running);
         let ending = self.drive(limits, Silence::Judged).await?;
-        self.unsound |= edited && !self.wire.intake.echoed;
+        self.unsound |= echoes && !self.wire.intake.echoed;
         self.settle(step, ending, was, limits).await
     }
 
@@ -167,10 +208,10 @@ impl ShellSession {
         let step = self.begin()?;
         let was = self.state;
         let watch = StepLimits { deadline: limits.deadline.min(step.at + duration), ..limits };
-        let ending = match step.late {
-            Some(arrival) => Ending::Arrived(arrival),
-            None => self.drive(watch, Silence::Ignored).await?,
-        };
+        if let Some(end) = step.late {
+            return Ok(self.finish(step, end));
+        }
+        let ending = self.drive(watch, Silence::Ignored).await?;
         if ending == Ending::Deadline {
             let ended = self.still(was);
             return Ok(self.finish(step, ended));
@@ -210,6 +251,31 @@ impl ShellSession {
         let step = self.begin()?;
         let early = self.interrupt_line(limits).await?;
         let end = early.unwrap_or_else(|| self.still(self.state));
+        Ok(self.finish(step, end))
+    }
+
+    /// Ends the shell; a new one begins, in the folder in which the first one began. What the old one started in the
+    /// background goes on. The step ends as [`StepEnd::ShellReplaced`], or as it failed.
+    ///
+    /// # Errors
+    /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
+    pub async fn renew(&mut self, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
+        let step = self.begin()?;
+        let shell = self.wire.intake.shell.ok_or(ShellError::Gone)?;
+        self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
+        let text = self.wire.intake.set_text_aside();
+        let end = loop {
+            let ending = self.drive(limits, Silence::Ignored).await?;
+            if let Some(ended) = self.ended_early(ending) {
+                break ended;
+            }
+            if let Ending::Arrived(arrival) = ending
+                && let end @ StepEnd::ShellReplaced { .. } = self.arrive(arrival)
+            {
+                break end;
+            }
+        };
+        self.wire.intake.restore_text(text);
         Ok(self.finish(step, end))
     }
 
@@ -257,22 +323,29 @@ impl ShellSession {
             return Err(ShellError::Gone);
         }
         let late = self.take_late_output()?;
-        Ok(Begun { at, late, notes: Vec::new() })
+        let lines_begun = self.wire.intake.lines_begun;
+        Ok(Begun { at, late, notes: Vec::new(), ends_shell: false, lines_begun })
     }
 
     /// What came since the last step belongs to the next; so does a prompt that came late.
-    fn take_late_output(&mut self) -> Result<Option<Arrival>, ShellError> {
+    fn take_late_output(&mut self) -> Result<Option<StepEnd>, ShellError> {
         self.wire.intake.phase = Phase::Output;
         self.wire.drain()?;
         let late = self.wire.intake.take_arrival();
-        if let Some(arrival) = late {
-            self.arrive(arrival);
-        }
-        Ok(late)
+        Ok(late.map(|arrival| self.arrive(arrival)))
     }
 
     /// The shell is at a prompt of ours.
     fn arrive(&mut self, arrival: Arrival) -> StepEnd {
+        self.deaf = false;
+        if let Some(exit_code) = self.wire.intake.take_replaced() {
+            self.wire.know_shell();
+            self.state = State::Prompt { typed: false };
+            self.unsound = false;
+            self.repair_failed = false;
+            self.renewed = true;
+            return StepEnd::ShellReplaced { exit_code };
+        }
         match arrival {
             Arrival::Prompt { exit_code } => {
                 self.state = State::Prompt { typed: false };
@@ -302,15 +375,25 @@ impl ShellSession {
                 self.state = State::Unmarked;
             }
         }
-        let off = self.state == (State::Prompt { typed: false }) && !self.wire.intake.paste_on;
-        let wanted = self.state == State::Unmarked || self.unsound || off;
-        if !wanted || self.repair_failed || !matches!(self.state, State::Unmarked | State::Prompt { .. }) {
+        let at_prompt = self.state == (State::Prompt { typed: false });
+        let Intake { hidden, paste_on, .. } = self.wire.intake;
+        let mut bytes = DROP_LINE.to_vec();
+        if self.repair_failed {
+            return Ok(None);
+        } else if at_prompt && (self.unsound || !paste_on && !hidden) {
+            bytes.extend_from_slice(REPAIR_LINE);
+        } else if at_prompt && hidden && paste_on {
+            // The prompts can be drawn on the terminal again.
+            let ending = self.ask(limits).await?.1;
+            return Ok(self.ended_early(ending));
+        } else if self.state == State::Unmarked && self.wire.is_at_first_line_of_another() {
+            push_command(&adoption_line(&self.config.nonce, self.wire.intake.last_number()), &mut bytes)?;
+        } else {
             return Ok(None);
         }
         let was_unsound = self.unsound;
-        let line = repair_line(&self.config.nonce, self.wire.intake.last_number());
         self.wire.intake.expect_numbers(2);
-        let ending = self.prepare(&[DROP_LINE, line.as_bytes()].concat(), limits).await?;
+        let ending = self.prepare(&bytes, limits).await?;
         if let Some(ended) = self.ended_early(ending) {
             return Ok(Some(ended));
         }
@@ -323,6 +406,44 @@ impl ShellSession {
             self.repair_failed = true;
         }
         Ok(None)
+    }
+
+    /// Presses the key that has the shell report. The ending is the silence after that.
+    async fn ask(&mut self, limits: StepLimits<'_>) -> Result<(Option<Reported>, Ending), ShellError> {
+        self.wire.intake.ask();
+        let ending = self.prepare(REPORT_KEY, limits).await?;
+        Ok((self.wire.intake.take_report(), ending))
+    }
+
+    /// At a prompt without a mark: asks the shell which one it is.
+    async fn identify(&mut self, step: &mut Begun, limits: StepLimits<'_>) -> Result<StepEnd, ShellError> {
+        let mut prompt = None;
+        if !self.deaf {
+            let (reported, ending) = self.ask(limits).await?;
+            match ending {
+                Ending::Arrived(arrival) => return Ok(self.arrive(arrival)),
+                Ending::HungUp | Ending::Cancelled => {
+                    return Ok(self.ended_early(ending).unwrap_or(StepEnd::Cancelled));
+                }
+                Ending::Silent(_) | Ending::Deadline => {}
+            }
+            self.deaf = reported.is_none();
+            if let Some(reported) = reported {
+                if !step.notes.contains(&StepNote::ShellRepaired) {
+                    step.notes.push(StepNote::ShellRepaired);
+                }
+                prompt = prompt_of(reported);
+            }
+        }
+        self.state = prompt.unwrap_or(State::Unmarked);
+        Ok(match self.state {
+            State::Prompt { .. } => StepEnd::Completed { exit_code: Some(self.wire.intake.last_exit_code()) },
+            State::Unmarked => {
+                step.notes.push(StepNote::MarksLost);
+                StepEnd::Completed { exit_code: None }
+            }
+            other => self.still(other),
+        })
     }
 
     /// Interrupts the line that stands at the prompt, if any. `Some` when that ended the step.
@@ -355,7 +476,7 @@ impl ShellSession {
 
     async fn send(
         &mut self,
-        step: Begun,
+        mut step: Begun,
         bytes: Vec<u8>,
         limits: StepLimits<'_>,
     ) -> Result<StepOutput, ShellError> {
@@ -363,6 +484,8 @@ impl ShellSession {
         self.wire.intake.expect_numbers(bytes.len() as u64);
         self.wire.intake.expects_prompts = true;
         self.wire.outgoing = bytes;
+        step.ends_shell = true;
+        self.unfinished = None;
         if let State::Prompt { typed } = &mut self.state {
             *typed = true;
         }
@@ -392,17 +515,26 @@ impl ShellSession {
     ) -> Result<StepOutput, ShellError> {
         let end = match ending {
             Ending::Arrived(arrival) => self.arrive(arrival),
-            Ending::Silent(Silent::LineEditor) => match was {
-                State::Prompt { typed: true } | State::Continuation => {
-                    self.state = was;
-                    StepEnd::Incomplete
+            Ending::Silent(Silent::LineEditor) if self.wire.intake.lines_begun == step.lines_begun => {
+                // No other line was begun: what was typed stands there.
+                self.state = match was {
+                    State::Prompt { .. } => State::Prompt { typed: true },
+                    other => other,
+                };
+                self.still(self.state)
+            }
+            Ending::Silent(Silent::LineEditor) => self.identify(&mut step, limits).await?,
+            Ending::Silent(Silent::HiddenEditor) => {
+                let end = self.identify(&mut step, limits).await?;
+                if self.deaf {
+                    // It was none.
+                    step.notes.retain(|note| *note != StepNote::MarksLost);
+                    self.state = State::Running;
+                    StepEnd::Running
+                } else {
+                    end
                 }
-                _ => {
-                    self.state = State::Unmarked;
-                    step.notes.push(StepNote::MarksLost);
-                    StepEnd::Completed { exit_code: None }
-                }
-            },
+            }
             Ending::Silent(Silent::Program) => {
                 self.state = State::Running;
                 StepEnd::Running
@@ -471,8 +603,7 @@ impl ShellSession {
             let slice = StepLimits { deadline: Instant::now() + slice, ..limits };
             match self.drive(slice, Silence::Ignored).await? {
                 Ending::Arrived(arrival) => {
-                    self.arrive(arrival);
-                    return Ok(true);
+                    return Ok(!matches!(self.arrive(arrival), StepEnd::ShellReplaced { .. }));
                 }
                 Ending::HungUp => {
                     self.state = State::Gone;
@@ -494,11 +625,20 @@ impl ShellSession {
         if let Some(shell) = self.wire.intake.shell {
             self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         }
-        self.state = State::Gone;
+        let slice = StepLimits { deadline: Instant::now() + self.config.kill_grace, ..limits };
+        match self.drive(slice, Silence::Ignored).await? {
+            Ending::Arrived(arrival) => {
+                self.arrive(arrival);
+            }
+            _ => self.state = State::Gone,
+        }
         Ok(false)
     }
 
-    fn finish(&mut self, mut step: Begun, end: StepEnd) -> StepOutput {
+    fn finish(&mut self, mut step: Begun, mut end: StepEnd) -> StepOutput {
+        if std::mem::take(&mut self.renewed) {
+            step.notes.push(StepNote::NewShell);
+        }
         let intake = &mut self.wire.intake;
         if std::mem::take(&mut intake.forged) {
             step.notes.push(StepNote::ForgedMark);
@@ -511,12 +651,23 @@ impl ShellSession {
         if cut.full.is_some() {
             step.notes.push(StepNote::OutputCut);
         }
+        if matches!(end, StepEnd::ShellReplaced { .. }) && step.ends_shell && says_goodbye(&cut.text) {
+            step.notes.retain(|note| *note != StepNote::NewShell);
+            self.state = State::Gone;
+            end = StepEnd::ShellExited;
+        }
+        let missing = match (end, self.state) {
+            (StepEnd::Incomplete, State::Continuation) => self.unfinished.as_deref().and_then(missing),
+            (StepEnd::Incomplete, _) => Some("the Enter key".to_owned()),
+            _ => None,
+        };
         let screen = intake.screen.is_full_screen().then(|| intake.screen.view());
         StepOutput {
             end,
             text: screen.as_ref().map_or(cut.text, ScreenView::describe),
             full_text: cut.full,
             screen,
+            missing,
             folder: intake.folder().map(str::to_owned),
             duration: step.at.elapsed(),
             notes: step.notes,
@@ -525,5 +676,28 @@ impl ShellSession {
 
     fn text_so_far(&mut self) -> String {
         self.wire.intake.take_text().0.cut(self.config.observation_chars).text
+    }
+}
+
+/// What bash writes when it was told to end.
+fn says_goodbye(text: &str) -> bool {
+    text.lines().next_back().is_some_and(|line| LEAVING.contains(&line))
+}
+
+/// Where a shell is that shows no mark, by what it reported; `None` where that does not tell.
+fn prompt_of(reported: Reported) -> Option<State> {
+    let prompt = Some(State::Prompt { typed: false });
+    let Reported { report, is_known, is_new } = reported;
+    let Report { has_prompt, has_continuation, expands, continues, on_terminal, .. } = report;
+    match (has_prompt, has_continuation) {
+        _ if !expands => None,
+        // A prompt that is ours would have shown its mark, if it was drawn on the terminal and its number was in reach.
+        (true, false) if on_terminal => Some(State::Continuation),
+        (false, true) if on_terminal || !continues => prompt,
+        // The shell reads a line by itself, as `read -e` does.
+        (true, true) if is_known && (on_terminal || !is_new && !continues) => Some(State::Running),
+        (true, true) if continues => Some(State::Continuation),
+        (true, true) => prompt,
+        _ => None,
     }
 }

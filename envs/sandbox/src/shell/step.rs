@@ -1,5 +1,6 @@
 //! What a step of a shell session is given and what comes of it.
 
+use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -90,13 +91,35 @@ pub enum StepEnd {
     Incomplete,
     /// The deadline passed; the foreground job was ended.
     TimedOut {
-        /// The shell itself did not return to its prompt and was ended, too.
+        /// The shell itself did not return to its prompt and was ended, too. [`StepNote::NewShell`] says whether a new
+        /// one is there.
         shell_lost: bool,
     },
-    /// The shell ended. How, only its parent knows.
+    /// The shell ended, as it was told to.
     ShellExited,
+    /// The shell ended without being told to, and a new one is at its prompt.
+    ShellReplaced {
+        /// Exit code of the one that ended.
+        exit_code: i32,
+    },
     /// The step was given up.
     Cancelled,
+}
+
+impl fmt::Display for StepEnd {
+    /// As the rest of a sentence about what was run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed { exit_code: Some(code) } => write!(f, "ended with exit code {code}"),
+            Self::Completed { exit_code: None } => f.write_str("ended, and the shell did not tell how"),
+            Self::Running => f.write_str("holds the terminal, and waits or says nothing"),
+            Self::Incomplete => f.write_str("is unfinished: the shell waits for the rest of it"),
+            Self::TimedOut { .. } => f.write_str("took too long"),
+            Self::ShellExited => f.write_str("ended the shell"),
+            Self::ShellReplaced { .. } => f.write_str("ended the shell, and a new one began"),
+            Self::Cancelled => f.write_str("was given up"),
+        }
+    }
 }
 
 /// Things a reader of a step should know.
@@ -107,7 +130,7 @@ pub enum StepNote {
     /// The shell is at a prompt that carries no marks: its prompt variables were changed or it was replaced by
     /// another bash.
     MarksLost,
-    /// The shell's prompt variables, line editor or terminal settings were put back before the command.
+    /// The shell's prompt variables, line editor or terminal settings were put back.
     ShellRepaired,
     /// Bytes that are no UTF-8 were replaced.
     InvalidUtf8,
@@ -119,6 +142,10 @@ pub enum StepNote {
     InputUnread,
     /// There was no job to signal.
     NothingRunning,
+    /// Another shell is at its prompt: folder, variables, functions and jobs of the one before are gone.
+    NewShell,
+    /// The shell ended, and the sandbox had no memory left.
+    OutOfMemory,
 }
 
 impl StepNote {
@@ -134,6 +161,8 @@ impl StepNote {
             Self::TypedIntoProgram => "typed_into_program",
             Self::InputUnread => "input_unread",
             Self::NothingRunning => "nothing_running",
+            Self::NewShell => "new_shell",
+            Self::OutOfMemory => "out_of_memory",
         }
     }
 }
@@ -149,6 +178,8 @@ pub struct StepOutput {
     pub full_text: Option<String>,
     /// The screen, while a full-screen program runs.
     pub screen: Option<ScreenView>,
+    /// What would finish an unfinished command, in words, as far as that is known.
+    pub missing: Option<String>,
     /// Working folder at the last prompt.
     pub folder: Option<String>,
     /// Wall time.

@@ -58,6 +58,9 @@ pub struct ExitReport {
     pub signal: Option<i32>,
     /// Cgroups that could not be removed.
     pub leftovers: Vec<PathBuf>,
+    /// Whether the kernel killed something in its cgroups because their memory was used up.
+    #[serde(default)]
+    pub out_of_memory: bool,
 }
 
 /// Cgroups of one sandbox: created by the spawner before the process starts, removed after it ended.

@@ -18,6 +18,7 @@ use super::remembered::Remembered;
 use super::sealed::SealedProgram;
 use super::signal_fd::{borrow_master, child_exits};
 use crate::bwrap::AT_ONCE;
+use crate::cgroup;
 use crate::procs::{self, ProcessStat};
 
 /// How long the end of a spawner waits for killed sandboxes before it kills harder, and for their cgroups.
@@ -163,10 +164,15 @@ impl Server {
         while let Some((pid, status)) = reap_one(WaitOptions::NOHANG)? {
             self.unremoved.retain(|folder| !removed(folder));
             let Some(child) = self.children.remove(&pid) else { continue };
+            let out_of_memory = child.cgroup.as_ref().is_some_and(cgroup::ran_out_of_memory);
             let leftovers = remove_cgroup(child.cgroup.as_ref());
             self.unremoved.extend(leftovers.iter().cloned());
-            let report =
-                ExitReport { code: status.exit_status(), signal: status.terminating_signal(), leftovers };
+            let report = ExitReport {
+                code: status.exit_status(),
+                signal: status.terminating_signal(),
+                leftovers,
+                out_of_memory,
+            };
             self.answer(&Response::Exited { id: child.id, report }, &[])?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Kept: names, contents (holes stay holes), link targets, permission bits without setuid, setgid and
 //! sticky, times of last modification. Hard links become files of their own. Left out and listed:
-//! FIFOs, sockets, devices, and what this process may not read.
+//! FIFOs, sockets, devices, and what its owner or this process may not read.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use super::remove::{open_up, remove};
 use super::stretch::{PIECE, stretches};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, Room, TreeBounds, TreeError};
-use crate::safe_dir::{ActingAs, FOLDER, failed, open_beneath, read_link, write_failed};
+use crate::safe_dir::{ActingAs, FOLDER, Right, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
 /// How a tree is copied.
@@ -135,8 +135,10 @@ impl Copy<'_> {
                 error => return Err(error.into()),
             },
         };
-        let stat = rustix::fs::fstat(&source).map_err(|errno| failed(path, errno))?;
-        let stat = entry.tree.as_told(stat);
+        let stat = match entry.tree.must_allow(path, source.as_fd(), Right::Read) {
+            Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
+            stat => stat?,
+        };
         let EntryStat { kind, size, .. } = EntryStat::from(&stat);
         if kind != FileKind::Regular {
             return Err(SafeReadError::NotRegular { path: path.to_owned(), kind }.into());

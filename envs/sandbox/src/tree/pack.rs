@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::stream::{DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, Meta, OTHER, SIZE
 use super::stretch::{PIECE, stretches};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, TreeBounds, TreeError};
-use crate::safe_dir::{clean, failed, open_beneath, read_link, write_failed};
+use crate::safe_dir::{Right, clean, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// Writes what is at `from`, a file or a folder, for [`unpack_tree`](super::unpack_tree).
@@ -97,8 +98,10 @@ impl<W: Write> Pack<'_, W> {
                 error => return Err(error.into()),
             },
         };
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(path, errno))?;
-        let stat = entry.tree.as_told(stat);
+        let stat = match entry.tree.must_allow(path, fd.as_fd(), Right::Read) {
+            Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
+            stat => stat?,
+        };
         let EntryStat { kind, size, .. } = EntryStat::from(&stat);
         if kind != FileKind::Regular {
             return Err(SafeReadError::NotRegular { path: path.to_owned(), kind }.into());

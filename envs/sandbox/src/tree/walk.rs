@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::bounds::Budget;
 use super::chain::Chain;
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{FOLDER, clean, failed, listing, open_beneath};
+use crate::safe_dir::{FOLDER, Right, clean, failed, listing, open_beneath};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// An entry as the walk comes to it.
@@ -49,7 +49,7 @@ pub(super) trait Visitor {
     /// The content of the folder that was entered last and not left yet is done.
     fn leave(&mut self, stat: &Stat, path: &Path) -> Result<(), TreeError>;
 
-    /// An entry whose kind or content this process may not see.
+    /// An entry whose kind or content its owner or this process may not see.
     fn unreadable(&mut self, path: &Path, error: SafeReadError) -> Result<(), TreeError>;
 }
 
@@ -60,6 +60,8 @@ struct Frame {
     path_len: usize,
     /// Of this folder; none for the one where the walk began.
     stat: Option<Stat>,
+    /// Whether its owner may come to what is in it.
+    is_open: bool,
 }
 
 /// Walks over the folder at `start`, which itself is not visited.
@@ -73,11 +75,13 @@ pub(super) fn walk(
     let base = root.open_folder(&clean(start)?)?;
     let mut path: Vec<u8> = Vec::new();
     let pending = names(base.as_fd(), &path, &mut budget)?;
-    let mut frames = vec![Frame { pending, path_len: 0, stat: None }];
+    let is_open = root.must_allow(start, base.as_fd(), Right::Pass).is_ok();
+    let mut frames = vec![Frame { pending, path_len: 0, stat: None, is_open }];
     let mut chain = Chain::new(base);
 
     while let Some(frame) = frames.last_mut() {
         path.truncate(frame.path_len);
+        let is_open = frame.is_open;
         let Some(name) = frame.pending.pop() else {
             if let Some(stat) = frame.stat {
                 visitor.leave(&stat, as_path(&path))?;
@@ -96,6 +100,10 @@ pub(super) fn walk(
         let here = as_path(&path);
         budget.level(frames.len() as u64, here)?;
 
+        if !is_open {
+            skip_unreadable(visitor, here, Errno::ACCESS)?;
+            continue;
+        }
         let folder = chain.folder().map_err(|errno| failed(here, errno))?;
         let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => root.as_told(stat),
@@ -112,11 +120,15 @@ pub(super) fn walk(
         }
         visitor.before(&entry);
         match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
+            Ok(inner) if root.must_allow(here, inner.as_fd(), Right::Read).is_err() => {
+                skip_unreadable(visitor, here, Errno::ACCESS)?;
+            }
             Ok(inner) => {
+                let is_open = root.must_allow(here, inner.as_fd(), Right::Pass).is_ok();
                 visitor.enter(&entry, &mut budget)?;
                 let pending = names(inner.as_fd(), &path, &mut budget)?;
                 chain.push(&name, inner);
-                frames.push(Frame { pending, path_len: path.len(), stat: Some(stat) });
+                frames.push(Frame { pending, path_len: path.len(), stat: Some(stat), is_open });
             }
             Err(errno) => skip_unreadable(visitor, here, errno)?,
         }

@@ -17,6 +17,8 @@ mod shell_marks;
 mod shell_outcomes;
 mod shell_output;
 mod shell_programs;
+mod shell_prompts;
+mod shell_replaced;
 mod shell_sandboxed;
 mod shown;
 mod support;

@@ -113,11 +113,11 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
         source.mode("folder/file", 0o601);
         source.mode("folder", 0o701);
         let mut stream = pack(&source, ".");
-        // As if they were another's, and closed: rights are four bytes each of mode, user and group after the tag.
+        // As if they were another's, and closed to all but that one: rights are four bytes each of mode, user and group after the tag.
         let mut close = |tag: u8, mode: u32| {
             let open = [&[tag][..], &mode.to_le_bytes()].concat();
             let at = stream.windows(open.len()).position(|window| window == open).unwrap();
-            stream[at + 1..at + 5].copy_from_slice(&(mode & !0o777).to_le_bytes());
+            stream[at + 1..at + 5].copy_from_slice(&(mode & !0o077).to_le_bytes());
             stream[at + 5..at + 9].copy_from_slice(&54_321u32.to_le_bytes());
         };
         close(b'd', 0o40_701);
@@ -126,9 +126,9 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
         let path = folder.path().to_owned();
         let came = SafeDir::open_told(path.join("t"), told, Arc::new(folder)).unwrap();
         assert_eq!(came.read_file("folder/file", 100).unwrap(), b"content");
-        for path in ["folder", "folder/file"] {
+        for (path, mode) in [("folder", 0o700), ("folder/file", 0o600)] {
             let stat = came.stat(path).unwrap();
-            assert_eq!((stat.mode, stat.uid), (0, 54_321), "{path}");
+            assert_eq!((stat.mode, stat.uid), (mode, 54_321), "{path}");
         }
         let mut again = Vec::new();
         pack_tree(&came, ".", &Exclusions::default(), WIDE, &mut again).unwrap();
@@ -136,8 +136,7 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
         let copy = Scratch::new();
         let report = copy_tree(&came, &copy.dir(), CopyOptions::default()).unwrap();
         assert_eq!((report.files, report.skipped.is_empty()), (1, true));
-        assert_eq!(fs::metadata(copy.path("folder")).unwrap().mode() & 0o7777, 0);
-        copy.mode("folder", 0o755);
+        assert_eq!(fs::metadata(copy.path("folder")).unwrap().mode() & 0o7777, 0o700);
         drop(came);
         assert!(!path.exists());
     });
@@ -282,19 +281,18 @@ fn what_is_cut_short_or_made_up_is_no_tree_and_leads_nowhere() {
 /// What cannot be read is there, for whoever counts what a copy lacks.
 #[test]
 fn what_cannot_be_read_is_told() {
-    if rustix::process::geteuid().is_root() {
-        return as_normal_user_too("packed::what_cannot_be_read_is_told", || {});
-    }
-    let source = Scratch::new();
-    source.file("closed", "x");
-    source.file("folder/file", "x");
-    source.mode("closed", 0);
-    source.mode("folder", 0);
-    let came = brought(&source);
-    source.mode("folder", 0o755);
-    let copied = copy_tree(&came, &Scratch::new().dir(), CopyOptions::default()).unwrap();
-    let skipped: Vec<&Path> = copied.skipped.named().iter().map(|skipped| skipped.path.as_path()).collect();
-    assert_eq!(skipped, [Path::new("closed"), Path::new("folder")]);
+    as_normal_user_too("packed::what_cannot_be_read_is_told", || {
+        let source = Scratch::new();
+        source.file("closed", "x");
+        source.file("folder/file", "x");
+        source.mode("closed", 0);
+        source.mode("folder", 0);
+        let came = brought(&source);
+        source.mode("folder", 0o755);
+        let copied = copy_tree(&came, &Scratch::new().dir(), CopyOptions::default()).unwrap();
+        let skipped = copied.skipped.named().iter().map(|skipped| skipped.path.as_path());
+        assert_eq!(skipped.collect::<Vec<_>>(), [Path::new("closed"), Path::new("folder")]);
+    });
 }
 
 /// Whoever receives may be gone.

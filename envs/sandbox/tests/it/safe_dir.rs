@@ -129,20 +129,28 @@ fn i3_a_growing_file_is_given_up_at_the_cap() {
 }
 
 #[test]
-fn permission_bits_bind_a_normal_user_only() {
+fn permission_bits_bind_every_user_as_they_bind_the_owner() {
     let scratch = Scratch::new();
-    scratch.file("closed", "123");
-    scratch.mode("closed", 0);
-    scratch.file("folder/file", "123");
-    scratch.mode("folder", 0);
-    if is_root("reading files of mode 0000 as root") {
-        check(&scratch, "closed", "3 bytes");
-        check(&scratch, "folder/file", "3 bytes");
-    } else {
-        check(&scratch, "closed", "unreadable: closed");
-        check(&scratch, "folder/file", "unreadable: folder/file");
-        assert!(scratch.dir().exists("folder/file").is_err());
+    for (name, mode) in [("closed", 0), ("others", 0o077), ("written", 0o333), ("read", 0o400)] {
+        scratch.file(name, "123");
+        scratch.mode(name, mode);
     }
+    scratch.file("folder/sub/file", "123");
+    check(&scratch, "closed", "unreadable: closed");
+    check(&scratch, "others", "unreadable: others");
+    check(&scratch, "written", "unreadable: written");
+    check(&scratch, "read", "3 bytes");
+    for (mode, passes) in [(0, false), (0o600, false), (0o077, false), (0o100, true)] {
+        scratch.mode("folder", mode);
+        let expected = if passes { "3 bytes" } else { "unreadable: folder/sub/file" };
+        check(&scratch, "folder/sub/file", expected);
+        assert_eq!(scratch.dir().exists("folder/sub/file").is_ok(), passes, "{mode:o}");
+        assert_eq!(scratch.dir().stat("folder").unwrap().mode, mode);
+    }
+    let dir = scratch.dir();
+    scratch.mode("", 0);
+    assert!(dir.exists("read").is_err());
+    scratch.mode("", 0o755);
     assert_eq!(scratch.dir().stat("closed").unwrap().mode, 0);
     scratch.mode("folder", 0o755);
 }

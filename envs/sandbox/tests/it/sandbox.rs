@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clawrl_core::LINK_MODE;
 use clawrl_sandbox::{LocalBackend, PutFile, SandboxBackend, StartedSandbox};
 
 use crate::support::{running, sh, sh_within, start, text, with_backend};
@@ -85,6 +86,36 @@ fn files_are_put_for_the_agent_and_read_after_the_end() {
         drop(started);
         assert_eq!(workspace.read_file("out", 100).unwrap(), b"ran\n");
         assert!(!workspace.exists("d/run.sh").unwrap());
+    });
+}
+
+#[test]
+fn links_are_put_as_links_and_followed_inside_alone() {
+    with_backend("links", |backend| async move {
+        let started = start(&backend, "a").await;
+        let put = |path: &str, mode: u32, content: &str| PutFile {
+            path: path.to_owned(),
+            mode,
+            content: content.as_bytes().into(),
+        };
+        let files = vec![
+            put("docs/guide.md", 0o644, "guide\n"),
+            put("latest", LINK_MODE, "docs"),
+            put("docs/self", LINK_MODE, "guide.md"),
+            put("nowhere", LINK_MODE, "none/at/all"),
+            put("root", LINK_MODE, "/"),
+        ];
+        started.sandbox.put(files).await.unwrap();
+        // A link takes the place of what is there, and a file never goes through one.
+        started.sandbox.put(vec![put("nowhere", LINK_MODE, "docs/self")]).await.unwrap();
+        let refused = started.sandbox.put(vec![put("root/planted", 0o644, "x")]).await.unwrap_err();
+        assert!(refused.message.contains("symbolic link"), "{refused}");
+        let output =
+            sh(started.sandbox.as_ref(), "readlink latest; cat latest/self nowhere; stat -c %U latest").await;
+        assert_eq!(text(&output), "docs\nguide\nguide\nagent\n");
+        let workspace = started.sandbox.workspace().await.unwrap().unwrap();
+        assert!(workspace.read_file("nowhere", 100).is_err(), "the harness follows none");
+        started.sandbox.kill().await.unwrap();
     });
 }
 

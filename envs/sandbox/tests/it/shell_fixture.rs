@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clawrl_core::CancelToken;
 use clawrl_sandbox::{
     DirectKiller, Nonce, Pty, ShellConfig, ShellError, ShellSession, StepEnd, StepLimits, StepOutput,
-    bash_arguments, rc_script, terminal_environment,
+    bash_arguments, keeper_script, rc_script, terminal_environment,
 };
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -67,12 +67,23 @@ pub(crate) fn spawn(program: &str, arguments: &[String], home: tempfile::TempDir
     (master, Terminal { child, home })
 }
 
-/// A bash with our start file.
+/// The nonce as the start file has it.
+pub(crate) fn nonce() -> String {
+    let script = rc_script(&Nonce::from_bytes(NONCE));
+    let (_, rest) = script.split_once("__clawrl_k=").unwrap();
+    rest.split_once(' ').unwrap().0.to_owned()
+}
+
+/// A bash with our start file, and with its keeper.
 pub(crate) fn spawn_bash() -> (OwnedFd, Terminal) {
     let home = tempfile::tempdir().unwrap();
-    let rc = home.path().join(".rc");
-    std::fs::write(&rc, rc_script(&Nonce::from_bytes(NONCE))).unwrap();
-    spawn("bash", &bash_arguments(rc.to_str().unwrap()), home)
+    let (rc, keeper) = (home.path().join(".rc"), home.path().join(".keeper"));
+    let nonce = Nonce::from_bytes(NONCE);
+    std::fs::write(&rc, rc_script(&nonce)).unwrap();
+    std::fs::write(&keeper, keeper_script(&nonce, ":")).unwrap();
+    let mut arguments = vec![keeper.to_str().unwrap().to_owned(), "bash".to_owned()];
+    arguments.extend(bash_arguments(rc.to_str().unwrap()));
+    spawn("sh", &arguments, home)
 }
 
 pub(crate) fn config() -> ShellConfig {
@@ -126,6 +137,10 @@ impl Shell {
 
     pub(crate) async fn drop_line(&mut self) -> StepOutput {
         self.session.drop_line(Self::limits(&self.cancel)).await.unwrap()
+    }
+
+    pub(crate) async fn renew(&mut self) -> StepOutput {
+        self.session.renew(Self::limits(&self.cancel)).await.unwrap()
     }
 
     pub(crate) async fn text(&mut self, text: &str) -> StepOutput {

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::CancelToken;
 use clawrl_sandbox::{
-    BubblewrapBackend, DirectKiller, Nonce, Pty, SandboxBackend, SandboxCommand, SandboxSpec, ShellSession,
-    StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, rc_script, terminal_environment,
+    Announcer, BubblewrapBackend, DirectKiller, Nonce, Pty, SandboxBackend, SandboxCommand, SandboxSpec,
+    ShellSession, StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, keeper_script, rc_script,
+    terminal_environment,
 };
 
 use crate::shell_fixture::{LONG, NONCE, config, exited};
 use crate::support::{as_normal_user_too, running, with_backend};
 
 const START_FILE: &str = "/etc/test.bashrc";
+const KEEPER: &str = "/etc/test.keeper";
 
 async fn step(session: &mut ShellSession, command: &str, time: Duration) -> StepOutput {
     let cancel = CancelToken::new();
@@ -21,6 +23,7 @@ async fn step(session: &mut ShellSession, command: &str, time: Duration) -> Step
 
 async fn steps(backend: BubblewrapBackend) {
     let nonce = Nonce::from_bytes(NONCE);
+    let limits = running("shell", "").limits;
     let started = backend
         .start(SandboxSpec {
             main: SandboxCommand {
@@ -28,7 +31,11 @@ async fn steps(backend: BubblewrapBackend) {
                 arguments: bash_arguments(START_FILE),
                 environment: terminal_environment().into_iter().collect(),
             },
-            support_files: vec![(START_FILE.to_owned(), rc_script(&nonce))],
+            announced_by: Announcer::Script(KEEPER.to_owned()),
+            support_files: vec![
+                (START_FILE.to_owned(), rc_script(&nonce)),
+                (KEEPER.to_owned(), keeper_script(&nonce, &backend.announcement(&limits))),
+            ],
             ..running("shell", "")
         })
         .await
@@ -54,6 +61,20 @@ async fn steps(backend: BubblewrapBackend) {
     let output = step(&mut session, "exec bash --norc", LONG).await;
     assert!(output.has(StepNote::MarksLost), "{output:?}");
     assert_eq!(step(&mut session, "echo again", LONG).await.end, exited(0));
+    // The session sees from outside where the shell's standard error goes.
+    assert_eq!(step(&mut session, "exec 2>err.log", LONG).await.end, exited(0));
+    assert_eq!(step(&mut session, "false", LONG).await.end, exited(1));
+    let output = step(&mut session, "set -e; false", LONG).await;
+    assert_eq!(output.end, StepEnd::ShellReplaced { exit_code: 1 }, "{output:?}");
+    assert_eq!(step(&mut session, "echo new", LONG).await.text, "new\n");
+    assert_eq!(
+        step(&mut session, "kill -KILL $$", LONG).await.end,
+        StepEnd::ShellReplaced { exit_code: 137 }
+    );
+    let stubborn = "trap '' INT; while :; do :; done";
+    let output = step(&mut session, stubborn, Duration::from_millis(300)).await;
+    assert_eq!(output.end, StepEnd::TimedOut { shell_lost: true });
+    assert!(output.has(StepNote::NewShell), "{output:?}");
     assert_eq!(step(&mut session, "sleep 100 & exit", LONG).await.end, StepEnd::ShellExited);
     started.sandbox.kill().await.unwrap();
 }

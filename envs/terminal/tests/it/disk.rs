@@ -65,6 +65,7 @@ fn on_a_small_disk() {
             timeout: Duration::from_secs(20),
             network: NetworkPolicy::None,
             reward: RewardSource::ExitCode,
+            reward_key: None,
             apart: Some(apart),
         };
         let task = Arc::new(TaskSpec {

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clawrl_core::{Check, EnvProvider, Grade, StopReason, TaskSpec, ToolCall};
-use clawrl_testkit::{call, file_equals, ready, small_terminal, step, step_ctx, terminal_task, text_file};
+use clawrl_core::{Check, EnvProvider, Grade, SandboxLimits, StopReason, TaskSpec, TerminalSpec, ToolCall};
+use clawrl_sandbox::CgroupHost;
+use clawrl_sandbox::spawner::Spawner;
+use clawrl_testkit::{
+    again_as_normal_user, call, file_equals, ready, small_terminal, step, step_ctx, terminal_task, text_file,
+};
 use serde_json::json;
 
 use crate::support::with_provider;
@@ -51,6 +55,36 @@ fn state_persists_and_every_ending_is_told() {
         assert!(!result.observation.joined_text().contains("not run"));
         let grade = env.grade(step_ctx(8)).await.unwrap();
         assert!(!grade.passed);
+    });
+}
+
+/// Files in the writable places use the sandbox's memory. Full places can take all of it, and then the shell is killed; without a limit
+/// of memory for a whole sandbox it lives on.
+#[test]
+fn a_shell_that_is_killed_by_full_places_leaves_a_word() {
+    with_provider(|provider| async move {
+        let mut spec = small_terminal();
+        spec.limits = SandboxLimits { memory_mib: 48, disk_mib: 32, ..spec.limits };
+        let mut env = ready(provider.as_ref(), &terminal_task(spec, vec![file_equals("f", "")])).await;
+        let fill = "for place in . /tmp /dev/shm ~; do cat /dev/zero > $place/full; done; echo filled; sleep 0.1; echo $(seq 9)";
+        let calls = [call(fill), call("true")];
+        let mut ctx = step_ctx(1);
+        ctx.deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let result = env.step(&calls, ctx).await.unwrap();
+        let told = result.observation.joined_text();
+        if CgroupHost::detect().limits_memory() {
+            assert_eq!(result.end, Some(StopReason::Ended("shell-exited".to_owned())), "{told}");
+            assert!(
+                told.contains("[the sandbox ran out of memory, which files in the workspace, /tmp,"),
+                "{told}"
+            );
+            // What the kernel kills in the middle of a mark may leave half of one.
+            let notes = result.observation.facts["notes"].as_array().unwrap();
+            assert_eq!(notes.last(), Some(&json!("out_of_memory")), "{notes:?}");
+        } else {
+            assert!(told.contains("No space left") && result.end.is_none(), "{told}");
+        }
+        assert_eq!(env.close().await.leftovers, Vec::<String>::new());
     });
 }
 
@@ -135,6 +169,123 @@ fn traps_for_the_grader_score_nothing() {
         assert_eq!(grade.score, 0.0, "{:?}", messages(&grade));
         assert!(grade.flags.contains(&"symlink-refused".to_owned()), "{grade:?}");
     });
+}
+
+/// A terminal with a variable of the task's own.
+fn with_variable() -> TerminalSpec {
+    TerminalSpec { env: [("GREETING".to_owned(), "it's me".to_owned())].into(), ..small_terminal() }
+}
+
+#[test]
+fn after_the_end_of_a_shell_a_new_one_begins_and_the_observation_says_so() {
+    with_provider(|provider| async move {
+        let task = terminal_task(with_variable(), vec![file_equals("f", "kept\n")]);
+        let mut env = ready(provider.as_ref(), &task).await;
+        let env = env.as_mut();
+        assert_eq!(step(env, "cd /tmp; X=1; echo kept > /work/f").await, "[exit 0]");
+        let new = "a new shell has begun: folder, variables and functions of the old one are gone";
+        assert_eq!(
+            step(env, "set -e\nfalse\necho never").await,
+            format!("[the shell has ended, exit 1; {new}]")
+        );
+        assert_eq!(step(env, "pwd; echo \"$GREETING<$X>\"; false").await, "/work\nit's me<>\n[exit 1]");
+        let said = step(env, "kill -KILL $$").await;
+        assert_eq!(said, format!("Killed\n[the shell has ended, exit 137; {new}]"));
+        let mut ctx = step_ctx(5);
+        ctx.deadline = std::time::Instant::now() + Duration::from_millis(400);
+        let result = env.step(&[call("trap '' INT; while :; do :; done")], ctx).await.unwrap();
+        let said = result.observation.joined_text();
+        assert!(said.ends_with(&format!("[timed out and killed, and the shell with it; {new}]")), "{said}");
+        assert_eq!(result.end, None);
+        assert_eq!(step(env, "echo \"$GREETING\"; history").await.lines().count(), 3);
+        let grade = env.grade(step_ctx(8)).await.unwrap();
+        assert!(grade.passed, "{grade:?}");
+    });
+}
+
+#[test]
+fn setup_leaves_files_and_programs_and_nothing_in_the_shell() {
+    with_provider(|provider| async move {
+        let mut spec = with_variable();
+        let commands = [
+            "mkdir sub; cd sub",
+            "echo \"$GREETING\" > made",
+            "export LEFT=1; umask 077; set -f; f() { :; }",
+            "sleep 4711 & alias ls=no",
+        ];
+        spec.setup = commands.map(str::to_owned).to_vec();
+        let checks = vec![
+            file_equals("sub/made", "it's me\n"),
+            Check::Process { regex: "^sleep 4711$".to_owned(), running: true },
+        ];
+        let mut env = ready(provider.as_ref(), &terminal_task(spec, checks)).await;
+        let env = env.as_mut();
+        let said =
+            step(env, "pwd; umask; echo \"<$LEFT>$GREETING $-\"; jobs; alias; declare -F f; history").await;
+        let expected = "/work\n0022\n<>it's me himBs\n    1  pwd; umask; echo \"<$LEFT>$GREETING $-\"; jobs; alias; declare -F f; history\n[exit 0]";
+        assert_eq!(said.replace("himBHs", "himBs"), expected);
+        let grade = env.grade(step_ctx(8)).await.unwrap();
+        assert!(grade.passed, "{grade:?}");
+    });
+}
+
+#[test]
+fn an_unfinished_command_says_what_finishes_it_and_is_abandoned_by_a_key() {
+    with_provider(|provider| async move {
+        let mut env =
+            ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
+        let env = env.as_mut();
+        let waits = "[the shell waits for the rest of an unfinished command: ";
+        let said = step(env, "Let's look at it").await;
+        assert_eq!(said, format!("{waits}a closing quote ' finishes it, C-c abandons it]"));
+        // A policy whose only tool is the command can say the name of the key.
+        assert!(step(env, "C-c").await.ends_with("[exit 130]"));
+        assert_eq!(
+            step(env, "cat > f <<EOF\nit's").await,
+            format!("{waits}a line with nothing but EOF finishes it, C-c abandons it]")
+        );
+        assert_eq!(step(env, "EOF").await, "[exit 0]");
+        assert_eq!(step(env, "true &&").await, format!("{waits}C-c abandons it]"));
+        let keys = [ToolCall::new("keys", json!({"keys": "C-c"}))];
+        let result = env.step(&keys, step_ctx(5)).await.unwrap();
+        assert!(result.observation.joined_text().ends_with("[exit 130]"), "{result:?}");
+        assert_eq!(step(env, "cat").await, "[still running]");
+        assert!(step(env, "^C").await.ends_with("[exit 130]"));
+        assert_eq!(step(env, "echo C-c").await, "C-c\n[exit 0]");
+    });
+}
+
+#[test]
+fn what_its_owner_may_not_read_is_no_result_for_any_user() {
+    let test = || {
+        let command = Check::Command {
+            run: "grep -q 42 out".to_owned(),
+            exit_code: 0,
+            stdout_equals: None,
+            stdout_contains: None,
+            timeout: Duration::from_secs(10),
+        };
+        for (close, score) in [
+            ("true", 1.0),
+            ("chmod 0400 out", 1.0),
+            ("chmod 0 out", 0.0),
+            ("chmod 0200 out", 0.0),
+            ("chmod 0 .", 0.0),
+            ("chmod 0600 .", 0.0),
+        ] {
+            let task = terminal_task(small_terminal(), vec![file_equals("out", "42\n"), command.clone()]);
+            with_provider(|provider| async move {
+                let mut env = ready(provider.as_ref(), &task).await;
+                step(env.as_mut(), &format!("echo 42 > out; {close}")).await;
+                let grade = env.grade(step_ctx(9)).await.unwrap();
+                assert_eq!(grade.score, score, "{close}: {:?}", messages(&grade));
+                assert_eq!(env.close().await.leftovers, Vec::<String>::new());
+            });
+        }
+    };
+    test();
+    let name = "episode::what_its_owner_may_not_read_is_no_result_for_any_user";
+    again_as_normal_user(name, &[&Spawner::find().unwrap()]);
 }
 
 #[test]

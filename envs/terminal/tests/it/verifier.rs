@@ -24,6 +24,7 @@ fn verifier(run: &str) -> VerifierSpec {
         timeout: Duration::from_secs(20),
         network: NetworkPolicy::None,
         reward: RewardSource::Files,
+        reward_key: None,
         apart: None,
     }
 }
@@ -262,7 +263,7 @@ fn commands_that_cannot_be_run_any_more_are_flagged() {
     };
     let run = "echo 0 > /logs/verifier/reward.txt";
     let task = verified(small_terminal(), VerifierSpec { apart: Some(apart), ..verifier(run) });
-    for command in ["exit 0", "chmod 0 ."] {
+    for command in ["kill -KILL $PPID; exit 0", "chmod 0 ."] {
         graded(Arc::clone(&task), &[command], |grade| {
             let grade = grade.unwrap();
             assert_eq!((grade.score, grade.flags), (0.0, vec!["collect-failed".to_owned()]), "{command}");

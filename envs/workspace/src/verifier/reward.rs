@@ -1,6 +1,6 @@
 //! From what a verifier left to a score.
 
-use clawrl_core::{Boundary, Fault, RewardSource, printable_line};
+use clawrl_core::{Boundary, Fault, RewardSource, VerifierSpec, printable_line};
 use clawrl_sandbox::{ExecOutput, Sandbox};
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ pub(super) struct Verdict {
 
 /// Reads the score of a verifier that ended. Its sandbox must be halted.
 pub(super) async fn told(
-    source: RewardSource,
+    verifier: &VerifierSpec,
     sandbox: &dyn Sandbox,
     output: &ExecOutput,
 ) -> Result<Verdict, Fault> {
     let code = output.code.unwrap_or(-1);
-    match source {
+    match verifier.reward {
         RewardSource::ExitCode => by_exit_code(code).map_or_else(
             || Err(broken(format!("the verifier ended with code {code}, which tells no score"), output)),
             |score| Ok(Verdict { score, message: format!("exit code {code}"), lines: Vec::new() }),
@@ -58,31 +58,38 @@ pub(super) async fn told(
             let message = format!("{} passed, {} failed; exit code {code}", found.passed, found.failed);
             Ok(Verdict { score, message, lines: found.lines })
         }
-        RewardSource::Files => {
-            for (name, parse) in [("reward.json", in_json as Parse), ("reward.txt", in_text as Parse)] {
-                let path = format!("{FOLDER}/{name}");
-                let Some(bytes) = sandbox.read(path.clone(), FILE_CAP).await? else { continue };
-                let shown = quote(&bytes, 100);
-                let score = parse(&bytes).ok_or_else(|| {
-                    bad_reward(format!(
-                        "{path} holds {shown}, which is no number and no map with a number `reward`"
-                    ))
-                })?;
-                if !(0.0..=1.0).contains(&score) {
-                    return Err(bad_reward(format!("{path} says {score}, which is not from 0 to 1")));
-                }
-                return Ok(Verdict {
-                    score,
-                    message: format!("{name}: {score}; exit code {code}"),
-                    lines: Vec::new(),
-                });
-            }
-            Err(no_reward(&format!("it left neither reward.json nor reward.txt in {FOLDER}"), code, output))
-        }
+        RewardSource::Files => in_files(verifier.reward_key.as_deref(), sandbox, code, output).await,
     }
 }
 
-type Parse = fn(&[u8]) -> Option<f64>;
+async fn in_files(
+    key: Option<&str>,
+    sandbox: &dyn Sandbox,
+    code: i32,
+    output: &ExecOutput,
+) -> Result<Verdict, Fault> {
+    let json = format!("{FOLDER}/reward.json");
+    let (name, path, read, shown) = match (sandbox.read(json.clone(), FILE_CAP).await?, key) {
+        (Some(bytes), _) => ("reward.json", json, in_json(&bytes, key), quote(&bytes, 100)),
+        (None, Some(key)) => {
+            let why = format!("it left no reward.json in {FOLDER}, whose `{key}` would be the score");
+            return Err(no_reward(&why, code, output));
+        }
+        (None, None) => {
+            let text = format!("{FOLDER}/reward.txt");
+            let Some(bytes) = sandbox.read(text.clone(), FILE_CAP).await? else {
+                let why = format!("it left neither reward.json nor reward.txt in {FOLDER}");
+                return Err(no_reward(&why, code, output));
+            };
+            ("reward.txt", text, in_text(&bytes), quote(&bytes, 100))
+        }
+    };
+    let score = read.map_err(|why| bad_reward(format!("{path} holds {shown}, {why}")))?;
+    if !(0.0..=1.0).contains(&score) {
+        return Err(bad_reward(format!("{path} says {score}, which is not from 0 to 1")));
+    }
+    Ok(Verdict { score, message: format!("{name}: {score}; exit code {code}"), lines: Vec::new() })
+}
 
 /// 126 and 127 say that something could not be run, and above is a signal: none of these is a verdict.
 fn by_exit_code(code: i32) -> Option<f64> {
@@ -93,16 +100,45 @@ fn by_exit_code(code: i32) -> Option<f64> {
     }
 }
 
-fn in_json(bytes: &[u8]) -> Option<f64> {
-    match serde_json::from_slice(bytes).ok()? {
+/// A number, or one of a map: the one under `key`, else under `reward`, else the only one. The error ends a sentence about the
+/// file.
+fn in_json(bytes: &[u8], key: Option<&str>) -> Result<f64, String> {
+    let no_number = || "which is no number and no map with a number".to_owned();
+    let map = match (serde_json::from_slice(bytes), key) {
+        (Ok(Value::Object(map)), _) => map,
+        (Ok(value), None) => return number(&value).ok_or_else(no_number),
+        (_, Some(key)) => return Err(format!("which is no map with a number `{key}`")),
+        (Err(_), None) => return Err(no_number()),
+    };
+    if let Some(key) = key {
+        return map.get(key).and_then(number).ok_or_else(|| format!("which has no number `{key}`"));
+    }
+    if let Some(reward) = map.get("reward") {
+        return number(reward).ok_or_else(|| "whose `reward` is no number".to_owned());
+    }
+    let numbers: Vec<(&String, f64)> =
+        map.iter().filter_map(|(key, value)| Some((key, number(value)?))).collect();
+    match numbers.as_slice() {
+        [(_, only)] => Ok(*only),
+        [] => Err(no_number()),
+        [(first, _), ..] => Err(format!(
+            "which has several numbers and no `reward`; say in the suite which one is the score: `verifier: {{ reward_key: {first} }}`"
+        )),
+    }
+}
+
+/// Python's truth values count as numbers where rewards are read, as they do for Harbor.
+fn number(value: &Value) -> Option<f64> {
+    match value {
         Value::Number(number) => number.as_f64(),
-        Value::Object(map) => map.get("reward")?.as_f64(),
+        Value::Bool(is) => Some(f64::from(u8::from(*is))),
         _ => None,
     }
 }
 
-fn in_text(bytes: &[u8]) -> Option<f64> {
-    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
+fn in_text(bytes: &[u8]) -> Result<f64, String> {
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| "which is no number".to_owned())
 }
 
 fn bad_reward(message: String) -> Fault {
@@ -141,18 +177,37 @@ mod tests {
 
     #[test]
     fn rewards_are_read() {
-        let check = |parse: Parse, text: &str, expected: Option<f64>| {
-            assert_eq!(parse(text.as_bytes()), expected, "{text}");
+        let check = |text: &str, key: Option<&str>, expected: Result<f64, &str>| {
+            let read = in_json(text.as_bytes(), key);
+            assert_eq!(read, expected.map_err(str::to_owned), "{text} {key:?}");
         };
-        check(in_json, "1", Some(1.0));
-        check(in_json, "{\"reward\": 0.25, \"other\": 3}", Some(0.25));
-        check(in_json, "{\"accuracy\": 1}", None);
-        check(in_json, "\"1\"", None);
-        check(in_json, "", None);
-        check(in_text, " 0.5\n", Some(0.5));
-        check(in_text, "1", Some(1.0));
-        check(in_text, "yes", None);
-        check(in_text, "", None);
+        let none = Err("which is no number and no map with a number");
+        check("1", None, Ok(1.0));
+        check("{\"reward\": 0.25, \"other\": 3}", None, Ok(0.25));
+        check("{\"accuracy\": 0.5}", None, Ok(0.5));
+        check("{\"accuracy\": 0.5, \"model\": \"m\", \"tests\": [1]}", None, Ok(0.5));
+        check("{\"resolved\": true}", None, Ok(1.0));
+        check("{\"model\": \"m\"}", None, none);
+        check("{}", None, none);
+        check("\"1\"", None, none);
+        check("", None, none);
+        check("{\"reward\": \"1\", \"accuracy\": 1}", None, Err("whose `reward` is no number"));
+        let several = "which has several numbers and no `reward`; say in the suite which one is the score: `verifier: { reward_key: f1 }`";
+        check("{\"f1\": 0.5, \"precision\": 1}", None, Err(several));
+        check("{\"f1\": 0.5, \"reward\": 1}", Some("f1"), Ok(0.5));
+        check("{\"f1\": 0.5}", Some("reward"), Err("which has no number `reward`"));
+        check("0.5", Some("f1"), Err("which is no map with a number `f1`"));
+    }
+
+    #[test]
+    fn numbers_are_read_from_text() {
+        let check = |text: &str, expected: Option<f64>| {
+            assert_eq!(in_text(text.as_bytes()).ok(), expected, "{text}");
+        };
+        check(" 0.5\n", Some(0.5));
+        check("1", Some(1.0));
+        check("yes", None);
+        check("", None);
     }
 
     #[test]

@@ -167,7 +167,7 @@ async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict,
     if output.code.is_none() {
         return Err(timed_out(grading, own_deadline, &output).into());
     }
-    Ok(told(verifier.reward, sandbox, &output).await?)
+    Ok(told(verifier, sandbox, &output).await?)
 }
 
 fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) -> Fault {

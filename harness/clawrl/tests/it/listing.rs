@@ -1,6 +1,11 @@
 //! `clawrl ls`, `show` and `clean`.
 
-use crate::place::Place;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use crate::place::{Place, Said};
 
 #[test]
 fn runs_are_listed_shown_and_deleted() {
@@ -15,9 +20,10 @@ fn runs_are_listed_shown_and_deleted() {
     let text = place.clawrl(&["ls"]).ends(0).out;
     let columns: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(
-        [&columns[..1], &columns[3..]].concat(),
+        [&columns[..1], &columns[3..columns.len() - 2]].concat(),
         ["a", "finished", "noop", "small", "12/12", "0", "0"]
     );
+    assert!(columns[columns.len() - 2].parse::<u32>().is_ok_and(|size| size > 0), "{columns:?}");
 
     let failed = place.clawrl(&["show", "a", "--failed", "--json"]).ends(0).json();
     assert_eq!(failed.as_array().unwrap().len(), 12);
@@ -48,4 +54,136 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut child = place.command(&["help", "run"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// The model is named where there is one, and what a training made beside itself stands back.
+#[test]
+fn runs_of_a_training_are_left_out_and_models_are_named() {
+    let place = Place::new();
+    let run = |name: &str, policy: &str| {
+        place.clawrl(&["run", "small", "--name", name, "--policy", policy, "--limit", "3", "--quiet"]).ends(0)
+    };
+    for name in ["mine", "mine-demonstrations", "mine-eval-000050", "mine-evaluated"] {
+        run(name, "oracle");
+    }
+    run("part", "demonstrator:70");
+    // A training is known by its train file.
+    fs::write(place.results().join("runs/mine/train.json"), "{}\n").unwrap();
+    let text = place.clawrl(&["ls"]).ends(0).out;
+    let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["part", "mine-evaluated", "mine", "2"], "{text}");
+    assert!(text.contains("2 runs of trainings are left out") && text.contains("demonstrator:70"), "{text}");
+    assert!(place.clawrl(&["ls", "--all"]).ends(0).out.contains("mine-eval-000050"));
+    let listed = place.clawrl(&["ls", "--json"]).ends(0).json();
+    let part_of = |name: &str| {
+        let run = listed.as_array().unwrap().iter().find(|run| run["run"] == name).unwrap();
+        assert!(run["size_bytes"].as_u64().unwrap() > 1_000, "{run}");
+        run["part_of"].as_str().map(str::to_owned)
+    };
+    assert_eq!(part_of("mine-eval-000050").as_deref(), Some("mine"));
+    assert_eq!((part_of("mine"), part_of("mine-evaluated")), (None, None));
+}
+
+/// A run that another user closed is there. Nobody may take its name, and `clean` leaves it.
+#[test]
+fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
+    let place = Place::of_normal_user();
+    for name in ["closed", "open"] {
+        place.clawrl(&["run", "small", "--name", name, "--limit", "3", "--quiet"]).ends(0);
+    }
+    let folder = place.results().join("runs/closed");
+    if rustix::process::geteuid().is_root() {
+        chown(&folder, Some(0), Some(0)).unwrap();
+    }
+    let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o700);
+    if !rustix::process::geteuid().is_root() {
+        mode(0);
+    }
+    let told = |said: Said| {
+        let words = said.out.clone() + &said.err;
+        assert!(words.contains("runs/closed") && words.contains("may not be read by this user"), "{words}");
+        assert!(!words.contains("there is no run") && !words.contains("damaged"), "{words}");
+    };
+    told(place.clawrl(&["show", "closed"]).ends(7));
+    told(place.clawrl(&["report", "closed"]).ends(7));
+    told(place.clawrl(&["run", "--resume", "closed"]).ends(7));
+    told(place.clawrl(&["run", "small", "--policy", "replay:closed"]).ends(7));
+    let listed = place.clawrl(&["ls"]).ends(0);
+    assert!(
+        listed.out.lines().any(|line| line.starts_with("closed ") && line.contains("unreadable")),
+        "{}",
+        listed.out
+    );
+    told(listed);
+    let taken = place.clawrl(&["run", "small", "--name", "closed"]).ends(8);
+    assert!(taken.err.contains("run closed exists already"), "{}", taken.err);
+    assert_eq!(place.clawrl(&["clean", "--all", "--yes"]).ends(0).out, "1 run deleted\n");
+    assert!(folder.exists());
+    // Nor is a folder of runs empty that may not be looked into.
+    let runs = place.results().join("runs");
+    fs::set_permissions(&runs, fs::Permissions::from_mode(0o000)).unwrap();
+    let said = place.clawrl(&["ls"]).ends(7);
+    assert!(said.err.contains("runs may not be read by this user"), "{}", said.err);
+    fs::set_permissions(&runs, fs::Permissions::from_mode(0o755)).unwrap();
+    mode(0o755);
+}
+
+/// A suite in a folder that may not be looked into is not one without a suite.yaml.
+#[test]
+fn a_suite_that_may_not_be_read_is_told() {
+    let place = Place::of_normal_user();
+    let folder = place.path().join("tasks/small");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let said = place.clawrl(&["plan", "small"]).ends(2);
+    assert!(said.err.contains("`tasks/small` cannot be read"), "{}", said.err);
+    // Nor is a task folder left out that is one of several.
+    for (format, file) in [("harbor", "task.toml"), ("terminal-bench", "task.yaml")] {
+        for path in ["tasks", "tasks/small"] {
+            let said = place.clawrl(&["import", format, path, "--output", "theirs"]).ends(2);
+            assert!(said.err.contains(&format!("`tasks/small/{file}`: cannot be read")), "{}", said.err);
+        }
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Plans are JSON, and name paths.
+#[test]
+fn paths_that_are_not_utf_8_are_refused_before_anything_is_made() {
+    let place = Place::new();
+    let strange = OsStr::from_bytes(b"s\xe9");
+    let folder = place.path().join(strange);
+    fs::create_dir(&folder).unwrap();
+    fs::copy(place.path().join("tasks/small/suite.yaml"), folder.join("suite.yaml")).unwrap();
+    let refused = |mut command: std::process::Command, part: &str| {
+        let said = Said::of(&command.output().unwrap()).ends(2);
+        assert!(said.err.contains(r"s\xe9") && said.err.contains("is not UTF-8"), "{}", said.err);
+        assert!(said.err.contains(part), "{}", said.err);
+        assert!(!place.results().exists() && !folder.join("results").exists());
+    };
+    let with = |arguments: &[&str]| place.command(arguments);
+    let mut suite = with(&["run"]);
+    suite.arg(strange);
+    refused(suite, "rename");
+    // Where it is named from counts, too, and through a link.
+    let mut here = with(&["run", "suite.yaml"]);
+    here.current_dir(&folder);
+    // Results would go below it, which is found first.
+    refused(here, "choose another folder");
+    std::os::unix::fs::symlink(strange, place.path().join("linked")).unwrap();
+    refused(with(&["run", "linked"]), "rename");
+    for results in ["--results", "CLAWRL_RESULTS"] {
+        let mut elsewhere = with(&["run", "small"]);
+        match results {
+            "--results" => elsewhere.arg("--results").arg(&folder),
+            variable => elsewhere.env(variable, &folder),
+        };
+        refused(elsewhere, "choose another folder for results with --results or CLAWRL_RESULTS");
+    }
+    let mut policy = with(&["run", "../tasks/small", "--policy", "torch:model", "--results", "/nonexistent"]);
+    policy.current_dir(&folder);
+    refused(policy, "rename");
 }

@@ -38,7 +38,7 @@ pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
         Err(error) => return Err(unreadable(path, &error)),
     };
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    let (keys, first) = read(&text).map_err(|why| wrong(path, &why))?;
+    let (keys, first) = read(without_mark(&text)).map_err(|why| wrong(path, &why))?;
     Ok(KeyFile { keys, first, is_new })
 }
 
@@ -51,7 +51,8 @@ pub(super) fn first_key(path: &Path) -> Result<Option<String>, Failure> {
         Err(error) => return Err(unreadable(path, &error)),
     }
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut lines =
+        without_mark(&text).lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
     match words.as_slice() {
         [key] | [_, key] => Ok(Some((*key).to_owned())),
@@ -61,6 +62,11 @@ pub(super) fn first_key(path: &Path) -> Result<Option<String>, Failure> {
             Err(Failure::with_help(Exit::Refused, message, "a line is `USER KEY`, or the key alone"))
         }
     }
+}
+
+/// Editors of Windows put a byte order mark before a text.
+fn without_mark(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}')
 }
 
 /// Others than its owner can read it (I2).
@@ -146,6 +152,7 @@ mod tests {
         };
         check("# mine\n\nada one\nbob two\n", Some("one"));
         check("one\n", Some("one"));
+        check("\u{feff}# mine\r\nada one\r\n", Some("one"));
         check("# none\n", None);
         check("ada one two three-secret", None);
         assert!(!first_key(&path).unwrap_err().to_string().contains("secret"));

@@ -122,14 +122,16 @@ fn chosen(arguments: &Arguments, store: &RunStore) -> Result<Vec<RunInfo>, Failu
         // Nobody knows how old a run is that cannot be read.
         (Some(_), None) => false,
     };
-    Ok(store.list()?.into_iter().filter(|info| info.state != RunState::Running && old(info)).collect())
+    // Those that this user may not read are another's.
+    let stays = |info: &RunInfo| matches!(info.state, RunState::Running | RunState::Unreadable);
+    Ok(store.list()?.into_iter().filter(|info| !stays(info) && old(info)).collect())
 }
 
 fn agreed(arguments: &Arguments, chosen: &[RunInfo], log: &Log) -> Result<bool, Failure> {
     if arguments.yes {
         return Ok(true);
     }
-    log.write(&ls::listing(chosen));
+    log.write(&ls::listing(&chosen.iter().collect::<Vec<_>>()));
     if !std::io::stdin().is_terminal() {
         let message = format!("{} would be deleted, and nobody is there to ask", counted(chosen.len()));
         return Err(Failure::with_help(Exit::Refused, message, "say --yes"));

@@ -51,7 +51,7 @@ struct Answer<'a> {
     #[serde(flatten)]
     comparison: &'a RunComparison,
     #[serde(skip_serializing_if = "Option::is_none")]
-    page: Option<&'a PathBuf>,
+    page: Option<String>,
 }
 
 /// Does it.
@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         )?;
     }
     if arguments.json {
+        let page = page.map(|path| path.display().to_string());
         print_json(&Answer { comparison: &comparison, page })?;
     } else {
         let mut text = render_comparison(&comparison, &baseline, &candidate, arguments.flips)?;

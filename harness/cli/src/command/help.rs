@@ -3,10 +3,11 @@
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::Cli;
-use crate::environment;
-use crate::exit_code::{self, Exit};
+use crate::environment::{self, Variable};
+use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{columns, print};
+use crate::table::{fitted, wrapped};
 
 /// Explains a command, `exit-codes` or `environment`.
 #[derive(Debug, clap::Args)]
@@ -20,8 +21,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let text = match arguments.topic.as_deref() {
         None => help_of(&["--help"]),
-        Some("exit-codes") => Some(exit_code::table()),
-        Some("environment") => Some(environment::table()),
+        Some("exit-codes") => Some(exit_codes()),
+        Some("environment") => Some(variables()),
         Some(topic) => {
             let commands = Cli::command();
             let is_command = commands.get_subcommands().any(|command| command.get_name() == topic);
@@ -33,6 +34,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         None => return Err(unknown(arguments.topic.as_deref().unwrap_or_default())),
     }
     Ok(Exit::Success)
+}
+
+/// Exit codes and what they mean.
+fn exit_codes() -> String {
+    let row = |exit: &Exit| [exit.code().to_string(), exit.meaning().to_owned()];
+    table(["code", "meaning"], [true, false], &Exit::ALL.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Environment variables and what they do.
+fn variables() -> String {
+    let row = |variable: &Variable| [variable.name().to_owned(), variable.meaning().to_owned()];
+    let rows: Vec<[String; 2]> = Variable::ALL.iter().map(row).collect();
+    let named = wrapped(environment::NAMED, width()).join("\n");
+    format!("{}\n{named}\n", table(["variable", "meaning"], [false; 2], &rows))
+}
+
+/// For a person, wherever it is shown: text is broken as on a terminal of the usual width where there is none.
+fn table(headings: [&str; 2], right: [bool; 2], rows: &[[String; 2]]) -> String {
+    fitted(headings, right, rows, Some(width()))
+}
+
+fn width() -> usize {
+    const USUAL: usize = 80;
+    let said = || Variable::Columns.value().and_then(|columns| columns.parse().ok());
+    columns().or_else(said).unwrap_or(USUAL)
 }
 
 /// What the same words would print on the command line.

@@ -1,11 +1,13 @@
 //! `clawrl ls`: list runs.
 
+use clawrl_core::RunId;
 use clawrl_record::{RunInfo, RunState};
+use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::results::ResultsArguments;
+use crate::results::{ResultsArguments, is_part_of};
 use crate::table::aligned;
 
 /// Lists runs, the latest first.
@@ -14,58 +16,119 @@ use crate::table::aligned;
 pub(crate) struct Arguments {
     #[command(flatten)]
     results: ResultsArguments,
+    /// Also list the demonstrations and evaluations of trainings. As JSON, they always are.
+    #[arg(long)]
+    all: bool,
     /// Print them as JSON.
     #[arg(long)]
     json: bool,
 }
 
+/// A run, and the training that it is a part of.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    info: &'a RunInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_of: Option<&'a RunId>,
+}
+
 /// Does it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.results.store()?.list()?;
+    let listed: Vec<Listed<'_>> =
+        runs.iter().map(|info| Listed { info, part_of: part_of(info, &runs) }).collect();
     if arguments.json {
-        print_json(&runs)?;
-    } else if runs.is_empty() {
-        print(&format!("no runs in {}\n", arguments.results.dir().display()))?;
-    } else {
-        print(&listing(&runs))?;
+        print_json(&listed)?;
+        return Ok(Exit::Success);
     }
+    if runs.is_empty() {
+        print(&format!("no runs in {}\n", arguments.results.dir().display()))?;
+        return Ok(Exit::Success);
+    }
+    let is_shown = |listed: &&Listed<'_>| arguments.all || listed.part_of.is_none();
+    let shown: Vec<&RunInfo> = listed.iter().filter(is_shown).map(|listed| listed.info).collect();
+    let mut text = listing(&shown);
+    let more = match runs.len() - shown.len() {
+        0 => String::new(),
+        1 => "1 run of a training is".to_owned(),
+        more => format!("{more} runs of trainings are"),
+    };
+    if !more.is_empty() {
+        text += &format!("{more} left out: demonstrations and evaluations; `clawrl ls --all` lists them\n");
+    }
+    print(&text)?;
     Ok(Exit::Success)
 }
 
+/// The training of which a run is a part, if that is there.
+fn part_of<'a>(info: &RunInfo, runs: &'a [RunInfo]) -> Option<&'a RunId> {
+    let trainings = runs.iter().filter(|other| other.is_training).map(|other| &other.run);
+    trainings.into_iter().find(|training| is_part_of(&info.run, training))
+}
+
 /// The runs as a table, with what is wrong with them below.
-pub(super) fn listing(runs: &[RunInfo]) -> String {
-    let rows: Vec<[String; 8]> = runs.iter().map(row).collect();
-    let headings = ["run", "started (UTC)", "state", "policy", "suites", "closed", "passed", "faulted"];
-    let mut text = aligned(headings, [false, false, false, false, false, true, true, true], &rows);
+pub(super) fn listing(runs: &[&RunInfo]) -> String {
+    let rows: Vec<[String; 9]> = runs.iter().map(|info| row(info)).collect();
+    let headings = ["run", "began (UTC)", "state", "policy", "suites", "closed", "passed", "faulted", "size"];
+    let right = [false, false, false, false, false, true, true, true, true];
+    let mut text = aligned(headings, right, &rows);
     for info in runs {
-        if let Some(problem) = &info.problem {
-            text += &format!("{}: {problem}\n", info.run);
+        for what in info.problem.iter().chain(&info.fall) {
+            text += &format!("{}: {what}\n", info.run);
         }
     }
     text
 }
 
-fn row(info: &RunInfo) -> [String; 8] {
-    let policy = info.policy.as_ref().map_or("?", super::policy_name);
+fn row(info: &RunInfo) -> [String; 9] {
     let state = match info.state {
         RunState::Running => "running",
         RunState::Finished => "finished",
         RunState::Interrupted => "interrupted",
         RunState::Damaged => "damaged",
+        RunState::Unreadable => "unreadable",
     };
+    let unknown = || "?".to_owned();
     [
         info.run.to_string(),
-        info.started_ms.map_or("?".to_owned(), time),
+        info.started_ms.map_or_else(unknown, time),
         state.to_owned(),
-        policy.to_owned(),
+        info.policy.as_ref().map_or_else(unknown, super::policy_and_model),
         info.suites.join(", "),
         format!("{}/{}", info.closed, info.slots),
         info.passed.to_string(),
         info.faulted.to_string(),
+        info.size_bytes.map_or_else(unknown, size),
     ]
 }
 
 fn time(ms: u64) -> String {
     let at = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    at.map_or("?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+    at.map_or("?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+/// In a fitting unit.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{} KiB", bytes >> 10),
+        1_048_576..10_737_418_240 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_fitting_units() {
+        let check = |bytes, expected: &str| assert_eq!(size(bytes), expected);
+        check(0, "0 B");
+        check(1_023, "1023 B");
+        check(5 << 10, "5 KiB");
+        check(9_999 << 20, "9999 MiB");
+        check(10 << 30, "10 GiB");
+    }
 }

@@ -31,4 +31,4 @@ mod task;
 mod verdict;
 mod words;
 
-use words::{end_word, ending_word, policy_name, policy_words, remote_words};
+use words::{end_word, ending_word, policy_and_model, policy_words, remote_words};

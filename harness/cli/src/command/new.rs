@@ -1,21 +1,22 @@
-//! `clawrl new`: write a new suite, or a new task into one.
+//! `clawrl new`: write a new suite, a new task into one, or a new train file.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
-use clawrl_config::{NewTask, StarterEnv, new_suite, new_task};
+use clawrl_config::{NewTask, StarterEnv, new_suite, new_task, new_train};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
+use crate::results::quoted;
 use crate::suite_path::{self, TASKS};
 
-/// Writes a new suite, or a new task into one.
+/// Writes a new suite, a new task into one, or a new train file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-pages --env gui\n  clawrl new suite my-env --env process\n  \
-                  clawrl new task my-suite my-task"
+                  clawrl new task my-suite my-task\n  clawrl new train my-training my-suite"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -46,6 +47,18 @@ enum What {
         suite: PathBuf,
         /// Id of the task: lower-case letters, digits and dashes.
         id: String,
+    },
+    /// Write a train file with comments: a small policy from nothing, trained on suites whose tasks have oracles.
+    #[command(after_help = "Example:\n  clawrl new train my-training my-suite")]
+    Train {
+        /// Its name: lower-case letters, digits and dashes. The file is NAME.yaml.
+        name: String,
+        /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
+        #[arg(value_name = "SUITE", required = true)]
+        suites: Vec<PathBuf>,
+        /// Folder to write it into.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
     },
 }
 
@@ -105,6 +118,15 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             log.note(format_args!(
                 "it ends with the new task `{id}`{copied}; `clawrl validate {} --filter {id}` tries it",
                 path.display()
+            ));
+        }
+        What::Train { name, suites, dir } => {
+            let suites: Vec<PathBuf> = suites.iter().map(|named| suite_path::find(named)).collect();
+            let path = new_train(dir, name, &suites)?;
+            print(&format!("{}\n", path.display()))?;
+            let shown = quoted(&path);
+            log.note(format_args!(
+                "`clawrl plan {shown}` shows what it takes, then `clawrl train {shown}` trains"
             ));
         }
     }

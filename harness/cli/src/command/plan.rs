@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clawrl_config::{
-    DeviceSplit, MemoryBudget, PolicySource, TrainRun, TrainSummary, TrainTasks, describe_plan,
-    is_train_file, load_train,
+    DeviceSplit, MemoryBudget, PolicySource, TrainRun, TrainSetting, TrainSummary, TrainTasks, describe_plan,
+    is_train_file, load_train_with,
 };
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ use crate::results::ResultsArguments;
 /// memory that it would take; runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--json] TRAIN.yaml",
+    override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--set KEY=VALUE]... [--json] TRAIN.yaml",
     after_help = "Example:\n  clawrl plan tasks/terminal-basics --filter 'copy-*' --group-size 8"
 )]
 pub(crate) struct Arguments {
@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     judge: JudgeArguments,
     #[command(flatten)]
     results: ResultsArguments,
+    /// With a train file: another value of one of its keys, as of `clawrl train`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<TrainSetting>,
     /// Print the plan's figures as JSON.
     #[arg(long)]
     json: bool,
@@ -43,6 +46,10 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         && is_train_file(file)
     {
         return plan_training(file, arguments, log);
+    }
+    if !arguments.settings.is_empty() {
+        let help = "options such as --limit and --concurrency change what a run does";
+        return Err(Failure::with_help(Exit::Refused, "--set goes with a train file", help));
     }
     let Resolved { suites, options, plan } =
         arguments.plan.resolve(&arguments.judge, &arguments.results.store()?, log)?;
@@ -73,7 +80,7 @@ fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, 
         let help = "leave it out, or write `judge:` into the train file";
         return Err(Failure::with_help(Exit::Refused, "--judge does not go with a train file", help));
     }
-    let plan = load_train(file)?;
+    let plan = load_train_with(file, &arguments.settings)?;
     let tasks = TrainTasks::load(&plan)?;
     for warning in tasks.warnings() {
         log.diagnostic(warning);

@@ -58,7 +58,8 @@ pub(crate) struct Arguments {
 struct Answer<'a> {
     #[serde(flatten)]
     figures: &'a clawrl_report::Figures,
-    page: &'a Path,
+    /// As it is shown: JSON cannot say a path that is not UTF-8.
+    page: String,
     atif_files: u64,
     cast_files: u64,
 }
@@ -86,7 +87,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     if arguments.json {
         let Report { figures, exported_atif, exported_casts, .. } = &made;
-        let answer = Answer { figures, page: &path, atif_files: *exported_atif, cast_files: *exported_casts };
+        let page = path.display().to_string();
+        let answer = Answer { figures, page, atif_files: *exported_atif, cast_files: *exported_casts };
         print_json(&answer)?;
     } else {
         print(&(render_text(&made.figures) + &places(arguments, &made, &path)))?;

@@ -22,7 +22,7 @@ use crate::host::facts;
 use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
-use crate::plan_request::PlanArguments;
+use crate::plan_request::{PlanArguments, create_under};
 use crate::policy_choice::PolicyChoice;
 use crate::profile;
 use crate::progress::Display;
@@ -98,11 +98,14 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     crate::host::open_files::raise_limit();
     let store = arguments.results.store()?;
     let mut plan = new_plan(arguments, &store, log)?;
-    // Another run may take a generated name in the meantime; `create` then finds a free one.
-    if arguments.plan.name.is_some()
-        && let Ok(taken) = store.run(&plan.run)
-    {
-        return Err(RecordError::Exists { run: taken.plan().run.clone() }.into());
+    // Another run may take a generated name in the meantime; `create_under` then finds a free one.
+    if arguments.plan.name.is_some() {
+        match store.run(&plan.run) {
+            Ok(_) | Err(RecordError::NotReadable { .. }) => {
+                return Err(RecordError::Exists { run: plan.run.clone() }.into());
+            }
+            Err(_) => {}
+        }
     }
     refuse_limit(arguments, &plan)?;
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
@@ -116,32 +119,18 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }
-    let writer = redacting(create(arguments, &mut plan, &lock, &store)?, redactor)?;
+    let results = arguments.results.dir();
+    let writer = create_under(&plan.run.clone(), arguments.plan.name.is_some(), &store, |name| {
+        plan.run.clone_from(name);
+        Ok(RunWriter::create(&results, &plan, &lock))
+    })?;
+    let writer = redacting(writer, redactor)?;
     let task = Task::new(plan);
     let run = task.plan.run.clone();
     let exit = perform(arguments, task, policy, machine, (writer, 0), log);
     // Whatever the run came to, what was said is there.
     let written = tape.map_or(Ok(()), |tape| tape.write(run, arguments.quiet, log));
     exit.and_then(|exit| written.map(|()| exit))
-}
-
-/// Makes the run's folder. Of runs that begin in the same second, each gets a name of its own.
-fn create(
-    arguments: &Arguments,
-    plan: &mut RunPlan,
-    lock: &LockFile,
-    store: &RunStore,
-) -> Result<RunWriter, Failure> {
-    loop {
-        match RunWriter::create(&arguments.results.dir(), plan, lock) {
-            Err(taken @ (RecordError::Exists { .. } | RecordError::Running { .. })) => {
-                if !arguments.plan.rename(plan, store)? {
-                    return Err(taken.into());
-                }
-            }
-            created => return Ok(created?),
-        }
-    }
 }
 
 /// The plan of the arguments: of suites, or, for a replay without suites, of the recorded run.

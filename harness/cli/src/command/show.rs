@@ -3,8 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, SlotId, ToolCall};
-use clawrl_record::{AttemptSummary, Ending, JudgedTurn, Run, blob_path, render_summary};
+use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, Role, SlotId, ToolCall};
+use clawrl_record::{
+    AttemptSummary, Ending, HeldOut, JudgedTurn, Run, RunSummary, best_of, blob_path, render_held_out,
+    render_summary,
+};
+use clawrl_report::{cancel_words, stop_words};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -82,14 +86,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         (true, true) => {
             print_json(&attempts.iter().map(|summary| row(&run, summary)).collect::<Result<Vec<_>, _>>()?)?
         }
-        (true, false) => print_json(&run.summary())?,
+        (true, false) => print_json(&Overview { summary: run.summary(), held_out: run.held_out()? })?,
         (false, true) => print(&listing(&run, &attempts)?)?,
-        (false, false) => print(&overview(&run))?,
+        (false, false) => print(&overview(&run, &arguments.results)?)?,
     }
     Ok(Exit::Success)
 }
 
-fn overview(run: &Run) -> String {
+/// What a run came to.
+#[derive(Serialize)]
+struct Overview {
+    #[serde(flatten)]
+    summary: RunSummary,
+    /// Evaluations of a training.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    held_out: Vec<HeldOut>,
+}
+
+fn overview(run: &Run, results: &ResultsArguments) -> Result<String, Failure> {
     let summary = run.summary();
     let state = match (run.is_running(), summary.end) {
         (true, _) => "running now".to_owned(),
@@ -109,7 +123,17 @@ fn overview(run: &Run) -> String {
     if let Some(tail) = run.torn_tail() {
         text += &format!("\nthe last {} bytes of the journal are torn; a resume cuts them\n", tail.bytes);
     }
-    text + &format!("\nresults  {}\n", run.dir().display())
+    let held_out = run.held_out()?;
+    if !held_out.is_empty() {
+        text += &format!("\nheld-out tasks, greedy\n{}", render_held_out(&held_out));
+    }
+    if let Some(best) = best_of(&held_out)
+        && held_out.iter().rfind(|at| !at.given_up) != Some(best)
+    {
+        let (name, version, folder) = (&summary.run, best.version, results.repeated());
+        text += &format!("to go back to the best: clawrl policy rollback {name} --to {version}{folder}\n");
+    }
+    Ok(text + &format!("\nresults  {}\n", run.dir().display()))
 }
 
 /// An attempt in a listing.
@@ -197,7 +221,7 @@ fn write_cast(record: &AttemptRecord, path: &Path) -> Result<(), Failure> {
 fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     let mut text = format!("attempt {} at {}\n", record.attempt, task_name(run, record.attempt.slot));
     for message in &record.trajectory.prompt {
-        text += &indented(&format!("{:?}", message.role).to_lowercase(), &message.joined_text());
+        text += &indented(role_word(message.role), &message.joined_text());
     }
     text += &pictures(&record.trajectory.reset);
     for (number, turn) in record.trajectory.turns.iter().enumerate() {
@@ -213,16 +237,26 @@ fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     }
     match &record.outcome {
         Outcome::Finished { stop, grade, reward } => {
-            text += &format!("\nended    {stop:?}, score {:.3}, reward {reward:.3}\n", grade.score);
+            let stop = stop_words(stop);
+            text += &format!("\nended    {stop}, score {:.3}, reward {reward:.3}\n", grade.score);
             for check in &grade.checks {
                 text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
             }
         }
         // In from the margin: what a program wrote is not to be taken for ours.
         Outcome::Faulted(fault) => text += &format!("\n{}\n", fault.to_string().replace('\n', "\n  ")),
-        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {reason:?}\n"),
+        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {}\n", cancel_words(*reason)),
     }
     text
+}
+
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
 }
 
 /// What judges said of a turn.

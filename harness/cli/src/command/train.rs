@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clawrl_config::TrainSetting;
 use clawrl_core::RunId;
 
 use crate::exit_code::Exit;
@@ -16,7 +17,9 @@ use crate::results::{ResultsArguments, run_name};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "clawrl train [OPTIONS] TRAIN.yaml\n       clawrl train --resume RUN",
-    after_help = "Examples:\n  clawrl train policies/presets/terminal-tiny.yaml\n  clawrl train --resume my-training"
+    after_help = "Examples:\n  clawrl train policies/presets/terminal-tiny.yaml\n  \
+                  clawrl train policies/presets/terminal-tiny.yaml --seed 1,2,3 --set rl.updates=50\n  \
+                  clawrl train --resume my-training"
 )]
 pub struct Arguments {
     /// The train file.
@@ -28,9 +31,12 @@ pub struct Arguments {
     /// Name of the training [default: date, time and the train file's name].
     #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with = "resume")]
     pub name: Option<RunId>,
-    /// Root of all seeds, instead of the train file's.
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
-    pub seed: Option<u64>,
+    /// Root of all seeds, instead of the train file's; of several (1,2,3), one training each, one after the other.
+    #[arg(long = "seed", value_name = "N", value_delimiter = ',', conflicts_with = "resume")]
+    pub seeds: Vec<u64>,
+    /// Another value of a key of the train file: `rl.updates=10`, `suites.0.instances=50`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "resume")]
+    pub settings: Vec<TrainSetting>,
     #[command(flatten)]
     /// The results folder.
     pub results: ResultsArguments,

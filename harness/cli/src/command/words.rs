@@ -1,5 +1,7 @@
 //! How commands name policies and endings.
 
+use std::path::Path;
+
 use clawrl_core::{PolicySpec, RemoteSpec};
 use clawrl_record::{Ending, RunEnd};
 
@@ -16,6 +18,32 @@ pub(super) fn policy_name(policy: &PolicySpec) -> &'static str {
         PolicySpec::Cassette { .. } => "cassette",
         PolicySpec::Agent(_) => "agent",
         _ => "another",
+    }
+}
+
+/// A policy with the model behind it, in a word: its own name, not where it lies.
+pub(super) fn policy_and_model(policy: &PolicySpec) -> String {
+    let last = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    match policy {
+        PolicySpec::Demonstrator { .. } | PolicySpec::Replay { .. } => policy_words(policy),
+        PolicySpec::Torch { path, .. } => format!("torch:{}", model_folder(path)),
+        PolicySpec::Remote(remote) => format!("{}:{}", remote.dialect.name(), remote.model),
+        PolicySpec::Cassette { path, .. } => format!("cassette:{}", last(path)),
+        PolicySpec::Agent(agent) => match agent.model.as_deref() {
+            Some(model) => format!("agent with {}", policy_and_model(model)),
+            None => "agent".to_owned(),
+        },
+        other => policy_name(other).to_owned(),
+    }
+}
+
+/// The end of a model's path that tells it from others: of a checkpoint, which is in a folder `model`, also the folder above.
+fn model_folder(path: &Path) -> String {
+    let mut parts = path.iter().rev().map(|part| part.to_string_lossy());
+    let last = parts.next().unwrap_or_default();
+    match parts.next().filter(|_| last == "model") {
+        Some(above) => format!("{above}/{last}"),
+        None => last.into_owned(),
     }
 }
 

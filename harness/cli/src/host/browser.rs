@@ -77,7 +77,8 @@ fn finding_of_programs() -> Finding {
 }
 
 fn programs() -> Result<BrowserPrograms, Fault> {
-    find_programs(&Variable::Path.value().unwrap_or_default())
+    // A folder whose name is no Unicode is passed over, and the others are looked into.
+    find_programs(&Variable::Path.path().unwrap_or_default().to_string_lossy())
 }
 
 /// `None` where none are named.

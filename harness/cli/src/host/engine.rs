@@ -3,8 +3,6 @@
 //! What asks is a runtime on the calling thread, gone when the answer is there: whoever starts the spawner afterwards
 //! still is the only thread.
 
-use std::path::PathBuf;
-
 use clawrl_container::{
     ContainerSweep, DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engines, sweep_containers,
 };
@@ -76,12 +74,11 @@ pub(crate) fn finding() -> Finding {
 fn access() -> EngineAccess {
     let addresses = Variable::DockerHost.value().unwrap_or_else(|| DEFAULT_SOCKET.to_owned());
     let usual = || {
-        let own = || Some(PathBuf::from(Variable::Home.value()?).join(".docker"));
-        Variable::DockerConfig.value().map(PathBuf::from).or_else(own)
+        let own = || Some(Variable::Home.path()?.join(".docker"));
+        Variable::DockerConfig.path().or_else(own)
     };
-    let certificates = Variable::DockerTls
-        .value()
-        .and_then(|_| Variable::DockerCertificates.value().map(PathBuf::from).or_else(usual));
+    let certificates =
+        Variable::DockerTls.value().and_then(|_| Variable::DockerCertificates.path().or_else(usual));
     EngineAccess { addresses, certificates }
 }
 

@@ -175,7 +175,7 @@ fn optional(program: &'static str, purpose: &str) -> Finding {
 }
 
 fn in_path(program: &str) -> Option<PathBuf> {
-    let path = Variable::Path.value().unwrap_or_default();
+    let path = Variable::Path.path().unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 

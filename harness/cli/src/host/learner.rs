@@ -1,57 +1,81 @@
-//! Whether this program can train: the libtorch that it was built with, if with any.
+//! Whether this program can train: whether the one that is linked to libtorch is there, and starts.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::examination::{bad, ok};
 use crate::command::doctor::{Finding, Health};
-use crate::program::libtorch_folder;
+use crate::hand_over::{BUILD, other_program};
+use crate::libtorch::Libtorch;
+use crate::program::is_linked;
 
 /// What `clawrl doctor` calls it.
 const NAME: &str = "libtorch";
-/// The library that everything else follows from.
-const LIBRARY: &str = "libtorch_cpu.so";
 
-/// Looks without loading it, which takes a quarter of a second.
+/// Looks, and starts the program: nothing but the loader itself knows all that it needs.
 pub(super) fn of_this_build() -> Finding {
-    of_build_with(libtorch_folder())
+    let libtorch = Libtorch::find();
+    if is_linked() {
+        return can_train(&libtorch);
+    }
+    match other_program() {
+        Ok(Some(program)) => of_program(&program, &libtorch),
+        _ => bad(NAME, Health::Warn, "not in this build, which cannot train".to_owned(), BUILD),
+    }
 }
 
-fn of_build_with(folder: Option<&Path>) -> Finding {
-    match folder {
-        Some(folder) if folder.join(LIBRARY).is_file() => ok(NAME, &folder.display().to_string()),
-        Some(folder) => bad(
-            NAME,
-            Health::Warn,
-            format!("no {LIBRARY} in {}, so there is no training", folder.display()),
-            "`ci/setup.sh` in the checkout brings it back",
-        ),
-        None => bad(
-            NAME,
-            Health::Warn,
-            "not in this build, which cannot train".to_owned(),
-            "`ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox --features clawrl/torch` builds one that can",
-        ),
+fn of_program(program: &Path, libtorch: &Libtorch) -> Finding {
+    if let Some((message, help)) = libtorch.trouble() {
+        return bad(NAME, Health::Warn, format!("{message}, so there is no training"), help);
+    }
+    let cannot = |why: &str| {
+        let found = format!("{} does not start, so there is no training: {why}", program.display());
+        bad(NAME, Health::Warn, found, BUILD)
+    };
+    match Command::new(program).arg("--version").output() {
+        Ok(output) if output.status.success() => can_train(libtorch),
+        Ok(output) => cannot(String::from_utf8_lossy(&output.stderr).trim()),
+        Err(error) => cannot(&error.to_string()),
+    }
+}
+
+fn can_train(libtorch: &Libtorch) -> Finding {
+    match libtorch {
+        Libtorch::There(folder) => ok(NAME, &folder.display().to_string()),
+        _ => ok(NAME, "where the loader finds it"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
     use super::*;
 
-    fn check(folder: Option<&Path>, health: Health, found: &str) {
-        let finding = of_build_with(folder);
-        assert_eq!((finding.health, finding.found.as_str()), (health, found));
+    fn check(program: &Path, libtorch: &Libtorch, health: Health, found: &str) {
+        let finding = of_program(program, libtorch);
+        assert!(finding.health == health && finding.found.contains(found), "{finding:?}");
         assert_eq!(finding.advice.is_some(), health != Health::Ok);
     }
 
     #[test]
-    fn what_the_build_says_is_looked_for() {
+    fn there_is_training_where_the_program_starts() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
-        check(None, Health::Warn, "not in this build, which cannot train");
-        let lost = format!("no libtorch_cpu.so in {}, so there is no training", path.display());
-        check(Some(path), Health::Warn, &lost);
-        std::fs::write(folder.path().join(LIBRARY), "").unwrap();
-        check(Some(path), Health::Ok, path.to_str().unwrap());
+        let program = folder.path().join("clawrl-torch");
+        let write = |text: &str| {
+            std::fs::write(&program, text).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        };
+        let there = Libtorch::There(PathBuf::from("/opt/libtorch/lib"));
+        write("#!/bin/sh\nexit 0\n");
+        check(&program, &there, Health::Ok, "/opt/libtorch/lib");
+        check(&program, &Libtorch::Unknown, Health::Ok, "the loader finds it");
+        let missing = Libtorch::Missing(PathBuf::from("/opt/libtorch/lib/libtorch_cpu.so"));
+        check(&program, &missing, Health::Warn, "libtorch_cpu.so is missing, so there is no training");
+        write("#!/bin/sh\necho libc10.so: not found >&2; exit 127\n");
+        check(&program, &there, Health::Warn, "so there is no training: libc10.so: not found");
+        std::fs::remove_file(&program).unwrap();
+        check(&program, &there, Health::Warn, "does not start");
     }
 }

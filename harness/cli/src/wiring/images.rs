@@ -30,8 +30,8 @@ impl ImageSettings {
     /// [`Exit::Refused`] for a budget that is none; [`Exit::Environment`] for one without a cache folder.
     pub(super) fn of_environment() -> Result<Option<Self>, Failure> {
         let budget = Variable::ImageBudget.value().map(|text| bytes(&text)).transpose()?;
-        let of_home = || Variable::Home.value().map(|home| PathBuf::from(home).join(".cache"));
-        let cache = Variable::CacheHome.value().map(PathBuf::from).or_else(of_home);
+        let of_home = || Variable::Home.path().map(|home| home.join(".cache"));
+        let cache = Variable::CacheHome.path().or_else(of_home);
         let Some(cache) = cache.filter(|cache| cache.is_absolute()) else {
             return match budget {
                 None => Ok(None),

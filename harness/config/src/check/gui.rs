@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use clawrl_core::{SandboxKind, Screenshots, SiteFolder, StorageArea};
+use clawrl_core::{LINK_MODE, SandboxKind, Screenshots, SiteFolder, StorageArea};
 
 use super::checker::Checker;
 use super::toolcall::json_text;
 use crate::bounds;
 use crate::file::{
-    CheckFile, Entries, GuiFile, Located, PageCookieFile, PageElementFile, PageRewardFile, PageStorageFile,
-    PatternFile, RequestFile, RequestedFile, RespondFile, RouteFile, SandboxFile, Scalar, SiteFile, Text,
+    CheckFile, Entries, FilesFile, GuiFile, Located, PageCookieFile, PageElementFile, PageRewardFile,
+    PageStorageFile, PatternFile, RequestFile, RequestedFile, RespondFile, RouteFile, SandboxFile, Scalar,
+    SiteFile, Text,
 };
 use crate::row::{
     BodyRow, CheckKind, FilesRow, GuiRow, PageCheckRow, PatternKind, PatternRow, RequestRow, RouteAnswerRow,
@@ -52,7 +53,7 @@ impl Checker {
             start: file.start,
             prepare: file.prepare.unwrap_or_default(),
             end_when: file.end_when,
-            files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
+            files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.uploads(files)),
             viewport: self.viewport(file.viewport),
             hidden: file.hidden.unwrap_or_default(),
             screenshots: file.screenshots.map_or_else(Screenshots::default, |when| when.value.into()),
@@ -73,6 +74,19 @@ impl Checker {
             ),
             sites,
         }
+    }
+
+    /// Files that a page may be given. A browser uploads what a link leads to, so there is no use for one.
+    fn uploads(&mut self, files: Located<FilesFile>) -> FilesRow {
+        let span = files.span;
+        let row = self.files(files);
+        if let FilesRow::Folder(found) = &row
+            && let Some(link) = found.iter().find(|file| file.mode == LINK_MODE)
+        {
+            let message = format!("`{}` is a symbolic link, and pages are given files", link.path);
+            self.problem(span, message, "has a link", "replace it by the file it points to");
+        }
+        row
     }
 
     fn viewport(&mut self, given: Option<Located<Vec<Located<i64>>>>) -> (u16, u16) {

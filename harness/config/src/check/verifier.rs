@@ -56,6 +56,9 @@ impl Checker {
                 "remove it: in bubblewrap there is the agent's user only; or write `sandbox: container`";
             self.problem(user.span, "`user` needs `sandbox: container`", "no other user here", help);
         }
+        if let Some(key) = &file.reward_key {
+            self.reward_key_fits(key, file.reward);
+        }
         let timeout = self.seconds("timeout_secs", file.timeout_secs.as_ref(), bounds::MAX_TIMEOUT_SECS);
         let timeout_given = timeout.is_some();
         let mut timeout = timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -87,7 +90,19 @@ impl Checker {
                 Some(RewardSourceFile::Pytest) => RewardSource::Pytest,
                 Some(RewardSourceFile::Files) | None => RewardSource::Files,
             },
+            reward_key: file.reward_key.map(|key| key.value),
             apart,
+        }
+    }
+
+    fn reward_key_fits(&mut self, key: &Text, reward: Option<RewardSourceFile>) {
+        if matches!(reward, Some(RewardSourceFile::ExitCode | RewardSourceFile::Pytest)) {
+            let help = "remove it, or write `reward: files`";
+            self.problem(key.span, "`reward_key` needs `reward: files`", "no file is read", help);
+        }
+        if key.trim().is_empty() {
+            let help = "name a key of reward.json, such as `reward_key: accuracy`";
+            self.problem(key.span, "`reward_key` is empty", "no key", help);
         }
     }
 

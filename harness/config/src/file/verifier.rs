@@ -34,6 +34,8 @@ pub(crate) struct VerifierFile {
     /// Where it tells the score. `files`: /logs/verifier/reward.json, or else reward.txt. `exit_code`: 0 is 1, anything
     /// else 0. `pytest`: the short summary in its output. Default: files.
     pub(crate) reward: Option<RewardSourceFile>,
+    /// Which key of reward.json is the score, where that is a map. Default: `reward`, or the only number in it.
+    pub(crate) reward_key: Option<Text>,
     /// An environment apart from the agent's, which gets nothing of the agent's but artifacts.
     pub(crate) apart: Option<Located<ApartFile>>,
 }

@@ -59,6 +59,7 @@ impl<'s> Filler<'_, '_, 's> {
             timeout: row.timeout,
             network: row.network,
             reward: row.reward,
+            reward_key: row.reward_key.clone(),
             apart: apart?,
         })
     }

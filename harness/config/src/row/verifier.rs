@@ -19,6 +19,7 @@ pub(crate) struct VerifierRow {
     pub(crate) timeout: Duration,
     pub(crate) network: NetworkPolicy,
     pub(crate) reward: RewardSource,
+    pub(crate) reward_key: Option<String>,
     pub(crate) apart: Option<ApartRow>,
 }
 

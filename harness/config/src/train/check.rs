@@ -17,13 +17,14 @@ use super::plan::{
     CheckpointPlan, Device, EnginePlan, EvaluationPlan, PolicySource, TrainLimits, TrainPlan, TrainSuite,
     WarmStartPlan,
 };
+use super::settings::{TrainSetting, with_settings};
 use crate::bounds;
 use crate::dialect;
 use crate::file::Located;
 use crate::parse::parse;
 use crate::policy_file::load_policy;
 use crate::problem::{ConfigError, Finding, Findings, Problem};
-use crate::read::{read, suite_file};
+use crate::read::{read, refuse_unnameable, suite_file};
 use crate::source::{Source, Span};
 use crate::value;
 
@@ -38,7 +39,15 @@ pub(super) const NEW_TOKENS: u32 = 48;
 /// # Errors
 /// A file that cannot be read or has the wrong shape is one problem; otherwise every problem that there is.
 pub fn load_train(path: &Path) -> Result<TrainPlan, ConfigError> {
-    let source = read(path, &dialect::TRAIN)?;
+    load_train_with(path, &[])
+}
+
+/// The same with other values of some keys.
+///
+/// # Errors
+/// As [`load_train`]; a key that leads nowhere.
+pub fn load_train_with(path: &Path, settings: &[TrainSetting]) -> Result<TrainPlan, ConfigError> {
+    let source = with_settings(read(path, &dialect::TRAIN)?, settings)?;
     let file: TrainFile = parse(&source, &dialect::TRAIN)?;
     let mut checker = Checker { findings: Findings::new(&source), reproducible: None };
     let plan = checker.plan(&source, file);
@@ -347,8 +356,10 @@ fn suite_path(path: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
-    if POLICY_FILES.iter().any(|name| path.join(name).is_file()) {
-        return absolute(path);
+    for name in POLICY_FILES {
+        if path.join(name).try_exists().map_err(|cause| unreadable(path, &cause))? {
+            return absolute(path);
+        }
     }
     let shown = path.display();
     let help = "name the folder of a policy, or write `preset: tiny` for a new one";
@@ -360,8 +371,12 @@ fn policy_folder(path: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Problem> {
-    path.canonicalize().map_err(|cause| {
-        let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
-        Problem::new(message, "make it and the folders above readable for this user")
-    })
+    let absolute = path.canonicalize().map_err(|cause| unreadable(path, &cause))?;
+    refuse_unnameable(&absolute)?;
+    Ok(absolute)
+}
+
+fn unreadable(path: &Path, cause: &std::io::Error) -> Problem {
+    let message = format!("`{}` cannot be read: {}", path.display(), cause.kind());
+    Problem::new(message, "make it and the folders above readable for this user")
 }

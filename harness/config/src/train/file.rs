@@ -370,7 +370,7 @@ pub(crate) struct CheckpointFile {
     /// Updates from one checkpoint to the next. One is always written at the end. Default: 5.
     #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
     pub(crate) every_updates: Option<Located<i64>>,
-    /// Checkpoints whose weights are kept. Default: 5.
+    /// Checkpoints whose weights are kept, beside those of version 0 and of the best evaluation. Default: 5.
     #[schemars(range(min = 1, max = bounds::MAX_KEPT))]
     pub(crate) keep_weights: Option<Located<i64>>,
     /// Of those, checkpoints that also keep the optimizer's moments, which a training goes on from. Default: 2.

@@ -23,13 +23,14 @@ mod memory;
 mod overlong;
 mod plan;
 mod rota;
+mod settings;
 mod summary;
 mod tasks;
 mod teacher;
 
 pub(crate) use chat::ChatFile;
 pub use chat::{ChatObjective, ChatPlan, load_chat};
-pub use check::{is_train_file, load_train};
+pub use check::{is_train_file, load_train, load_train_with};
 pub use curriculum::CurriculumPlan;
 pub use devices::{DeviceError, DeviceSplit, DeviceWish, GpuRole, split_devices};
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
@@ -47,6 +48,7 @@ pub use plan::{
     PolicySource, Preset, Reward, RlPlan, Sampling, Schedule, Surrogate, TrainLimits, TrainPlan, TrainSuite,
     WarmStartPlan,
 };
+pub use settings::TrainSetting;
 pub use summary::{TrainFamily, TrainSummary};
 pub use tasks::{TrainTasks, is_word_char};
 pub use teacher::RemoteTeacherPlan;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{load_suite, load_suites, resolve_plan};
-use clawrl_core::{EnvSpec, FixtureContent, FixtureFile};
+use clawrl_core::{EnvSpec, FixtureContent, FixtureFile, LINK_MODE};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -133,6 +133,51 @@ fn links_and_special_files_are_refused() {
         fs::create_dir_all(folder.path().join("fixtures/empty")).expect("folders");
     });
     insta::assert_snapshot!("refused_fixtures", text);
+}
+
+/// Repositories have them. A link to nothing is one, too.
+#[test]
+fn links_that_stay_in_their_folder_are_laid_as_links() {
+    let folder = Folder::new(SUITE);
+    folder.write("fixtures/docs/guide.md", b"guide");
+    let links =
+        [("docs/self", "guide.md"), ("latest", "docs"), ("nowhere", "docs/../moon"), ("up", "docs/..")];
+    for (link, target) in links {
+        symlink(target, folder.path().join("fixtures").join(link)).expect("a link");
+    }
+    let hash = || load_suite(folder.path()).expect("a good suite").sha256().to_owned();
+    let before = hash();
+    let files = folder.files();
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["docs/guide.md", "docs/self", "latest", "nowhere", "up"]);
+    for (link, target) in links {
+        let file = files.iter().find(|file| file.path == link).expect("the link");
+        assert_eq!((file.mode, &file.content), (LINK_MODE, &FixtureContent::Inline(target.to_owned())));
+    }
+    fs::remove_file(folder.path().join("fixtures/latest")).expect("gone");
+    symlink("docs/guide.md", folder.path().join("fixtures/latest")).expect("a link");
+    assert_ne!(hash(), before, "where a link leads is part of the suite");
+    for out in ["..", "docs/../../x", "/etc/passwd", "docs/guide.md/../../../x"] {
+        fs::remove_file(folder.path().join("fixtures/latest")).expect("gone");
+        symlink(out, folder.path().join("fixtures/latest")).expect("a link");
+        assert!(folder.refused().contains("`fixtures/latest` is a symbolic link that leads out"), "{out}");
+    }
+}
+
+/// As Windows writes them.
+#[test]
+fn lists_may_begin_with_a_byte_order_mark() {
+    let suite = SUITE.replace("tasks:", "vars: { words: { lines: words.txt } }\ntasks:").replace(
+        "    instruction: Do it.",
+        "    template: { word: { from: words } }\n    instruction: Write {{ word }}.",
+    );
+    let folder = Folder::new(&suite);
+    folder.write("fixtures/a.txt", b"a");
+    folder.write("words.txt", "\u{feff}one\r\ntwo\r\n".as_bytes());
+    let plan = resolve_plan(&[load_suite(folder.path()).expect("a good suite")], &options()).expect("a plan");
+    let mut said: Vec<&str> = plan.tasks.iter().map(|task| task.instruction.as_str()).collect();
+    said.sort_unstable();
+    assert_eq!(said, ["Write one.", "Write two."]);
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn images_and_verifiers_arrive_in_the_plan() {
     insta::assert_snapshot!("images_unpacked", told("unpacked"));
     insta::assert_snapshot!("images_named", told("named#1"));
     insta::assert_snapshot!("images_built", told("built"));
-    assert!(told("both").contains("/tests/test.sh"));
+    let both = told("both");
+    assert!(both.contains("/tests/test.sh") && both.contains("\"reward_key\": \"accuracy\""), "{both}");
 }
 
 /// A plan that was made before there were images says nothing of them, and is read.

@@ -92,10 +92,19 @@ fn read(
         let name = file.file_name().unwrap_or_default();
         let path = file.parent().unwrap_or(Path::new(".")).join("possible_answer").join(name);
         let Some(truth) = Lines::read(&path, findings) else { return };
-        for line in truth.lines {
-            if let (Some(Value::String(id)), Some(calls)) = (line.row.get("id"), line.row.get("ground_truth"))
-            {
-                answers.insert(id.clone(), calls.clone());
+        for line in &truth.lines {
+            match &line.row {
+                Ok(row) => {
+                    if let (Some(Value::String(id)), Some(calls)) = (row.get("id"), row.get("ground_truth")) {
+                        answers.insert(id.clone(), calls.clone());
+                    }
+                }
+                // Whose answers these are cannot be told, so no row can be left out for it.
+                Err(bad) => {
+                    let place = truth.place(line, &bad.key);
+                    findings.refuse(&truth.source, place, "in this row", &bad.message, &bad.help);
+                    return;
+                }
             }
         }
     }
@@ -106,8 +115,10 @@ fn read(
         if !chosen.takes() {
             continue;
         }
-        let truth = line.row.get("id").and_then(Value::as_str).and_then(|id| answers.get(id));
-        let read = task(&line.row, truth, asked, options.max_turns).and_then(|task| {
+        let id = line.row.as_ref().ok().and_then(|row| row.get("id")).and_then(Value::as_str);
+        let truth = id.and_then(|id| answers.get(id));
+        let row = line.row.as_ref().map_err(Clone::clone);
+        let read = row.and_then(|row| task(row, truth, asked, options.max_turns)).and_then(|task| {
             if rows.ids.contains(&task.id) {
                 let message = format!("two rows have the id `{}`", task.id);
                 return Err(BadRow { key: "id".to_owned(), message, help: "remove one of them".to_owned() });
@@ -121,7 +132,7 @@ fn read(
                 rows.records.push(task.record);
             }
             Err(bad) if options.skip_unrepresentable => {
-                let id = line.row.get("id").and_then(Value::as_str).unwrap_or_default();
+                let id = id.map_or_else(|| format!("line {}", line.number), str::to_owned);
                 rows.notes.push(format!("{id} is left out: {}", bad.message));
                 skipped.push(json!({ "id": id, "reason": bad.message }));
             }

@@ -294,6 +294,10 @@ impl Build<'_> {
                 let content = FixtureSource::File(from.clone());
                 self.laid.push(LaidFile { to, content, mode: mode.unwrap_or(*own), span });
             }
+            Laid::InFolder { file, to } => {
+                let content = FixtureSource::of(file);
+                self.laid.push(LaidFile { to, content, mode: mode.unwrap_or(file.mode), span });
+            }
         }
     }
 
@@ -466,7 +470,7 @@ mod tests {
     use crate::keep_alive::IN_SETUP;
 
     fn file(path: &str) -> TreeFile {
-        TreeFile { path: path.to_owned(), from: path.into(), mode: 0o644, bytes: 0 }
+        TreeFile { path: path.to_owned(), from: path.into(), mode: 0o644, bytes: 0, link: None }
     }
 
     /// Files, setup commands and variables, or the problems.

@@ -10,7 +10,16 @@ use crate::tree::{Tree, TreeFile};
 /// Something that a COPY lays out, by its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Laid<'t> {
-    File { file: &'t TreeFile, to: String },
+    /// One that was named: of a link, the file that it leads to.
+    File {
+        file: &'t TreeFile,
+        to: String,
+    },
+    /// One of a folder that is copied: a link stays a link.
+    InFolder {
+        file: &'t TreeFile,
+        to: String,
+    },
     Folder(String),
 }
 
@@ -49,6 +58,10 @@ pub(super) fn copied<'t>(
             } else {
                 destination.path.to_owned()
             };
+            if !file.is_readable() {
+                let path = &file.path;
+                return Err(format!("`{path}` is a symbolic link to no file; name what it leads to"));
+            }
             named_files += 1;
             laid.push(Laid::File { file, to });
         }
@@ -76,7 +89,7 @@ fn content<'t>(tree: &'t Tree, folder: &str, to: &str, laid: &mut Vec<Laid<'t>>)
     laid.push(Laid::Folder(to.to_owned()));
     for file in &tree.files {
         if let Some(rest) = below(&file.path) {
-            laid.push(Laid::File { file, to: join(to, rest) });
+            laid.push(Laid::InFolder { file, to: join(to, rest) });
         }
     }
     for empty in &tree.empty_folders {
@@ -164,7 +177,13 @@ mod tests {
     use super::*;
 
     fn check(sources: &[&str], to: &str, is_folder: bool, expected: Result<&[&str], &str>) {
-        let file = |path: &str| TreeFile { path: path.to_owned(), from: path.into(), mode: 0o644, bytes: 0 };
+        let file = |path: &str| TreeFile {
+            path: path.to_owned(),
+            from: path.into(),
+            mode: 0o644,
+            bytes: 0,
+            link: None,
+        };
         let tree = Tree {
             files: ["a.txt", "b.txt", "sub/c.txt", "sub/deep/d.md"].map(file).to_vec(),
             empty_folders: vec!["sub/empty".to_owned()],
@@ -173,7 +192,7 @@ mod tests {
         let got = copied(&tree, &sources, &Destination { path: to, is_folder });
         let got: Result<Vec<String>, String> = got.map(|laid| {
             let name = |laid: &Laid<'_>| match laid {
-                Laid::File { file, to } => format!("{} {to}", file.path),
+                Laid::File { file, to } | Laid::InFolder { file, to } => format!("{} {to}", file.path),
                 Laid::Folder(to) => format!("{to}/"),
             };
             laid.iter().map(name).collect()

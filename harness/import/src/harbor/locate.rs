@@ -17,15 +17,18 @@ pub(crate) struct Located {
 
 /// The task folders that a path stands for.
 pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
-    let Ok(metadata) = fs::metadata(path) else {
-        findings.refuse_path(
-            path,
-            "there is nothing",
-            "name a task folder, a folder of them, a dataset.toml or a registry.json",
-        );
+    let before = findings.count();
+    if !findings.has(path) {
+        if findings.count() == before {
+            findings.refuse_path(
+                path,
+                "there is nothing",
+                "name a task folder, a folder of them, a dataset.toml or a registry.json",
+            );
+        }
         return Vec::new();
-    };
-    if metadata.is_dir() {
+    }
+    if path.is_dir() {
         return in_folder(path, findings);
     }
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -53,8 +56,12 @@ pub(super) fn located(folder: &Path) -> Located {
 }
 
 fn in_folder(folder: &Path, findings: &mut Findings) -> Vec<Located> {
-    if folder.join("task.toml").exists() {
+    let before = findings.count();
+    if findings.has(&folder.join("task.toml")) {
         return vec![located(folder)];
+    }
+    if findings.count() > before {
+        return Vec::new();
     }
     if folder.join("dataset.toml").is_file() {
         return dataset(&folder.join("dataset.toml"), findings);
@@ -63,24 +70,18 @@ fn in_folder(folder: &Path, findings: &mut Findings) -> Vec<Located> {
         refuse_without_file(folder, findings);
         return Vec::new();
     }
-    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
     let mut tasks = Vec::new();
-    let mut broken = 0;
-    for below in folders {
-        if below.join("task.toml").exists() {
+    for below in findings.listing(folder) {
+        if !below.is_dir() {
+            continue;
+        }
+        if findings.has(&below.join("task.toml")) {
             tasks.push(located(&below));
         } else if looks_like_a_task(&below) {
-            broken += 1;
             refuse_without_file(&below, findings);
         }
     }
-    if tasks.is_empty() && broken == 0 {
+    if tasks.is_empty() && findings.count() == before {
         let message = if folder.join("task.yaml").exists() {
             "is a task of Terminal-Bench"
         } else {

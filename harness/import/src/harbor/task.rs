@@ -243,6 +243,11 @@ pub(crate) fn solution_files(tree: &Tree, findings: &mut Findings) -> Option<Vec
     const MOST_BYTES: u64 = 1 << 20;
     let mut files = Vec::new();
     for file in &tree.files {
+        if !file.is_readable() {
+            let help = "replace it by what it leads to: the oracle types files into a terminal";
+            findings.refuse_path(&file.from, "is a symbolic link to no file of the solution", help);
+            return None;
+        }
         if file.bytes > MOST_BYTES {
             let help =
                 format!("keep each below {} KiB: the oracle types them into a terminal", MOST_BYTES >> 10);

@@ -7,14 +7,15 @@ use super::network::{self, Network};
 use crate::dockerfile::{Base, Started, Starts};
 use crate::document::Section;
 use crate::draft::{
-    ApartDraft, ArtifactDraft, Fixture, ImageDraft, ImageOrigin, TaskRecord, VerifierDraft, fixture_of,
+    ApartDraft, ArtifactDraft, Fixture, FixtureSource, ImageDraft, ImageOrigin, TaskRecord, VerifierDraft,
+    fixture_of,
 };
 use crate::findings::Findings;
-use crate::image::{check_build, sandbox_image, visible_tree};
+use crate::image::{check_build, note_what_tests_miss, sandbox_image, visible_tree};
 use crate::keep_alive::IN_TESTS;
 use crate::options::Import;
 use crate::oracle;
-use crate::tree::Tree;
+use crate::tree::{Tree, TreeFile};
 use crate::variables::{set, settle};
 
 /// Where agents leave what is to be kept, by Harbor's custom.
@@ -92,6 +93,10 @@ pub(super) fn verifier(
         }
         None
     };
+    // To one apart, nothing but artifacts come in Harbor either.
+    if apart.is_none() {
+        note_what_tests_miss(&tree, task.image, import);
+    }
     add(&mut vars, &section, "env", import, document);
     let network = network::mode(&section, in_containers, &mut import.findings).unwrap_or(network);
     let user = section.word("user", &mut import.findings).map(|user| user.value);
@@ -226,10 +231,12 @@ fn own_image(
             let base = Base { tree: &visible, workdir: Some("/tests"), starts: STARTS };
             let (sandbox, path) = sandbox_image(&shown, &base, import)?;
             let moved = sandbox.files.iter().any(|(path, content, _)| {
-                let same = |file: &crate::tree::TreeFile| {
-                    matches!(content, crate::draft::FixtureSource::File(from) if *from == file.from)
+                let same = |file: &TreeFile| match (content, &file.link) {
+                    (FixtureSource::File(from), None) => *from == file.from,
+                    (FixtureSource::Link(to), Some(link)) => *to == link.target,
+                    _ => false,
                 };
-                !tree.file(path).is_some_and(same)
+                !tree.files.iter().any(|file| file.path == *path && same(file))
             });
             if moved || !sandbox.setup.is_empty() {
                 let help = "in a sandbox, the tests lie in /tests as they lie in `tests/`, and nothing is run to prepare them; or import for containers";

@@ -81,14 +81,19 @@ fn file(
     rows: &mut Rows,
     findings: &mut Findings,
 ) {
-    let Some(first) = lines.lines.first() else {
+    if lines.lines.is_empty() {
         rows.notes.push(format!("{name}: the file has no rows"));
         return;
-    };
+    }
     let (question, answer) = (options.question_key.as_deref(), options.answer_key.as_deref());
-    let keys = match Keys::find(&first.row, question, answer, options.id_key.as_deref()) {
-        Ok(keys) => keys,
-        Err(bad) => return refuse(lines, first, bad, findings),
+    let readable = lines.lines.iter().find_map(|line| Some((line, line.row.as_ref().ok()?)));
+    let keys = match readable
+        .map(|(line, row)| (line, Keys::find(row, question, answer, options.id_key.as_deref())))
+    {
+        Some((_, Ok(keys))) => keys,
+        Some((line, Err(bad))) => return refuse(lines, line, bad, findings),
+        // No row needs them.
+        None => Keys::default(),
     };
     let mut ids: HashMap<String, Span> = HashMap::new();
     let mut kinds: [Vec<Question>; 3] = Default::default();
@@ -167,10 +172,11 @@ fn refuse(lines: &Lines, line: &Line, bad: BadRow, findings: &mut Findings) {
 }
 
 fn read_row(line: &Line, keys: &Keys, tolerance: Option<f64>) -> Result<Question, BadRow> {
-    let question = keys::question(&line.row, &keys.question)?;
-    let written = keys::written_answer(&line.row, &keys.answer)?;
+    let row = line.row.as_ref().map_err(Clone::clone)?;
+    let question = keys::question(row, &keys.question)?;
+    let written = keys::written_answer(row, &keys.answer)?;
     let id = match &keys.id {
-        Some(key) => keys::id(&line.row, key)?,
+        Some(key) => keys::id(row, key)?,
         None => line.number.to_string(),
     };
     let answer = Answer::read(&written).map_err(|reason| {

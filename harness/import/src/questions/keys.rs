@@ -23,7 +23,7 @@ const DAPO_BEFORE: &str = "Solve the following math problem step by step. The la
 const DAPO_AFTER: &str = "\n\nRemember to put your answer on its own line after \"Answer:\".";
 
 /// Where a file has what.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Keys {
     pub(super) question: String,
     pub(super) answer: String,

@@ -3,25 +3,26 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clawrl_config::{Problem, Source, Span};
+use clawrl_config::{Source, Span};
 use serde_json::{Map, Value};
 
+use super::keys::BadRow;
 use crate::document::read_text_below;
 use crate::findings::Findings;
+use clawrl_core::json_text::{self, BYTE_ORDER_MARK};
 
 /// Most bytes of a file: the largest known data sets of questions have a few hundred thousand rows.
 const MAX_BYTES: u64 = 1 << 30;
-
-/// Problems of one file that are told: a file of another format is wrong in every line.
-const MOST_TOLD: usize = 8;
 
 /// A row and where it stands.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// From 1.
     pub(crate) number: usize,
+    /// Of the row; of one that cannot be read, where its reading ended.
     pub(crate) span: Span,
-    pub(crate) row: Map<String, Value>,
+    /// What it holds, or why it cannot be read.
+    pub(crate) row: Result<Map<String, Value>, BadRow>,
 }
 
 /// The rows of a file.
@@ -32,7 +33,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Reads a file. What is wrong is in the findings.
+    /// Reads a file. What is wrong with it as a whole is in the findings, what is wrong with a row in its line.
     pub(crate) fn read(shown: &Path, findings: &mut Findings) -> Option<Self> {
         match read_text_below(shown, MAX_BYTES) {
             Ok(source) => Self::of(source, findings),
@@ -44,17 +45,18 @@ impl Lines {
     }
 
     fn of(source: Arc<Source>, findings: &mut Findings) -> Option<Self> {
-        let before = findings.count();
         let mut lines = Vec::new();
         let mut start = 0;
-        for (index, text) in source.text().split_inclusive('\n').enumerate() {
-            let span = Span { start, len: text.trim_end().len() };
-            start += text.len();
+        for (index, whole) in source.text().split_inclusive('\n').enumerate() {
+            // Files that were put together have a mark where each began.
+            let text = whole.trim_start_matches(BYTE_ORDER_MARK);
+            let mut span = Span { start: start + whole.len() - text.len(), len: text.trim_end().len() };
+            start += whole.len();
             if text.trim().is_empty() {
                 continue;
             }
-            match serde_json::from_str::<Value>(text) {
-                Ok(Value::Object(row)) => lines.push(Line { number: index + 1, span, row }),
+            let row = match json_text::read(text) {
+                Ok(Value::Object(row)) => Ok(row),
                 Ok(Value::Array(_)) if lines.is_empty() => {
                     let help = "write one object a line: `jq -c '.[]' rows.json > rows.jsonl`";
                     findings.refuse(
@@ -68,7 +70,7 @@ impl Lines {
                 }
                 Ok(_) => {
                     let help = "write an object: `{\"question\": \"...\", \"answer\": \"...\"}`";
-                    findings.refuse(&source, span, "this line", "a row is no object", help);
+                    Err(BadRow::new("", "a row is no object", help))
                 }
                 Err(error) if lines.is_empty() && error.is_eof() => {
                     let help = "write one object a line: `jq -c . rows.json > rows.jsonl`";
@@ -76,30 +78,30 @@ impl Lines {
                     return None;
                 }
                 Err(error) => {
+                    span.start += error.column().saturating_sub(1).min(span.len);
+                    span.len = 0;
                     let reason = error.to_string();
                     let reason = reason.split(" at line ").next().unwrap_or_default();
-                    let at =
-                        Span { start: span.start + error.column().saturating_sub(1).min(span.len), len: 0 };
-                    let help = "write one JSON object a line";
-                    findings.adopt(
-                        &Problem::new(format!("this row is no JSON: {reason}"), help)
-                            .at(&source, at, "the parser stopped here")
-                            .into(),
-                    );
+                    Err(BadRow::new(
+                        "",
+                        format!("this row is no JSON: {reason}"),
+                        "write one JSON object a line",
+                    ))
                 }
-            }
-            if findings.count() - before >= MOST_TOLD {
-                return None;
-            }
+            };
+            lines.push(Line { number: index + 1, span, row });
         }
-        (findings.count() == before).then_some(Self { source, lines })
+        Some(Self { source, lines })
     }
 
     /// The place of a dotted key in its line; the line's beginning where the key cannot be found.
     pub(crate) fn place(&self, line: &Line, key: &str) -> Span {
+        if line.row.is_err() {
+            return line.span;
+        }
         let text = self.source.slice(line.span);
         let last = format!("\"{}\"", key.rsplit('.').next().unwrap_or(key));
-        match text.find(&last) {
+        match text.find(&last).filter(|_| !key.is_empty()) {
             Some(at) => Span { start: line.span.start + at, len: last.len() },
             None => Span { start: line.span.start, len: 1 },
         }

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use clawrl_config::Problem;
 use serde_json::Value;
 
+use clawrl_core::json_text;
+
 const PROGRAM: &str = include_str!("program.py");
 
 /// Characters of its errors that are told.
@@ -37,7 +39,7 @@ pub(super) fn ask(python: &Path, request: &Value) -> Result<Vec<Value>, Problem>
     let rows: Option<Vec<Value>> = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).ok())
+        .map(|line| json_text::read(line).ok())
         .collect();
     let rows = rows.unwrap_or_default();
     if let Some(missing) = rows.first().and_then(|row| row["missing"].as_str()) {

@@ -1,9 +1,11 @@
 //! Unified diffs, as far as an import has to understand them: what they touch, and the way back.
 //!
 //! U1. What is read has hunks of the lengths that their headers say. U2. The reverse of a reverse is the diff, but for the
-//! order of removed and added lines next to each other.
+//! order of removed and added lines next to each other. U3. No path leads out of the repository, or into its `.git`.
 
 use std::fmt::Write;
+
+use super::file_name::{is_within, quoted, unquoted};
 
 /// A diff of some files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,27 +103,28 @@ impl Reading {
             return Ok(());
         }
         if let Some(paths) = line.strip_prefix("diff --git ") {
-            let (before, after) = git_paths(paths).ok_or("names no two files")?;
+            let (before, after) = git_paths(paths)?.ok_or("names no two files")?;
             self.files.push(FileDiff {
-                before: Some(before.clone()),
-                after: Some(after.clone()),
+                before: Some(within(before.clone())?),
+                after: Some(within(after.clone())?),
                 git: Some((before, after)),
                 ..FileDiff::default()
             });
             return Ok(());
         }
         if let Some(path) = line.strip_prefix("--- ") {
+            let before = path_of(path, "a/")?;
             // Without a line `diff --git`, this is where a file begins.
             if self.files.last().is_none_or(|file| file.git.is_none() || !file.hunks.is_empty()) {
                 self.files.push(FileDiff::default());
             }
-            self.last()?.before = path_of(path, "a/");
+            self.last()?.before = before;
             return Ok(());
         }
         // Words before the first file are no part of the diff.
         let Some(file) = self.files.last_mut() else { return Ok(()) };
         if let Some(path) = line.strip_prefix("+++ ") {
-            file.after = path_of(path, "b/");
+            file.after = path_of(path, "b/")?;
         } else if let Some(header) = line.strip_prefix("@@ ") {
             self.begin_hunk(header)?;
         } else if let Some(mode) = line.strip_prefix("new file mode ") {
@@ -133,9 +136,9 @@ impl Reading {
         } else if let Some(mode) = line.strip_prefix("new mode ") {
             file.new_mode = Some(mode.to_owned());
         } else if let Some(path) = line.strip_prefix("rename from ") {
-            (file.before, file.renames) = (Some(path.to_owned()), true);
+            (file.before, file.renames) = (Some(within(named(path)?)?), true);
         } else if let Some(path) = line.strip_prefix("rename to ") {
-            (file.after, file.renames) = (Some(path.to_owned()), true);
+            (file.after, file.renames) = (Some(within(named(path)?)?), true);
         } else if let Some(share) = line.strip_prefix("similarity index ") {
             file.similarity = Some(share.to_owned());
         } else if line.starts_with("GIT binary patch") {
@@ -195,22 +198,57 @@ fn length(range: &str) -> Option<usize> {
     }
 }
 
-/// `a/X b/Y`; where the names are the same, they may have blanks.
-fn git_paths(paths: &str) -> Option<(String, String)> {
+/// `a/X b/Y`, either of them perhaps in quotes. Where the names are the same, they may have blanks.
+fn git_paths(paths: &str) -> Result<Option<(String, String)>, String> {
+    let both = |before: String, after: String| {
+        Some((before.strip_prefix("a/")?.to_owned(), after.strip_prefix("b/")?.to_owned()))
+    };
+    if paths.starts_with('"') {
+        let (before, rest) = unquoted(paths)?;
+        let Some(rest) = rest.strip_prefix(' ') else { return Ok(None) };
+        return Ok(both(before, named(rest)?));
+    }
+    if paths.ends_with('"')
+        && let Some(at) = paths.find(" \"")
+    {
+        return Ok(both(paths[..at].to_owned(), named(&paths[at + 1..])?));
+    }
     let half = paths.len() / 2;
     if let (Some(before), Some(after)) = (paths.get(..half), paths.get(half + 1..))
-        && let (Some(before), Some(after)) = (before.strip_prefix("a/"), after.strip_prefix("b/"))
+        && let Some((before, after)) = both(before.to_owned(), after.to_owned())
         && before == after
     {
-        return Some((before.to_owned(), after.to_owned()));
+        return Ok(Some((before, after)));
     }
-    let (before, after) = paths.split_once(" b/")?;
-    Some((before.strip_prefix("a/")?.to_owned(), after.to_owned()))
+    let split = paths.split_once(" b/").map(|(before, after)| (before.to_owned(), format!("b/{after}")));
+    Ok(split.and_then(|(before, after)| both(before, after)))
 }
 
-fn path_of(written: &str, prefix: &str) -> Option<String> {
-    let path = written.split('\t').next().unwrap_or(written).trim_end();
-    (path != "/dev/null").then(|| path.strip_prefix(prefix).unwrap_or(path).to_owned())
+/// A name as a line of its own has it, perhaps in quotes.
+fn named(written: &str) -> Result<String, String> {
+    if written.starts_with('"') { Ok(unquoted(written)?.0) } else { Ok(written.to_owned()) }
+}
+
+/// The path of a line `---` or `+++`. Behind a tab may stand a date.
+fn path_of(written: &str, prefix: &str) -> Result<Option<String>, String> {
+    let path = if written.starts_with('"') {
+        unquoted(written)?.0
+    } else {
+        written.split('\t').next().unwrap_or(written).trim_end().to_owned()
+    };
+    if path == "/dev/null" {
+        return Ok(None);
+    }
+    within(path.strip_prefix(prefix).unwrap_or(&path).to_owned()).map(Some)
+}
+
+/// U3.
+fn within(path: String) -> Result<String, String> {
+    if is_within(&path) {
+        Ok(path)
+    } else {
+        Err(format!("names `{path}`, which is no file of the repository"))
+    }
 }
 
 impl FileDiff {
@@ -220,7 +258,8 @@ impl FileDiff {
             let _ = writeln!(text, "{line}");
         };
         if let Some((before, after)) = &self.git {
-            line(format_args!("diff --git a/{after} b/{before}"));
+            let (after, before) = (format!("a/{after}"), format!("b/{before}"));
+            line(format_args!("diff --git {} {}", quoted(&after), quoted(&before)));
         }
         if let (Some(old), Some(new)) = (&self.old_mode, &self.new_mode) {
             line(format_args!("old mode {new}"));
@@ -233,14 +272,14 @@ impl FileDiff {
         }
         if let (true, Some(before), Some(after)) = (self.renames, &self.before, &self.after) {
             line(format_args!("similarity index {}", self.similarity.as_deref().unwrap_or("90%")));
-            line(format_args!("rename from {after}"));
-            line(format_args!("rename to {before}"));
+            line(format_args!("rename from {}", quoted(after)));
+            line(format_args!("rename to {}", quoted(before)));
         }
         if self.hunks.is_empty() {
             return;
         }
         let shown = |path: &Option<String>, prefix: &str| match path {
-            Some(path) => format!("{prefix}{path}"),
+            Some(path) => quoted(&format!("{prefix}{path}")).into_owned(),
             None => "/dev/null".to_owned(),
         };
         line(format_args!("--- {}", shown(&self.after, "a/")));
@@ -335,6 +374,51 @@ mod tests {
         check("diff --git a/a b.py b/a b.py\nold mode 100644\nnew mode 100755\n", Ok(&["a b.py"]));
         check("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", Ok(&["y"]));
         check("--- x.c\t2020-01-01\n+++ x.c\n@@ -1 +1 @@\n-a\n+b\n", Ok(&["x.c"]));
+    }
+
+    #[test]
+    fn names_that_git_quotes_are_read_and_written() {
+        let change = "diff --git \"a/caf\\303\\251 \\\"x\\\".py\" \"b/caf\\303\\251 \\\"x\\\".py\"\n--- \"a/caf\\303\\251 \\\"x\\\".py\"\n+++ \"b/caf\\303\\251 \\\"x\\\".py\"\n@@ -1 +1 @@\n-a\n+b\n";
+        check(change, Ok(&["café \"x\".py"]));
+        let back = Diff::read(change).unwrap().reversed().unwrap();
+        let name = "café \\\"x\\\".py";
+        let expected = format!(
+            "diff --git \"a/{name}\" \"b/{name}\"\n--- \"a/{name}\"\n+++ \"b/{name}\"\n@@ -1 +1 @@\n-b\n+a\n"
+        );
+        assert_eq!(back, expected);
+        check(&back, Ok(&["café \"x\".py"]));
+        let moved = |paths: &str| {
+            format!("diff --git {paths}\nsimilarity index 100%\nrename from a b\nrename to \"\\302\\265\"\n")
+        };
+        check(&moved("a/a b \"b/\\302\\265\""), Ok(&["µ"]));
+        check(&moved("\"a/\\302\\265\" b/a b"), Ok(&["µ"]));
+        check("--- /dev/null\t\n+++ \"b/t\\tab\"\t2020-01-01\n@@ -0,0 +1 @@\n+a\n", Ok(&["t\tab"]));
+        check("diff --git \"a/x b/x\n", Err("line 1 of the diff has a name in quotes that do not end"));
+        check(
+            "--- \"a/\\377\"\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
+            Err("line 1 of the diff has a name that is not UTF-8"),
+        );
+    }
+
+    #[test]
+    fn u3_paths_that_lead_out_of_the_repository_are_told() {
+        let refused = |path: &str| {
+            let change = format!("--- a/x\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n");
+            let reason = format!("line 2 of the diff names `{path}`, which is no file of the repository");
+            assert_eq!(Diff::read(&change).unwrap_err(), reason);
+        };
+        for path in
+            ["../x", "a/../../x", "/etc/passwd", ".git/hooks/pre-commit", "a/.GIT/config", "..", "a//b", "."]
+        {
+            refused(path);
+        }
+        let moved = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to ../y\n";
+        assert_eq!(
+            Diff::read(moved).unwrap_err(),
+            "line 4 of the diff names `../y`, which is no file of the repository"
+        );
+        assert!(Diff::read("diff --git \"a/../\\303\\251\" b/x\n").is_err());
+        check("--- a/..x/y..\n+++ b/..x/y..\n@@ -1 +1 @@\n-a\n+b\n", Ok(&["..x/y.."]));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! patch deletes are not named to the runner.
 
 mod diff;
+mod file_name;
 mod instance;
 mod options;
 mod place;

@@ -2,6 +2,7 @@
 //!
 //! A row that is no JSON is told at the character where its reading ended; the lines after it are read (W3).
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::document::read_text_below;
 use crate::findings::Findings;
 use crate::parquet_rows;
 use crate::questions::BadRow;
+use clawrl_core::json_text::{BYTE_ORDER_MARK, as_json};
 
 /// Most bytes of a file of JSON: a set of fifty thousand instances with long lists of tests has about so many.
 const MAX_BYTES: u64 = 4 << 30;
@@ -41,6 +43,11 @@ pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<Found> {
 }
 
 fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
+    // Places are those of the text that is read, which differs from the file only where that is no JSON.
+    let source = match as_json(source.text()) {
+        Cow::Borrowed(_) => source,
+        Cow::Owned(json) => &Arc::new(Source::new(shown, shown.to_owned(), json)),
+    };
     let text = source.text();
     let start = text.len() - text.trim_start().len();
     if text[start..].starts_with('[') {
@@ -52,9 +59,11 @@ fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
     }
     let mut rows = Vec::new();
     let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        let span = Span { start, len: line.trim_end().len() };
-        start += line.len();
+    for whole in text.split_inclusive('\n') {
+        // Files that were put together have a mark where each began.
+        let line = whole.trim_start_matches(BYTE_ORDER_MARK);
+        let span = Span { start: start + whole.len() - line.len(), len: line.trim_end().len() };
+        start += whole.len();
         if !line.trim().is_empty() {
             let (span, columns) = match serde_json::from_str::<Value>(line.trim_end()) {
                 Ok(value) => (span, object(value)),
@@ -169,5 +178,17 @@ mod tests {
         check("[{\"a\": 1}", &[(1, 2, true), (1, 10, false)]);
         check("{\n  \"a\": 1\n}\n", &[(1, 1, true)]);
         check("\n", &[]);
+    }
+
+    #[test]
+    fn rows_with_numbers_that_json_does_not_have_are_read() {
+        check("{\"a\": NaN}\n{\"a\": \"\\ud83d\"}\n", &[(1, 1, true), (2, 1, true)]);
+        check("[{\"a\": -Infinity}, {\"a\": NaN}, 7]", &[(1, 2, true), (1, 20, true), (1, 32, false)]);
+        check("{\n  \"a\": NaN\n}\n", &[(1, 1, true)]);
+    }
+
+    #[test]
+    fn byte_order_marks_between_files_that_were_put_together_are_passed_over() {
+        check("{\"a\": 1}\n\u{feff}{\"a\": 2}\n\u{feff}\n", &[(1, 1, true), (2, 2, true)]);
     }
 }

@@ -16,16 +16,22 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         findings.refuse_path(path, "registries of Terminal-Bench name repositories and no folders", help);
         return Vec::new();
     }
-    if !path.is_dir() {
-        findings.refuse_path(
-            path,
-            "there is nothing",
-            "name a folder with a task.yaml, or a folder of such folders",
-        );
+    let before = findings.count();
+    if !findings.has(path) {
+        if findings.count() == before {
+            findings.refuse_path(
+                path,
+                "there is nothing",
+                "name a folder with a task.yaml, or a folder of such folders",
+            );
+        }
         return Vec::new();
     }
-    if path.join("task.yaml").exists() {
+    if findings.has(&path.join("task.yaml")) {
         return vec![located(path)];
+    }
+    if findings.count() > before {
+        return Vec::new();
     }
     if path.join("run-tests.sh").exists() {
         findings.refuse_path(
@@ -35,14 +41,9 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         );
         return Vec::new();
     }
-    let mut folders: Vec<PathBuf> = fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|folder| folder.join("task.yaml").exists())
-        .collect();
-    folders.sort();
-    if folders.is_empty() {
+    let mut folders: Vec<PathBuf> = findings.listing(path);
+    folders.retain(|folder| folder.is_dir() && findings.has(&folder.join("task.yaml")));
+    if folders.is_empty() && findings.count() == before {
         let message = if path.join("task.toml").exists() {
             "is a task of Harbor"
         } else {

@@ -16,7 +16,7 @@ use crate::draft::{
     Durations, Fixture, Limits, TaskDraft, TaskRecord, VerifierDraft, fixture_of, fixtures_of,
 };
 use crate::findings::Findings;
-use crate::image::{Made, Recipe, make};
+use crate::image::{Made, Recipe, make, note_what_tests_miss};
 use crate::keep_alive::IN_SETUP;
 use crate::options::Import;
 use crate::tree::Tree;
@@ -63,8 +63,9 @@ pub(crate) fn read_document(
     let agent = seconds(&root, "max_agent_timeout_sec", 360.0, &mut import.findings);
     let test = seconds(&root, "max_test_timeout_sec", 60.0, &mut import.findings);
     let oracle = solution(folder, &mut import.findings);
-    let tests = tests(folder, id, &mut import.findings);
+    let (tests, tree) = tests(folder, id, &mut import.findings);
     let Made { image, files, setup, vars, fixtures, rootfs } = made(folder, id, import)?;
+    note_what_tests_miss(&tree, &image, import);
     let network = if import.in_containers() { "public" } else { "none" };
     if !import.in_containers() {
         import.findings.note("the network is none, since a sandbox has none; Terminal-Bench's is public");
@@ -161,23 +162,23 @@ fn seconds(root: &Section<'_>, key: &str, default: f64, findings: &mut Findings)
     number.value
 }
 
-/// `run-tests.sh` and what is in `tests`, side by side as they lie in /tests.
-fn tests(folder: &Path, id: &str, findings: &mut Findings) -> Vec<Fixture> {
+/// `run-tests.sh` and what is in `tests`, side by side as they lie in /tests; and what is in `tests`.
+fn tests(folder: &Path, id: &str, findings: &mut Findings) -> (Vec<Fixture>, Tree) {
     let into = format!("fixtures/{id}/tests");
     let script = folder.join("run-tests.sh");
     let Ok(metadata) = fs::metadata(&script) else {
         let help = "add it: it runs pytest with `-rA` once the agent is done";
         findings.refuse_path(&script, "the task has no run-tests.sh", help);
-        return Vec::new();
+        return Default::default();
     };
     if !metadata.is_file() || fs::symlink_metadata(&script).is_ok_and(|metadata| metadata.is_symlink()) {
         findings.refuse_path(&script, "is not a regular file", "put a regular file in its place");
-        return Vec::new();
+        return Default::default();
     }
     let below = folder.join("tests");
-    let mut fixtures = Vec::new();
+    let mut tree = Tree::default();
     if below.is_dir() {
-        fixtures = fixtures_of(&Tree::read(&below, findings), &into);
+        tree = Tree::read(&below, findings);
     } else {
         findings.note("no `tests`: run-tests.sh is all there is");
     }
@@ -186,10 +187,12 @@ fn tests(folder: &Path, id: &str, findings: &mut Findings) -> Vec<Fixture> {
         from: script,
         mode: 0o755,
         bytes: metadata.len(),
+        link: None,
     };
+    let mut fixtures = fixtures_of(&tree, &into);
     fixtures.retain(|fixture| fixture.path != format!("{into}/run-tests.sh"));
     fixtures.push(fixture_of(&file, format!("{into}/run-tests.sh")));
-    fixtures
+    (fixtures, tree)
 }
 
 /// What the Dockerfile makes, with what the compose file says.

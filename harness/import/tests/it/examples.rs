@@ -227,3 +227,37 @@ fn the_page_has_the_keys() {
         assert!(page.contains(&table), "harness/docs/import.md should hold:\n{table}");
     }
 }
+
+/// In a sandbox, the tests have the workspace and the image; nothing that was left elsewhere reaches them.
+#[test]
+fn tests_that_look_outside_of_the_workspace_are_told() {
+    let check = |sandbox: ImportSandbox, line: &str, expected: Option<&str>| {
+        let place = Place::new();
+        place.copy("harbor/copy", "task");
+        place.write(
+            "task/tests/test.sh",
+            &format!("#!/bin/bash\n{line}\necho 1 > /logs/verifier/reward.txt\n"),
+        );
+        let imported = Format::Harbor.import(&place.options(&["task"], sandbox)).unwrap();
+        let told: Vec<&str> = imported
+            .notes
+            .iter()
+            .map(|(_, note)| note.as_str())
+            .filter(|note| note.starts_with("the tests name"))
+            .collect();
+        assert_eq!(told.len(), usize::from(expected.is_some()), "{line}: {told:?}");
+        if let Some(expected) = expected {
+            assert!(told[0].contains(expected), "{told:?}");
+        }
+    };
+    let outside = "[ -s /srv/site/index.html ] && cmp /tmp/a/b /home/agent/c";
+    let told = "the tests name `/srv/site/index.html` (tests/test.sh:2), `/tmp/a/b` (tests/test.sh:2), `/home/agent/c` \
+                (tests/test.sh:2), outside of the workspace `/app`";
+    check(ImportSandbox::Bubblewrap, outside, Some(told));
+    check(
+        ImportSandbox::Bubblewrap,
+        "[ -s /app/out.txt ] && [ -e /etc/os-release ] && /usr/bin/python3 /tests/x.py",
+        None,
+    );
+    check(ImportSandbox::Container, outside, None);
+}

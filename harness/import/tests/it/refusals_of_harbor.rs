@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
+use clawrl_config::load_suite;
 use clawrl_import::ImportSandbox::{self, Bubblewrap, Container};
 
 use crate::place::{Format, Place};
@@ -212,7 +213,7 @@ fn files_that_are_none() {
     check("link-to-solution", Container, |place| {
         symlink("../solution", place.path("task/environment/link")).unwrap()
     });
-    check("link-to-nothing", Container, |place| symlink("moon", place.path("task/tests/link")).unwrap());
+    check("link-in-solution", Container, |place| symlink("moon", place.path("task/solution/link")).unwrap());
     check("pipe", Container, |place| {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         let path = place.path("task/tests/pipe");
@@ -229,14 +230,44 @@ fn files_that_are_none() {
     check("large-solution", Container, |place| place.write("task/solution/data", &"x".repeat(2 << 20)));
 }
 
-/// A link to a file of the same folder counts as that file.
+/// Repositories have links to files, to folders and to nothing. They stay what they are, in containers and in sandboxes.
 #[test]
-fn links_inside_are_files() {
-    let place = Place::new();
-    place.copy("harbor/copy", "task");
-    symlink("test.sh", place.path("task/tests/again.sh")).unwrap();
-    let options = place.options(&["task"], Container);
-    Format::Harbor.import(&options).unwrap_or_else(|error| panic!("{}", crate::place::rendered(&error)));
-    let metadata = fs::symlink_metadata(place.path("suite/fixtures/task/tests/again.sh")).unwrap();
-    assert!(metadata.is_file());
+fn links_inside_stay_links() {
+    for sandbox in [Container, Bubblewrap] {
+        let place = Place::new();
+        place.copy("harbor/copy", "task");
+        symlink("test.sh", place.path("task/tests/again.sh")).unwrap();
+        place.write("task/environment/notes/deep/file.txt", "deep\n");
+        place.write("task/environment/notes/plain.txt", "plain\n");
+        let links = [
+            ("to-file", "plain.txt"),
+            ("to-folder", "deep"),
+            ("to-nothing", "moon"),
+            ("round", "round"),
+            ("deep/up", ".."),
+        ];
+        for (link, target) in links {
+            symlink(target, place.path("task/environment/notes").join(link)).unwrap();
+        }
+        place.write(
+            "task/environment/Dockerfile",
+            "FROM debian:12\nWORKDIR /app\nCOPY notes /app/notes\nCOPY notes/to-file /app/named.txt\n",
+        );
+        let options = place.options(&["task"], sandbox);
+        let imported = Format::Harbor.import(&options);
+        let imported = imported.unwrap_or_else(|error| panic!("{}", crate::place::rendered(&error)));
+        let leads = |path: &str| fs::read_link(place.path("suite/fixtures/task").join(path)).ok();
+        assert_eq!(leads("tests/again.sh"), Some("test.sh".into()));
+        let environment = if sandbox == Container { "environment" } else { "files" };
+        for (link, target) in links {
+            assert_eq!(leads(&format!("{environment}/notes/{link}")), Some(target.into()), "{link}");
+        }
+        if sandbox == Bubblewrap {
+            // One that is named counts as the file that it leads to, as Docker has it.
+            let named = place.path("suite/fixtures/task/files/named.txt");
+            assert_eq!(fs::read_to_string(&named).unwrap(), "plain\n");
+            assert!(!named.is_symlink());
+        }
+        load_suite(&imported.suite).unwrap_or_else(|error| panic!("{}", crate::place::rendered(&error)));
+    }
 }

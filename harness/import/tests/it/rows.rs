@@ -122,6 +122,62 @@ fn rows_are_refused_at_their_place() {
     assert!(error.problems().iter().any(|problem| problem.message() == "18 more rows cannot be imported"));
 }
 
+/// Windows puts a mark before a text, Python writes numbers and characters that JSON does not have.
+#[test]
+fn rows_of_other_programs_are_imported() {
+    let rows = [
+        "\u{feff}{\"question\": \"q\", \"answer\": \"1\", \"score\": NaN}\r\n",
+        "\u{feff}{\"question\": \"r\", \"answer\": 2, \"note\": \"\\ud83d\", \"far\": [-Infinity, 1e999]}\r\n",
+    ];
+    let place = Place::new();
+    place.write("rows.jsonl", &rows.concat());
+    let imported = import_jsonl(&jsonl(&place, &["rows.jsonl"]));
+    assert_eq!(imported.unwrap_or_else(|error| panic!("{}", rendered(&error))).count, 2);
+    // What has no value is no answer.
+    place.write(
+        "rows.jsonl",
+        "{\"question\": \"q\", \"answer\": NaN}\n{\"question\": \"r\", \"answer\": 1}\n",
+    );
+    let named =
+        JsonlOptions { force: true, answer_key: Some("answer".to_owned()), ..jsonl(&place, &["rows.jsonl"]) };
+    let error = import_jsonl(&named).unwrap_err();
+    assert_eq!(error.problems()[0].message(), "the row has no `answer`");
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_left_out_when_asked() {
+    let place = Place::new();
+    let good = "{\"question\": \"q\", \"answer\": \"1\"}\n";
+    place.write("rows.jsonl", &format!("{{\"question\": 'q'}}\n{good}[1]\n{good}{{\"question\": \"cut o"));
+    let error = import_jsonl(&jsonl(&place, &["rows.jsonl"])).unwrap_err();
+    assert_eq!(error.problems().len(), 3, "{}", rendered(&error));
+    let options = JsonlOptions { skip_unrepresentable: true, ..jsonl(&place, &["rows.jsonl"]) };
+    let imported = import_jsonl(&options).unwrap_or_else(|error| panic!("{}", rendered(&error)));
+    assert_eq!((imported.count, imported.notes.len()), (2, 3), "{:?}", imported.notes);
+    let record = fs::read_to_string(place.path("suite/import.json")).unwrap();
+    assert!(record.contains("\"line\": 5") && record.contains("this row is no JSON"), "{record}");
+    // Nothing can be left out of a file without a row that can be read.
+    place.write("rows.jsonl", "{'question': 'q'}\n");
+    assert!(import_jsonl(&JsonlOptions { force: true, ..options }).is_err());
+}
+
+#[test]
+fn a_row_of_megabytes_is_told_by_its_place_and_not_shown() {
+    let place = Place::new();
+    let row = |answer: &str, note: usize| {
+        format!("{{\"question\": \"q\", \"note\": \"{}\", \"answer\": \"{answer}\"}}\n", "x".repeat(note))
+    };
+    place.write("rows.jsonl", &(row("1", 2 << 20) + &row("x^2", 9) + &row("y^2", 2 << 20)));
+    let error = import_jsonl(&jsonl(&place, &["rows.jsonl"])).unwrap_err();
+    let text = place.shown(&rendered(&error));
+    assert!(
+        text.len() < 2_000 && text.contains("`PLACE/rows.jsonl:2:"),
+        "{}",
+        &text[..text.len().min(4_000)]
+    );
+    assert!(text.contains("`PLACE/rows.jsonl:3:"), "{text}");
+}
+
 #[test]
 fn rows_are_chosen() {
     let place = Place::new();
@@ -153,6 +209,11 @@ fn categories_and_rows_of_bfcl_are_refused() {
     check_refusal("bfcl-other-function", &place, import_bfcl(&bfcl(&place, &["parallel"])));
     place.replace("bfcl/BFCL_v4_parallel.json", "\"type\": \"float\"", "\"type\": \"HashMap\"");
     check_refusal("bfcl-type", &place, import_bfcl(&bfcl(&place, &["parallel"])));
+    let answers = fs::read_to_string(place.path("bfcl/possible_answer/BFCL_v4_parallel.json")).unwrap();
+    place.write("bfcl/possible_answer/BFCL_v4_parallel.json", &(answers + "{\"id\": \n"));
+    let options = BfclOptions { skip_unrepresentable: true, ..bfcl(&place, &["parallel"]) };
+    let error = import_bfcl(&options).unwrap_err();
+    assert!(error.problems()[0].message().starts_with("this row is no JSON"), "{}", rendered(&error));
 }
 
 /// Stands for a Python with the library, which no test may need: it says what the program of ours would.

@@ -186,6 +186,53 @@ fn w3_rows_are_refused_at_their_place_and_the_others_read() {
     assert_eq!(imported.notes.len(), 7, "{:?}", imported.notes);
 }
 
+/// A row with this patch, and with this one of its tests.
+fn patched(place: &Place, patch: &str, test_patch: &str) -> Result<Imported, ConfigError> {
+    let text = fs::read_to_string(place.path("bench.jsonl")).unwrap();
+    let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    (row["patch"], row["test_patch"]) = (patch.into(), test_patch.into());
+    // As Windows and pandas write it.
+    place.write(
+        "patched.jsonl",
+        &format!("\u{feff}{}\n", row.to_string().replacen('{', "{\"score\": NaN, ", 1)),
+    );
+    import_swe(&SweOptions { force: true, ..options(place, "patched.jsonl") })
+}
+
+fn changing(name: &str, other: &str) -> String {
+    format!("diff --git {name} {other}\n--- {name}\n+++ {other}\n@@ -1 +1 @@\n-a\n+b\n")
+}
+
+#[test]
+fn patches_of_files_whose_names_git_quotes_are_imported() {
+    let place = place();
+    let patch = changing("\"a/src/caf\\303\\251.py\"", "\"b/src/caf\\303\\251.py\"");
+    let tests = changing("\"a/tests/test_\\303\\251.py\"", "\"b/tests/test_\\303\\251.py\"");
+    let imported = patched(&place, &patch, &tests).unwrap_or_else(|error| panic!("{}", rendered(&error)));
+    let suite = fs::read_to_string(&imported.suite).unwrap();
+    assert!(suite.contains("tests/test_é.py"), "the runner is given the name itself: {suite}");
+    let gold = place.path("suite/fixtures/pallets-flask-1/gold.patch");
+    assert_eq!(fs::read_to_string(gold).unwrap(), patch, "the patch stays as it was");
+}
+
+#[test]
+fn patches_that_lead_out_of_the_repository_are_refused() {
+    let place = place();
+    let good = changing("a/x.py", "b/x.py");
+    for (patch, tests) in [
+        (changing("a/../x.py", "b/../x.py"), good.clone()),
+        (good.clone(), changing("a/tests/x.py", "b/tests/../../x.py")),
+        (good.clone(), changing("\"a/\\056\\056/\\303\\251\"", "b/x.py")),
+        (changing("a/.git/config", "b/.git/config"), good.clone()),
+        (changing("/etc/passwd", "/etc/passwd"), good.clone()),
+    ] {
+        let error = patched(&place, &patch, &tests).unwrap_err();
+        assert_eq!(error.problems().len(), 1, "{patch}{tests}");
+        assert!(!place.path("suite").exists());
+    }
+    assert!(patched(&place, &good, &good).is_ok());
+}
+
 #[test]
 fn sources_are_refused() {
     let place = place();

@@ -124,3 +124,15 @@ fn registries_name_tasks_by_path() {
     let text = place.refusal(Format::Harbor, "registry.json", ImportSandbox::Container);
     assert!(text.contains("lies in the repository `https://example.org/x`"), "{text}");
 }
+
+/// The file that was made is gone when a person reads what is wrong with it.
+#[test]
+fn what_would_be_no_suite_is_told_without_the_file_that_is_gone() {
+    let place = place_with_copy();
+    place.replace("copy/environment/Dockerfile", "WORKDIR /app", "WORKDIR /etc");
+    let error = Format::Harbor.import(&place.options(&["copy"], ImportSandbox::Bubblewrap)).unwrap_err();
+    let text = rendered(&error);
+    assert!(text.contains("what was imported would be no suite, at `workdir: /etc`"), "{text}");
+    assert!(!text.contains(".import-"), "{text}");
+    assert!(!place.path("suite").exists());
+}

@@ -391,7 +391,13 @@ impl GroupStream {
             (Gathering::Ordered(Some(filling)), Schedule::OneStepOff) => !filling.is_whole(),
             _ => false,
         };
-        self.lineage.age(self.acting) > 0 && !is_held
+        self.is_behind() && !is_held
+    }
+
+    /// Whether what acts is an older version than the last that was accepted, be it held back or not.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.lineage.age(self.acting) > 0
     }
 
     /// The parameters of this version act: every token sampled from now on is of it.

@@ -54,13 +54,13 @@ fn mixed() -> (RunPlan, JournalState) {
 fn table() {
     let (plan, state) = mixed();
     insta::assert_snapshot!(render_summary(&RunSummary::new(&plan, &state)), @r"
-    suite / family   slots  done  passed    rate     95 % interval  reward  faults  open
-    terminal-basics      6     4       2  50.0 %   0.6 % to 99.4 %   0.250       1     1
-      copy-line          3     3       2  66.7 %  20.8 % to 93.9 %   0.333       0     0
-      sort               3     1       0   0.0 %   0.0 % to 79.3 %   0.000       1     1
-    more                 3     0       0     n/a               n/a     n/a       1     2
-      find               3     0       0     n/a               n/a     n/a       1     2
-    total                9     4       2  50.0 %   0.6 % to 99.4 %   0.250       2     3
+    suite / family   slots  done  passed  rate %    95 % CI  reward  faults  open
+    terminal-basics      6     4       2    50.0   0.6-99.4   0.250       1     1
+      copy-line          3     3       2    66.7  20.8-93.9   0.333       0     0
+      sort               3     1       0     0.0   0.0-79.3   0.000       1     1
+    more                 3     0       0     n/a        n/a     n/a       1     2
+      find               3     0       0     n/a        n/a     n/a       1     2
+    total                9     4       2    50.0   0.6-99.4   0.250       2     3
 
     32 turns in 12.3 s; retries 1, cancelled 1, lost 0; resumed never
 
@@ -82,12 +82,12 @@ fn table() {
 fn table_of_nothing() {
     let plan = fixture::plan("nothing", 2);
     insta::assert_snapshot!(render_summary(&RunSummary::new(&plan, &opened(&plan))), @r"
-    suite / family   slots  done  passed  rate  95 % interval  reward  faults  open
-    terminal-basics      2     0       0   n/a            n/a     n/a       0     2
-      copy-line          1     0       0   n/a            n/a     n/a       0     1
-      sort               1     0       0   n/a            n/a     n/a       0     1
-    more                 0     0       0   n/a            n/a     n/a       0     0
-    total                2     0       0   n/a            n/a     n/a       0     2
+    suite / family   slots  done  passed  rate %  95 % CI  reward  faults  open
+    terminal-basics      2     0       0     n/a      n/a     n/a       0     2
+      copy-line          1     0       0     n/a      n/a     n/a       0     1
+      sort               1     0       0     n/a      n/a     n/a       0     1
+    more                 0     0       0     n/a      n/a     n/a       0     0
+    total                2     0       0     n/a      n/a     n/a       0     2
 
     0 turns in 0 us; retries 0, cancelled 0, lost 0; resumed never
     ");

@@ -4,15 +4,15 @@
 //! there whole or not at all.
 //!
 //! I1. Nothing that fails while one is written touches those before. I2. A folder counts only if its manifest is there
-//! and every file it lists has the size and hash it says. I3. Weights of the last `keep_weights` versions are kept,
-//! moments (and what a teacher averages) of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
+//! and every file it lists has the size and hash it says. I3. Weights of the last `keep_weights` versions are kept, and of those that
+//! [`Checkpoints::keep_only`] named; moments (and what a teacher averages) of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
 //! about what was consumed: it carries the caller's progress.
 //!
 //! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder, or an adapter's, that other programs can load),
 //! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`, and `<version>/teacher.safetensors` where one
-//! is averaged.
+//! is averaged. An empty file `<version>/keep` says that its weights stay, however old it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -36,12 +36,14 @@ const MODEL: &str = "model";
 const FIRST_MOMENT: &str = "first_moment.safetensors";
 const SECOND_MOMENT: &str = "second_moment.safetensors";
 const TEACHER: &str = "teacher.safetensors";
+/// Marks a checkpoint whose weights stay, however old it is. No manifest lists it.
+const KEEP: &str = "keep";
 /// What is dropped before the weights are.
 const DROPPED_FIRST: [&str; 3] = [FIRST_MOMENT, SECOND_MOMENT, TEACHER];
 /// A folder whose name begins so is not yet, or no longer, a checkpoint.
 const UNFINISHED: &str = ".part-";
 
-/// How many are kept.
+/// How many are kept, beside those of [`Checkpoints::keep_only`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     /// Checkpoints with weights, at least 1.
@@ -315,13 +317,36 @@ impl Checkpoints {
         write_manifest(folder, &manifest)
     }
 
+    /// Keeps the weights of these versions, of those that are there, however old they become; those that were named
+    /// before and are not named now are as old as they are again.
+    ///
+    /// # Errors
+    /// [`TorchError::Checkpoint`] when a mark cannot be written or removed.
+    pub fn keep_only(&self, wanted: &BTreeSet<u64>) -> Result<(), TorchError> {
+        let (named, others): (Vec<u64>, Vec<u64>) =
+            self.versions()?.into_iter().partition(|version| wanted.contains(version));
+        for folder in named.into_iter().map(|version| self.folder_of(version)) {
+            let mark = folder.join(KEEP);
+            if !mark.exists() {
+                File::create(&mark)
+                    .and_then(|file| file.sync_all())
+                    .and_then(|()| sync(&folder))
+                    .map_err(|error| failed(&mark, &error))?;
+            }
+        }
+        for mark in others.into_iter().map(|version| self.folder_of(version).join(KEEP)) {
+            remove_if_there(&mark).map_err(|error| failed(&mark, &error))?;
+        }
+        Ok(())
+    }
+
     /// I3.
     fn drop_old(&self) -> Result<(), TorchError> {
         let versions = self.versions()?;
         let newest_first = versions.iter().rev().zip(0u32..);
         for (&version, age) in newest_first {
             let folder = self.folder_of(version);
-            let dropped = if age >= self.retention.weights {
+            let dropped = if age >= self.retention.weights && !folder.join(KEEP).exists() {
                 // Renamed first, so that a folder half deleted is no checkpoint.
                 let doomed = self.folder.join(format!("{UNFINISHED}old-{version}"));
                 fs::rename(&folder, &doomed).and_then(|()| fs::remove_dir_all(&doomed))

@@ -1,5 +1,6 @@
 //! The learner against PyTorch, against itself, and under bad numbers. Golden files: `ci/golden/learner.py`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -348,6 +349,37 @@ fn old_checkpoints_go_and_damaged_ones_are_passed_over() {
     fs::write(place.join("000003/manifest.json"), "{}").unwrap();
     let error = checkpoints.latest().unwrap_err().to_string();
     assert!(error.contains("no checkpoint is whole"), "{error}");
+}
+
+/// I3.
+#[test]
+fn weights_of_a_version_that_is_to_be_kept_stay_while_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (params, batch) = small();
+    let mut learner = learner_in(folder.path(), small_config(), params);
+    let checkpoints =
+        Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
+    let mut until = |last: u64| {
+        while learner.version() < last {
+            learner.update(&batch).unwrap();
+            learner.checkpoint("").unwrap();
+        }
+    };
+    let there = || checkpoints.versions().unwrap();
+    until(2);
+    checkpoints.keep_only(&BTreeSet::from([1, 2, 99])).unwrap();
+    until(6);
+    assert_eq!(there(), [1, 2, 4, 5, 6]);
+    // They are whole without their moments, and not what a training goes on from.
+    assert!(checkpoints.load(2).unwrap().moments.is_none());
+    assert_eq!(checkpoints.latest().unwrap().checkpoint.unwrap().version, 6);
+    // Whoever goes back to one has no second one that is kept.
+    let branch = clawrl_torch::Branch { from: 2, instead_of: 6 };
+    checkpoints.branch(branch, 7, "").unwrap();
+    assert_eq!(there(), [1, 2, 5, 6, 7]);
+    checkpoints.keep_only(&BTreeSet::from([1])).unwrap();
+    checkpoints.branch(branch, 8, "").unwrap();
+    assert_eq!(there(), [1, 6, 7, 8]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::ground::{REPRODUCIBLE, figures, ground, killed, trained, weights};
 
 /// The training of signs, whose policy imitates only.
-fn imitation() -> String {
+pub(super) fn imitation() -> String {
     let (before, after) = REPRODUCIBLE.split_once("rl:\n").unwrap();
     let (_, evaluation) = after.split_once("evaluation:").unwrap();
     format!("{before}evaluation:{evaluation}")

@@ -123,6 +123,24 @@ fn without_libtorch_it_says_what_is_missing() {
     assert!(doctor.out.contains("so there is no training"), "{}", doctor.out);
 }
 
+/// A build of one user's, run by another: libtorch lies in a home folder that is closed.
+#[test]
+fn a_libtorch_that_may_not_be_read_is_not_called_missing() {
+    let place = ground(NOTHING);
+    let libraries = env!("CLAWRL_LIBTORCH_FOLDER");
+    let closed = place.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("libtorch_cpu.so"), "").unwrap();
+    fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    // Without its capabilities, root may read no more than its owner.
+    let worse = ["--cap-drop", "ALL", "--bind", closed.to_str().unwrap(), libraries];
+    let said = place.worse(&worse, &["train", "train.yaml"]).ends(6);
+    assert!(said.err.contains("libtorch may not be read by this user"), "{}", said.err);
+    let doctor = place.worse(&worse, &["doctor"]);
+    assert!(doctor.out.contains("may not be read by this user"), "{}", doctor.out);
+    fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 /// A library in front of libtorch answers for it, so that the version is another one.
 #[test]
 fn another_libtorch_is_refused_before_anything_is_written() {

@@ -19,5 +19,6 @@ mod signals;
 mod start;
 mod talk;
 mod trouble;
+mod words;
 
 pub(crate) use start::talk;

@@ -3,13 +3,15 @@
 //! I1. The key is in nothing of it, however a server cuts it into pieces. I2. Where a reply stops within a line, what comes next begins another
 //! one.
 
+use clawrl_core::printable;
 use clawrl_remote::{PartialCall, Secret, Strainer};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Part, call_json};
+use super::words::Words;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::output::{print_json_line, print_piece};
+use crate::output::{columns, print_json_line, print_laid_out};
 
 /// Before a message.
 const PROMPT: &str = "> ";
@@ -47,6 +49,8 @@ pub(super) struct Screen {
 struct Shown {
     reasoning: Strainer,
     text: Strainer,
+    reasoning_words: Words,
+    words: Words,
     has_reasoning: bool,
     is_within_line: bool,
 }
@@ -84,7 +88,14 @@ impl Screen {
     /// A reply begins.
     pub(super) fn begin(&mut self) {
         let strainer = || Strainer::new(self.key.clone());
-        self.reply = Shown { reasoning: strainer(), text: strainer(), ..Shown::default() };
+        let words = || Words::new(columns());
+        self.reply = Shown {
+            reasoning: strainer(),
+            text: strainer(),
+            reasoning_words: words(),
+            words: words(),
+            ..Shown::default()
+        };
     }
 
     /// A part of it has come.
@@ -102,7 +113,7 @@ impl Screen {
             Part::Text(piece) => {
                 self.end_reasoning()?;
                 let piece = self.reply.text.push(piece);
-                self.print(&piece, false)
+                self.say(&piece)
             }
         }
     }
@@ -114,11 +125,11 @@ impl Screen {
     pub(super) fn end(&mut self, answer: &Answer) -> Result<(), Failure> {
         self.end_reasoning()?;
         let rest = self.reply.text.end();
-        self.print(&rest, false)?;
+        self.say(&rest)?;
         self.end_line()?;
         if !self.manner.is_json {
             for PartialCall { name, arguments, .. } in answer.calls() {
-                self.print(&self.struck(&format!("[call] {name} {arguments}\n")), false)?;
+                self.print(&self.struck(&format!("[call] {name} {arguments}\n")))?;
             }
         }
         self.has_replied = true;
@@ -177,10 +188,21 @@ impl Screen {
             return Ok(());
         }
         let is_first = !std::mem::replace(&mut self.reply.has_reasoning, true);
-        if is_first && !self.manner.has_colours {
-            self.print(REASONING, false)?;
-        }
-        self.print(piece, self.manner.has_colours)
+        let before = if is_first && !self.manner.has_colours { REASONING } else { "" };
+        let laid = self.reply.reasoning_words.push(&format!("{before}{piece}"));
+        self.lay(&laid, !piece.ends_with('\n'), self.manner.has_colours)
+    }
+
+    fn say(&mut self, piece: &str) -> Result<(), Failure> {
+        let laid = self.reply.words.push(piece);
+        if laid.is_empty() { Ok(()) } else { self.lay(&laid, !piece.ends_with('\n'), false) }
+    }
+
+    /// Writes what is laid out for the terminal.
+    fn lay(&mut self, laid: &str, is_within_line: bool, is_dim: bool) -> Result<(), Failure> {
+        self.has_reader &= print_laid_out(laid, is_dim)?;
+        self.reply.is_within_line = is_within_line;
+        Ok(())
     }
 
     /// An empty line between what is thought and what is said.
@@ -189,20 +211,16 @@ impl Screen {
         self.reasoning(&rest)?;
         if std::mem::take(&mut self.reply.has_reasoning) {
             self.end_line()?;
-            self.print("\n", false)?;
+            self.print("\n")?;
         }
         Ok(())
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        if self.reply.is_within_line { self.print("\n", false) } else { Ok(()) }
+        if self.reply.is_within_line { self.print("\n") } else { Ok(()) }
     }
 
-    fn print(&mut self, text: &str, is_dim: bool) -> Result<(), Failure> {
-        if !text.is_empty() {
-            self.has_reader &= print_piece(text, is_dim)?;
-            self.reply.is_within_line = !text.ends_with('\n');
-        }
-        Ok(())
+    fn print(&mut self, text: &str) -> Result<(), Failure> {
+        self.lay(&printable(text), !text.ends_with('\n'), false)
     }
 }

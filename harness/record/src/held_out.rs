@@ -1,0 +1,214 @@
+//! Greedy success on held-out tasks in the course of a training: which evaluation was the best, and where it fell.
+//!
+//! I1. The best evaluation is the one whose 95 % interval has the highest lower end, so that a few graded tasks out of many
+//! are not taken for a success; of equal ones it is the latest. I2. An evaluation is a fall if its whole interval is
+//! below that of the best one before it. I3. An evaluation in which nothing was graded is neither.
+//!
+//! `held_out.json` in the folder of a training has the evaluations in order, as they are here. It is absent until the
+//! first one, and of trainings of older programs.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Tries;
+use crate::summary::PassRate;
+use crate::table::percent;
+use crate::{RecordError, files};
+
+/// Greedy success on held-out tasks after so many updates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Updates made before it.
+    pub updates: u64,
+    /// The version whose checkpoint holds what was evaluated.
+    pub version: u64,
+    /// Whether a gate evaluated it before it acted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_gate: bool,
+    /// Whether the training has gone back to a version before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
+    /// Passed and tried by family, in order of name. Faulted tasks are left out.
+    pub families: Vec<(String, u32, u32)>,
+    /// Tasks that a fault kept from being graded.
+    pub faulted: u32,
+}
+
+impl HeldOut {
+    /// Passed and tried.
+    #[must_use]
+    pub fn total(&self) -> (u32, u32) {
+        self.families.iter().fold((0, 0), |sum, family| (sum.0 + family.1, sum.1 + family.2))
+    }
+
+    /// The share that passed; 0 with the widest interval out of nothing.
+    #[must_use]
+    pub fn rate(&self) -> PassRate {
+        self.graded().unwrap_or(PassRate { value: 0.0, low: 0.0, high: 1.0 })
+    }
+
+    /// The share that passed; `None` out of nothing.
+    fn graded(&self) -> Option<PassRate> {
+        let (passed, tried) = self.total();
+        // Each task is tried once.
+        let task = |at| Tries { passed: u32::from(at < passed), episodes: 1 };
+        PassRate::of(&(0..tried).map(task).collect::<Vec<_>>())
+    }
+}
+
+/// The best of several evaluations (I1); nothing where nothing was graded.
+#[must_use]
+pub fn best_of(evaluations: &[HeldOut]) -> Option<&HeldOut> {
+    let graded = evaluations.iter().filter_map(|at| Some((at, at.graded()?.low)));
+    graded.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
+}
+
+/// The evaluations that are a fall (I2), each with the best one before it, in order.
+#[must_use]
+pub fn falls_of(evaluations: &[HeldOut]) -> Vec<(&HeldOut, &HeldOut)> {
+    let before = |at: usize| best_of(&evaluations[..at]);
+    let falls = evaluations.iter().enumerate().filter_map(|(at, this)| {
+        let best = before(at)?;
+        (this.graded()?.high < best.rate().low).then_some((this, best))
+    });
+    falls.collect()
+}
+
+/// The fall that a training is in: its latest evaluation of those that were not given up, if that is one, with the best
+/// before it.
+#[must_use]
+pub fn fall_of(evaluations: &[HeldOut]) -> Option<(&HeldOut, &HeldOut)> {
+    let latest = evaluations.iter().rfind(|at| !at.given_up)?;
+    falls_of(evaluations).into_iter().find(|(this, _)| *this == latest)
+}
+
+/// A fall and the best evaluation before it, in words.
+#[must_use]
+pub fn fall_words((this, best): (&HeldOut, &HeldOut)) -> String {
+    format!(
+        "held-out success fell to {} after {} updates, from {} after {}",
+        percent(this.rate().value),
+        this.updates,
+        percent(best.rate().value),
+        best.updates
+    )
+}
+
+/// A line for each evaluation, with what is to be said of it.
+#[must_use]
+pub fn render_held_out(evaluations: &[HeldOut]) -> String {
+    let (best, falls) = (best_of(evaluations), falls_of(evaluations));
+    let line = |at: &HeldOut| {
+        let PassRate { value, low, high } = at.rate();
+        let mut line = format!(
+            "  after {:>5} updates  {:>5.1} % (95 % interval {:.1} to {:.1} %)",
+            at.updates,
+            100.0 * value,
+            100.0 * low,
+            100.0 * high
+        );
+        if best == Some(at) {
+            line += &format!(", the best: version {}", at.version);
+        }
+        if falls.iter().any(|(this, _)| *this == at) {
+            line += ", a fall";
+        }
+        if at.given_up {
+            line += ", given up";
+        }
+        line + "\n"
+    };
+    evaluations.iter().map(line).collect()
+}
+
+/// What `held_out.json` in a training's folder holds; nothing where there is none.
+pub(crate) fn read(dir: &Path) -> Result<Vec<HeldOut>, RecordError> {
+    let path = dir.join(files::HELD_OUT);
+    let Some(bytes) = files::read_optional(&path)? else { return Ok(Vec::new()) };
+    serde_json::from_slice(&bytes)
+        .map_err(|error| RecordError::Unreadable { path, reason: error.to_string() })
+}
+
+/// Writes it, the old content or the new.
+///
+/// # Errors
+/// [`RecordError::Io`].
+pub fn write_held_out(dir: &Path, evaluations: &[HeldOut]) -> Result<(), RecordError> {
+    let path = dir.join(files::HELD_OUT);
+    let text = serde_json::to_vec_pretty(evaluations)
+        .map_err(|error| RecordError::Unreadable { path: path.clone(), reason: error.to_string() })?;
+    files::write_atomic(&path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(updates: u64, passed: u32, tried: u32) -> HeldOut {
+        let families = vec![("copy".to_owned(), passed, tried)];
+        HeldOut { updates, version: updates, by_gate: false, given_up: false, families, faulted: 0 }
+    }
+
+    fn check(evaluations: &[(u32, u32)], best: Option<u64>, falls: &[(u64, u64)]) {
+        let all: Vec<HeldOut> =
+            (0..).zip(evaluations).map(|(updates, &(passed, tried))| at(updates, passed, tried)).collect();
+        assert_eq!(best_of(&all).map(|at| at.updates), best, "{evaluations:?}");
+        let found: Vec<(u64, u64)> =
+            falls_of(&all).iter().map(|(this, best)| (this.updates, best.updates)).collect();
+        assert_eq!(found, falls, "{evaluations:?}");
+    }
+
+    #[test]
+    fn a_collapse_is_a_fall_from_the_best_before_it() {
+        check(&[(14, 40), (30, 40), (28, 40), (1, 40), (0, 40)], Some(1), &[(3, 1), (4, 1)]);
+        check(&[(14, 40), (1, 40), (30, 40)], Some(2), &[(1, 0)]);
+    }
+
+    #[test]
+    fn a_small_difference_is_no_fall() {
+        check(&[(30, 40), (27, 40)], Some(0), &[]);
+        check(&[(2, 2), (1, 2)], Some(0), &[]);
+    }
+
+    #[test]
+    fn of_equal_evaluations_the_latest_is_the_best() {
+        check(&[(30, 40), (30, 40), (29, 40)], Some(1), &[]);
+        check(&[(0, 40), (0, 40)], Some(1), &[]);
+    }
+
+    #[test]
+    fn few_graded_tasks_are_not_taken_for_a_success() {
+        check(&[(30, 40), (3, 3)], Some(0), &[]);
+    }
+
+    #[test]
+    fn an_evaluation_in_which_nothing_was_graded_is_neither_best_nor_a_fall() {
+        check(&[(40, 40), (0, 0)], Some(0), &[]);
+        check(&[(0, 40), (0, 0)], Some(0), &[]);
+        check(&[(0, 0)], None, &[]);
+        check(&[], None, &[]);
+    }
+
+    #[test]
+    fn a_training_that_went_back_before_its_fall_is_in_none() {
+        let mut all = [at(0, 14, 40), at(5, 30, 40), at(10, 1, 40)];
+        let words = fall_of(&all).map(fall_words);
+        let expected = "held-out success fell to 2.5 % after 10 updates, from 75.0 % after 5";
+        assert_eq!(words.as_deref(), Some(expected));
+        all[2].given_up = true;
+        assert_eq!(fall_of(&all), None);
+        let told = render_held_out(&all);
+        let ends = [", the best: version 5", ", a fall, given up"];
+        assert!(told.lines().skip(1).zip(ends).all(|(line, end)| line.ends_with(end)), "{told}");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()).unwrap(), Vec::new());
+        let all = [at(0, 3, 40), HeldOut { by_gate: true, faulted: 2, ..at(5, 4, 38) }];
+        write_held_out(folder.path(), &all).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), all);
+    }
+}
