@@ -10,8 +10,8 @@ use std::fmt;
 
 use serde::de::value::{StrDeserializer, UsizeDeserializer};
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -134,12 +134,11 @@ impl<'de> Decoder<'de> {
         }
     }
 
-    /// A whole number; a document holds none beyond 63 bits as such.
+    /// A whole number, also one in quotes. A document holds none beyond 63 bits as such.
     fn integer(self) -> Option<i128> {
         match &self.node.value {
             NodeValue::Integer(value) => Some((*value).into()),
-            NodeValue::Number(_) => self.source.slice(self.node.span).parse().ok(),
-            _ => None,
+            _ => self.text()?.parse().ok(),
         }
     }
 
@@ -176,7 +175,9 @@ impl<'de> Deserializer<'de> for Decoder<'de> {
             },
             NodeValue::Text(text) => visitor.visit_borrowed_str(text),
             NodeValue::List(nodes) => visitor.visit_seq(Items { of: self, nodes: nodes.iter() }),
-            NodeValue::Map(entries) => visitor.visit_map(Entries { of: self, entries: entries.iter(), value: None }),
+            NodeValue::Map(entries) => {
+                visitor.visit_map(Entries { of: self, entries: entries.iter(), value: None })
+            }
         };
         visited.map_err(|error| error.at(self.node.span))
     }
@@ -205,10 +206,12 @@ impl<'de> Deserializer<'de> for Decoder<'de> {
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.node.value {
-            NodeValue::Integer(value) => *value as f64,
-            NodeValue::Number(value) => *value,
-            _ => return self.wrong("a number"),
+            NodeValue::Integer(value) => Some(*value as f64),
+            NodeValue::Number(value) => Some(*value),
+            NodeValue::Text(text) => text.parse().ok(),
+            _ => None,
         };
+        let Some(value) = value else { return self.wrong("a number") };
         visitor.visit_f64(value).map_err(|error: Mismatch| error.at(self.node.span))
     }
 
@@ -228,7 +231,11 @@ impl<'de> Deserializer<'de> for Decoder<'de> {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mismatch> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -258,7 +265,11 @@ impl<'de> Deserializer<'de> for Decoder<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        let NodeValue::Map(entries) = &self.node.value else { return self.wrong("a map of keys") };
+        let entries: &[Entry] = match &self.node.value {
+            NodeValue::Map(entries) => entries,
+            NodeValue::Null => &[],
+            _ => return self.wrong("a map of keys"),
+        };
         let visited = visitor.visit_map(Entries { of: self, entries: entries.iter(), value: None });
         // A key is missing beside the first one.
         let beside = entries.first().map_or(self.node.span, |entry| entry.span);
@@ -388,7 +399,11 @@ impl<'de> Deserializer<'de> for Key<'de> {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mismatch> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
         visitor.visit_newtype_struct(self)
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Error as YamlError, Options};
 
-use crate::dialect::{self, Dialect};
 use crate::decode::{Wrong, decode};
+use crate::dialect::{self, Dialect};
 use crate::document::{Node, NodeValue};
 use crate::problem::{ConfigError, Problem};
 use crate::source::{Source, Span};
@@ -37,7 +37,9 @@ fn read(source: &Arc<Source>, dialect: &Dialect) -> Result<Node, ConfigError> {
     serde_yaml::from_str_with_options(&source.text, options()).map_err(|error| {
         let span = place(source, &error);
         match (&error, outer_brace(source, span)) {
-            (YamlError::Unexpected { .. }, Some(outer)) => told(source, wrong_type(source, outer, "text"), outer),
+            (YamlError::Unexpected { .. }, Some(outer)) => {
+                told(source, wrong_type(source, outer, "text"), outer)
+            }
             _ => told(source, describe(source, dialect, &error, span), span),
         }
     })
@@ -72,7 +74,8 @@ fn refuse_newer_format(source: &Arc<Source>, dialect: &Dialect, node: &Node) -> 
         return Ok(());
     }
     let message = format!("this {noun} has format {format}, newer than this program reads");
-    let help = format!("update clawrl, or write the {noun} for `format: {newest}` and set the number to that");
+    let help =
+        format!("update clawrl, or write the {noun} for `format: {newest}` and set the number to that");
     let label = format!("formats up to {newest} are known");
     Err(Problem::new(message, help).at(source, *span, label).into())
 }
@@ -124,7 +127,7 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
                 "keep one of the two; YAML has no way to say which counts",
             )
         }
-        YamlError::Unexpected { .. } => {
+        YamlError::Unexpected { .. } | YamlError::NullIntoString { .. } => {
             words("a key has to be text", "no text", "put the key into quotes if it has `{` or `[` in it")
         }
         YamlError::UnknownAnchor { .. } => words(

@@ -168,8 +168,6 @@ impl Client<'_> {
                 self.request(&[said(&format!("{STAMP}{note}"))]);
                 self.keep(&Reply::text("ok"));
             }
-            // The words of a heartbeat are the same in all conversations: one that only its content names cannot begin with it.
-            Act::Heartbeat if self.history.is_empty() && matches!(self.identity.naming, Naming::Content) => {}
             Act::Heartbeat => {
                 let text = "Follow the heartbeat monitor scratch context when provided.";
                 self.request(&[said(&self.begun(text))]);
