@@ -68,7 +68,7 @@ pub use image::{
 };
 pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
 pub use lone_surrogate::{LoneSurrogate, lone_surrogates, read_json, utf8_text, without_lone_surrogates};
-pub use mcp::{McpDecl, McpShare, McpTransport};
+pub use mcp::{McpDecl, McpShare, McpTransport, offered_tool_name};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
