@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use clawrl_core::json_text::{self, BYTE_ORDER_MARK};
+use clawrl_core::{BYTE_ORDER_MARK, read_python_json};
 use rmcp::model::{ContentBlock, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ pub(super) fn mended(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
     }
     let (value, is_changed): (Value, bool) = match serde_json::from_str(written) {
         Ok(value) => (value, matches!(text, Cow::Owned(_))),
-        Err(error) => match json_text::read(written) {
+        Err(error) => match read_python_json(written) {
             Ok(value) => (value, true),
             Err(_) => {
                 // What has a method and names no request that waits is no answer.
