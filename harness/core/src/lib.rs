@@ -21,9 +21,8 @@ mod hermes;
 mod id;
 mod ignored;
 mod image;
-pub mod json_text;
+mod json_text;
 mod judge;
-mod lone_surrogate;
 mod mcp;
 mod message;
 mod outcome;
@@ -66,9 +65,12 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
+pub use json_text::{
+    BYTE_ORDER_MARK, LoneSurrogate, lone_surrogates, python_as_json, read_json, read_python_json, utf8_text,
+    without_lone_surrogates,
+};
 pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
-pub use lone_surrogate::{LoneSurrogate, lone_surrogates, read_json, utf8_text, without_lone_surrogates};
-pub use mcp::{McpDecl, McpShare, McpTransport};
+pub use mcp::{McpDecl, McpShare, McpTransport, offered_tool_name};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
