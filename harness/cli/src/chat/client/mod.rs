@@ -12,6 +12,7 @@ mod commands;
 mod conversation;
 mod input;
 mod key;
+mod layout;
 mod lines;
 mod screen;
 mod server;
@@ -21,4 +22,5 @@ mod talk;
 mod trouble;
 mod words;
 
+pub(super) use layout::wrapped;
 pub(crate) use start::talk;

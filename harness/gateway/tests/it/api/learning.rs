@@ -170,10 +170,7 @@ async fn where_nobody_learns_there_is_nothing_to_ask_for() {
     let house = House::new(policy()).await;
     let told = get(&house, "one").await;
     let why = "the server was started so, or its policy cannot be trained";
-    assert_eq!(
-        told,
-        json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null})
-    );
+    assert_eq!(told, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
     for (what, body) in COMMANDS.map(|what| (what, "")).into_iter().chain([("rollback", r#"{"version": 3}"#)])
     {
         let (status, code, message) = refused(post(&house, "one", what, body).await).await;
