@@ -13,6 +13,7 @@ mod conversation;
 mod input;
 mod key;
 mod layout;
+mod learning;
 mod lines;
 mod screen;
 mod server;
